@@ -33,7 +33,7 @@ def read_imports() -> dict[str, set[str]]:
 def wing_of(module: str, *, inside: str = "") -> str:
     """Return the wing of a module; inside: a wing whose rooms count as wings. Empty for modules elsewhere.
 
-    >>> wing_of("volt.text.markers"), wing_of("volt.stream.config.yaml", inside="volt.stream")
+    >>> wing_of("volt.text.characters"), wing_of("volt.stream.config.document", inside="volt.stream")
     ('text', 'config')
     """
     parts = module.split(".")

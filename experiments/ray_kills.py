@@ -64,7 +64,7 @@ def write_corpus(folder: Path) -> None:
 def drive(address: str, corpus: str, out: str) -> None:
     """Count, search, encode: the driver. address: local for this process alone, own for a cluster of its own."""
     from volt import Encoder, count_words, learn_bpe, search
-    from volt.encode.files import Job, encode_each
+    from volt.encode.files import EncodeJob, encode_each
 
     counting: dict[str, Any] = {}
     writing: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def drive(address: str, corpus: str, out: str) -> None:
         vocabulary.save(Path(out, "a.volt"))
         for form in ("pieces", "bin"):
             paths = sorted(map(str, Path(corpus).iterdir()))
-            for _ in encode_each(Encoder(vocabulary), paths, Path(out, form), job=Job(form), **writing):
+            for _ in encode_each(Encoder(vocabulary), paths, Path(out, form), job=EncodeJob(form), **writing):
                 pass
 
 

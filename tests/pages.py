@@ -12,7 +12,7 @@ from typing import Any
 
 from volt.comparison import Comparison
 from volt.comparison.compare import compare
-from volt.comparison.named_texts import NamedText
+from volt.comparison.texts import NamedText
 from volt.count.corpus import count_words
 
 HOSTILE = [

@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 from hypothesis import strategies as st
 
-from volt.text.patterns.grammar import Ahead, Choice, Node, Repeat, Sequence, Take
-from volt.text.patterns.named import NAMED
-from volt.text.patterns.parsing import parse
+from volt.text.patterns.published import NAMED
+from volt.text.patterns.regex_parser import parse
+from volt.text.patterns.regex_tree import Ahead, Alternation, CharClass, Node, Repetition, Sequence
 
 Matcher = Callable[[str], Iterable[tuple[int, int]]]  # text → where its matches are
 
@@ -121,14 +121,14 @@ def backtracker(pattern: str) -> Matcher:
 
 def _ends(tree: Node, text: str, place: int) -> Iterator[int]:
     """Where a match of the tree that begins at a place can end, the preferred end first."""
-    if isinstance(tree, Take):
+    if isinstance(tree, CharClass):
         yield from [place + 1] * (place < len(text) and text[place] in tree.characters)
     elif isinstance(tree, Ahead):
         yield from [place] * (text[place] in tree.characters if place < len(text) else tree.at_end)
-    elif isinstance(tree, Choice):
+    elif isinstance(tree, Alternation):
         for part in tree.parts:
             yield from _ends(part, text, place)
-    elif isinstance(tree, Repeat):
+    elif isinstance(tree, Repetition):
         found = _repeated(tree, tree.least, tree.most, text, place)
         yield from islice(found, 1) if tree.possessive else found
     elif not tree.parts:
@@ -138,7 +138,7 @@ def _ends(tree: Node, text: str, place: int) -> Iterator[int]:
             yield from _ends(Sequence(tree.parts[1:]), text, end)
 
 
-def _repeated(tree: Repeat, least: int, most: int | None, text: str, place: int) -> Iterator[int]:
+def _repeated(tree: Repetition, least: int, most: int | None, text: str, place: int) -> Iterator[int]:
     if most is None or most > 0:
         for end in _ends(tree.part, text, place):
             yield from _repeated(tree, max(least - 1, 0), None if most is None else most - 1, text, end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import Transform
 
 FIELD = st.text(st.characters(exclude_characters="\t\n", exclude_categories=["Cs"]), max_size=20)
@@ -17,5 +17,5 @@ CUTS = st.integers(0, 6)  # how many fields a batch has been cut into before
 
 def apply(transform: Transform, rows: list[list[str]], *, seed: int = 0) -> list[list[str]]:
     """Rows through a transform."""
-    done = transform(Batch.of(["\t".join(row) for row in rows]), Chance.of("test", seed))
+    done = transform(Batch.of(["\t".join(row) for row in rows]), LineRng.of("test", seed))
     return [line.split("\t") for line in done.lines]

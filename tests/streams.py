@@ -15,7 +15,7 @@ import numpy as np
 
 from volt.stream import Stream
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault
 
 Make = Callable[..., Stream]  # a small stream, with other options
@@ -60,7 +60,7 @@ class Drop:
     share: float
     name: str = "drop"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return batch.take(chance.uniform(batch.origins) >= self.share)
 
 
@@ -70,7 +70,7 @@ class Repeat:
 
     name: str = "repeat"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         times = chance.integers(batch.origins, 0, 3).tolist()
         repeated = batch.take(np.repeat(np.arange(len(batch)), times))
         lines = zip(batch.lines, times, strict=True)
@@ -84,7 +84,7 @@ class Pair:
     joins_lines: ClassVar[bool] = True
     name: str = "pair"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         firsts = batch.take(np.arange(0, len(batch), 2))
         return firsts.with_lines([" ".join(batch.lines[i : i + 2]) for i in range(0, len(batch), 2)])
 
@@ -95,7 +95,7 @@ class Same:
 
     name: str = "same"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return batch
 
 
@@ -106,7 +106,7 @@ class Refuse:
     text: str
     name: str = "refuse"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         if bad := {i: f"holds {self.text!r}" for i, line in enumerate(batch.lines) if self.text in line}:
             raise LineFault(bad)
         return batch
@@ -119,7 +119,7 @@ class Crash:
     text: str
     name: str = "crash"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         for line in batch.lines:
             if self.text in line:
                 raise ZeroDivisionError(line)
@@ -133,7 +133,7 @@ class Slow:
     seconds: float
     name: str = "slow"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         time.sleep(self.seconds)
         return batch
 
@@ -145,5 +145,5 @@ class Die:
     status: int
     name: str = "die"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         os._exit(self.status)

@@ -21,7 +21,7 @@ import volt
 from volt.comparison import NamedText
 from volt.encode.chunks import Chunk
 from volt.errors import ArgumentError, ConfigError, VoltError
-from volt.stream import Batch, Chance, Checks, Column, LineFault, Mixture, Policy, Schedule, Source
+from volt.stream import Batch, Checks, Column, ErrorPolicy, LineFault, LineRng, Mixture, Schedule, Source
 from volt.stream.running.state import State
 from volt.stream.transforms.case import Lower
 from volt.stream.transforms.registry import TRANSFORMS
@@ -116,9 +116,9 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.search(CANDIDATES, special=("<url>",)), "special is a tuple; give volt.SpecialTokens(user=('<url>',)), say"),
     (lambda: volt.muv_search(RESULT), "candidates is a SearchResult; did you mean volt.muv_search(result.candidates)?"),
     (lambda: volt.muv_search(CANDIDATES, length=["type"]), "length is a list; choose from type, occurrence"),
-    (lambda: volt.Parameters(epsilon="1"), "epsilon is '1' (str); give a number"),
-    (lambda: volt.Parameters(epsilon=NAN), "epsilon is nan; give a number above 0"),
-    (lambda: volt.Parameters(max_iters=2.5), "max_iters is 2.5 (float); give a whole number"),
+    (lambda: volt.SearchParameters(epsilon="1"), "epsilon is '1' (str); give a number"),
+    (lambda: volt.SearchParameters(epsilon=NAN), "epsilon is nan; give a number above 0"),
+    (lambda: volt.SearchParameters(max_iters=2.5), "max_iters is 2.5 (float); give a whole number"),
     (lambda: volt.Sinkhorn()("low"), "problem is 'low' (str); give a volt.TransportProblem"),
     (lambda: volt.TransportProblem(np.eye(2), [1, 1], [1, 1]), "cost is a ndarray; pass a two-dimensional"),
     (lambda: volt.TransportProblem(sparse.csr_array(np.eye(1)), ["a"], [1]), "row_mass is a list; give a numpy array of numbers"),
@@ -155,7 +155,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Source("a", ("a",), weight="1"), "weight is '1' (str); give a number"),
     (lambda: Source("a", ("a",), epochs="1"), "epochs is '1' (str); give a whole number"),
     (lambda: Checks(min_fields="2"), "min_fields is '2' (str); give a whole number"),
-    (lambda: Policy("skip", max_share="0.1"), "max_share is '0.1' (str); give a number"),
+    (lambda: ErrorPolicy("skip", max_share="0.1"), "max_share is '0.1' (str); give a number"),
     (lambda: Schedule(5), "points is 5 (int); give a list of points"),
     (lambda: Schedule([(0,)]), "points[0] has 1 parts; give a sample and a weight"),
     (lambda: Mixture(5), "weights is 5 (int); give a list of numbers or schedules"),
@@ -163,7 +163,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Batch.of(["a", None]), "lines[1] is None; give strings"),
     (lambda: Column.of("abc"), "values is 'abc' (str); did you mean Column.of([value])?"),
     (lambda: Column.of(["a", 5]), "values[1] is 5 (int); give a str"),
-    (lambda: Chance(-1, 0), "first is -1; give 0 or more"),
+    (lambda: LineRng(-1, 0), "first is -1; give 0 or more"),
     (lambda: LineFault({}), "reasons is empty; say what is wrong with one line at least"),
     (lambda: Lower(fields=5), "fields is 5 (int); give a tuple of numbers, such as (1, 2)"),
     (lambda: Lower(fields=("1",)), "fields is '1' (str); give a whole number"),
@@ -176,7 +176,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.stream.from_environment(5), "environment is 5 (int); give a dict"),
     (lambda: volt.stream.plan("a.yaml", at=5), "stream is 'a.yaml' (str); give a volt.Stream"),
     (lambda: volt.stream.audit(None), "stream is None; give a volt.Stream"),
-    (lambda: list(volt.stream.traces(None, [1])), "stream is None; give a volt.Stream"),
+    (lambda: list(volt.stream.trace(None, [1])), "stream is None; give a volt.Stream"),
     (lambda: volt.text.Normalizer.parse(None), "name is None; give a str"),
     (lambda: volt.text.PreTokenizer(5), "name is 5 (int); give a str"),
     (lambda: volt.text.PreTokenizer().split(None), "text is None; give a str"),

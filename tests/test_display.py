@@ -15,7 +15,7 @@ from scipy import sparse
 import volt
 from volt.comparison import NamedText
 from volt.errors import VoltError
-from volt.stream import Batch, Checks, Mixture, Policy, Schedule, Source
+from volt.stream import Batch, Checks, ErrorPolicy, Mixture, Schedule, Source
 
 # ruff: noqa: E501
 
@@ -33,9 +33,9 @@ def objects(folder: Path) -> dict[str, object]:
         "counts": COUNTS, "candidates": CANDIDATES, "result": RESULT, "step": RESULT.best, "curve": RESULT.curve,
         "encoder": ENCODER, "encoded": ENCODER.encode_batch(["low"] * 500), "comparison": comparison,
         "text": NamedText("n" * 500, COUNTS), "problem": problem, "plan": plan, "potentials": plan.potentials,
-        "parameters": volt.Parameters(), "solver": volt.Sinkhorn(), "stream": stream, "source": source,
-        "summary": stream.summary(), "audit": volt.stream.audit(stream, turns=100), "trace": next(volt.stream.traces(stream, [7])),
-        "batch": Batch.of(["low" * 9] * 500), "mixture": Mixture([1.0] * 500), "checks": Checks(), "policy": Policy(),
+        "parameters": volt.SearchParameters(), "solver": volt.Sinkhorn(), "stream": stream, "source": source,
+        "summary": stream.summary(), "audit": volt.stream.audit(stream, turns=100), "trace": next(volt.stream.trace(stream, [7])),
+        "batch": Batch.of(["low" * 9] * 500), "mixture": Mixture([1.0] * 500), "checks": Checks(), "policy": ErrorPolicy(),
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import pytest
 from typer.main import get_command
 
 import volt
-from volt.kernels.ready import compile_kernels
+from volt.kernels.warmup import compile_kernels
 from volt_cli.__main__ import app
 from volt_cli.console import loading
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from splitmix import Drawn
 
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import Transform
 
 _ANY = st.characters(exclude_characters=" \t\n", exclude_categories=["Cs"])
@@ -41,12 +41,12 @@ def ids_of(column: Column) -> list[list[int]]:
     return [[int(word) for word in tokens_of(value)] for value in column.strings()]
 
 
-def noisy_text(noise: Transform, values: Sequence[str], chance: Chance) -> list[str]:
+def noisy_text(noise: Transform, values: Sequence[str], chance: LineRng) -> list[str]:
     """What noise makes of field 1."""
     return noise(Batch.of(values), chance).column(1).strings()
 
 
-def numbers_of(counts: Sequence[int], amount: tuple[float | None, float | None], chance: Chance) -> list[int]:
+def numbers_of(counts: Sequence[int], amount: tuple[float | None, float | None], chance: LineRng) -> list[int]:
     """How many tokens of field 1 of each line are hit, by temperature or rate."""
     (temperature, rate), origins, found = amount, np.arange(len(counts)), list[int]()
     draws = zip(counts, chance.at(1).uniform(origins), chance.at(1).words(origins), strict=True)
@@ -74,7 +74,7 @@ def hits_of(n: int, number: int, n_choices: int, seed: int) -> list[int | None]:
 def hit_lines(
     counts: Sequence[int],
     amount: tuple[float | None, float | None],
-    chance: Chance,
+    chance: LineRng,
     *,
     n_choices: int = 1,
     spared: int = 0,

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import logsumexp, xlogy
 
-from volt.choose.transport import Sinkhorn
-from volt.choose.transport_problem import TransportProblem, penalty
+from volt.choose.transport import Sinkhorn, TransportProblem, penalty
 
 SOLVE = Sinkhorn(threshold=1e-10)
 seeds = st.integers(0, 2**32 - 1)

@@ -26,7 +26,7 @@ def warm_up() -> None:
 
 def search() -> None:
     """What learning, searching, samples and every stream run."""
-    from volt.kernels.ready import compile_kernels
+    from volt.kernels.warmup import compile_kernels
 
     compile_kernels("learn", "parity", "replay", "words", "stream", "samples")
 
@@ -35,7 +35,7 @@ def encode() -> None:
     """What encoding, sampling, decoding, patterns and the steps of streams run."""
     from volt.encode.decoder import Decoder
     from volt.encode.encoder import Encoder
-    from volt.kernels.ready import compile_kernels
+    from volt.kernels.warmup import compile_kernels
     from volt.vocabulary import Vocabulary
 
     compile_kernels("encode", "dropout", "decode", "steps", "tokens", "batches", "patterns")

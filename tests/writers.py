@@ -12,11 +12,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from volt.files.waiting import Wait
+    from volt.files.blocks import Wait
 
 
 class Writer:
-    """Stands in for `volt.files.waiting.is_ready`. told: called with the number of parts written, before a wait."""
+    """Stands in for `volt.files.blocks.is_ready`. told: called with the number of parts written, before a wait."""
 
     def __init__(self, parts: Sequence[bytes], told: Callable[[int], object] = lambda _: None) -> None:
         self._parts, self._told, self.n_written = list(parts), told, 0
@@ -25,7 +25,7 @@ class Writer:
 
     def __call__(self, descriptor: int, seconds: float | None = None) -> bool:
         """Whether something is there; if the reader is ready to wait for it, then the next part, or the end."""
-        from volt.files.waiting import is_ready
+        from volt.files.blocks import is_ready
 
         if seconds is not None:
             return is_ready(descriptor, 0)

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.choose.enough import learn_enough as learn_enough
+    from volt.choose.exact_curve import learn_enough as learn_enough
+    from volt.choose.exact_curve import muv_search as muv_search
     from volt.choose.extend import extend_bpe as extend_bpe
-    from volt.choose.scaling import LanguageModel as LanguageModel
+    from volt.choose.language_model import LanguageModel as LanguageModel
     from volt.choose.search import SearchResult as SearchResult
     from volt.choose.search import search as search
     from volt.choose.shrink import shrink as shrink
-    from volt.choose.size_steps import Parameters as Parameters
+    from volt.choose.size_steps import SearchParameters as SearchParameters
     from volt.choose.size_steps import SizeStep as SizeStep
-    from volt.choose.sweep import muv_search as muv_search
     from volt.choose.transport import Sinkhorn as Sinkhorn
     from volt.choose.transport import TransportPlan as TransportPlan
-    from volt.choose.transport_problem import TransportProblem as TransportProblem
+    from volt.choose.transport import TransportProblem as TransportProblem
     from volt.comparison import Comparison as Comparison
     from volt.comparison.compare import compare as compare
     from volt.count.corpus import count_words as count_words
@@ -50,15 +50,13 @@ if TYPE_CHECKING:
 _import, __dir__, __all__ = lazy(
     __name__,
     {
-        "choose.enough": ("learn_enough",),
+        "choose.exact_curve": ("learn_enough", "muv_search"),
         "choose.extend": ("extend_bpe",),
-        "choose.scaling": ("LanguageModel",),
+        "choose.language_model": ("LanguageModel",),
         "choose.search": ("SearchResult", "search"),
         "choose.shrink": ("shrink",),
-        "choose.size_steps": ("Parameters", "SizeStep"),
-        "choose.sweep": ("muv_search",),
-        "choose.transport": ("Sinkhorn", "TransportPlan"),
-        "choose.transport_problem": ("TransportProblem",),
+        "choose.size_steps": ("SearchParameters", "SizeStep"),
+        "choose.transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
         "comparison.compare": ("compare",),
         "comparison.result": ("Comparison",),
         "count": ("WordCounts", "count_words", "mix"),

@@ -2,18 +2,20 @@
 
 Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 or 129 ended
 by SIGTERM or SIGHUP. A reader of stdout that has had enough, as `head` has, ends a command in silence with 0.
+
+`volt --version`: what a report of a fault needs to say of this machine.
+
+Versions are read from what pip has noted: no library is loaded for it.
 """
 
 from __future__ import annotations
 
-if __name__ == "__main__":  # as python -m volt_cli: Ctrl-C must end the imports below too, which take half a second
-    from volt_cli.start import main as start
-
-    start()
-
 import gc
 import os
+import platform
 import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,8 +29,7 @@ from volt_cli import (
     decode,
     demo,
     encode,
-    export,
-    imports,
+    export_import,
     inspect,
     search,
     shard,
@@ -37,10 +38,53 @@ from volt_cli import (
     warmup,
 )
 from volt_cli.console import messages, say
-from volt_cli.ending import Ended, ended_by_signals
+from volt_cli.process import Ended, ended_by_signals, prepare_standard_files
 from volt_cli.remedies import in_options
-from volt_cli.standard_files import prepare_standard_files
 from volt_cli.stream import commands as stream
+
+LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")
+
+
+def described() -> str:
+    """VOLT's version on a line of its own, then Python, libraries and processor."""
+    import volt
+
+    python = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}"
+    rows = {"python": python, **{name: _version(name) for name in LIBRARIES}, "cpu": _processor()}
+    return "\n".join([f"volt {volt.__version__}", *(f"{name:9} {told}" for name, told in rows.items())])
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    """Its model, and how many cores this process may use."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return f"{_model()}, {usable} of {os.cpu_count()} cores"
+
+
+def _model(table: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name, as Linux tells it; elsewhere what Python knows.
+
+    >>> _model(Path("nowhere")) != ""
+    True
+    """
+    try:
+        rows = table.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        rows = []
+    names = [row.partition(":")[2].strip() for row in rows if row.startswith(("model name", "Processor", "uarch"))]
+    return next(filter(None, names), "") or platform.processor() or platform.machine() or "unknown"
+
+
+if __name__ == "__main__":  # as python -m volt_cli: Ctrl-C must end the imports below too, which take half a second
+    from volt_cli.start import main as start
+
+    start()
 
 app = commands.group("volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True)
 commands.add(app, "search", search.search)
@@ -48,8 +92,8 @@ commands.add(app, "encode", encode.encode)
 commands.add(app, "binarize", binarize.binarize)
 commands.add(app, "decode", decode.decode)
 commands.add(app, "inspect", inspect.inspect)
-commands.add(app, "export", export.export)
-commands.add(app, "import", imports.import_)
+commands.add(app, "export", export_import.export)
+commands.add(app, "import", export_import.import_)
 commands.add(app, "compare", compare.compare)
 commands.add(app, "shrink", shrink.shrink)
 commands.add(app, "shard", shard.shard)
@@ -66,8 +110,6 @@ def top(
 ) -> None:
     """Find the subword vocabulary that a corpus deserves, and apply it."""
     if version:
-        from volt_cli.version import described
-
         typer.echo(described())
         raise typer.Exit
 

@@ -14,14 +14,13 @@ from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.encode import SpeedOptions, is_folder
 from volt_cli.inputs import is_number
-from volt_cli.models import load_model
+from volt_cli.io import check_places, is_stdout, load_model
 from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Pattern, Quiet
-from volt_cli.places import check_places, is_stdout
 
 if TYPE_CHECKING:
     from volt.encode.binarize import Binarized, Frame
     from volt.encode.encoder import Encoder
-    from volt.encode.files import Job
+    from volt.encode.files import EncodeJob
 
 NONE = "none"
 
@@ -82,12 +81,11 @@ def binarize(
     """
     with loading():
         from volt.encode.encoder import Encoder
-        from volt.encode.files import Job
-        from volt.files.long_lines import parse_max_line
-        from volt.files.paths import expand
-        from volt.files.sizes import total_size
+        from volt.encode.files import EncodeJob
+        from volt.files.limits import parse_max_line
+        from volt.files.paths import expand, total_size
 
-        job = Job("bin", errors=encoding_errors, n_threads=speed.threads, max_line=parse_max_line(max_line))
+        job = EncodeJob("bin", errors=encoding_errors, n_threads=speed.threads, max_line=parse_max_line(max_line))
         out = plain_path(out)
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out), paths, model=model)
@@ -102,7 +100,7 @@ def binarize(
 
 
 def _made(
-    encoder: Encoder, paths: list[str], out: str, *, frame: Frame, dtype: str | None, job: Job,
+    encoder: Encoder, paths: list[str], out: str, *, frame: Frame, dtype: str | None, job: EncodeJob,
     progress: Callable[[float], object],
 ) -> Iterable[Binarized]:  # fmt: skip
     from volt.encode.binarize import binarize, binarize_each

@@ -1,4 +1,9 @@
-"""How every command looks: `-h`, flags without a type, two examples at the end of the help, advice on old spellings."""
+"""How every command looks: `-h`, flags without a type, two examples at the end of the help, advice on old spellings.
+
+Two examples for the help of every command: real command lines, which the tests run in this order.
+
+They share their files: the first makes what a later one reads.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,127 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from volt_cli.examples import EXAMPLES
 from volt_cli.old_spellings import refuse_old_spellings
-from volt_cli.option_groups import expanded
+from volt_cli.options import expanded
+
+EXAMPLES = {
+    "volt": (
+        "volt search corpus.txt",
+        "volt encode -m corpus.volt corpus.txt -o corpus.pieces",
+    ),
+    "search": (
+        "volt search corpus.txt --sizes 500:4000:500 -o corpus.volt",
+        "zcat corpus.txt.gz | volt search - --select fixed:1000 --json -o small.volt > small.json",
+    ),
+    "shrink": (
+        "volt shrink corpus.volt --to 400 --on corpus.txt -o less.volt --map less.npy",
+        "volt shrink corpus.volt --to 400 --on corpus.txt --closed -o - | gzip > less.volt.gz",
+    ),
+    "encode": (
+        "volt encode -m corpus.volt corpus.txt --form npy -o encoded/",
+        "volt encode -m corpus.volt --separator @@ < corpus.txt > corpus.bpe",
+    ),
+    "binarize": (
+        "volt binarize -m corpus.volt corpus.txt -o train.de-en.de",
+        "volt binarize -m corpus.volt corpus.txt --bos 1 --eos none --dtype i32 -o ids/",
+    ),
+    "decode": (
+        "volt decode -m corpus.volt corpus.pieces -o corpus.back",
+        "volt encode -m corpus.volt --form ids < corpus.txt | volt decode -m corpus.volt --form ids",
+    ),
+    "inspect": (
+        'volt inspect -m corpus.volt "an unseen sentence about subclasses"',
+        "volt inspect -m corpus.volt -n 100 --json > tokens.json",
+    ),
+    "export": (
+        "volt export -m corpus.volt --to subword-nmt -o corpus.codes --check corpus.txt",
+        "volt export -m corpus.volt --to huggingface --closed -o corpus-hf",
+    ),
+    "import": (
+        "volt import corpus-hf -o again.volt",
+        "volt import corpus.codes --from subword-nmt -o - | gzip > again.volt.gz",
+    ),
+    "compare": (
+        "volt compare corpus.txt --with bpe:1000 --with corpus.volt -o report.html",
+        "volt compare docs=corpus.txt --heldout docs=heldout.txt --with bpe:1000 --json > report.json",
+    ),
+    "demo": (
+        "volt demo",
+        "volt demo --select fixed:4000 -o demo.volt",
+    ),
+    "warmup": (
+        "volt warmup",
+        "volt warmup --quiet",
+    ),
+    "stream": (
+        "volt stream example case-noise -o noise",
+        "volt stream run noise/stream.yaml --limit 1000 > lines.tsv",
+    ),
+    "stream run": (
+        "volt stream run noise/stream.yaml --workers 2 --limit 1000 > lines.tsv",
+        "volt stream run noise/stream.yaml --resume --state state.json | head -1000 > lines.tsv",
+    ),
+    "stream preview": (
+        "volt stream preview noise/stream.yaml",
+        "volt stream preview noise/stream.yaml -n 3 --from 1000 --changed",
+    ),
+    "stream plan": (
+        "volt stream plan noise/stream.yaml",
+        "volt stream plan noise/stream.yaml --at 1e7 --workers 2 --demand 900",
+    ),
+    "stream audit": (
+        "volt stream audit noise/stream.yaml",
+        "volt stream audit noise/stream.yaml --epochs 2 --world 8 --content --json",
+    ),
+    "stream trace": (
+        "volt stream trace noise/stream.yaml 42",
+        "volt stream trace noise/stream.yaml 1000000 --json",
+    ),
+    "stream schema": (
+        "volt stream schema tag",
+        "volt stream schema --expand noise/stream.yaml",
+    ),
+    "stream example": (
+        "volt stream example batches",
+        "volt stream example tasks -o tasks",
+    ),
+    "stream batches": (
+        "volt stream batches batches/stream.yaml",
+        "volt stream batches batches/stream.yaml -n 200 --every 50 --world 8 --json",
+    ),
+    "shard": (
+        "volt shard tasks/stream.yaml -o shards",
+        "volt shard tasks/stream.yaml -o shards --task de_en --lines 100 --compress gz",
+    ),
+    "translate-input": (
+        "volt translate-input tasks/stream.yaml --task de_en < corpus.txt > corpus.in",
+        "volt translate-input tasks/stream.yaml corpus.txt --task auto_en -o corpus.in",
+    ),
+    "translate-output": (
+        "volt translate-output tasks/stream.yaml --task de_en < corpus.in > corpus.out",
+        "volt translate-output tasks/stream.yaml corpus.in --task de_en -o corpus.out",
+    ),
+    "stream debug": (
+        "volt stream debug tasks/stream.yaml --task de_en --lines 3",
+        "volt stream debug tasks/stream.yaml --task auto_en --html auto.html",
+    ),
+    "stream vocabulary": (
+        "volt stream vocabulary tasks/stream.yaml --lines 1000 -o subwords.tsv",
+        "volt stream vocabulary tasks/stream.yaml --task de_en --lines 1000 --top 100 > de_en.tsv",
+    ),
+    "stream import-dynamicdata": (
+        "volt stream import-dynamicdata dynamicdata.yaml -o stream.yaml",
+        "volt stream import-dynamicdata dynamicdata.yaml -o - --batch-samples 64 > stream.yaml",
+    ),
+    "stream cache": (
+        "volt stream cache",
+        "volt stream cache --prune --days 7",
+    ),
+    "stream merge-states": (
+        "volt stream merge-states state.json -o merged.json",
+        "volt stream merge-states state.json -o - > merged.json",
+    ),
+}
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 

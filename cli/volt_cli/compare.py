@@ -13,8 +13,7 @@ import typer
 from volt.errors import ConfigError, CorpusError
 from volt_cli.console import messages, prepare_kernels, print_json, show
 from volt_cli.inputs import readable_named_texts, readable_sample
-from volt_cli.options import MAX_LINE, Json, MaxLine, ModelOptions, Quiet, SizeOptions
-from volt_cli.places import (
+from volt_cli.io import (
     check_one_for_stdout,
     check_place,
     check_places,
@@ -24,6 +23,7 @@ from volt_cli.places import (
     write_bytes,
     written,
 )
+from volt_cli.options import MAX_LINE, Json, MaxLine, ModelOptions, Quiet, SizeOptions
 from volt_cli.search import parse_sizes
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def compare(
     """
     from volt.comparison.compare import compare as run_compare
     from volt.comparison.systems import DEFAULT_SYSTEMS
-    from volt.files.long_lines import parse_max_line
+    from volt.files.limits import parse_max_line
     from volt_cli.console import Phases
 
     _refuse_reports([*corpus, *(heldout or ())])
@@ -172,7 +172,7 @@ def _is_report(path: str) -> bool:
 def _check_files(corpus: list[str], heldout: list[str], systems: list[str], reports: ReportOptions) -> None:
     """Raise ConfigError if a report would be written over a text, a vocabulary or another report."""
     from volt.comparison.systems import parse_spec
-    from volt.count.names import source_paths
+    from volt.count.named_files import source_paths
     from volt.files.paths import expand
     from volt.formats.registry import files_read
 
@@ -204,7 +204,7 @@ def _check_targets(reports: ReportOptions) -> None:
 
 
 def _write(comparison: Comparison, reports: ReportOptions) -> None:
-    from volt.comparison.report import as_markdown, as_text
+    from volt.comparison.tables import as_markdown, as_text
 
     data = comparison.as_data()
     if reports.markdown is not None:

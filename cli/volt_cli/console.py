@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.progress import Progress
 
-    from volt.kernels.ready import Job
+    from volt.kernels.warmup import Job
 
 FILE_WIDTH = 120  # columns of a table where stdout is a file or pipe
 _UNSEEN = re.compile(
@@ -32,7 +32,7 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 @cache
 def messages() -> Console:
     """The console on stderr; a terminal's lines break between words, those of a file or pipe do not break."""
-    from volt_cli.safe_console import SafeConsole
+    from volt_cli.terminal import SafeConsole
 
     is_terminal = sys.stderr.isatty()
     width, height = _size(is_terminal, sys.stderr)
@@ -41,7 +41,7 @@ def messages() -> Console:
 
 def output() -> Console:
     """A console on stdout; where that is a file or pipe, its tables are as wide as COLUMNS says, or 120."""
-    from volt_cli.safe_console import SafeConsole
+    from volt_cli.terminal import SafeConsole
 
     is_terminal = sys.stdout.isatty()
     width, height = _size(is_terminal, sys.stdout)
@@ -69,8 +69,8 @@ def say(message: str, *, mark: str = "", style: str = "") -> None:
     """Tell people something, on stderr. mark: a word before it, in a style of its own."""
     from rich.text import Text
 
+    from volt.display import wrapped
     from volt.errors import bounded
-    from volt.text.layout import wrapped
 
     console = messages()
     told = bounded(f"{mark} {message}" if mark else message)
@@ -120,14 +120,14 @@ class Phases:
             if self._bar is None:
                 yield _show_nothing
             else:
-                from volt_cli.bars import compiling_line
+                from volt_cli.terminal import compiling_line
 
                 with compiling_line(messages()) as advance:
                     yield advance
 
 
 def _bar() -> Progress:
-    from volt_cli.bars import bar
+    from volt_cli.terminal import bar
 
     return bar(messages())
 
@@ -174,13 +174,13 @@ def loading() -> Iterator[None]:
 def prepare_kernels(phases: Phases, *jobs: Job) -> None:
     """Load the compiled loops of jobs; the first time on a machine, say that they are being compiled."""
     with loading():
-        from volt.kernels.ready import compile_kernels, compile_loop, missing
+        from volt.kernels.warmup import compile_kernels, compile_loop, missing
 
         absent = missing(*jobs)
         if not absent:
             compile_kernels(*jobs)  # loads them
             return
-        from volt.kernels.beside import helping, seconds_for
+        from volt.kernels.warmup import helping, seconds_for
 
         tens = round(seconds_for(absent) / 10)  # a busy machine takes two or three times as long
         say(f"compiling, once on this machine: {f'some {10 * tens} s' if tens else 'a few seconds'}")

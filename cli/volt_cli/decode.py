@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from volt_cli.lines import open_output, read_lines, text_blocks, waiting_beside, write_each
-from volt_cli.models import load_model
+from volt_cli.io import check_places, load_model, open_output, read_lines, text_blocks, waiting_beside, write_each
 from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Pattern, Separator, checked_separator
-from volt_cli.places import check_places
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
@@ -36,7 +34,7 @@ def decode(
     This undoes `volt encode`.
     """
     from volt.errors import ConfigError
-    from volt.files.long_lines import parse_max_line
+    from volt.files.limits import parse_max_line
     from volt.files.paths import expand
 
     check_places([out], expand(files or ["-"]), model=model)
@@ -64,7 +62,7 @@ def _from_ids(vocabulary: Vocabulary, files: list[str] | None, **reading: Any) -
 def _from_pieces(vocabulary: Vocabulary, files: list[str] | None, *, separator: str, **reading: Any) -> Iterator[bytes]:
     """The text of files of pieces, block by block."""
     from volt.encode.decoder import decode
-    from volt.text.markers import BYTE_TOKENS
+    from volt.text.characters import BYTE_TOKENS
 
     whole = {*vocabulary.special.user, *BYTE_TOKENS}
 
@@ -82,7 +80,7 @@ def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) ->
     >>> marked(["lo@@", "w", "<url>"], "@@", whole=["<url>"])
     ['lo', 'w</w>', '<url>', '</w>']
     """
-    from volt.text.markers import SUFFIX
+    from volt.text.characters import SUFFIX
 
     spelled: list[str] = []
     for piece in pieces:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from volt_cli.console import Phases, prepare_kernels, say, show
+from volt_cli.io import check_place, console_beside, save, say_written
 from volt_cli.options import Select
-from volt_cli.places import check_place, console_beside, save, say_written
 
 
 def demo(
@@ -25,10 +25,10 @@ def demo(
     from volt.choose import report
     from volt.choose.search import search
     from volt.count.corpus import count_words
+    from volt.display import LabelledText
     from volt.encode.encoder import Encoder
-    from volt.files.scratch import scratch_folder
+    from volt.files.temporary import scratch_folder
     from volt.learn.bpe import learn_bpe
-    from volt.text.layout import Entry
 
     if out:
         check_place(out)
@@ -47,7 +47,7 @@ def demo(
     show(report.as_text(result, seconds=phases.seconds), "", console=console)
     sentence = "Subclasses override __getattr__ only if they understand the consequences."
     pieces = encoder.encode(sentence)
-    show(Entry("encode  ", pieces), Entry("decode  ", encoder.decode(pieces).split(" ")), console=console)
+    show(LabelledText("encode  ", pieces), LabelledText("decode  ", encoder.decode(pieces).split(" ")), console=console)
     if out:
         save(result.vocabulary, out)
         say_written(out)

@@ -15,8 +15,7 @@ from volt.errors import ConfigError
 from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.engines import EngineOptions
-from volt_cli.lines import is_conversation, waiting_beside, write_each
-from volt_cli.models import load_model
+from volt_cli.io import check_places, is_conversation, is_stdout, load_model, waiting_beside, write_each
 from volt_cli.options import (
     MAX_LINE,
     EncodingErrors,
@@ -28,11 +27,10 @@ from volt_cli.options import (
     Separator,
     checked_separator,
 )
-from volt_cli.places import check_places, is_stdout
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
-    from volt.encode.files import Job
+    from volt.encode.files import EncodeJob
 
 CACHE_WORDS = 1 << 20
 
@@ -99,12 +97,11 @@ def encode(
     """
     with loading():
         from volt.encode.encoder import Encoder
-        from volt.encode.files import Job
-        from volt.files.long_lines import parse_max_line
-        from volt.files.paths import expand
-        from volt.files.sizes import total_size
+        from volt.encode.files import EncodeJob
+        from volt.files.limits import parse_max_line
+        from volt.files.paths import expand, total_size
 
-        job = Job(
+        job = EncodeJob(
             form, checked_separator(separator), dropout=sampling.dropout, seed=sampling.seed, errors=encoding_errors,
             n_threads=speed.threads, max_line=parse_max_line(max_line),
         )  # fmt: skip
@@ -144,7 +141,7 @@ def _check_engine(engine: EngineOptions, paths: list[str], out: str) -> None:
 
 
 def _encode(
-    encoder: Encoder, paths: list[str], out: str, *, job: Job, engine: EngineOptions,
+    encoder: Encoder, paths: list[str], out: str, *, job: EncodeJob, engine: EngineOptions,
     progress: Callable[[float], object], quiet: bool,
 ) -> None:  # fmt: skip
     from volt.display import counted
@@ -163,7 +160,7 @@ def _encode(
         encode_one(encoder, paths, Path(out), job=job, progress=progress)
 
 
-def _outputs(paths: list[str], out: str, job: Job) -> list[str | Path]:
+def _outputs(paths: list[str], out: str, job: EncodeJob) -> list[str | Path]:
     """All files that are written, or stdout."""
     from volt.encode.files import output_files
 

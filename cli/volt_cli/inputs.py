@@ -33,7 +33,7 @@ def readable_sources(texts: list[str] | None) -> list[str]:
     Raises ConfigError if there is nothing to read or only some have names, CorpusError if one is missing or cannot be
     read.
     """
-    from volt.count.names import named_files
+    from volt.count.named_files import named_files
 
     if not texts:
         if sys.stdin.isatty():
@@ -46,7 +46,7 @@ def readable_sources(texts: list[str] | None) -> list[str]:
 
 def readable_named_texts(texts: list[str] | None) -> list[str] | None:
     """The same texts, of which each is FILE or NAME=FILE. Raises CorpusError if one is missing or cannot be read."""
-    from volt.count.names import source_paths
+    from volt.count.named_files import source_paths
 
     readable_texts([*source_paths(texts or []).values()])
     return texts

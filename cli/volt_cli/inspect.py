@@ -11,7 +11,7 @@ import typer
 
 from volt.errors import ConfigError, shown
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, show
-from volt_cli.models import load_model
+from volt_cli.io import load_model
 from volt_cli.options import Json, Model, Pattern
 
 if TYPE_CHECKING:
@@ -97,18 +97,18 @@ def _readable(token: str) -> str:
     >>> print(_readable("ĠlowÃ"), _readable("Ġ" * 81 + "x"))
     ␣low<0xC3> ␣×81x
     """
-    from volt.text.byte_alphabet import readable
+    from volt.text.characters import readable
 
     text = readable(token).replace(" ", "␣")
     return _RUN.sub(lambda run: f"{run[1]}×{len(run[0])}", text)
 
 
 def _show(data: dict[str, Any], line: str, n: int, spell: Spell) -> None:
-    from volt.text.layout import Entry
+    from volt.display import LabelledText
 
     rows = list(_rows(data, line, n, spell))
     width = max(len(name) for name, _, _ in rows) + 2
-    show(*(Entry(f"{name.replace('_', ' '):{width}}", parts, gap=gap) for name, parts, gap in rows))
+    show(*(LabelledText(f"{name.replace('_', ' '):{width}}", parts, gap=gap) for name, parts, gap in rows))
 
 
 def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[tuple[str, list[str], str]]:
@@ -116,7 +116,7 @@ def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[tup
 
     spell: how tokens are shown
     """
-    from volt.text.layout import at_bars
+    from volt.display import at_bars
 
     for name, value in data.items():
         if name == "provenance":

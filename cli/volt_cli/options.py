@@ -2,28 +2,96 @@
 
 Everywhere `-o` is a place, `--form` says what is written or read there, `-m` names the vocabulary, `--json` prints JSON
 on stdout and takes no value, `-q` leaves out everything but errors.
+
+Options that belong together: declared once, as the fields of a frozen dataclass, and taken by commands as one value.
+
+>>> from dataclasses import dataclass
+>>> @dataclass(frozen=True)
+... class Sound:
+...     PANEL = "Sound"
+...     volume: Annotated[int, OptionInfo(help="From 0 to 11.")] = 5
+>>> def play(song: str, sound: Sound) -> None:
+...     output.append((song, sound.volume))
+>>> output = []
+>>> list(signature(expanded(play)).parameters)
+['song', 'volume']
+>>> expanded(play)(song="Lilith", volume=11)
+>>> output
+[('Lilith', 11)]
+
+typer reads a command's options off its parameters and takes no dataclasses; `expanded` puts the fields in their place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from volt.errors import ConfigError, shown
 from volt.formats import registry
 from volt_cli.inputs import is_number, readable_candidates, readable_config, readable_model, readable_texts
 
 if TYPE_CHECKING:
-    from volt.choose.scaling import LanguageModel
-    from volt.choose.size_steps import Parameters
+    from volt.choose.language_model import LanguageModel
+    from volt.choose.size_steps import SearchParameters
     from volt.text.pretokenizer import PreTokenizer
     from volt.text.special_tokens import SpecialTokens
 
-PathOrStdout = Path  # "-" is stdout: see volt_cli.places
+
+Command = Callable[..., None]
+
+
+def expanded(command: Command) -> Command:
+    """The same command with a parameter for each field of its option groups.
+
+    A group's PANEL is the heading under which the help shows its options.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    vars(run)["__signature__"] = Signature(list(_parameters(signature(command), hints)))
+    return run
+
+
+def _parameters(of: Signature, hints: dict[str, Any]) -> Iterator[Parameter]:
+    for name, parameter in of.parameters.items():
+        if is_dataclass(hints[name]):
+            yield from _of_group(hints[name])
+        else:
+            yield parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)
+
+
+def _of_group(group: Any) -> Iterator[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        default = Parameter.empty if field.default is MISSING else field.default
+        annotation = _in_panel(hints[field.name], group.PANEL)
+        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _in_panel(hint: Any, panel: str) -> Any:
+    """An annotation with typer's option, which the help shows under this heading."""
+    kind, declared = get_args(hint)
+    option: OptionInfo = copy(declared)
+    option.rich_help_panel = panel
+    return Annotated[kind, option]
+
+
+PathOrStdout = Path  # "-" is stdout: see volt_cli.io
 
 MAX_LINE = "64M"
 MOST_WORKERS = 256  # volt.files.threads.MOST_WORKERS, which would load numpy
@@ -161,7 +229,7 @@ class ModelOptions:
 
     def model(self) -> LanguageModel | None:
         """As the search takes it, None if it is not given. Raises ConfigError if it is half given, or out of range."""
-        from volt.choose.scaling import LanguageModel
+        from volt.choose.language_model import LanguageModel
 
         if self.model_params is None and self.model_width is None:
             return None
@@ -352,11 +420,11 @@ class TransportOptions:
     ] = "sinkhorn"
     max_iters: Annotated[int, typer.Option(metavar="N", help="Most iterations per transport.")] = 1_000
 
-    def parameters(self) -> Parameters:
+    def parameters(self) -> SearchParameters:
         """As the search takes them. Raises ConfigError if one is out of range."""
-        from volt.choose.size_steps import Parameters
+        from volt.choose.size_steps import SearchParameters
 
-        return Parameters(
+        return SearchParameters(
             length=self.length, mass=self.mass, epsilon=self.epsilon, row_tau=self.row_tau, column_tau=self.column_tau,
             min_share=self.min_share, solver=self.solver, max_iters=self.max_iters,
         )  # fmt: skip

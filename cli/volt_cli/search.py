@@ -1,23 +1,38 @@
-"""`volt search`: from a corpus to its vocabulary."""
+"""`volt search`: from a corpus to its vocabulary.
+
+What stands where `volt search` writes unasked: replaced if it is of the same corpus, otherwise refused.
+
+Whoever searches the same corpus with other options wants the new vocabulary; whoever has another corpus of the same
+name would lose one that nobody meant to give up. Options change the words, so the same corpus is also told by its lines
+and bytes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from volt.display import counted
-from volt.errors import CandidateError, ConfigError, VoltError, shown
+from volt.errors import CandidateError, ConfigError, VocabularyError, VoltError, shown
 from volt.urls import name_of, url_of
-from volt_cli.bounds import Bounds
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
-from volt_cli.engines import EngineOptions
-from volt_cli.extending import check_alone, extended_model, extending_learner
+from volt_cli.engines import Bounds, EngineOptions
 from volt_cli.inputs import readable_sources
+from volt_cli.io import (
+    check_one_for_stdout,
+    check_place,
+    check_places,
+    console_beside,
+    is_stdout,
+    save,
+    say_written,
+)
 from volt_cli.options import (
     CandidateOptions,
     CountOptions,
@@ -28,25 +43,26 @@ from volt_cli.options import (
     SpecialOptions,
     TransportOptions,
 )
-from volt_cli.places import (
-    check_one_for_stdout,
-    check_place,
-    check_places,
-    console_beside,
-    is_stdout,
-    save,
-    say_written,
-)
 from volt_cli.remedies import in_options
-from volt_cli.sources import SourceOptions, each_text, first_to_make, joint_output, outputs_of, parity_data, parity_text
-from volt_cli.standing import standing
+from volt_cli.search_sources import (
+    NamedSourceOptions,
+    check_alone,
+    each_text,
+    extended_model,
+    extending_learner,
+    first_to_make,
+    joint_output,
+    outputs_of,
+    parity_data,
+    parity_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from volt.choose.scaling import LanguageModel
+    from volt.choose.language_model import LanguageModel
     from volt.choose.search import SearchResult
-    from volt.count.names import NamedFile
+    from volt.count.named_files import NamedFile
     from volt.count.word_counts import WordCounts
     from volt.learn.candidates import Candidates
     from volt.learn.parity import Parity
@@ -54,6 +70,49 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
     Learner = Callable[..., Candidates]
+
+
+_FINGERPRINT = re.compile(r"\|corpus:([0-9a-f]+)\|")
+_REMEDY = "name a place with -o, or replace it with --force"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A vocabulary that a search has written. provenance: what it says of its corpus."""
+
+    place: Path
+    provenance: dict[str, Any]
+
+    def refuse_other(self, counts: WordCounts) -> None:
+        """Raise ConfigError if it was made from another corpus than these counts."""
+        told = self.provenance
+        found = _FINGERPRINT.search(told["signature"])
+        same_words = found is not None and found[1] == counts.fingerprint
+        same_size = counts.n_bad_lines > 0 or counts.n_bytes == told.get("bytes")  # mended lines have other bytes
+        if not same_words and not (same_size and counts.n_lines == told.get("lines")):
+            raise ConfigError(
+                f"{self.place}: exists, and was made from another corpus ({told.get('words', '?')} words; this one has "
+                f"{counts.total}); {_REMEDY}"
+            )
+
+
+def standing(place: Path) -> Standing | None:
+    """The vocabulary at a place, None if there is no file. Raises ConfigError if it is not from a search.
+
+    >>> standing(Path("/nowhere/corpus.volt")) is None
+    True
+    """
+    from volt.vocabulary import Vocabulary
+
+    if not place.is_file():
+        return None
+    try:
+        provenance = dict(Vocabulary.load(place).provenance)
+    except VocabularyError:
+        raise ConfigError(f"{place}: exists, and is no vocabulary that can be read; {_REMEDY}") from None
+    if not isinstance(provenance.get("signature"), str):
+        raise ConfigError(f"{place}: exists, and was not made by volt search; {_REMEDY}")
+    return Standing(place, provenance)
 
 
 def search(
@@ -72,7 +131,7 @@ def search(
     modelling: ModelOptions,
     counting: CountOptions,
     bounds: Bounds,
-    naming: SourceOptions,
+    naming: NamedSourceOptions,
     learning: CandidateOptions,
     special: SpecialOptions,
     transport: TransportOptions,
@@ -102,11 +161,11 @@ def search(
     --extend, a vocabulary grows: its ids stay, and new tokens come behind.
     """
     asked = parse_sizes(sizing.sizes)
+    from volt.choose.language_model import checked_model
     from volt.choose.rules import parse_rule
-    from volt.choose.scaling import checked_model
     from volt.choose.search import search as run_search
     from volt.count.counting import is_large
-    from volt.count.names import named_files
+    from volt.count.named_files import named_files
     from volt.files.atomic import make_folder
     from volt.files.paths import expand
 
@@ -203,13 +262,15 @@ def _column(named: Mapping[str, NamedFile], name: str) -> int | None:
     return named[name].column if name in named else None
 
 
-def _joined(sources: Mapping[str, WordCounts], naming: SourceOptions) -> WordCounts:
+def _joined(sources: Mapping[str, WordCounts], naming: NamedSourceOptions) -> WordCounts:
     from volt.count.word_counts import mix
 
     return mix(sources, temperature=naming.temperature)
 
 
-def _parity(result: SearchResult, sources: Mapping[str, WordCounts], naming: SourceOptions, phases: Phases) -> Parity:
+def _parity(
+    result: SearchResult, sources: Mapping[str, WordCounts], naming: NamedSourceOptions, phases: Phases
+) -> Parity:
     from volt.learn.parity import measure_parity
 
     with phases.phase("parity"):
@@ -252,7 +313,7 @@ def _report_each(
 
 def _check_coverage(learning: CandidateOptions, counting: CountOptions) -> None:
     """Raise ConfigError if the share is out of range, or if nothing is learned to leave characters out of."""
-    from volt.count.coverage import checked_share
+    from volt.count.corpus_statistics import checked_share
 
     if checked_share(learning.coverage, is_bytes=counting.cut().is_bytes) < 1 and learning.file:
         raise ConfigError("--coverage is for learning, and merges of a file bring their own characters; leave out one")
@@ -298,7 +359,7 @@ def _count(
 ) -> WordCounts:  # fmt: skip
     """The words of files, or of one column of them. old: a vocabulary that makes words as it does"""
     from volt.count.corpus import count_words
-    from volt.files.long_lines import parse_max_line
+    from volt.files.limits import parse_max_line
 
     with phases.phase("count", unit="B") as advance:
         return count_words(
@@ -315,7 +376,7 @@ def _candidates(
     counts: WordCounts, asked: CandidateOptions, model: LanguageModel | None, phases: Phases, learn: Learner
 ) -> Candidates:
     """Learned merges, as many as are asked for or as the rules need, or those of a file."""
-    from volt.choose.enough import learned_until_decided
+    from volt.choose.exact_curve import learned_until_decided
 
     if asked.file:
         return _replayed(counts, asked, phases)
@@ -333,7 +394,7 @@ def _candidates(
 
 
 def _replayed(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Candidates:
-    from volt.formats.merges import read_merges
+    from volt.formats.registry import read_merges
     from volt.learn.bpe import replay_bpe
 
     merges = read_merges(asked.file or "")

@@ -10,10 +10,9 @@ import typer
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
+from volt_cli.io import check_places, is_stdout
 from volt_cli.options import MAX_LINE, MOST_WORKERS, Config, MaxLine, Quiet, Trust
-from volt_cli.places import check_places, is_stdout
-from volt_cli.stream.choosing import Settings, values_of
-from volt_cli.stream.opening import told_to_trust
+from volt_cli.stream.opening import Settings, told_to_trust, values_of
 
 if TYPE_CHECKING:
     from volt.stream.config.build import Configuration
@@ -59,7 +58,7 @@ def shard(
     A configuration that names FOLDER as `shards` reads its tasks there.
     """
     with loading():
-        from volt.files.long_lines import parse_max_line
+        from volt.files.limits import parse_max_line
         from volt.stream.tasks.sharding import shard
 
     check_places([out], [config])

@@ -12,17 +12,17 @@ import typer
 from volt.errors import ConfigError
 from volt_cli.console import Phases, prepare_kernels, print_json, say
 from volt_cli.inputs import readable_model, readable_texts
-from volt_cli.models import load_model
-from volt_cli.options import MAX_LINE, EncodingErrors, Json, MaxLine, Quiet
-from volt_cli.places import (
+from volt_cli.io import (
     check_one_for_stdout,
     check_place,
     check_places,
     is_stdout,
+    load_model,
     save,
     say_written,
     write_bytes,
 )
+from volt_cli.options import MAX_LINE, EncodingErrors, Json, MaxLine, Quiet
 
 if TYPE_CHECKING:
     from volt.choose.shrink import Shrunk
@@ -99,7 +99,7 @@ def shrink(
 def _counted(old: Vocabulary, texts: list[str], errors: EncodingErrors, max_line: str, phases: Phases) -> WordCounts:
     """The words of texts, as the vocabulary makes words."""
     from volt.count.corpus import count_words
-    from volt.files.long_lines import parse_max_line
+    from volt.files.limits import parse_max_line
 
     with phases.phase("count", unit="B") as advance:
         return count_words(

@@ -12,14 +12,12 @@ import typer
 
 from volt.errors import CorpusError
 from volt_cli.console import Phases, loading, prepare_kernels
-from volt_cli.lines import open_output, text_blocks, waiting_beside, write_each
+from volt_cli.io import check_places, open_output, text_blocks, waiting_beside, write_each
 from volt_cli.options import MAX_LINE, Config, Files, MaxLine, Trust
-from volt_cli.places import check_places
-from volt_cli.stream.choosing import Settings, values_of
-from volt_cli.stream.opening import told_to_trust
+from volt_cli.stream.opening import Settings, told_to_trust, values_of
 
 if TYPE_CHECKING:
-    from volt.stream.running.translating import Translation
+    from volt.stream.running.translation import Translation
 
 TaskName = Annotated[str, typer.Option(metavar="NAME", help="The task, of any split, whose transforms are applied.")]
 Out = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write, or - for stdout.")]
@@ -27,7 +25,7 @@ STDOUT = Path("-")
 
 
 @dataclass(frozen=True)
-class ReadingOptions:
+class TranslateOptions:
     """How lines are read."""
 
     PANEL = "Reading"
@@ -40,7 +38,7 @@ class ReadingOptions:
 
     def reading(self, out: Path) -> dict[str, Any]:
         """As `text_blocks` takes them, for lines that are answered in a place."""
-        from volt.files.long_lines import parse_max_line
+        from volt.files.limits import parse_max_line
 
         return {
             "errors": self.encoding_errors, "max_line": parse_max_line(self.max_line), "wait": waiting_beside(out)
@@ -50,7 +48,7 @@ class ReadingOptions:
 def translate_input(
     config: Config,
     task: TaskName,
-    reading: ReadingOptions,
+    reading: TranslateOptions,
     files: Files = None,
     out: Out = STDOUT,
     settings: Settings = None,
@@ -68,7 +66,7 @@ def translate_input(
 def translate_output(
     config: Config,
     task: TaskName,
-    reading: ReadingOptions,
+    reading: TranslateOptions,
     files: Files = None,
     out: Out = STDOUT,
     settings: Settings = None,
@@ -90,7 +88,7 @@ def _opened(
     """The task and the file to write, when it is seen that nothing is written over what is read."""
     with loading():
         from volt.files.paths import expand
-        from volt.stream.running.translating import Translation
+        from volt.stream.running.translation import Translation
 
         check_places([out], [config, *expand(files or ["-"])])
         prepare_kernels(Phases(quiet=True), "stream")

@@ -23,8 +23,8 @@ def warmup(quiet: Quiet = False) -> None:
 
     The code is for the processor that it was compiled on: on another kind, the first use compiles anew.
     """
-    from volt.kernels.caching import kept_in
-    from volt.kernels.ready import JOBS, missing
+    from volt.kernels.jit import kept_in
+    from volt.kernels.warmup import JOBS, missing
 
     place = kept_in()
     if place is None:

@@ -136,5 +136,5 @@ def learned(text: Text, *, kind: str, size: int) -> Vocabulary:
     """Learn a vocabulary that keeps its scaffolding, numbered as all libraries can."""
     pretokenizer, marker = KINDS[kind]
     found = volt.learn_bpe(volt.count_words(text.path, pretokenizer=pretokenizer), 2 * size, marker=marker)
-    result = volt.search(found, sizes=[size], select=f"fixed:{size}", parameters=volt.Parameters(min_share=0.0))
+    result = volt.search(found, sizes=[size], select=f"fixed:{size}", parameters=volt.SearchParameters(min_share=0.0))
     return result.vocabulary.closed(order="merges")

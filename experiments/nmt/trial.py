@@ -34,7 +34,7 @@ from experiments.nmt.learner import Learner, Recipe, tensors
 from experiments.nmt.model import Transformer, search
 from volt.batches import ByTokens, SampleFormat, Steps
 from volt.errors import ConfigError, VoltError
-from volt.stream import Policy, Source, Stream
+from volt.stream import ErrorPolicy, Source, Stream
 
 _ANY = 1 << 20  # tokens of a batch: its rows decide
 DEV, TEST = "val", "test2016"
@@ -106,7 +106,7 @@ class Trial:
     def steps(self) -> Steps:
         paths = tuple(str(file_of(self.data, "train", language)) for language in self.languages)
         source = Source("train", paths, names=("src", "tgt"), shuffle="lines")
-        lines = Stream([source], seed=self.recipe.seed, policy=Policy(on_fault="skip"))  # a line holds a tab
+        lines = Stream([source], seed=self.recipe.seed, policy=ErrorPolicy(on_fault="skip"))  # a line holds a tab
         return Steps(
             lines, SampleFormat({"src": self.vocabulary, "tgt": self.vocabulary}),
             ByTokens(max_tokens=_ANY, max_sentences=self.plan.rows, noise=0.1), window="epoch",

@@ -10,7 +10,7 @@ import pytest
 from numba import typeof
 
 from volt.batches import deal, pack, token_batches
-from volt.kernels.ready import JOBS, compile_kernels
+from volt.kernels.warmup import JOBS, compile_kernels
 
 
 def test_after_warmup_no_batch_compiles(monkeypatch: pytest.MonkeyPatch) -> None:

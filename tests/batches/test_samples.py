@@ -16,7 +16,7 @@ from volt import Encoder, Vocabulary
 from volt.batches import SampleFormat, Samples, joined_samples
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.stream import Batch, Column, Source, Stream
-from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.subwords import Encode
 
 MERGES = (("l", "o"), ("lo", "w</w>"), ("e", "r</w>"))
@@ -84,7 +84,7 @@ def test_ids_pass_through(volt_file: Path, lines: list[str]) -> None:
     """Columns of ids, views in any order, and numbers written as text give the samples that text gives."""
     path = volt_file
     expected = rows(SampleFormat({"src": ENCODER}).samples(Batch.of(lines)), "src")
-    encoded = Encode(vocabulary=path, to="ids", fields=(1,))(Batch.of(lines), Chance(1, 2))
+    encoded = Encode(vocabulary=path, to="ids", fields=(1,))(Batch.of(lines), LineRng(1, 2))
     order = np.arange(len(lines))[::-1]
     made = SampleFormat({"src": ENCODER}).samples(encoded.take(order))
     assert rows(made, "src") == [expected[line] for line in order]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from volt.batches import SampleFormat, collate, collate_packed
-from volt.kernels.ready import JOBS, compile_kernels
+from volt.kernels.warmup import JOBS, compile_kernels
 from volt.stream import Batch, Source, Stream
 from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt import WordCounts, learn_bpe, search
-from volt.choose.notebook import readable_cuts, sample_cuts
-from volt.text.byte_alphabet import readable, to_characters
+from volt.choose.search import readable_cuts, sample_cuts
+from volt.text.characters import readable, to_characters
 from volt.text.pretokenizer import PreTokenizer
 
 FEW = ("--sizes", "280:300:10")

@@ -8,7 +8,7 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.choose.exact import Reading
+from volt.choose.exact_curve import RuleReading
 from volt.choose.rules import AMONG_STEPS, EXACT, Pick, all_picks, parse_rule, rules
 from volt.choose.size_steps import SizeStep
 from volt.errors import ConfigError
@@ -77,7 +77,7 @@ def test_sizes_that_other_rules_pick_move_nothing(entropies, data):
     searched = data.draw(st.lists(st.sampled_from(steps), min_size=1, unique_by=lambda step: step.size))
     sizes = sorted(step.size for step in searched)
     alone = picked([step for step in steps if step.size in sizes])
-    readings = dict.fromkeys(EXACT, Reading(steps[0].size, "as read"))
+    readings = dict.fromkeys(EXACT, RuleReading(steps[0].size, "as read"))
     beside = all_picks(steps, readings, searched=sizes)
     assert list(beside) == list(rules())
     for rule, pick in alone.items():

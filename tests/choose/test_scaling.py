@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from merges import LINES, word_counts
 
 from volt import LanguageModel, WordCounts, learn_bpe, search
+from volt.choose.language_model import scaling_size, serving_flops_per_byte, vocabulary_parameters
 from volt.choose.report import as_data
-from volt.choose.scaling import scaling_size, serving_flops_per_byte, vocabulary_parameters
-from volt.count.text_bytes import text_bytes
+from volt.count.corpus_statistics import text_bytes
 from volt.errors import ArgumentError, ConfigError
 
 FEW = settings(deadline=None, max_examples=examples(40))

@@ -14,10 +14,10 @@ from merges import LINES, word_counts
 
 from volt import WordCounts
 from volt.choose import criteria
+from volt.choose.exact_curve import muv_search
 from volt.choose.rules import rules
 from volt.choose.search import SearchResult, checked_sizes, default_sizes, search
-from volt.choose.size_steps import Parameters
-from volt.choose.sweep import muv_search
+from volt.choose.size_steps import SearchParameters
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, VoltError
 from volt.learn.bpe import learn_bpe, replay_bpe
@@ -82,7 +82,7 @@ def test_counts_in_the_vocabulary_equal_a_recount(words, marker, rule, min_share
     """A token's count is how often it occurs in the corpus as this vocabulary encodes it, pruned tokens split back."""
     candidates = learned(words, 40, marker=marker)
     assume(candidates.n_merges)
-    result = search(candidates, select=rule, parameters=Parameters(min_share=min_share))
+    result = search(candidates, select=rule, parameters=SearchParameters(min_share=min_share))
     assert_counts_are_exact(result)
     assert sum(result.vocabulary.counts) == recounted(result).total()
 
@@ -92,7 +92,7 @@ def test_counts_in_the_vocabulary_equal_a_recount(words, marker, rule, min_share
 def test_counts_on_text_that_spells_special_tokens(marker, min_share):
     """The same where the corpus spells special tokens: they are split back, and count as their parts."""
     result = search(
-        learned(marker=marker), parameters=Parameters(min_share=min_share), byte_fallback=True, select="tokens"
+        learned(marker=marker), parameters=SearchParameters(min_share=min_share), byte_fallback=True, select="tokens"
     )
     assert not {"<unk>", "</s>", "<0x41>"} & set(result.vocabulary.tokens)
     assert_counts_are_exact(result)
@@ -240,7 +240,7 @@ def test_a_tiny_corpus_and_bad_convergence_are_warned_of():
     """Few words, and transports that did not converge, are warnings."""
     candidates = learned()
     assert any("tiny corpus" in text for text in search(candidates).warnings)
-    parameters = Parameters(max_iters=1, threshold=1e-12)
+    parameters = SearchParameters(max_iters=1, threshold=1e-12)
     assert any("did not converge" in text for text in search(candidates, parameters=parameters).warnings)
 
 
@@ -258,7 +258,7 @@ def test_the_signature_tells_searches_apart():
         search(candidates, sizes=sizes),
         search(candidates, sizes=sizes[:2]),
         search(candidates, sizes=sizes, select="muv"),
-        search(candidates, sizes=sizes, parameters=Parameters(min_share=0.5)),
+        search(candidates, sizes=sizes, parameters=SearchParameters(min_share=0.5)),
         search(learned(n_merges=100), sizes=sizes),
         search(learned({**WORDS, "new": 1}), sizes=[size + 1 for size in sizes]),
         search(learned(marker="prefix")),

@@ -17,12 +17,12 @@ from merges import LINES, word_counts
 
 from volt import WordCounts
 from volt.choose import criteria
-from volt.choose.size_steps import Parameters, character_mass, size_steps, transport_costs
+from volt.choose.size_steps import SearchParameters, character_mass, size_steps, transport_costs
 from volt.errors import ConfigError
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
 
-EXACT = Parameters(threshold=1e-12, max_iters=100_000)
+EXACT = SearchParameters(threshold=1e-12, max_iters=100_000)
 MARKERS = ["suffix", "prefix", "none"]
 WORDS = Counter(word for line in LINES for word in line.split())
 
@@ -48,7 +48,7 @@ def corpus_characters(words, marker: str) -> Counter[str]:
     return characters
 
 
-def dense_plan(candidates: Candidates, size: int, parameters: Parameters) -> tuple[np.ndarray, np.ndarray]:
+def dense_plan(candidates: Candidates, size: int, parameters: SearchParameters) -> tuple[np.ndarray, np.ndarray]:
     """The transported mass and the mass b_j of each token, by the textbook iteration (Eq. 9–10) on dense matrices."""
     marker, tokens = candidates.marker, candidates.tokens_at(size)
     a = corpus_characters(dict(zip(candidates.counts.words, candidates.counts.counts.tolist(), strict=True)), marker)
@@ -122,7 +122,7 @@ def test_what_a_step_measures(words, marker, length):
     """Every measure is the criterion of the exact counts of that size; MUV is Eq. 1 against the step before."""
     candidates = learned(marker, 30, words)
     sizes = some_sizes(candidates, 4)
-    steps = [*size_steps(candidates, sizes, parameters=Parameters(length=length))]
+    steps = [*size_steps(candidates, sizes, parameters=SearchParameters(length=length))]
     assert [step.size for step in steps] == sizes
     for step in steps:
         counts, lengths = candidates.counts_at(step.size), candidates.lengths[: step.size]
@@ -151,7 +151,7 @@ def test_min_share_decides_what_is_kept(words, marker):
     kept = []
     for share in (0.0, 0.001, 0.1, 1.0):
         with suppress(ConfigError) if share == 1.0 else nullcontext():
-            steps = [*size_steps(candidates, sizes, parameters=Parameters(min_share=share))]
+            steps = [*size_steps(candidates, sizes, parameters=SearchParameters(min_share=share))]
         kept.append([step.kept for step in steps])
         assert all(step.kept[: candidates.n_atoms].all() for step in steps)
     assert all(flags.all() for flags in kept[0])
@@ -206,7 +206,7 @@ def test_costs_and_masses(marker):
 def test_a_transport_that_does_not_converge_says_so():
     """With one iteration the step is not converged and has a remedy; converged steps have none."""
     candidates = learned()
-    (step,) = size_steps(candidates, [candidates.n_tokens], parameters=Parameters(max_iters=1, threshold=1e-12))
+    (step,) = size_steps(candidates, [candidates.n_tokens], parameters=SearchParameters(max_iters=1, threshold=1e-12))
     assert not step.converged
     assert step.remedy
     (step,) = size_steps(candidates, [candidates.n_tokens])
@@ -245,7 +245,7 @@ def test_progress():
 def test_impossible_parameters_are_refused(field):
     """A parameter that is unknown, out of range or no number is a ConfigError that names it."""
     with pytest.raises(ConfigError) as caught:
-        Parameters(**field)
+        SearchParameters(**field)
     assert next(iter(field)) in str(caught.value)
 
 
@@ -255,4 +255,4 @@ def test_the_signature_tells_parameters_apart():
         {}, {"length": "occurrence"}, {"mass": "characters"}, {"epsilon": 0.5}, {"row_tau": 0.5},
         {"column_tau": 1.0}, {"min_share": 0.1}, {"solver": "pot"},
     ]  # fmt: skip
-    assert len({Parameters(**change).signature for change in changes}) == len(changes)
+    assert len({SearchParameters(**change).signature for change in changes}) == len(changes)

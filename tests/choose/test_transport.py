@@ -28,8 +28,7 @@ from transports import (
 )
 
 from volt.choose.pot import SOLVERS
-from volt.choose.transport import Sinkhorn
-from volt.choose.transport_problem import TransportProblem, penalty
+from volt.choose.transport import Sinkhorn, TransportProblem, penalty
 from volt.errors import TransportError
 
 
@@ -292,7 +291,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 from volt.choose.transport import Sinkhorn
-from volt.choose.transport_problem import TransportProblem
+from volt.choose.transport import TransportProblem
 n_rows, n_cols, rng = 10_000, 300_000, np.random.default_rng(0)
 rows = np.concatenate([np.arange(n_rows), rng.integers(0, n_rows, 5 * n_cols - n_rows)])
 columns = np.arange(5 * n_cols) % n_cols

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from writers import check_answers, writing
 
 from volt.encode.encoder import Encoder
-from volt.files.waiting import Wait
-from volt.kernels.ready import compile_kernels
+from volt.files.blocks import Wait
+from volt.kernels.warmup import compile_kernels
 from volt.vocabulary import Vocabulary
 from volt_cli.decode import _from_ids, _from_pieces
-from volt_cli.lines import write_each
+from volt_cli.io import write_each
 
 TOKENS = ("l", "o", "w", "e", "l</w>", "o</w>", "w</w>", "e</w>", "low</w>", "lo")
 VOCABULARY = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=TOKENS)

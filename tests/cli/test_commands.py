@@ -18,7 +18,7 @@ from commands import TEXT, VOLT, Run, foreign_options, listed
 from numpy.typing import NDArray
 
 import volt
-from volt.kernels.watch import run_watched
+from volt.files.threads import run_watched
 from volt.vocabulary import Vocabulary
 
 

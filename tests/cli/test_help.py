@@ -17,7 +17,7 @@ from commands import VOLT, Run, status_of
 from shell import run_line
 from typer.main import get_command
 
-from volt.choose.size_steps import Parameters
+from volt.choose.size_steps import SearchParameters
 from volt.encode.files import Output
 from volt.files.blocks import Errors
 from volt.formats.registry import FORMATS
@@ -25,9 +25,9 @@ from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt_cli import options
 from volt_cli.__main__ import app
+from volt_cli.commands import EXAMPLES
 from volt_cli.encode import encode
-from volt_cli.examples import EXAMPLES
-from volt_cli.sources import SourceOptions
+from volt_cli.search_sources import NamedSourceOptions
 
 TREE: Any = get_command(app)
 COMMANDS: dict[str, Any] = {
@@ -111,7 +111,7 @@ def test_the_groups_of_a_search_are_headings(run: Run) -> None:
     """`volt search --help` shows the options of a group under the group's heading."""
     shown = run("search", "--help").stdout.decode()
     for group in (
-        options.SizeOptions, options.ModelOptions, options.CountOptions, SourceOptions, options.CandidateOptions,
+        options.SizeOptions, options.ModelOptions, options.CountOptions, NamedSourceOptions, options.CandidateOptions,
         options.SpecialOptions, options.TransportOptions,
     ):  # fmt: skip
         part = shown[shown.index(f"─ {group.PANEL} ─") :].partition("╰")[0]
@@ -121,7 +121,7 @@ def test_the_groups_of_a_search_are_headings(run: Run) -> None:
 
 def test_the_command_line_offers_what_the_library_offers() -> None:
     """Defaults of the transport, choices of forms and error policies, and names of formats are the library's."""
-    assert options.TransportOptions().parameters() == Parameters()
+    assert options.TransportOptions().parameters() == SearchParameters()
     form = get_args(get_type_hints(encode)["form"])
     assert form == get_args(Output)
     assert get_args(get_type_hints(options.CountOptions)["encoding_errors"]) == get_args(Errors)

@@ -11,8 +11,8 @@ import pytest
 from commands import Run, status_of
 from screens import too_wide, words
 
+from volt_cli.commands import EXAMPLES
 from volt_cli.console import messages
-from volt_cli.examples import EXAMPLES
 
 WIDE = 1000
 WIDTHS = (60, 80, 120)

@@ -255,7 +255,7 @@ def test_a_place_that_cannot_be_is_told_in_one_line(place: str, run: Run, folder
 
 def test_stdin_is_an_input_too(run: Run, folder: Path) -> None:
     """A file that the shell opened as stdin is not written over, nor one that it opened as stdout read."""
-    from volt_cli.places import check_places
+    from volt_cli.io import check_places
 
     with Path("corpus.txt").open("ab") as file:
         saved = os.dup(0), os.dup(1)

@@ -10,7 +10,7 @@ import pytest
 from commands import TEXT, Run, listed
 
 from volt.vocabulary import Vocabulary
-from volt_cli.export import WRITE_SEVERAL
+from volt_cli.export_import import WRITE_SEVERAL
 from volt_cli.options import FORMATS
 
 

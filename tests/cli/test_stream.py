@@ -14,8 +14,8 @@ import pytest
 from commands import Done, Run
 from stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines
 
-from volt.stream.examples.recipes import RECIPES
-from volt.stream.running.state_file import load_state
+from volt.stream.examples import RECIPES
+from volt.stream.running.checkpoint import load_state
 
 # What comes out
 

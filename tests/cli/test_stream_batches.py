@@ -13,10 +13,9 @@ from screens import printed, too_wide
 from streams import write_lines
 
 from volt import Vocabulary
-from volt.batches.progress import Report
+from volt.batches.progress import Report, Totals
 from volt.batches.steps import Steps
-from volt.batches.totals import Totals
-from volt_cli.stream.batches_shown import Found, Paced, Row, summary_parts
+from volt_cli.stream.batches import BatchReport, BatchRow, Paced, summary_parts
 
 CONFIG = """\
 seed: 3
@@ -116,8 +115,8 @@ def test_the_report_fits_a_terminal(width: int) -> None:
     totals = Totals(n_steps=10**9, n_too_long=11, too_long=("train.de-en.tsv:17 (line 1 of the stream)",), n_left=3)
     at, reasons = Paced(report, 10**6), {"a transform's own reason": 10**9, "columns": 3}
     sources = {"backtranslated": (10**9, 123.45, 1e6)}
-    found = Found(at, (at, at), 10**9, totals, sources, n_read=10**10, n_faults=10**9 + 3, reasons=reasons)
-    shown = printed([Row(at, 10**9, is_first=True), Row(at, 10**9), *summary_parts(found)], width)
+    found = BatchReport(at, (at, at), 10**9, totals, sources, n_read=10**10, n_faults=10**9 + 3, reasons=reasons)
+    shown = printed([BatchRow(at, 10**9, is_first=True), BatchRow(at, 10**9), *summary_parts(found)], width)
     assert too_wide(shown, width) == []
     assert "12.34 %" in shown
     assert "10 more" in shown

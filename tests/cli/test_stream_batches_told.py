@@ -16,7 +16,7 @@ from streams import write_lines
 from volt import Vocabulary
 from volt.batches.progress import Report
 from volt.batches.steps import Steps
-from volt_cli.stream.batches_shown import Paced, Row
+from volt_cli.stream.batches import BatchRow, Paced
 
 CONFIG = """\
 seed: 3
@@ -157,7 +157,7 @@ def test_rows_come_when_they_are_reached(volt_stream: Run, monkeypatch: pytest.M
 def test_rows_stand_in_columns_or_are_text(width: int) -> None:
     """A table that grows keeps its columns; a narrow terminal gets each row as a text, with all of its numbers."""
     rows = [
-        Row(Paced(Report(step=step, sentences=9, tokens=step * 7, seconds=1.0), 2), 2000, step == 1)
+        BatchRow(Paced(Report(step=step, sentences=9, tokens=step * 7, seconds=1.0), 2), 2000, step == 1)
         for step in (1, 2000)
     ]
     shown = printed(rows, width).rstrip("\n").split("\n")

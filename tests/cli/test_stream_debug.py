@@ -11,7 +11,7 @@ from commands import Run, listed
 from screens import printed, too_wide
 from streams import write_lines
 
-from volt.stream.checking.debug import debugged
+from volt.stream.checking.trace import debug
 from volt.stream.running.stream import Stream
 from volt_cli.stream.debug import line_parts
 
@@ -54,7 +54,7 @@ def tasks(stream_folder: Path) -> Path:
 def test_a_table_fits_a_terminal(tasks: Path, width: int) -> None:
     """No line is wider, with colours or with marks instead of them."""
     with Stream.from_config(tasks, values={"tag": "<2en>"}, tasks=["de_en"]) as stream:
-        for line in debugged(stream, n_lines=9):
+        for line in debug(stream, n_lines=9):
             for is_plain in (False, True):
                 _, *parts = line_parts(line, changed=False, is_plain=is_plain)  # but for the path, which is whole
                 shown = printed(parts, width)
@@ -86,7 +86,7 @@ def test_json_has_a_line_for_each_line(volt_stream: Run, tasks: Path) -> None:
         found = volt_stream("debug", tasks, *SET, *words, "--lines", 3, "--json").lines
         with Stream.from_config(tasks, values={"tag": "<2en>"}, **options) as stream:
             assert [*map(json.loads, found)] == json.loads(
-                json.dumps([line.to_json() for line in debugged(stream, n_lines=3)])
+                json.dumps([line.to_json() for line in debug(stream, n_lines=3)])
             )
 
 

@@ -11,8 +11,8 @@ import pytest
 from commands import Run, status_of
 
 from volt.errors import StreamError
-from volt.stream.config.each import shares
-from volt_cli.stream.position import Consumer
+from volt.stream.config.sources import shares
+from volt_cli.stream.output import Consumer
 
 
 @contextmanager

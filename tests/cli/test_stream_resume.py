@@ -11,7 +11,7 @@ from commands import Run
 from drawn import DRAWS_ALL
 from stream_commands import CONFIG, DEADLINE, Start, expected, finish, read_lines, wait_for
 
-from volt.stream.running.state_file import load_state
+from volt.stream.running.checkpoint import load_state
 
 
 @pytest.mark.parametrize("cuts", [[1, 2, 3], [0, 49, 50, 51], [99, 1, 100], [350]])

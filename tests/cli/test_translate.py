@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import VOLT, Run, listed
 
-from volt.kernels.ready import compile_kernels
+from volt.kernels.warmup import compile_kernels
 from volt.vocabulary import Vocabulary
 
 CONFIG = """\

@@ -18,8 +18,8 @@ from commands import Run
 from numba import typeof
 
 import volt
-from volt.kernels import caching
-from volt.kernels.ready import JOBS, compile_kernels, missing
+from volt.kernels import jit
+from volt.kernels.warmup import JOBS, compile_kernels, missing
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.registry import TRANSFORMS
 
@@ -54,7 +54,7 @@ def test_after_warmup_no_command_compiles(run: Run) -> None:
 
 def test_warmup_fails_where_nothing_can_be_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The status is 1, and the message names the setting that helps."""
-    monkeypatch.setattr(caching, "_keeping", lambda: caching.Keeping(False))
+    monkeypatch.setattr(jit, "_keeping", lambda: jit.Keeping(False))
     assert b"NUMBA_CACHE_DIR" in run("warmup", status=1).stderr
 
 
@@ -173,7 +173,7 @@ transforms:{STEPS}""")
     pieces = "".join(f"{3 - n % 2}.5\t{piece}\n" for n, piece in enumerate("▁abcdefghijklmnopqrstuvwxyz"))
     Path("em.txt").write_text(pieces)
     words = [f"low{n}" for n in range(5000)]  # more than a new table has room for
-    Path("words.txt").write_text("".join(f"{word}\tlo {word[2:]}\n" for word in words))
+    Path("apply_bpe.txt").write_text("".join(f"{word}\tlo {word[2:]}\n" for word in words))
     Path("mono.txt").write_text("".join(f"{word} low1\n" for word in words))
     Path("mono.yaml").write_text(f"sources: {{one: {{path: mono.txt, epochs: 1}}}}\ntransforms:{MONO}")
     used = seen(monkeypatch, lambda: [*Stream.from_config("stream.yaml"), *Stream.from_config("mono.yaml")])

@@ -13,14 +13,14 @@ import volt
 from volt.choose.criteria import entropy
 from volt.choose.rules import rules
 from volt.comparison.compare import compare
-from volt.comparison.named_texts import NamedText
-from volt.comparison.report import as_markdown, as_text, report_tables, warnings
 from volt.comparison.result import Comparison
 from volt.comparison.systems import DEFAULT_SYSTEMS
+from volt.comparison.tables import as_markdown, as_text, report_tables, warnings
+from volt.comparison.texts import NamedText
 from volt.count.word_counts import WordCounts, mix
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError, CorpusError
-from volt.text.atoms import token_lengths
+from volt.text.characters import token_lengths
 from volt.text.pretokenizer import PreTokenizer
 
 ENDS = ("", "s", "ed", "er", "est", "ing", "ings", "ness")

@@ -11,8 +11,8 @@ import pytest
 
 from volt.comparison.compare import compare
 from volt.comparison.libraries import Library, load, read_file
-from volt.comparison.named_texts import NamedText
 from volt.comparison.systems import Spec, file_system, parse_spec
+from volt.comparison.texts import NamedText
 from volt.count.word_counts import WordCounts
 from volt.errors import MissingLibraryError, VocabularyError
 from volt.formats.registry import read_vocabulary

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from volt.choose.search import search
-from volt.choose.size_steps import Parameters, size_steps
+from volt.choose.size_steps import SearchParameters, size_steps
 from volt.comparison.cost import Cost
-from volt.comparison.muv_study import GRID, grid_argmax, muv_study
+from volt.comparison.size_studies import GRID, grid_argmax, muv_study
 from volt.count.word_counts import WordCounts
 from volt.learn.bpe import learn_bpe
 
@@ -48,7 +48,7 @@ def test_grid_equals_the_formulas(result, length):
 
 def test_grid_shows_the_transports_entropy(result):
     """Eq. 4 of each size is what its own transport gives, whether the search went through that size or not."""
-    parameters = Parameters(threshold=1e-9)
+    parameters = SearchParameters(threshold=1e-9)
     alone = list(size_steps(result.candidates, list(SIZES), parameters=parameters))
     study = muv_study(search(result.candidates, sizes=SIZES, parameters=parameters), parameters=parameters, grid=SIZES)
     assert [row.transport_entropy for row in study.grid] == pytest.approx(

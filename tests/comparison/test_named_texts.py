@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from volt.comparison.named_texts import (
+from volt.comparison.texts import (
     NamedText,
     are_aligned,
     match_names,
@@ -15,7 +15,7 @@ from volt.comparison.named_texts import (
     sample_lines,
     unseen_characters,
 )
-from volt.count.names import source_paths
+from volt.count.named_files import source_paths
 from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, CorpusError
 

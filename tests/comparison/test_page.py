@@ -18,11 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pages import Page, hostile_comparison, topics_comparison
 
-from volt.comparison.page.page import embed_json, render_page, visible, write_page, write_plots
-from volt.comparison.page.slider import count_changes
+from volt.comparison.page.page import count_changes, embed_json, render_page, visible, write_page, write_plots
 from volt.comparison.tables import (
-    Column,
     Table,
+    TableColumn,
     cell,
     corpus_table,
     cost_table,
@@ -216,10 +215,10 @@ def test_slider_data_describes_every_step(page: Page) -> None:
 
 def test_missing_values_are_dashes() -> None:
     """A null, and a value that a row lacks, is shown as a dash and is null."""
-    made = table("t", "", [Column("b", "", "", "count")], [{"b": None}, {}, {"b": 1000}])
+    made = table("t", "", [TableColumn("b", "", "", "count")], [{"b": None}, {}, {"b": 1000}])
     assert [row[0].text for row in made.rows] == ["–", "–", "1,000"]
     assert [row[0].value for row in made.rows] == [None, None, 1000]
-    assert cell(Column("x", "", "", "yes"), {"x": True}).text == "yes"
+    assert cell(TableColumn("x", "", "", "yes"), {"x": True}).text == "yes"
 
 
 def test_write_page_is_whole_or_not_at_all(text: str, tmp_path: Path) -> None:

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 from pages import topics_comparison
 
-from volt.choose.scaling import LanguageModel
+from volt.choose.language_model import LanguageModel
 from volt.comparison.compare import compare
-from volt.comparison.named_texts import NamedText
-from volt.comparison.report import report_tables
 from volt.comparison.tables import (
     FORMS,
     MEASURES,
@@ -19,10 +17,12 @@ from volt.comparison.tables import (
     cost_table,
     legend,
     pick_table,
+    report_tables,
     source_tables,
     study_tables,
     system_tables,
 )
+from volt.comparison.texts import NamedText
 from volt.count.word_counts import WordCounts
 
 

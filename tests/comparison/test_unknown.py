@@ -13,8 +13,8 @@ import volt
 from volt.comparison.compare import NamedText
 from volt.comparison.measures import RANKED, Cuts, Text, measure
 from volt.comparison.page.charts import fertility_chart
-from volt.comparison.report import as_markdown, report_tables, warnings
 from volt.comparison.result import Comparison
+from volt.comparison.tables import as_markdown, report_tables, warnings
 
 SLOVENIAN = (
     "dober dan vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice obdarjeni so z razumom"

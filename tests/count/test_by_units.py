@@ -16,13 +16,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from volt.count import counting
-from volt.count.by_units import UnitCounter
 from volt.count.corpus import count_words
-from volt.count.unit_table import UnitEnds, UnitTable, WordTable
-from volt.count.unit_words import UnitCutter
+from volt.count.counting import UnitCounter
+from volt.count.unit_table import UnitCutter, UnitEnds, UnitTable, WordTable
 from volt.errors import CorpusError
 from volt.files.blocks import Block
-from volt.text.patterns.named import NAMED
+from volt.text.patterns.published import NAMED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 

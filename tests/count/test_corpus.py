@@ -18,7 +18,7 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.count import counting, summing
+from volt.count import counting, word_counts
 from volt.count.corpus import count_words
 from volt.errors import VoltError
 from volt.text.normalizer import Normalizer
@@ -120,9 +120,9 @@ def test_many_parts_are_compacted(write: Callable[[str, str], Path], monkeypatch
     """Summing partial tables early or late gives the same counts."""
     path = write("a", "".join(f"{i % 7} {i}\n" for i in range(300)))
     expected = count_words(path)
-    monkeypatch.setattr(summing, "_COMPACT_ROWS", 10)
+    monkeypatch.setattr(word_counts, "_COMPACT_ROWS", 10)
     assert count_words(path, block_size=1) == expected
-    monkeypatch.setattr(summing, "_COMPACT_PARTS", 3)
+    monkeypatch.setattr(word_counts, "_COMPACT_PARTS", 3)
     assert count_words(path, block_size=1) == expected
 
 

@@ -20,14 +20,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import volt
-from volt.count import budget, by_units, counting, sorted_runs
-from volt.count.bounded import approximate_sum, bounded_sum
-from volt.count.budget import Budget, Room, Tally, learning_bytes
-from volt.count.shards import in_ranges
-from volt.count.sorted_runs import SortedRuns
-from volt.count.summing import CountedPart, summed
+from volt.count import budget, counting
+from volt.count.budget import (
+    Budget,
+    CounterLimits,
+    CountHistogram,
+    SortedRuns,
+    approximate_sum,
+    bounded_sum,
+    learning_bytes,
+)
+from volt.count.corpus import in_ranges
+from volt.count.word_counts import CountedPart, summed
 from volt.errors import ConfigError, CorpusError, OutputError
-from volt.files.scratch import scratch_folder
+from volt.files.temporary import scratch_folder
 
 WORDS = st.dictionaries(st.text("abcö😀\x00", min_size=1, max_size=4), st.integers(1, 2**40), max_size=30)
 SMALL = Budget(budget._BASE + 2000)  # 200 bytes of pending words: four or five of them
@@ -104,13 +110,13 @@ def test_a_word_that_was_remembered_all_along_lacks_nothing() -> None:
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     """A counter that spills after a few hundred words. Gives the runs that are written."""
     written = list[Path]()
-    write = sorted_runs._write
+    write = budget._write
 
     def noted(path: Path, *given: object, **options: object) -> None:
         written.append(path)
         write(path, *given, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(sorted_runs, "_write", noted)
+    monkeypatch.setattr(budget, "_write", noted)
     monkeypatch.setattr(Budget, "pending", 10_000)
     monkeypatch.setattr(Budget, "block", 5_000)
     monkeypatch.setattr(Budget, "rows", 100)
@@ -154,14 +160,16 @@ def test_approximate_counts_do_not_depend_on_threads(
 ) -> None:
     """Words are forgotten after blocks, whichever thread counted them."""
     monkeypatch.setattr(Budget, "n_words", 300)
-    monkeypatch.setattr(counting, "UnitCounter", partial(by_units.UnitCounter, piece=500))
-    monkeypatch.setattr(Room, "of", lambda budget, *, approximate: Room(50, 100, by_block=approximate))
+    monkeypatch.setattr(counting, "UnitCounter", partial(counting.UnitCounter, piece=500))
+    monkeypatch.setattr(
+        CounterLimits, "of", lambda budget, *, approximate: CounterLimits(50, 100, by_block=approximate)
+    )
     path = tmp_path / "a.txt"
     path.write_text(text_of(3_000), encoding="utf-8")
     exact = dict(volt.count_words(path, pretokenizer=pretokenizer).table.rows())
     found = []
     for n_threads in (1, 4):
-        monkeypatch.setattr(by_units, "available_cores", lambda n=n_threads: n)
+        monkeypatch.setattr(counting, "available_cores", lambda n=n_threads: n)
         found.append(volt.count_words(path, pretokenizer=pretokenizer, memory="1G", approximate=True))
     assert found[0] == found[1]
     shown = dict(found[0].table.rows())
@@ -217,7 +225,7 @@ def test_words_that_do_not_fit_are_refused_with_what_would(small_pieces: list[Pa
 @given(st.integers(0, 30_000))
 def test_the_min_count_that_is_suggested_is_the_least(n_bytes: int) -> None:
     """What it leaves fits, as is said, and one less leaves too much."""
-    tally, room = Tally(1), Budget(budget._BASE + n_bytes)
+    tally, room = CountHistogram(1), Budget(budget._BASE + n_bytes)
     tally.add(part_of({f"{count:03}": count for count in range(1, 300)}).table)
     told = re.search(r"min_count=(\d+), which leaves (\d+)", str(tally.refusal(room)))
     assert told
@@ -229,7 +237,7 @@ def test_the_min_count_that_is_suggested_is_the_least(n_bytes: int) -> None:
 
 def test_a_tally_starts_at_the_least_number_asked() -> None:
     """What is rarer is not in it."""
-    tally = Tally(7)
+    tally = CountHistogram(7)
     tally.add(part_of({"abc": 7, "de": 9}).table)
     assert "2 distinct words are too many for 512 MB; give min_count=7, which leaves 2" in str(
         tally.refusal(Budget.of("512M"))

@@ -18,11 +18,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from volt.count.corpus import count_words
-from volt.count.shards import in_ranges, shards_of
+from volt.count.corpus import count_words, in_ranges, shards_of
 from volt.errors import ArgumentError, ConfigError, VoltError
-from volt.files.ranges import FileRange, ranges_of, read_range
-from volt.files.spans import can_span
+from volt.files.ranges import FileRange, can_span, ranges_of, read_range
 
 MARK = b"\xef\xbb\xbf"
 TRICKY = st.sampled_from([b"a", b"b", b" ", b"\n", b"\r\n", b"\r", b"\n\n", b"\t", "ß".encode(), "🙂".encode(), MARK])

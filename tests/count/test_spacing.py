@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from volt import WordCounts, count_words, learn_bpe, search
-from volt.count.spacing import unspaced
+from volt.count.corpus_statistics import unspaced
 from volt_cli.remedies import in_options
 
 UNSPACED = {

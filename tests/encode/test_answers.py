@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from writers import check_answers, writing
 
 from volt.encode.encoder import Encoder
-from volt.encode.files import Job, encode_each, encode_one, encode_stream
+from volt.encode.files import EncodeJob, encode_each, encode_one, encode_stream
 from volt.vocabulary import Vocabulary
 
 TOKENS = ("l", "o", "w", "w</w>", "low</w>", "lo", "e")
@@ -25,7 +25,7 @@ texts = st.text(alphabet="lowé \n", max_size=60)
 def test_lines_are_encoded_before_more_is_waited_for(text: str, places: list[int], n_threads: int, drops: bool) -> None:
     """However text is cut into writes, on any number of threads, with dropout and without."""
     options = {"dropout": 0.5, "seed": 1} if drops else {}
-    job = Job("ids" if n_threads == 2 else "pieces", n_threads=n_threads, **options)  # type: ignore[arg-type]
+    job = EncodeJob("ids" if n_threads == 2 else "pieces", n_threads=n_threads, **options)  # type: ignore[arg-type]
     expected = ENCODER.encode_text(text.encode(), form=job.form, **options)  # type: ignore[arg-type]
     check_answers(
         text.encode(), places, lambda path, wait: encode_stream(ENCODER, [path], job=job, wait=wait), expected
@@ -43,7 +43,7 @@ def test_what_stands_before_a_pipe_is_given_before_it_is_waited_for(tmp_path: Pa
 
     with writing([b"lo\n", b"w\n"], told) as writer:
         paths = [str(tmp_path / "a.txt"), writer.path]
-        for answer in encode_stream(ENCODER, paths, job=Job(n_threads=n_threads), wait=writer):
+        for answer in encode_stream(ENCODER, paths, job=EncodeJob(n_threads=n_threads), wait=writer):
             got.append(answer)
     assert b"".join(got) == ENCODER.encode_text(b"low\nlo\nw\n")
 
@@ -55,8 +55,8 @@ def test_a_pipe_is_encoded_into_files_too(tmp_path: Path) -> None:
         with writing([b"low\nlo", b"w lo\n"]) as writer:
             writer(-1), writer(-1), writer.close_writer()
             if each:
-                [outcome] = encode_each(ENCODER, [writer.path], tmp_path / "out", job=Job())
+                [outcome] = encode_each(ENCODER, [writer.path], tmp_path / "out", job=EncodeJob())
                 assert outcome.output.read_bytes() == expected
             else:
-                assert encode_one(ENCODER, [writer.path], tmp_path / "one", job=Job()) == 2
+                assert encode_one(ENCODER, [writer.path], tmp_path / "one", job=EncodeJob()) == 2
                 assert (tmp_path / "one").read_bytes() == expected

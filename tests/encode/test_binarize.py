@@ -15,7 +15,7 @@ from texts_to_encode import LINES, write_texts
 from volt.encode import binarize as binarizing
 from volt.encode.binarize import Frame, binarize, binarize_each
 from volt.encode.encoder import Encoder
-from volt.encode.files import Job, encode_stream
+from volt.encode.files import EncodeJob, encode_stream
 from volt.errors import ConfigError, CorpusError
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -43,8 +43,8 @@ def _both(prefix: Path) -> tuple[bytes, bytes]:
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_sentences_are_the_lines_of_encode_with_eos(files: list[str], tmp_path: Path, n_threads: int) -> None:
     """Sentence i is what `encode --form ids` gives for line i, and eos, in the bytes of an independent writer."""
-    made = binarize(ENCODER, files, tmp_path / "out", job=Job("bin", n_threads=n_threads))
-    text = b"".join(encode_stream(ENCODER, files, job=Job("ids"))).decode()
+    made = binarize(ENCODER, files, tmp_path / "out", job=EncodeJob("bin", n_threads=n_threads))
+    text = b"".join(encode_stream(ENCODER, files, job=EncodeJob("ids"))).decode()
     expected = [[*map(int, line.split()), 2] for line in text.split("\n")[:-1]]
     assert _both(tmp_path / "out") == packed(expected, "u16")
     assert (made.n_lines, made.n_ids, made.dtype) == (len(LINES) + 3, sum(map(len, expected)), "u16")

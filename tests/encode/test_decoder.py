@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 import volt.encode.decoder
 from volt.encode.decoder import Decoder, decode
 from volt.errors import CorpusError, VocabularyError
-from volt.text.byte_alphabet import ALPHABET
-from volt.text.markers import BYTE_TOKENS
+from volt.text.characters import ALPHABET, BYTE_TOKENS
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary

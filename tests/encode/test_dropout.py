@@ -16,7 +16,7 @@ from scipy.stats import chi2
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError
-from volt.kernels.merging import LONG
+from volt.kernels.apply_bpe import LONG
 from volt.vocabulary import Vocabulary
 
 

@@ -21,7 +21,7 @@ from merges import LATE, LINES
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import CorpusError, VocabularyError, VoltError
-from volt.kernels.merging import LONG
+from volt.kernels.apply_bpe import LONG
 from volt.learn.bpe import learn_bpe
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens

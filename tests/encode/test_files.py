@@ -13,7 +13,7 @@ import pytest
 from texts_to_encode import LINES, write_texts
 
 from volt.encode.encoder import Encoder
-from volt.encode.files import Job, Outcome, encode_each, encode_one, encode_stream
+from volt.encode.files import EncodeJob, Outcome, encode_each, encode_one, encode_stream
 from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files.paths import expand
 from volt.vocabulary import Vocabulary
@@ -30,21 +30,21 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def _made(encoder: Encoder, files: list[str], out: Path, **options: object) -> list[Outcome]:
-    return list(encode_each(encoder, files, out, job=Job(**options)))  # type: ignore[arg-type]
+    return list(encode_each(encoder, files, out, job=EncodeJob(**options)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", ["pieces", "ids"])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_stream_is_the_lines_of_all_files(files: list[str], form: str, n_threads: int) -> None:
     """One line per line, in the order of the files, as `encode_text` gives them."""
-    stream = b"".join(encode_stream(ENCODER, files, job=Job(form=form, n_threads=n_threads)))  # type: ignore[arg-type]
+    stream = b"".join(encode_stream(ENCODER, files, job=EncodeJob(form=form, n_threads=n_threads)))  # type: ignore[arg-type]
     text = "\n".join(LINES + LINES[:3]) + "\n"
     assert stream == ENCODER.encode_text(text.encode(), form=form)  # type: ignore[arg-type]
 
 
 def test_dropout_counts_lines_on_through_a_stream_and_anew_in_each_file(files: list[str], tmp_path: Path) -> None:
     """Line i of the stream, or of its file, draws from (seed, i)."""
-    job = Job(dropout=0.5, seed=3)
+    job = EncodeJob(dropout=0.5, seed=3)
     text = "".join(line + "\n" for line in LINES + LINES[:3])
     assert b"".join(encode_stream(ENCODER, files, job=job)) == ENCODER.encode_text(text.encode(), dropout=0.5, seed=3)
     outcomes = list(encode_each(ENCODER, files, tmp_path / "out", job=job))
@@ -66,7 +66,7 @@ def test_arrays_hold_the_ids_and_offsets_beside(files: list[str], tmp_path: Path
 
 def test_all_files_can_share_an_array(files: list[str], tmp_path: Path) -> None:
     """One output for all files: the ids of the stream."""
-    n_lines = encode_one(ENCODER, files, tmp_path / "all.npy", job=Job(form="npy"))
+    n_lines = encode_one(ENCODER, files, tmp_path / "all.npy", job=EncodeJob(form="npy"))
     assert n_lines == len(LINES) + 3
     assert len(np.load(tmp_path / "all.offsets.npy")) == n_lines + 1
     assert (np.load(tmp_path / "all.npy") == ENCODER.encode_batch(LINES + LINES[:3]).ids).all()
@@ -107,7 +107,7 @@ def test_what_is_being_made_again_is_not_said_to_be_made(files: list[str], tmp_p
     out = tmp_path / "out"
     _made(ENCODER, files, out, form="npy")
     pruned = Encoder(Vocabulary(merges=(), tokens=("l", "o")))
-    made = encode_each(pruned, files, out, job=Job(form="npy"))
+    made = encode_each(pruned, files, out, job=EncodeJob(form="npy"))
     next(made)
     (out / "b.txt.offsets.npy").write_bytes((out / "b.txt.offsets.npy").read_bytes())  # of the same size as before
     made.close()  # type: ignore[attr-defined]
@@ -124,9 +124,9 @@ def test_no_output_is_an_input(files: list[str], tmp_path: Path) -> None:
     (tmp_path / "ids.offsets.npy").hardlink_to(files[0])
     before = Path(files[0]).read_bytes()
     with pytest.raises(ConfigError, match="which is read"):
-        encode_one(ENCODER, files, tmp_path / "twin", job=Job())
+        encode_one(ENCODER, files, tmp_path / "twin", job=EncodeJob())
     with pytest.raises(ConfigError, match="which is read"):
-        encode_one(ENCODER, files, tmp_path / "ids.npy", job=Job(form="npy"))
+        encode_one(ENCODER, files, tmp_path / "ids.npy", job=EncodeJob(form="npy"))
     with pytest.raises(ConfigError, match="which is read"):
         _made(ENCODER, files, tmp_path / "out", form="npy")
     assert Path(files[0]).read_bytes() == before
@@ -153,17 +153,17 @@ def test_places_that_cannot_be_written_are_told(files: list[str], tmp_path: Path
     with pytest.raises(OutputError, match="cannot be made"):
         _made(ENCODER, files, tmp_path / "a.txt" / "out")
     with pytest.raises(ConfigError, match="has no place in a stream"):
-        next(encode_stream(ENCODER, files, job=Job(form="npy")))
+        next(encode_stream(ENCODER, files, job=EncodeJob(form="npy")))
     for options in ({"form": "json"}, {"form": "ids", "separator": "@@"}, {"n_threads": 0}, {"dropout": 2.0}):
         with pytest.raises(ConfigError):
-            Job(**options)  # type: ignore[arg-type]
+            EncodeJob(**options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", ["pieces", "npy"])
 def test_a_folder_can_be_encoded_into_itself_again_and_again(files: list[str], tmp_path: Path, form: str) -> None:
     """What earlier runs wrote, in any form, or half made, is no input; a file of the user's is, whatever its name."""
     assert len(_made(ENCODER, files, tmp_path, form="ids")) == 3
-    stopped = encode_each(ENCODER, expand(tmp_path), tmp_path, job=Job(form=form))  # type: ignore[arg-type]
+    stopped = encode_each(ENCODER, expand(tmp_path), tmp_path, job=EncodeJob(form=form))  # type: ignore[arg-type]
     next(stopped)
     stopped.close()  # type: ignore[attr-defined]
     (tmp_path / "a.txt.ids").write_bytes(b"\xff")  # as a kill may leave it, between two renames
@@ -179,7 +179,7 @@ def test_the_manifest_of_many_outputs_is_written_in_linear_time(tmp_path: Path) 
     for number in range(200):
         (tmp_path / f"{number:03}.txt").write_text("low\n")
     out, sizes, inodes = tmp_path / "out", list[int](), set[int]()
-    for _ in encode_each(ENCODER, expand(tmp_path), out, job=Job()):
+    for _ in encode_each(ENCODER, expand(tmp_path), out, job=EncodeJob()):
         found = (out / ".volt-encoded.json").stat()
         sizes.append(found.st_size)
         inodes.add(found.st_ino)
@@ -192,7 +192,7 @@ def test_the_manifest_of_many_outputs_is_written_in_linear_time(tmp_path: Path) 
 def test_a_note_cut_off_by_a_kill_costs_its_output_alone(files: list[str], tmp_path: Path, n_bytes: int) -> None:
     """A run that is killed leaves a note for each output made; one that was cut off is made again, and no other."""
     out = tmp_path / "out"
-    lines, stopped = [], encode_each(ENCODER, files, out, job=Job())
+    lines, stopped = [], encode_each(ENCODER, files, out, job=EncodeJob())
     for _ in stopped:
         lines.append((out / ".volt-encoded.json").read_bytes())
     (out / ".volt-encoded.json").write_bytes(lines[1])
@@ -213,7 +213,7 @@ def test_damaged_notes_about_outputs_are_ignored(files: list[str], tmp_path: Pat
 def test_progress_reaches_the_size_of_the_text(files: list[str]) -> None:
     """Progress only grows and ends at the bytes of text."""
     seen: list[int] = []
-    assert list(encode_stream(ENCODER, files, job=Job(), progress=seen.append))
+    assert list(encode_stream(ENCODER, files, job=EncodeJob(), progress=seen.append))
     assert seen == sorted(seen)
     assert seen[-1] == os.path.getsize(files[0]) + len(gzip.decompress(Path(files[2]).read_bytes()))
 

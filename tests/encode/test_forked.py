@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from volt.count.text_bytes import text_bytes
+from volt.count.corpus_statistics import text_bytes
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
+from volt.encode.offsets import pretoken_spans
 from volt.errors import ConfigError
-from volt.text.alignment import pretoken_spans
-from volt.text.character_classes import classes_of
-from volt.text.patterns.character_sets import matched
+from volt.text.characters import classes_of
+from volt.text.patterns.regex_tree import matched
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 

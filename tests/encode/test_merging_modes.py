@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from merging_modes import LETTERS, Pair, dropped, encoded, merge_lists, vocabularies
 
 from volt.encode.encoder import Encoder
-from volt.formats.sentencepiece.rows import model_class
-from volt.kernels.merging import LONG
+from volt.formats.sentencepiece.writing import model_class
+from volt.kernels.apply_bpe import LONG
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.vocabulary import Merging
 

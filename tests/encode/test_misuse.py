@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from volt.encode.batch_encoder import Encoded
 from volt.encode.binarize import Frame, binarize, binarize_each
-from volt.encode.encoded import Encoded
 from volt.encode.encoder import Encoder
-from volt.encode.files import Job, encode_each, encode_one, encode_stream
+from volt.encode.files import EncodeJob, encode_each, encode_one, encode_stream
 from volt.errors import ArgumentError, ConfigError, CorpusError, VocabularyError, VoltError
 from volt.vocabulary import Vocabulary
 
@@ -42,9 +42,9 @@ WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
         ArgumentError,
         "encoded.offsets is a ndarray of float64 and 1 dimension; give a flat numpy array of whole numbers",
     ),
-    (lambda: Job(separator="\t"), ConfigError, rf"separator '\t' {MARK}"),
-    (lambda: Job(n_threads=0), ConfigError, "n_threads is 0; give 1 or more"),
-    (lambda: Job(form=np.array([1, 2])), ArgumentError, "output is a ndarray; choose from pieces, ids, npy, bin"),  # type: ignore[arg-type]
+    (lambda: EncodeJob(separator="\t"), ConfigError, rf"separator '\t' {MARK}"),
+    (lambda: EncodeJob(n_threads=0), ConfigError, "n_threads is 0; give 1 or more"),
+    (lambda: EncodeJob(form=np.array([1, 2])), ArgumentError, "output is a ndarray; choose from pieces, ids, npy, bin"),  # type: ignore[arg-type]
     (lambda: Frame((2**40,), ()), ConfigError, "front[0] is 1099511627776; give 2,147,483,647 or less"),
     (lambda: Frame((), (None,)), ArgumentError, "back[0] is None; give a whole number"),  # type: ignore[arg-type]
     (lambda: binarize(ENCODER, "b.txt", OUT), ArgumentError, "paths is 'b.txt' (str); did you mean [path]?"),
@@ -61,9 +61,17 @@ WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
         "encoder is a Vocabulary; did you mean volt.Encoder(vocabulary)?",
     ),
     (lambda: list(binarize_each(ENCODER, "b.txt", OUT)), ArgumentError, "paths is 'b.txt' (str); did you mean [path]?"),
-    (lambda: encode_one(ENCODER, "b.txt", OUT, job=Job()), ArgumentError, "paths is 'b.txt' (str); did you mean"),
-    (lambda: list(encode_each(ENCODER, "b.txt", OUT, job=Job())), ArgumentError, "paths is 'b.txt' (str); did you"),
-    (lambda: list(encode_stream(ENCODER, "b.txt", job=Job())), ArgumentError, "paths is 'b.txt' (str); did you mean"),
+    (lambda: encode_one(ENCODER, "b.txt", OUT, job=EncodeJob()), ArgumentError, "paths is 'b.txt' (str); did you mean"),
+    (
+        lambda: list(encode_each(ENCODER, "b.txt", OUT, job=EncodeJob())),
+        ArgumentError,
+        "paths is 'b.txt' (str); did you",
+    ),
+    (
+        lambda: list(encode_stream(ENCODER, "b.txt", job=EncodeJob())),
+        ArgumentError,
+        "paths is 'b.txt' (str); did you mean",
+    ),
 ]
 
 

@@ -15,13 +15,11 @@ from patterns import any_texts, oracle, patterns, split_by
 
 from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.encoder import Encoder
-from volt.encode.units import UnitRule
+from volt.encode.pretokens import UnitRule
 from volt.errors import ConfigError
-from volt.text.byte_alphabet import ALPHABET, to_characters
-from volt.text.markers import SPACE, SUFFIX
+from volt.text.characters import ALPHABET, SPACE, SUFFIX, to_characters
 from volt.text.normalizer import Normalizer
-from volt.text.patterns.declared import BYTES
-from volt.text.patterns.named import NAMED
+from volt.text.patterns.published import BYTES, NAMED
 from volt.text.patterns.splitter import Split
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens

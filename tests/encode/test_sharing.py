@@ -11,7 +11,7 @@ import pytest
 from batches import ENCODERS, HARD, PRETOKENIZERS, TEXT, plain_ids
 from drawn import DRAWS_ALL, examples
 
-from volt.encode.batches import BatchEncoder
+from volt.encode.batch_encoder import BatchEncoder
 from volt.encode.chunks import Chunk, chunks_of
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables

@@ -12,13 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.encode.merge_tables import MergeTables
-from volt.encode.pretokens import split_lines
+from volt.encode.pretokens import UnitRule, split_lines, unit_words
 from volt.encode.rendering import as_ids
-from volt.encode.unit_cache import UnitCache
-from volt.encode.unit_encoder import numbering_encoder, unit_encoder_of
-from volt.encode.units import UnitRule, unit_words
+from volt.encode.unit_cache import UnitCache, numbering_encoder, unit_encoder_of
 from volt.kernels.memory import PADDING
-from volt.text.character_classes import CharacterClasses, classes_of
+from volt.text.characters import CharacterClasses, classes_of
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN
 from volt.vocabulary import Vocabulary

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import StreamError, VoltError
-from volt.ext.position import Position, consumed
+from volt.ext.loader_state import Position, consumed
 
 
 def worker_at(start: int, number: int, of: int, n_taken: int) -> Position:

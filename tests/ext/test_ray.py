@@ -19,12 +19,13 @@ import pytest
 from places import ROOT
 
 from volt import Encoder, count_words, learn_bpe, search
-from volt.encode.files import Job, encode_each
+from volt.encode.files import EncodeJob, encode_each
 from volt.errors import ConfigError, CorpusError, VoltError
 
 ray = pytest.importorskip("ray", reason="needs ray: make ray")
 
-from volt.ext import ray_cluster, ray_tasks  # noqa: E402
+from volt.ext import ray as volt_ray  # noqa: E402
+from volt.ext import ray_cluster  # noqa: E402
 from volt.ext.ray import RayMap, RayWriter  # noqa: E402
 from volt.ext.ray_cluster import connected  # noqa: E402
 
@@ -106,10 +107,17 @@ def test_an_error_is_that_of_one_process(cluster: None, corpus: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    "job", [Job(), Job("ids", errors="skip"), Job("bin"), Job("npy", n_threads=2), Job(dropout=0.5, seed=7)]
+    "job",
+    [
+        EncodeJob(),
+        EncodeJob("ids", errors="skip"),
+        EncodeJob("bin"),
+        EncodeJob("npy", n_threads=2),
+        EncodeJob(dropout=0.5, seed=7),
+    ],
 )
 def test_encoded_files_are_those_of_one_process(
-    cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path, job: Job
+    cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path, job: EncodeJob
 ) -> None:
     """Byte for byte, with what lies beside; either finds what the other made, and makes it no more."""
     paths = corpus[:4]
@@ -130,7 +138,7 @@ def test_encoded_files_are_those_of_one_process(
 def test_an_error_leaves_what_is_whole(cluster: None, corpus: list[str], encoder: Encoder, tmp_path: Path) -> None:
     """Files before the one at fault are written and noted; of that one there is nothing."""
     with pytest.raises(CorpusError, match=r"e\.txt:20001: invalid UTF-8"):
-        list(encode_each(encoder, corpus, tmp_path, job=Job(), write=RayWriter()))
+        list(encode_each(encoder, corpus, tmp_path, job=EncodeJob(), write=RayWriter()))
     assert set(files_of(tmp_path)) == whole(tmp_path) == {f"{name}.txt.pieces" for name in "abcd"}
 
 
@@ -151,12 +159,12 @@ def test_a_worker_that_is_killed_is_not_missed(
     thread.start()
     try:
         assert count_words(corpus * 3, map=IN_RANGES, errors="skip").counts.tolist() == (expected.counts * 3).tolist()
-        list(encode_each(encoder, corpus[:4], tmp_path / "there", job=Job("bin"), write=RayWriter()))
+        list(encode_each(encoder, corpus[:4], tmp_path / "there", job=EncodeJob("bin"), write=RayWriter()))
     finally:
         over.set()
         thread.join()
     assert killed
-    list(encode_each(encoder, corpus[:4], tmp_path / "here", job=Job("bin")))
+    list(encode_each(encoder, corpus[:4], tmp_path / "here", job=EncodeJob("bin")))
     assert files_of(tmp_path / "there") == files_of(tmp_path / "here")
 
 
@@ -186,7 +194,7 @@ def test_stdin_and_pipes_are_refused(cluster: None, encoder: Encoder, tmp_path: 
         ):
             count_words(source, map=IN_RANGES)
     with pytest.raises(ConfigError, match="no file, and workers"):
-        list(encode_each(encoder, [str(pipe)], tmp_path / "out", job=Job(), write=RayWriter()))
+        list(encode_each(encoder, [str(pipe)], tmp_path / "out", job=EncodeJob(), write=RayWriter()))
 
 
 def test_workers_are_where_the_driver_is(
@@ -204,7 +212,7 @@ def test_a_folder_that_a_machine_lacks_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         VoltError, match=r"none: not to be had on .*: no such file or directory; run it in a folder that"
     ):
-        ray_tasks._enter(str(tmp_path / "none"))
+        volt_ray._enter(str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(("address", "told"), [("localhost:1", "connection refused"), ("ray://localhost:99999999", "")])

@@ -17,7 +17,7 @@ from named_pipes import pipe
 
 from volt.errors import OutputError
 from volt.files.atomic import check_writable, make_folder, write_atomic
-from volt.files.parts import N_NAMES, sweep_beside
+from volt.files.temporary import N_NAMES, sweep_beside
 
 
 def names(folder: Path) -> list[str]:

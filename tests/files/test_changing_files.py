@@ -10,7 +10,7 @@ from volt.count import count_words
 from volt.encode.encoder import Encoder
 from volt.errors import CorpusError, StreamError
 from volt.files.blocks import read_blocks
-from volt.files.spans import file_spans
+from volt.files.ranges import file_spans
 from volt.stream.reading.text_shard import open_text
 from volt.vocabulary import Vocabulary
 
@@ -76,7 +76,7 @@ def test_a_stream_refuses_a_piece_that_was_cut(tmp_path, monkeypatch, n):
     path.write_bytes(TEXT)
     shard = open_text(str(path), split_lines=None)
     os.truncate(path, n)
-    monkeypatch.setattr("volt.stream.reading.pieces.stamp_of", lambda _: shard.pieces.stamp)
+    monkeypatch.setattr("volt.stream.reading.file_shard.stamp_of", lambda _: shard.pieces.stamp)
     with pytest.raises(StreamError, match="changed while the stream was running"):
         shard.read(0)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from volt.errors import ConfigError
-from volt.files.distinct import check_distinct, identity
+from volt.files.atomic import check_distinct, identity
 
 
 @pytest.fixture

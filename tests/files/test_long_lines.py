@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from volt.count import count_words
 from volt.encode.encoder import Encoder
-from volt.encode.files import Job, encode_stream
+from volt.encode.files import EncodeJob, encode_stream
 from volt.errors import ConfigError, CorpusError, StreamError, VoltError
 from volt.files.blocks import read_blocks, read_raw
 from volt.files.decompression import decompress, find_decoder
-from volt.files.long_lines import LineLimit, checked_max_line, parse_max_line
-from volt.files.spans import file_spans
+from volt.files.limits import LineLimit, checked_max_line, parse_max_line
+from volt.files.ranges import file_spans
 from volt.stream.reading.shards import open_shard
 from volt.stream.reading.text_shard import open_text
 from volt.vocabulary import Vocabulary
@@ -85,7 +85,7 @@ def test_counting_encoding_and_streams_name_the_line(tmp_path, packer):
     jobs = {
         "count": lambda most: count_words(path, max_line=most),
         "encode": lambda most: ENCODER.encode_file(path, max_line=most),
-        "text": lambda most: list(encode_stream(ENCODER, [str(path)], job=Job(max_line=most))),
+        "text": lambda most: list(encode_stream(ENCODER, [str(path)], job=EncodeJob(max_line=most))),
         "replaced": lambda most: ENCODER.encode_file(path, errors="replace", max_line=most),
         "shard": lambda most: open_shard(str(path), split_lines=1, cache=tmp_path / "cache", max_line=most),
     }

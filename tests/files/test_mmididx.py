@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from indexed_ids import CODES, Sentences, packed, unpacked, write_pair
 
 from volt.errors import ConfigError, CorpusError, OutputError
-from volt.files.mmididx import dtype_of, open_ids
-from volt.files.mmididx_writing import IdsWriter, check_dtype, dtype_for, write_ids
+from volt.files.indexed_dataset import IdsWriter, check_dtype, dtype_for, dtype_of, open_ids, write_ids
 
 SENTENCES = [[5, 6, 2], [2], [], [7, 2]]
 QUICK = settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 
 import volt
-from volt.encode.files import Job, encode_each, encode_one
+from volt.encode.files import EncodeJob, encode_each, encode_one
 from volt.errors import ConfigError, CorpusError, MissingLibraryError, OutputError, VocabularyError
 from volt.files import remote
-from volt.files.atomic import check_writable, write_atomic
+from volt.files.atomic import check_distinct, check_writable, write_atomic
 from volt.files.blocks import read_blocks
-from volt.files.distinct import check_distinct
 from volt.files.paths import expand
 from volt.files.remote import look
-from volt.files.remote_reading import RemoteFile
-from volt.files.whole import read_bytes, read_head
+from volt.files.remote_files import RemoteFile
+from volt.files.small_files import read_bytes, read_head
 from volt.formats.registry import format_of, read_vocabulary, write_vocabulary
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
@@ -114,11 +113,11 @@ def test_encoded_output_is_the_same(both, encoder, tmp_path):
     """Files encoded from a URL, and to one, hold the same bytes; what is there already is not made again."""
     local, far = both
     paths = [f"{far}/a.txt", f"{far}/b.txt.gz"]
-    encode_one(encoder, [f"{local}/a.txt", f"{local}/b.txt.gz"], tmp_path / "one", job=Job("npy"))
-    encode_one(encoder, paths, Path("memory://out/one"), job=Job("npy"))
+    encode_one(encoder, [f"{local}/a.txt", f"{local}/b.txt.gz"], tmp_path / "one", job=EncodeJob("npy"))
+    encode_one(encoder, paths, Path("memory://out/one"), job=EncodeJob("npy"))
     assert read_bytes("memory://out/one", kind=CorpusError) == Path(tmp_path, "one").read_bytes()
     for n_lines in (600, None):
-        made = list(encode_each(encoder, paths, Path("memory://out"), job=Job("ids")))
+        made = list(encode_each(encoder, paths, Path("memory://out"), job=EncodeJob("ids")))
         assert [outcome.n_lines for outcome in made] == [n_lines, n_lines and 50]
     manifest = json.loads(read_bytes("memory://out/.volt-encoded.json", kind=CorpusError))
     assert manifest["a.txt.ids"]["source"] == "memory://corpus/a.txt"
@@ -163,7 +162,7 @@ def test_a_file_url_is_the_file(both, encoder):
 
 def test_a_change_while_it_is_read_is_told(monkeypatch):
     """Two versions are never mixed."""
-    monkeypatch.setattr("volt.files.remote_reading.HEAD", 4)
+    monkeypatch.setattr("volt.files.remote_files.HEAD", 4)
     memory = fsspec.filesystem("memory")
     memory.pipe_file("/changing.txt", b"low\n" * 9)
     with RemoteFile("memory://changing.txt") as file:

@@ -18,7 +18,7 @@ from volt.errors import CorpusError, OutputError, StreamError
 from volt.files import remote
 from volt.files.atomic import write_atomic
 from volt.files.paths import expand
-from volt.files.whole import read_bytes
+from volt.files.small_files import read_bytes
 from volt.stream import Source, Stream
 
 pytest.importorskip("s3fs", reason="s3fs is not installed")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from volt.errors import OutputError
-from volt.files.scratch import scratch_folder
+from volt.files.temporary import scratch_folder
 
 
 def test_a_folder_is_gone_afterwards_and_one_that_a_killed_process_left_is_swept(

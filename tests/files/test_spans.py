@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
 from volt.errors import CorpusError
-from volt.files.spans import can_span, file_spans
+from volt.files.ranges import can_span, file_spans
 from volt.vocabulary import Vocabulary
 
 

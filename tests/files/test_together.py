@@ -13,9 +13,9 @@ import pytest
 from volt.choose.search import search
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
-from volt.encode.files import Job, encode_one
+from volt.encode.files import EncodeJob, encode_one
 from volt.errors import OutputError
-from volt.files.mmididx_writing import write_ids
+from volt.files.indexed_dataset import write_ids
 from volt.formats.registry import write_vocabulary
 from volt.learn.bpe import learn_bpe
 from volt.vocabulary import Vocabulary
@@ -99,7 +99,7 @@ def test_arrays_without_room_change_nothing(vocabularies: tuple[Vocabulary, Voca
         (tmp_path / folder).mkdir()
 
     def write(place: Path, number: int) -> None:
-        encode_one(encoder, [str(texts[number])], place, job=Job("npy"))
+        encode_one(encoder, [str(texts[number])], place, job=EncodeJob("npy"))
 
     _check_all_or_nothing(tmp_path / "here", write)
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from writers import cut, writing
 
 from volt.errors import CorpusError
-from volt.files.blocks import read_blocks
-from volt.files.waiting import is_ready, pieces_as_they_come
+from volt.files.blocks import is_ready, pieces_as_they_come, read_blocks
 
 MARK = b"\xef\xbb\xbf"  # of the byte order
 PIPE = 1 << 16  # bytes that a pipe holds

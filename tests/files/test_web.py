@@ -12,13 +12,12 @@ from web_servers import Web, web_server
 
 import volt
 from volt.errors import CorpusError, OutputError, VoltError
-from volt.files import remote, remote_reading
+from volt.files import remote, remote_files
 from volt.files.atomic import write_atomic
 from volt.files.blocks import read_blocks, read_raw
-from volt.files.paths import expand
-from volt.files.remote_reading import RemoteFile
-from volt.files.sizes import exists, size_of
-from volt.files.whole import read_bytes
+from volt.files.paths import exists, expand, size_of
+from volt.files.remote_files import RemoteFile
+from volt.files.small_files import read_bytes
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
@@ -31,8 +30,8 @@ READERS = pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "whole
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
     """A server of some files, read by small ranges and asked again without a pause."""
     monkeypatch.setattr(remote, "PAUSE", 0.001)
-    monkeypatch.setattr(remote_reading, "HEAD", 1_000)
-    monkeypatch.setattr(remote_reading, "STEP", 20_000)
+    monkeypatch.setattr(remote_files, "HEAD", 1_000)
+    monkeypatch.setattr(remote_files, "STEP", 20_000)
     files = {"/a.txt": DATA, "/c/b.txt.gz": gzip.compress(DATA), "/c/d/e.txt": b"low\n", "/empty.txt": b""}
     with web_server(files=files) as server:
         yield server

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from volt.errors import CandidateError, ConfigError, CorpusError, VoltError
 from volt.files.blocks import read_blocks
 from volt.files.paths import expand
-from volt.files.spans import file_spans
-from volt.files.whole import decoded, read_bytes, read_text
+from volt.files.ranges import file_spans
+from volt.files.small_files import decoded, read_bytes, read_text
 from volt.formats.registry import read_vocabulary
 
 

@@ -17,7 +17,7 @@ from exports import LINES, assert_agree, learn
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface, tiktoken
-from volt.text.patterns.declared import declared
+from volt.text.patterns.published import declared
 from volt.text.special_tokens import SpecialTokens
 
 CUTS = {name: name for name in ("whitespace", "metaspace", "unicode", "gpt2", "bytes")}

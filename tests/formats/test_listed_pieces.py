@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from volt.errors import VocabularyError
-from volt.formats.lists.opennmt import rows
+from volt.formats.opennmt import rows
 from volt.formats.registry import listed_pieces, read_vocabulary
 from volt.vocabulary import Vocabulary
 

@@ -15,7 +15,7 @@ from vocabularies import vocabularies
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
-from volt.formats.lists.marian import quoted, unquoted
+from volt.formats.marian import quoted, unquoted
 from volt.formats.registry import read_vocabulary, write_vocabulary
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary

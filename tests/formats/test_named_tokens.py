@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError
 from volt.formats.registry import read_vocabulary
-from volt.text.byte_alphabet import ALPHABET
-from volt.text.patterns.named import NAMED
+from volt.text.characters import ALPHABET
+from volt.text.patterns.published import NAMED
 
 tiktoken = pytest.importorskip("tiktoken")
 WORDS = [b"th", b"he", b"the", b" the", b"123", b"!!", b"<|"]

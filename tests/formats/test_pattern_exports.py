@@ -17,7 +17,7 @@ from patterns import any_texts
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface, tiktoken
-from volt.formats.huggingface.oniguruma import spelled
+from volt.formats.huggingface.split_patterns import spelled
 from volt.text.patterns import Split, Splitter
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens

@@ -17,15 +17,14 @@ from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
-from volt.formats import check, patterns, tiktoken
-from volt.formats.patterns import TELLING
+from volt.formats import check, tiktoken
 from volt.formats.registry import format_of, read_vocabulary
-from volt.formats.tiktoken.building import vocabulary_of
-from volt.formats.tiktoken.joins import joins
+from volt.formats.tiktoken import ranks
 from volt.formats.tiktoken.library import pattern_of, peer_of_ranks
-from volt.text.byte_alphabet import to_characters
-from volt.text.patterns.fitting import cut_tokens, n_cut
-from volt.text.patterns.named import NAMED, named_splitter
+from volt.formats.tiktoken.ranks import TELLING, joins, vocabulary_of
+from volt.text.characters import to_characters
+from volt.text.patterns.cut_tokens import cut_tokens, n_cut
+from volt.text.patterns.published import NAMED, named_splitter
 from volt.text.pretokenizer import PreTokenizer
 
 pytest.importorskip("tiktoken")
@@ -139,7 +138,7 @@ def test_a_published_file_is_known_by_its_digest(tmp_path: Path, monkeypatch: py
     path = tmp_path / "r.tiktoken"
     path.write_bytes(data := rows(ranks_of(["(low", ".x"], [0, 0])))
     digest = hashlib.sha256(data).hexdigest()
-    monkeypatch.setitem(patterns.KNOWN, digest[:16], ("a file of ours", "cl100k"))
+    monkeypatch.setitem(ranks.KNOWN, digest[:16], ("a file of ours", "cl100k"))
     found = read_vocabulary(path)
     assert found.pretokenizer == PreTokenizer.of_pattern("cl100k", level="bytes")
     assert "a file of ours, known by its SHA-256" in found.provenance["lost"][0]
@@ -154,8 +153,8 @@ def test_digests_are_those_that_tiktoken_states() -> None:
     module = pytest.importorskip("tiktoken_ext.openai_public")
     stated = re.findall(r'\.tiktoken",\s+expected_hash="(\w+)"', Path(module.__file__).read_text(encoding="utf-8"))
     assert len(set(stated)) >= 4
-    assert {digest[:16] for digest in stated} <= patterns.KNOWN.keys()
-    assert {name for _, name in patterns.KNOWN.values()} <= NAMED.keys()
+    assert {digest[:16] for digest in stated} <= ranks.KNOWN.keys()
+    assert {name for _, name in ranks.KNOWN.values()} <= NAMED.keys()
 
 
 def test_a_pattern_that_others_fit_as_well_is_given_with_care(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.tags_and_fields import surrounded
+from volt.stream.transforms.edits import surrounded
+from volt.stream.transforms.line_rng import LineRng
 
 ANY = st.characters(exclude_characters="\t\n")
 CASES = st.sampled_from("aZßẞſŉİıΣςσΆάÿŸǰǅԱև一か\u0301\u0345’'- .(?“𐐀𝐀ⱥȺKÅﬀſt\x00\x1f\x85\u2028\u3000\ud800")
@@ -30,22 +30,22 @@ def test_every_character_with_case_in_every_place() -> None:
     told = filter(is_telling, map(chr, range(0x110000)))
     values = [value for x in told for value in (x, f"aB{x}Cd {x}", f"({x}{x}")]
     batch = Batch.of(values)
-    assert Lower()(batch, Chance(1, 2)).lines == [value.lower() for value in values]
-    assert Upper()(batch, Chance(1, 2)).lines == [value.upper() for value in values]
-    assert Title()(batch, Chance(1, 2)).lines == [titled(value) for value in values]
+    assert Lower()(batch, LineRng(1, 2)).lines == [value.lower() for value in values]
+    assert Upper()(batch, LineRng(1, 2)).lines == [value.upper() for value in values]
+    assert Title()(batch, LineRng(1, 2)).lines == [titled(value) for value in values]
     cased = [value.upper() if has_case(value) else value for value in values]
-    assert Upper(if_cased=1)(batch, Chance(1, 2)).lines == cased
+    assert Upper(if_cased=1)(batch, LineRng(1, 2)).lines == cased
 
 
 @given(VALUES)
 def test_case_of_values_is_that_of_str(values: list[str]) -> None:
     """A value changes as if it were alone, whatever stands before or behind it in the buffer."""
     batch = Batch.of(values)
-    assert Lower()(batch, Chance(1, 2)).lines == [value.lower() for value in values]
-    assert Upper()(batch, Chance(1, 2)).lines == [value.upper() for value in values]
-    assert Title()(batch, Chance(1, 2)).lines == [titled(value) for value in values]
+    assert Lower()(batch, LineRng(1, 2)).lines == [value.lower() for value in values]
+    assert Upper()(batch, LineRng(1, 2)).lines == [value.upper() for value in values]
+    assert Title()(batch, LineRng(1, 2)).lines == [titled(value) for value in values]
     cased = [titled(value) if has_case(value) else value for value in values]
-    assert Title(if_cased=1)(batch, Chance(1, 2)).lines == cased
+    assert Title(if_cased=1)(batch, LineRng(1, 2)).lines == cased
 
 
 @given(VALUES)

@@ -13,8 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volt.stream.transforms.sentencepiece_sampling import BpeSampler, Drawing, UnigramSampler
-from volt.stream.transforms.sentencepiece_spelling import BYTE, NORMAL, UNUSED, USER, Piece, Spelling
+from volt.stream.transforms.sentencepiece_sampling import (
+    BYTE,
+    NORMAL,
+    UNUSED,
+    USER,
+    BpeSampler,
+    Drawing,
+    Piece,
+    PieceFormat,
+    UnigramSampler,
+)
 
 MASK = (1 << 64) - 1
 BPE = [("ab", 0.0), ("bc", -1.0), ("abc", -2.0), ("cd", -2.0), ("bcd", -3.0), ("abcd", -4.0), ("aa", -5.0)]
@@ -73,7 +82,7 @@ def sampler_without(unused: frozenset[str]) -> BpeSampler:
     rows = [("<unk>", 0.0, 2), *((character, -9.0, NORMAL) for character in "abc")]
     rows += [(text, score, UNUSED if text in unused else NORMAL) for text, score in BPE]
     pieces = [Piece(*row) for row in rows]
-    return BpeSampler.of(Same(), pieces, Spelling.of(pieces, 0, byte_fallback=False))
+    return BpeSampler.of(Same(), pieces, PieceFormat.of(pieces, 0, byte_fallback=False))
 
 
 @given(
@@ -105,7 +114,11 @@ def paths(text: str) -> Iterator[list[str]]:
 def test_paths_are_drawn_by_their_scores(alpha: float) -> None:
     """Each path comes as often as exp(alpha · Σ score) says, within five standard deviations."""
     pieces = [Piece("<unk>", 0.0, 2), *(Piece(text, score, NORMAL) for text, score in UNIGRAM.items())]
-    sampler, n, text = UnigramSampler.of(Same(), pieces, Spelling.of(pieces, 0, byte_fallback=False)), 8000, "abaxbab"
+    sampler, n, text = (
+        UnigramSampler.of(Same(), pieces, PieceFormat.of(pieces, 0, byte_fallback=False)),
+        8000,
+        "abaxbab",
+    )
     words = np.random.default_rng(3).integers(1 << 64, size=n, dtype=np.uint64)
     found = Counter(sampler([text] * n, words, Drawing(alpha, -1, "pieces")).strings())
     weights = {" ".join(path): exp(alpha * sum(UNIGRAM.get(piece, -14.0) for piece in path)) for path in paths(text)}
@@ -121,7 +134,7 @@ def test_bytes_and_users_symbols() -> None:
         *(Piece(f"<0x{byte:02X}>", 0.0, BYTE) for byte in range(256)), *(Piece(x, -1.0, NORMAL) for x in "abc"),
         Piece("ab", 0.0, USER), Piece("bc", -0.5, NORMAL), Piece("<unk>", 0.0, 2),
     ]  # fmt: skip
-    spelling = Spelling.of(pieces, 261, byte_fallback=True)
+    spelling = PieceFormat.of(pieces, 261, byte_fallback=True)
     sampler = BpeSampler.of(Same(), pieces, spelling)
     words = np.array([7], np.uint64)
     assert sampler(["cabcé"], words, Drawing(0.0, -1, "pieces")).strings() == ["c ab c <0xC3> <0xA9>"]

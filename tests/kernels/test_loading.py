@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from volt.kernels import loading
-from volt.kernels.ready import compile_loop
+from volt.kernels import jit
+from volt.kernels.warmup import compile_loop
 
 compiles = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")
 DEADLINE = 120  # seconds
@@ -58,7 +58,7 @@ import sys
 import numpy as np
 from volt.kernels import loading
 from volt.kernels.columns import shuffle
-from volt.kernels.ready import compile_loop
+from volt.kernels.warmup import compile_loop
 loading.SILENT = float(sys.argv[1])
 order = np.arange(3)
 if sys.argv[2:]:
@@ -99,14 +99,14 @@ def test_a_kept_loop_gives_what_the_compiled_one_gave(
 ) -> None:
     """Compiled, and loaded by another: the same result; whether numba can be relied on to load by itself or not."""
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(loading, "LOADS_ALONE", alone)
+    monkeypatch.setattr(jit, "LOADS_ALONE", alone)
     loops: list[Any] = [njit(function), njit(function)]
     for loop in loops:
-        loading.keep(loop, allocates=function is least)
+        jit.keep(loop, allocates=function is least)
     assert [loop(given) for loop in loops] == [function(given)] * 2
     assert [sum(loop.stats.cache_hits.values()) for loop in loops] == [0, 1]
 
 
 def test_the_numba_at_hand_has_what_is_taken_over() -> None:
     """This numba lets loops be loaded alone; where a new one does not, this test says so."""
-    assert loading.LOADS_ALONE
+    assert jit.LOADS_ALONE

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
-from volt.kernels.merging import LONG
-from volt.kernels.pair_table import ranked_merges
-from volt.kernels.spellings import no_spellings
-from volt.kernels.words import PieceRule, encode_words
+from volt.kernels.apply_bpe import LONG, PieceRule, encode_words
+from volt.kernels.bpe_tables import no_spellings, ranked_merges
 from volt.vocabulary import Vocabulary
 
 N_TOKENS = 6
@@ -88,7 +86,7 @@ def test_every_pair_is_found_in_a_large_table() -> None:
 
 def test_too_many_tokens_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vocabulary that the table of pairs has no numbers for is an error, not a wrong result."""
-    monkeypatch.setattr("volt.kernels.pair_table.MOST", 3)
+    monkeypatch.setattr("volt.kernels.bpe_tables.MOST", 3)
     vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "lo", "low"), marker="none")
     with pytest.raises(VocabularyError, match="5 tokens and 2 merges: at most 3"):
         Encoder(vocabulary)

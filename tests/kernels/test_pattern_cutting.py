@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from patterns import any_texts, patterns
 
 from volt.errors import ConfigError
-from volt.kernels.pattern_cutting import SplitTables, behind_replaced, cut_texts
+from volt.kernels.regex_cutting import SplitTables, behind_replaced, cut_texts
 from volt.text.patterns import NAMED, Split, Splitter, named_splitter
 
 PIECES = [

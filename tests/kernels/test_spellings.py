@@ -9,9 +9,8 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.kernels.pair_table import Merges, ranked_merges
-from volt.kernels.spellings import Spellings, cuts, spellings
-from volt.kernels.words import PieceRule, encode_words
+from volt.kernels.apply_bpe import PieceRule, encode_words
+from volt.kernels.bpe_tables import Merges, Spellings, cuts, ranked_merges, spellings
 
 Run = tuple[int, ...]
 MANY = settings(max_examples=examples(200), deadline=None)

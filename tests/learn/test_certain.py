@@ -23,15 +23,12 @@ from merges import MARKERS, markers, word_counts
 import volt
 from volt.choose.report import as_data
 from volt.count import left_out
-from volt.count.bounded import approximate_sum, bounded_sum
-from volt.count.budget import Budget
+from volt.count.budget import Budget, approximate_sum, bounded_sum
 from volt.count.left_out import NOTHING, UNKNOWN, LeftOutPairs, left_out_pairs
-from volt.count.summing import CountedPart
-from volt.count.word_counts import WordCounts
+from volt.count.word_counts import CountedPart, WordCounts
 from volt.learn.bpe import learn_bpe, replay_bpe
 from volt.learn.certain import certain_merges
-from volt.text.atoms import atom_text
-from volt.text.markers import Marker
+from volt.text.characters import Marker, atom_text
 from volt.text.special_tokens import SpecialTokens
 
 MOST = 40

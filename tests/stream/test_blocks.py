@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from streams import Crash, Drop, Refuse, Repeat, numbered
 
 from volt.errors import StreamError
-from volt.stream import Batch, Chance, Checks, LineFault, Policy, Source
-from volt.stream.reading.faults import Fault
+from volt.stream import Batch, Checks, ErrorPolicy, LineFault, LineRng, Source
+from volt.stream.reading.error_policy import Fault
 from volt.stream.reading.open_source import OpenSource, open_source
-from volt.stream.reading.shares import Part
-from volt.stream.running.blocks import compute_block
-from volt.stream.running.chunks import FIRST, Address, n_chunks, rows_of
+from volt.stream.reading.sampler import BlockRange
+from volt.stream.running.blocks import FIRST, Address, compute_block, n_chunks, rows_of
 from volt.stream.transforms.transform import Transform, signature
 
 
@@ -39,12 +38,12 @@ class Computed(NamedTuple):
     error: str
 
 
-def computed(source: OpenSource, address: Address | None = None, *, policy: Policy | None = None) -> Computed:
+def computed(source: OpenSource, address: Address | None = None, *, policy: ErrorPolicy | None = None) -> Computed:
     """A block, by default the whole first epoch; all its chunks."""
-    part = Part(0, 0, source.n_lines)
+    part = BlockRange(0, 0, source.n_lines)
     chunks = range(n_chunks(source.n_lines, most=source.chunk_lines))
     addresses = [Address(part, chunk) for chunk in chunks] if address is None else [address]
-    blocks = [compute_block(source, one, policy or Policy()) for one in addresses]
+    blocks = [compute_block(source, one, policy or ErrorPolicy()) for one in addresses]
     data, faults = (
         b"".join(bytes(block.data) for block in blocks),
         [fault for block in blocks for fault in block.faults],
@@ -59,7 +58,7 @@ class Together:
 
     name: str = "together"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         if len(batch) > 1:
             raise KeyError("several")
         return batch
@@ -71,7 +70,7 @@ class Wrong:
 
     name: str = "wrong"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return batch.lines  # type: ignore[return-value]
 
 
@@ -81,7 +80,7 @@ class Mark:
 
     name: str = "mark"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         drawn = chance.words(batch.origins).tolist()
         return batch.with_lines([f"{line}\t{number}" for line, number in zip(batch.lines, drawn, strict=True)])
 
@@ -104,9 +103,13 @@ def test_a_block_is_a_pure_function(tmp_path: Path) -> None:
     """Computed twice, or by a copy that was sent elsewhere, a block is the same; another block is not."""
     source = opened(tmp_path, Drop(0.3), Repeat(), Mark(), block_lines=10)
     copy = pickle.loads(pickle.dumps(source))
-    first = computed(source, Address(Part(2, 10, 10), 0))
-    assert first == computed(source, Address(Part(2, 10, 10), 0)) == computed(copy, Address(Part(2, 10, 10), 0))
-    assert first.data != computed(source, Address(Part(3, 10, 10), 0)).data
+    first = computed(source, Address(BlockRange(2, 10, 10), 0))
+    assert (
+        first
+        == computed(source, Address(BlockRange(2, 10, 10), 0))
+        == computed(copy, Address(BlockRange(2, 10, 10), 0))
+    )
+    assert first.data != computed(source, Address(BlockRange(3, 10, 10), 0)).data
 
 
 def test_transforms_draw_from_generators_of_their_own(tmp_path: Path) -> None:
@@ -120,7 +123,7 @@ def test_transforms_draw_from_generators_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", [Refuse("a-7"), Crash("a-7")])
 def test_an_unfit_line_is_found_and_the_rest_is_kept(tmp_path: Path, fault: Transform) -> None:
     """Whether a transform says which line it is or just fails, the place is right and the others go on."""
-    block = computed(opened(tmp_path, fault), policy=Policy("skip"))
+    block = computed(opened(tmp_path, fault), policy=ErrorPolicy("skip"))
     assert [found.place.rpartition("/")[2] for found in block.faults] == ["a.0.tsv:8"]
     assert (block.n_lines, block.n_read) == (19, 20)
     assert computed(opened(tmp_path, fault)).error.startswith(f"{tmp_path}/a.0.tsv:8: {fault.name}")
@@ -129,7 +132,7 @@ def test_an_unfit_line_is_found_and_the_rest_is_kept(tmp_path: Path, fault: Tran
 def test_faults_after_filters_name_the_line_in_the_file(tmp_path: Path) -> None:
     """Where earlier steps dropped and repeated lines, the place is still that of the line in the file."""
     source = opened(tmp_path, Drop(0.5), Repeat(), Refuse("a-1"))
-    faults = computed(source, policy=Policy("quarantine", quarantine="unfit.jsonl")).faults
+    faults = computed(source, policy=ErrorPolicy("quarantine", quarantine="unfit.jsonl")).faults
     assert faults
     for fault in faults:
         line = Path(fault.path).read_text().split("\n")[fault.line - 1]
@@ -139,7 +142,7 @@ def test_faults_after_filters_name_the_line_in_the_file(tmp_path: Path) -> None:
 
 def test_a_transform_that_fails_on_no_line_by_itself_ends_the_stream(tmp_path: Path) -> None:
     """There is no line to skip; the error holds the source, the block and the traceback."""
-    error = computed(opened(tmp_path, Together()), policy=Policy("skip")).error
+    error = computed(opened(tmp_path, Together()), policy=ErrorPolicy("skip")).error
     assert "source 'a', epoch 0, lines from 0 on: transform 'together' failed on the block" in error
     assert "KeyError: 'several'" in error
 

@@ -12,15 +12,15 @@ import pytest
 from streams import Drop, Pair, Repeat, deadline, numbered, write_lines
 
 from volt.errors import StreamError
-from volt.stream import Schedule, Source, Stream, audit, plan, traces
+from volt.stream import Schedule, Source, Stream, audit, plan, trace
 from volt.stream.checking.audit import deviation
-from volt.stream.checking.memory import resident, watched
+from volt.stream.checking.plan import resident, watched
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.reading.pair_shard import open_pair
-from volt.stream.reading.shares import parts
-from volt.stream.reading.table_shard import open_table
+from volt.stream.reading.sampler import parts
+from volt.stream.reading.shards import open_pair
+from volt.stream.reading.tables import open_table
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.line_rng import LineRng
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
@@ -131,7 +131,7 @@ def test_traces_lead_back_to_the_file(tmp_path: Path) -> None:
     lines = list(islice(make(tmp_path), 120))
     stream = make(tmp_path)
     list(stream.blocks(limit=30))
-    for n, found in enumerate(traces(stream, range(120))):
+    for n, found in enumerate(trace(stream, range(120))):
         assert (found.n, found.text) == (n, lines[n])
         assert Path(found.path).read_text().split("\n")[found.line - 1] == found.raw
         assert found.text.startswith(found.raw)
@@ -144,14 +144,14 @@ def test_traces_lead_back_to_the_file(tmp_path: Path) -> None:
 def test_traces_start_from_a_state_and_in_any_order(tmp_path: Path) -> None:
     """Asked backwards, or from a state, traces are the same; beyond the end they are an error."""
     stream = make(tmp_path)
-    straight = list(traces(stream, range(20)))
-    assert list(traces(stream, reversed(range(20)))) == straight[::-1]
+    straight = list(trace(stream, range(20)))
+    assert list(trace(stream, reversed(range(20)))) == straight[::-1]
     list(stream.blocks(limit=11))
-    assert list(traces(stream, [15], state=stream.state())) == straight[15:16]
+    assert list(trace(stream, [15], state=stream.state())) == straight[15:16]
     json.dumps(straight[0].to_json())
     finite = Stream([Source("a", numbered(tmp_path, "a", 5), epochs=1)])
     with pytest.raises(StreamError, match="line 9: the stream has only 5 lines"):
-        next(traces(finite, [9]))
+        next(trace(finite, [9]))
 
 
 def test_plans_say_what_will_be(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ class Hungry:
 
     name = "hungry"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         held = np.ones(1 << 26, np.uint8)
         time.sleep(0.02 * int(held[0]))
         return batch

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.stream.reading.checks import Checks
+from volt.stream.reading.source import Checks
 from volt.stream.transforms.batch import Batch
 
 LINES = st.lists(st.text(st.sampled_from("ab\t\t \u00a0é😀"), max_size=12), max_size=8)

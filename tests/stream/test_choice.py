@@ -10,10 +10,10 @@ from rows import RAGGED, ROWS, apply
 
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.case import Lower, Upper
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.choice import Choice, Variant
+from volt.stream.transforms.edits import Append, Repeat, Tag
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Typos
-from volt.stream.transforms.tags_and_fields import Append, Repeat, Tag
 from volt.stream.transforms.transform import LineFault
 
 
@@ -42,7 +42,7 @@ def test_choice_keeps_the_order_whatever_variants_drop_or_repeat(numbers: list[i
 
     choice = Choice((Variant(1.0), Variant(1.0, (Repeat(n=3),)), Variant(1.0, (Regex(pattern="[0-4]"),))))
     batch = Batch.of_rows([[str(number)] for number in numbers], np.arange(len(numbers)) + 100)
-    done = choice(batch, Chance.of("test", seed))
+    done = choice(batch, LineRng.of("test", seed))
     assert done.origins.tolist() == sorted(done.origins.tolist())
     assert done.lines == [str(numbers[origin - 100]) for origin in done.origins.tolist()]
     assert {done.origins.tolist().count(origin) for origin in done.origins.tolist()} <= {1, 3}
@@ -63,7 +63,7 @@ def test_what_a_choice_makes_of_a_line_depends_on_no_other(
     """Some lines of a batch alone become what they became among the others, inside choices in choices too."""
     inner = Choice((Variant(1.0, (Typos(rate=0.5),)), Variant(1.0, (Repeat(n=2), Typos(rate=0.5), Append(text="x")))))
     choice = Choice((Variant(1.0), Variant(1.0, (Tag(text="A"), inner)), Variant(1.0, (inner, inner))))
-    batch, chance = Batch.of(["\t".join(row) for row in rows]), Chance.of("test", seed)
+    batch, chance = Batch.of(["\t".join(row) for row in rows]), LineRng.of("test", seed)
     chosen = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), bool)
     among, alone = choice(batch, chance), choice(batch.take(chosen), chance)
     assert among.take(np.isin(among.origins, np.flatnonzero(chosen))).lines == alone.lines
@@ -72,11 +72,11 @@ def test_what_a_choice_makes_of_a_line_depends_on_no_other(
 
 def test_copies_draw_for_themselves() -> None:
     """Of 1,000 copies of a line, each draws its variant and what that does; copies made inside a variant too."""
-    copies = Repeat(n=1000)(Batch.of(["abcdefghijklmnopqrst"]), Chance(1, 2))
-    thirds = Choice(tuple(Variant(1.0, (Append(text=tag),)) for tag in "abc"))(copies, Chance(3, 4))
+    copies = Repeat(n=1000)(Batch.of(["abcdefghijklmnopqrst"]), LineRng(1, 2))
+    thirds = Choice(tuple(Variant(1.0, (Append(text=tag),)) for tag in "abc"))(copies, LineRng(3, 4))
     tags = thirds.column(2).strings()
     assert all(abs(tags.count(tag) - 1000 / 3) < 5 * (1000 * 2 / 9) ** 0.5 for tag in "abc")
-    noisy = Choice((Variant(1.0, (Repeat(n=2), Typos(rate=1.0))),))(copies, Chance(3, 4))
+    noisy = Choice((Variant(1.0, (Repeat(n=2), Typos(rate=1.0))),))(copies, LineRng(3, 4))
     assert len(set(noisy.lines)) == len(noisy) == 2000
 
 
@@ -94,14 +94,14 @@ class Careless:
     name = "careless"
     joins_lines = True
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return batch
 
 
 def test_a_choice_copies_no_field_that_no_variant_changed() -> None:
     """Fields that stay are views into the buffer that they were, and the others share one."""
     batch = Batch.of([f"A{k}\tB{k}\tC{k}" for k in range(100)]).split(3)
-    done = Choice((Variant(1.0), Variant(1.0, (Lower(),)), Variant(1.0, (Upper(),))))(batch, Chance(1, 2))
+    done = Choice((Variant(1.0), Variant(1.0, (Lower(),)), Variant(1.0, (Upper(),))))(batch, LineRng(1, 2))
     assert done.columns[2].data is batch.columns[2].data
     assert done.columns[0].data is done.columns[1].data
-    assert Choice((Variant(1.0), Variant(0.0, (Lower(),))))(batch, Chance(1, 2)) is batch
+    assert Choice((Variant(1.0), Variant(0.0, (Lower(),))))(batch, LineRng(1, 2)) is batch

@@ -12,12 +12,12 @@ from configurations import FULL, STEPS
 from volt.errors import ConfigError, OutputError
 from volt.stream.config.build import Configuration, load_config, parse_config
 from volt.stream.mixing.schedule import Schedule
-from volt.stream.reading.faults import Policy, Tally
+from volt.stream.reading.error_policy import ErrorPolicy, FaultCounter
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower, Title
 from volt.stream.transforms.choice import Choice, Variant
+from volt.stream.transforms.edits import Copy, Multiply, Tag
 from volt.stream.transforms.filters import Length, SkipBlank
-from volt.stream.transforms.tags_and_fields import Copy, Multiply, Tag
 
 
 def test_a_configuration_says_what_the_constructors_say(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_configuration_says_what_the_constructors_say(tmp_path: Path) -> None:
     assert wmt.paths == (str(tmp_path / "a.tsv"), str(tmp_path / "b.tsv"))
     assert wmt.weight == Schedule(((0, 1.0), (1000, 2.5)), "linear")
     assert (wmt.shuffle, wmt.epochs, wmt.block_lines, wmt.checks.min_fields) == ("outputs", 2, 1000, 2)
-    assert found.policy == Policy("quarantine", str(tmp_path / "bad.jsonl"), None, 0.1)
+    assert found.policy == ErrorPolicy("quarantine", str(tmp_path / "bad.jsonl"), None, 0.1)
     assert (found.seed, found.ends, found.n_workers, found.cache) == (3, "drop", 2, tmp_path / "cache")
 
 
@@ -84,7 +84,7 @@ def test_a_place_for_unfit_lines_is_tried_first(
     with pytest.raises(ConfigError, match=rf"stream.yaml:2: errors.quarantine: .*cannot be appended to: {told}"):
         load_config("stream.yaml")
     with pytest.raises(OutputError, match=f"cannot be appended to: {told}"):
-        Tally(Policy("quarantine", place))
+        FaultCounter(ErrorPolicy("quarantine", place))
 
 
 def test_spm_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from volt import Vocabulary
+from volt.batches.batch_sampler import ByPacks, ByTokens
 from volt.batches.from_config import read_steps
-from volt.batches.rules import ByPacks, ByTokens
 from volt.errors import ConfigError
 from volt.stream.config.batches import Batches
 from volt.stream.config.build import load_config, parse_config

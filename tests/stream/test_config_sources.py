@@ -11,12 +11,12 @@ from configurations import WMT
 from volt.errors import ConfigError
 from volt.stream.config.build import load_config, parse_config
 from volt.stream.mixing.schedule import Schedule
-from volt.stream.reading.probable_pairs import probable_pairs
+from volt.stream.reading.shards import probable_pairs
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.case import Lower, Title, Upper
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.tags_and_fields import Copy, Tag
-from volt.stream.transforms.where import Where
+from volt.stream.transforms.edits import Copy, Tag
+from volt.stream.transforms.filters import Where
 
 
 def test_a_pair_names_its_fields(tmp_path: Path) -> None:

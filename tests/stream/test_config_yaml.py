@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError
 from volt.stream.config.build import parse_config
-from volt.stream.config.yaml import parse
+from volt.stream.config.document import parse
 from volt.stream.transforms.case import Lower
 
 

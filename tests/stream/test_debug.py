@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from streams import Drop, Make, Pair, Refuse, Repeat, Same, numbered
 
 from volt.errors import ConfigError
-from volt.stream import Policy, Source, Stream
-from volt.stream.checking.debug import DebugLine, Fields, compared, debugged, plain
-from volt.stream.checking.debug_page import debug_page
-from volt.stream.checking.trace import TraceStep
+from volt.stream import ErrorPolicy, Source, Stream
+from volt.stream.checking.trace import DebugLine, Fields, TraceStep, compared, debug, debug_page, plain
 from volt.stream.transforms.case import Upper
 from volt.stream.transforms.transform import Transform
 
@@ -25,7 +23,7 @@ HOSTILE = "<script>alert(1)</script>\t\" onload='x' {{ 7 * 7 }}\u202e\x1b[31m&lt
 def streamed(folder: Path, *steps: Transform, **options: object) -> Stream:
     """A stream of one epoch of 40 lines, through these steps."""
     source = Source("a", numbered(folder, "a", 40, n_shards=3), 1.0, steps, epochs=1, **{"block_lines": 9, **options})  # type: ignore[arg-type]
-    return Stream([source], seed=5, policy=Policy("skip"))
+    return Stream([source], seed=5, policy=ErrorPolicy("skip"))
 
 
 STEPS: dict[str, tuple[tuple[Transform, ...], dict[str, object]]] = {
@@ -43,7 +41,7 @@ def test_the_last_texts_are_what_the_stream_gives(tmp_path: Path, name: str) -> 
     """Of every line what the stream gives of it, each line once; in its order where nothing is shuffled."""
     steps, options = STEPS[name]
     with streamed(tmp_path, *steps, **options) as stream:
-        found, given = list(debugged(stream, n_lines=1000)), list(stream)
+        found, given = list(debug(stream, n_lines=1000)), list(stream)
     assert Counter(text for line in found for text in line.text) == Counter(given)
     assert len({(line.path, line.line) for line in found}) == len(found) == 40
     if name == "in order":
@@ -55,7 +53,7 @@ def test_each_step_goes_on_where_the_last_one_stopped(tmp_path: Path, name: str)
     """The first has the line as it was read, the last what the stream gives; nothing is left behind a drop."""
     steps, options = STEPS[name]
     with streamed(tmp_path, *steps, **options) as stream:
-        for line in debugged(stream, n_lines=40):
+        for line in debug(stream, n_lines=40):
             assert line.raw == Path(line.path).read_text().split("\n")[line.line - 1]
             before = (line.raw,)
             for step in line.steps:
@@ -71,18 +69,18 @@ def test_few_lines_are_the_first_of_many(tmp_path: Path) -> None:
     """However many are asked for; the stream stays where it is."""
     for step in (Upper(), Same(), Pair()):
         with streamed(tmp_path, step, shuffle="lines") as stream:
-            whole = list(debugged(stream, n_lines=40))
+            whole = list(debug(stream, n_lines=40))
             for n in (1, 9, 10, 39):
-                assert list(debugged(stream, n_lines=n)) == whole[:n]
+                assert list(debug(stream, n_lines=n)) == whole[:n]
             assert stream.n == 0
     with streamed(tmp_path) as stream, pytest.raises(ConfigError, match="n_lines"):
-        list(debugged(stream, n_lines=0))
+        list(debug(stream, n_lines=0))
 
 
 def test_every_source_has_its_lines(make: Make) -> None:
     """So many of each, or all that it has."""
     with make() as stream:
-        assert Counter(line.source for line in debugged(stream, n_lines=12)) == {"a": 12, "b": 11, "c": 12}
+        assert Counter(line.source for line in debug(stream, n_lines=12)) == {"a": 12, "b": 11, "c": 12}
 
 
 def test_an_unfit_line_is_told_with_its_reason(tmp_path: Path) -> None:
@@ -90,14 +88,14 @@ def test_an_unfit_line_is_told_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_bytes(b"ok\nbad one\n\xff\n")
     source = Source("x", (str(tmp_path / "x.tsv"),), 1.0, (Upper(), Refuse("BAD"), Same()), shuffle="none")
     with Stream([source]) as stream:
-        ok, bad, invalid = debugged(stream, n_lines=3)
+        ok, bad, invalid = debug(stream, n_lines=3)
     assert (ok.text, ok.faults, ok.fate) == (("OK",), (), "")
     assert (bad.text, bad.faults, bad.dropped_by) == ((), ("refuse: holds 'BAD'",), "refuse")
     assert bad.steps[-1] == TraceStep("refuse", ("BAD ONE",), ())
     assert (invalid.steps, invalid.fate, invalid.dropped_by) == ((), "unfit", "")
     assert invalid.faults[0].startswith("invalid UTF-8")
     with Stream([Source("x", source.paths, 1.0, (Refuse(""), Same()), shuffle="none")]) as stream:
-        assert [line.dropped_by for line in debugged(stream, n_lines=2)] == ["refuse", "refuse"]
+        assert [line.dropped_by for line in debug(stream, n_lines=2)] == ["refuse", "refuse"]
 
 
 def texts(fields: Fields) -> str:

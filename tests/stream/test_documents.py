@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rows import FIELD, apply
 
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.documents import Documents
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault
 
 DOCUMENTS = st.lists(st.tuples(st.sampled_from(["", "x", "y"]), st.integers(0, 3)), max_size=20)
@@ -36,7 +36,7 @@ def test_documents_lose_nothing_and_keep_their_limits(
         separator="|", max_tokens=max_tokens, max_lines=max_lines, probability=0.7, sample_length=sample
     )
     batch = Batch.of(["\t".join(row) for row in rows])
-    done = transform(batch, Chance(seed, 0))
+    done = transform(batch, LineRng(seed, 0))
     documents = [line.split("\t") for line in done.lines]
     assert [part.strip() for row in documents for part in row[0].split("|")] == [row[0] for row in rows]
     assert [part.strip() for row in documents for part in row[1].split("|")] == [row[1] for row in rows]
@@ -52,9 +52,9 @@ def test_documents_lose_nothing_and_keep_their_limits(
 def test_documents_are_as_long_as_limits_allow() -> None:
     """With probability 1 every document takes all lines that fit: a naive grouping gives the same."""
     rows = document_rows([("x", 1)] * 5 + [("y", 1)] * 2 + [("", 1)] * 2)
-    starts = Documents(max_tokens=250, max_lines=3)(Batch.of(["\t".join(row) for row in rows]), Chance(0, 0))
+    starts = Documents(max_tokens=250, max_lines=3)(Batch.of(["\t".join(row) for row in rows]), LineRng(0, 0))
     assert starts.origins.tolist() == [0, 3, 5, 7, 8]
-    alone = Documents(probability=0.0)(Batch.of(["\t".join(row) for row in rows]), Chance(0, 0))
+    alone = Documents(probability=0.0)(Batch.of(["\t".join(row) for row in rows]), LineRng(0, 0))
     assert alone.lines == ["\t".join(row) for row in rows]
     assert apply(Documents(separator="", fields=(1,)), [["a", "b", "1"], ["c", "d", "1"]]) == [["a c", "b", "1"]]
 
@@ -66,7 +66,7 @@ def test_a_document_may_have_just_as_many_tokens(max_tokens: int, starts: list[i
     """With three words in the longer field of each line, the limit 6 is met exactly by two lines, and 9 by three."""
     rows = document_rows([("x", 1)] * 5 + [("y", 1)] * 2 + [("", 1)] * 2)
     batch = Batch.of(["\t".join(row) for row in rows])
-    assert Documents(max_tokens=max_tokens)(batch, Chance(0, 0)).origins.tolist() == starts
+    assert Documents(max_tokens=max_tokens)(batch, LineRng(0, 0)).origins.tolist() == starts
 
 
 def naive_starts(rows: list[list[str]], limits: list[int], joins: list[bool], max_lines: int | None) -> list[int]:
@@ -96,7 +96,7 @@ def test_documents_are_those_of_their_definition(
 ) -> None:
     """Starts, joined fields, and the other fields of the first line, by what their own chances say; in any order."""
     batch = Batch.of(["\t".join([*row, "rest", str(k)]) for k, row in enumerate(told)]).take(np.arange(len(told))[::-1])
-    chance, rows = Chance(3, 4), batch.rows
+    chance, rows = LineRng(3, 4), batch.rows
     joins = (chance.uniform(batch.origins) < probability).tolist()
     limits = chance.at("limit").integers(batch.origins, 1, 4).tolist() if sample else [4] * len(rows)
     starts = naive_starts(rows, limits, joins, max_lines)
@@ -113,9 +113,9 @@ def test_documents_of_ids() -> None:
     """Ids are counted and stay ids where nothing stands between them; a separator makes them text."""
     ids = Column.of_ids(np.array([10, 11, 12, 13], np.int32), np.array([0, 2, 2, 3, 4]))
     batch = Batch((ids, Column.of(["x", "x", "x", "y"])), None, np.arange(4))
-    done = Documents(id_field=2, fields=(1,), separator="")(batch, Chance(0, 0))
+    done = Documents(id_field=2, fields=(1,), separator="")(batch, LineRng(0, 0))
     assert (done.columns[0].is_ids, done.lines) == (True, ["10 11 12\tx", "13\ty"])
-    text = Documents(id_field=2, fields=(1,), separator="|", max_tokens=2)(batch, Chance(0, 0))
+    text = Documents(id_field=2, fields=(1,), separator="|", max_tokens=2)(batch, LineRng(0, 0))
     assert (text.columns[0].is_ids, text.lines) == (False, ["10 11 | \tx", "12\tx", "13\ty"])
 
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError
 from volt.stream.config.build import parse_config
-from volt.stream.config.dynamicdata import PARAMETERS, imported
-from volt.stream.config.dynamicdata_models import OldInput, OldShard, OldTask, OldTrain
+from volt.stream.config.document import parse
+from volt.stream.config.dynamicdata import PARAMETERS, OldInput, OldShard, OldTask, OldTrain, imported
 from volt.stream.config.schema import transform_schema
-from volt.stream.config.yaml import parse
 from volt.stream.mixing.schedule import Schedule
 
 OLD = """\

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from volt.errors import StreamError
-from volt.files.long_lines import LongLineError
+from volt.files.limits import LongLineError
 from volt.stream import Source, Stream
 from volt.stream.reading.file_shard import FileShard
 from volt.stream.reading.shards import open_pair, open_shard

@@ -8,22 +8,20 @@ import pytest
 
 from volt.errors import VocabularyError
 from volt.formats.registry import listed_pieces, read_vocabulary
-from volt.stream import Source, Stream, debugged
-from volt.stream.checking.debug import DebugLine
-from volt.stream.checking.debug_page import debug_page
+from volt.stream import Source, Stream, debug
+from volt.stream.checking.trace import DebugLine, debug_page
 from volt.stream.config.schema import transform_schema
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.opening import LoadedFiles, opened
+from volt.stream.transforms.edits import Tag
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.segmentations import DeterministicSegmentation, JoinPieces, MorfessorEm
 from volt.stream.transforms.segmenters import read_model, read_table
-from volt.stream.transforms.tags_and_fields import Tag
 from volt.stream.transforms.task_sides import LangPrefixBoth
-from volt.stream.transforms.transform import Transform
+from volt.stream.transforms.transform import LoadedFiles, Transform, loaded
 from volt.stream.transforms.vocabulary_noise import Insertion, Switchout
 
-CHANCE = Chance.of(3)
+CHANCE = LineRng.of(3)
 LEXICON = "8\t▁low\n4\ter\n1\tl\n1\to\n1\tw\n1\te\n1\tr\n1\t▁\n"
 
 
@@ -146,7 +144,7 @@ def test_noise_draws_no_tags_of_its_task(tmp_path: Path, kind: type[Switchout] |
     drawn = {token for line in cut(kind(vocabulary, rate=1.0, without=tags), ["low"] * 300) for token in line.split()}
     assert drawn - {"low"} == {"cat", "dog"}
     with pytest.raises(VocabularyError, match=r"holds no token but special ones"):
-        opened(kind(vocabulary, without=(*tags, "cat", "dog")), LoadedFiles())
+        loaded(kind(vocabulary, without=(*tags, "cat", "dog")), LoadedFiles())
 
 
 def test_debug_needs_no_number(tmp_path: Path) -> None:
@@ -154,7 +152,7 @@ def test_debug_needs_no_number(tmp_path: Path) -> None:
     text = tmp_path / "text.tsv"
     text.write_text("low\n" * 30)
     with Stream([Source("s", (str(text),), epochs=1)]) as stream:
-        found: list[DebugLine] = list(debugged(stream))
+        found: list[DebugLine] = list(debug(stream))
     assert len(found) == 20
     assert "td + td, th + th + th { padding-inline-start: 1em; }" in debug_page(found, title="t")
 

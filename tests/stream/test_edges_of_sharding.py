@@ -16,10 +16,9 @@ from volt.files.atomic import write_atomic
 from volt.stream.reading.open_source import open_source
 from volt.stream.reading.source import Source
 from volt.stream.tasks import sharding
-from volt.stream.tasks.input_files import look_at
 from volt.stream.tasks.shard_folder import read_manifest
 from volt.stream.tasks.sharding import shard
-from volt.stream.tasks.task import Input, Task
+from volt.stream.tasks.task import Input, Task, look_at
 
 
 class _FullDisk:
@@ -146,7 +145,7 @@ def test_a_long_line_is_told_once(tmp_path: Path) -> None:
 
 def test_the_first_line_of_each_kind_is_found_in_any_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Invalid UTF-8 and tabs, behind a byte order mark and many blocks; where there are none, 0."""
-    monkeypatch.setattr("volt.stream.tasks.input_files._BLOCK", 64)
+    monkeypatch.setattr("volt.stream.tasks.task._BLOCK", 64)
     for text, told in (
         (b"\xef\xbb\xbf\xff\n", (1, 0)),
         (numbered("a", 40) + b"b\xff\nc\td\n" + numbered("e\t\u00e9", 9), (41, 42)),

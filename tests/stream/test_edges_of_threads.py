@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from volt.stream.transforms.opening import Kept
 from volt.stream.transforms.sentencepiece import SpmEncode
-from volt.stream.transforms.transform import is_compiled
+from volt.stream.transforms.transform import Kept, is_compiled
 
 
 class Large:

@@ -13,13 +13,12 @@ from commands import Run
 from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError
 from volt.files.blocks import Block, read_blocks
 from volt.stream.config.build import parse_config
-from volt.stream.running.translating import Translation
+from volt.stream.running.translation import Translation
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.opening import LoadedFiles, opened
+from volt.stream.transforms.edits import Tag
 from volt.stream.transforms.segmentations import JoinPieces, MorfessorEm
 from volt.stream.transforms.subwords import Decode, Encode
-from volt.stream.transforms.tags_and_fields import Tag
-from volt.stream.transforms.transform import undone
+from volt.stream.transforms.transform import LoadedFiles, inverse, loaded
 from volt.vocabulary import Vocabulary
 
 TASK = "tasks: {{t: {{type: {kind}, inputs: {{i: {{{files}}}}}, transforms: [{steps}]}}}}\n"
@@ -67,14 +66,14 @@ def test_what_a_task_decodes_itself_is_not_decoded_again(folder: Path) -> None:
     """The nearest earlier encoding of each field is done with; others stay to be undone."""
     v = Path("v.volt")
     encode, decode, both = Encode(v), Decode(v, None), Decode(v, (1, 2))
-    assert undone([encode, decode]) == undone([encode, both]) == undone([decode, encode, decode]) == ()
-    assert undone([decode, encode]) == (decode,)
-    assert undone([encode, Encode(v, (2,)), Decode(v, (2,))]) == (decode,)
-    assert undone([encode, Decode(v, (2,))]) == (Decode(v, (1,)),)
-    assert undone([MorfessorEm(Path("lexicon.tsv"), fields=(2,)), JoinPieces()]) == ()
-    assert undone([opened(encode, LoadedFiles()), opened(decode, LoadedFiles())]) == ()
-    assert undone([encode, Choice((Variant(1.0), Variant(2.0, (both,))))]) == ()
-    assert undone([Choice((Variant(1.0), Variant(2.0, (encode, both))))]) == ()
+    assert inverse([encode, decode]) == inverse([encode, both]) == inverse([decode, encode, decode]) == ()
+    assert inverse([decode, encode]) == (decode,)
+    assert inverse([encode, Encode(v, (2,)), Decode(v, (2,))]) == (decode,)
+    assert inverse([encode, Decode(v, (2,))]) == (Decode(v, (1,)),)
+    assert inverse([MorfessorEm(Path("lexicon.tsv"), fields=(2,)), JoinPieces()]) == ()
+    assert inverse([loaded(encode, LoadedFiles()), loaded(decode, LoadedFiles())]) == ()
+    assert inverse([encode, Choice((Variant(1.0), Variant(2.0, (both,))))]) == ()
+    assert inverse([Choice((Variant(1.0), Variant(2.0, (encode, both))))]) == ()
 
 
 def test_the_answer_to_a_task_that_decodes_is_text(folder: Path) -> None:
@@ -98,7 +97,7 @@ def test_tags_of_the_target_side_are_taken_off(folder: Path) -> None:
     assert start.output(lines) == ["low", "low <en>", "", "<en> low", "<en>low", ""]
     end = translation("{tag: {text: <en>, fields: [2], position: end, separator: '_'}}")
     assert end.output(["low_<en>", "<en>_low", "low <en>"]) == ["low", "<en>_low", "low <en>"]
-    assert undone([Tag("<en>")]) == ()
+    assert inverse([Tag("<en>")]) == ()
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1 << 20])

@@ -14,9 +14,8 @@ from streams import deadline
 from volt.errors import ConfigError, StreamError
 from volt.stream import Stream
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.opening import LoadedFiles
-from volt.stream.transforms.transform import LineFault
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.transform import LineFault, LoadedFiles
 from volt.stream.transforms.user_code import Takes, User
 from volt.stream.transforms.user_file import first_line
 
@@ -109,7 +108,7 @@ def test_what_a_function_returns_wrongly_has_its_line(
     """A fault names the line that raised it; where that is none of the function's, the function's first."""
     step, number = user(tmp_path, function, takes), CODE.split("\n").index(next_line(line)) + 1
     with pytest.raises(LineFault) as fault:
-        step(Batch.of(["a"]), Chance(1, 2))
+        step(Batch.of(["a"]), LineRng(1, 2))
     assert told in fault.value.reasons[0]
     assert fault.value.reasons[0].partition("\n")[0].endswith(f"({tmp_path / 'mine.py'}:{number})")
 

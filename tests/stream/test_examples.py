@@ -12,8 +12,7 @@ import pytest
 
 from volt.errors import ConfigError, OutputError
 from volt.stream.config.build import load_config
-from volt.stream.examples.data import sentence_pairs
-from volt.stream.examples.recipes import RECIPES, write_recipe
+from volt.stream.examples import RECIPES, sentence_pairs, write_recipe
 from volt.stream.running.stream import Stream
 from volt.vocabulary import Vocabulary
 

@@ -12,7 +12,7 @@ import pytest
 from streams import Crash, deadline, numbered, write_lines
 
 from volt.errors import StreamError
-from volt.stream import Checks, Policy, Source, Stream
+from volt.stream import Checks, ErrorPolicy, Source, Stream
 from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary
 
@@ -24,7 +24,7 @@ FAULTS = {
 }
 
 
-def stream(source: Source, policy: Policy, n_workers: int, cache: Path) -> Stream:
+def stream(source: Source, policy: ErrorPolicy, n_workers: int, cache: Path) -> Stream:
     """One source, with workers if wanted."""
     return Stream([source], policy=policy, n_workers=n_workers, start_method="fork", cache=cache)
 
@@ -45,10 +45,10 @@ def test_unfit_lines_follow_the_policy(tmp_path: Path, fault: str, n_workers: in
     source = Source("a", (str(path),), transforms=declared.transforms, checks=declared.checks, epochs=1)
     kept = tmp_path / "unfit.jsonl"
     with deadline(30):
-        with stream(source, Policy(), n_workers, tmp_path) as raising, pytest.raises(StreamError) as error:
+        with stream(source, ErrorPolicy(), n_workers, tmp_path) as raising, pytest.raises(StreamError) as error:
             list(raising)
         assert told in str(error.value)
-        for policy in (Policy("skip"), Policy("quarantine", quarantine=str(kept))):
+        for policy in (ErrorPolicy("skip"), ErrorPolicy("quarantine", quarantine=str(kept))):
             with stream(source, policy, n_workers, tmp_path) as going:
                 assert list(going) == ["good\tx"]
                 assert going.summary().n_faults == 1
@@ -72,8 +72,8 @@ def test_shards_follow_the_policy(tmp_path: Path, make: object, told: str, n_wor
     source = Source("a", (str(tmp_path / "a.gz"), *numbered(tmp_path, "b", 5)), epochs=1)
     with deadline(30):
         with pytest.raises(StreamError, match=told):
-            stream(source, Policy(), n_workers, tmp_path / "cache")
-        with stream(source, Policy("skip"), n_workers, tmp_path / "cache") as going:
+            stream(source, ErrorPolicy(), n_workers, tmp_path / "cache")
+        with stream(source, ErrorPolicy("skip"), n_workers, tmp_path / "cache") as going:
             assert len(list(going)) == 5
             assert going.summary().left_out == (str(tmp_path / "a.gz"),)
         assert_no_process()
@@ -86,7 +86,7 @@ def test_what_changes_while_the_stream_runs_ends_it(tmp_path: Path, changed: str
     vocabulary = tmp_path / "vocab.volt"
     Vocabulary(merges=(("a", "-"),), tokens=("a", "-", "a-", "A")).save(vocabulary)
     source = Source("a", numbered(tmp_path, "a", 60), transforms=(Encode(vocabulary),), block_lines=5)
-    with deadline(60), stream(source, Policy("skip"), n_workers, tmp_path) as going:
+    with deadline(60), stream(source, ErrorPolicy("skip"), n_workers, tmp_path) as going:
         going.skip(5)
         write_lines(tmp_path / changed, ["other"])
         with pytest.raises(StreamError, match=rf"{changed}: changed while the stream was running"):
@@ -97,4 +97,4 @@ def test_what_changes_while_the_stream_runs_ends_it(tmp_path: Path, changed: str
 def test_an_empty_source_is_told(tmp_path: Path) -> None:
     """A source without a line is an error before anything starts, not a wait."""
     with deadline(10), pytest.raises(StreamError, match=r"source 'a': no line in .*; name others"):
-        stream(Source("a", (write_lines(tmp_path / "a.tsv", []),)), Policy("skip"), 2, tmp_path)
+        stream(Source("a", (write_lines(tmp_path / "a.tsv", []),)), ErrorPolicy("skip"), 2, tmp_path)

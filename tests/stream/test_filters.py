@@ -14,12 +14,21 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank
-from volt.stream.transforms.patterns import first_bytes, found_in, needed
+from volt.stream.transforms.filters import (
+    Bitext,
+    Length,
+    Match,
+    Ratio,
+    Regex,
+    SkipBlank,
+    Where,
+    first_bytes,
+    found_in,
+    needed,
+)
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform
-from volt.stream.transforms.where import Where
 
 FIELD = st.text(st.sampled_from("ab1 \u00a0\u3000é中x"), max_size=8)
 ROWS = st.lists(st.lists(FIELD, min_size=2, max_size=3), max_size=10)
@@ -29,7 +38,7 @@ URL = r"\bhttps?:\S+[a-z]\b"
 def kept(transform: Transform, rows: list[list[str]]) -> list[int]:
     """The indices of the rows that pass; asserts that they pass unchanged."""
     batch = Batch.of(["\t".join(row) for row in rows])
-    done = transform(batch, Chance(1, 2))
+    done = transform(batch, LineRng(1, 2))
     assert done.lines == [batch.lines[index] for index in done.origins.tolist()]
     return done.origins.tolist()
 
@@ -54,7 +63,7 @@ def test_blank_takes_lines_of_one_field_as_they_are_and_bitext_does_not() -> Non
     assert kept(SkipBlank(), rows) == [0, 3]
     assert kept(SkipBlank(fields=(1, 2)), rows) == [3]
     assert kept(Bitext(), rows) == [3]
-    done = Bitext(only=True)(Batch.of(["a\tb\tc", "a"]), Chance(1, 2))
+    done = Bitext(only=True)(Batch.of(["a\tb\tc", "a"]), LineRng(1, 2))
     assert (done.lines, done.origins.tolist()) == (["a\tb"], [0])
 
 
@@ -125,9 +134,9 @@ def test_what_a_filter_gives_stays_cut() -> None:
     """The fields that it looked at are columns of the result, which is the batch itself where nothing is dropped."""
     batch = Batch.of(["a b\tc\td", "e\tf\tg"])
     for transform in (SkipBlank(), Bitext(), Match(pattern="x"), Regex(pattern="x"), Length(max=9), Ratio(max=3)):
-        done = transform(batch, Chance(1, 2))
+        done = transform(batch, LineRng(1, 2))
         assert (len(done.columns), done.lines) == (2, batch.lines)
-        assert transform(done, Chance(1, 2)) is done
+        assert transform(done, LineRng(1, 2)) is done
 
 
 IDS = Batch(
@@ -155,7 +164,7 @@ IDS = Batch(
 )
 def test_fields_of_ids(transform: Transform, origins: list[int]) -> None:
     """Words are the ids; whatever looks at characters sees the numbers."""
-    assert transform(IDS, Chance(1, 2)).origins.tolist() == origins
+    assert transform(IDS, LineRng(1, 2)).origins.tolist() == origins
 
 
 # Patterns

@@ -15,17 +15,17 @@ from indexed_ids import CODES, write_pair
 from streams import deadline, write_lines
 
 from volt.errors import StreamError
-from volt.files.mmididx import dtype_of
+from volt.files.indexed_dataset import dtype_of
 from volt.stream import Source, Stream, audit
 from volt.stream.config.build import load_config
-from volt.stream.reading.faults import Policy
+from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.id_shard import IdShard, open_id_shard
 from volt.stream.reading.shards import open_pair, open_shard
-from volt.stream.tasks.input_files import look_at
+from volt.stream.tasks.task import look_at
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.ids import StripEos
+from volt.stream.transforms.edits import StripEos
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault
 
 LINES = [[number, *range(number % 5), 2] for number in range(40)]
@@ -192,7 +192,7 @@ def test_damage_is_told_when_a_source_is_opened(tmp_path: Path, kind: str) -> No
     with pytest.raises(StreamError, match=f"source 's': .*{told}"):
         Stream([Source("s", (f"{bad}.bin",))], seed=1, cache=tmp_path / "cache")
     sources = [Source("s", (f"{bad}.bin", f"{good}.bin"), epochs=1, shuffle="none")]
-    with Stream(sources, seed=1, cache=tmp_path / "cache", policy=Policy("skip")) as stream:
+    with Stream(sources, seed=1, cache=tmp_path / "cache", policy=ErrorPolicy("skip")) as stream:
         assert list(stream) == _text(LINES[:2])
 
 
@@ -252,9 +252,9 @@ def test_strip_eos_takes_the_last_id_off_once() -> None:
     """An id at the end goes once; elsewhere, in empty and in missing values nothing does; text is unfit."""
     ids = Column.of_ids(np.array([2, 7, 2, 2, 2, 5], np.int32), np.array([0, 4, 5, 5, 6]))
     batch = Batch((ids, Column.missing(4)), None, np.arange(4))
-    made = StripEos()(batch, Chance(1, 2))
+    made = StripEos()(batch, LineRng(1, 2))
     assert made.columns[0].strings() == ["2 7 2", "", "", "5"]
     assert not made.columns[1].present.any()
-    assert StripEos(id=5)(batch, Chance(1, 2)).columns[0].strings() == ["2 7 2 2", "2", "", ""]
+    assert StripEos(id=5)(batch, LineRng(1, 2)).columns[0].strings() == ["2 7 2 2", "2", "", ""]
     with pytest.raises(LineFault, match="field 1 is text, and strip_eos takes ids"):
-        StripEos(fields=(1,))(Batch.of(["7 2"]), Chance(1, 2))
+        StripEos(fields=(1,))(Batch.of(["7 2"]), LineRng(1, 2))

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.mixing.mixture import Mixture
-from volt.stream.reading.shares import Part, Remains, joined, parts
-from volt.stream.running.differences import refuse_difference
-from volt.stream.running.merging import continued, merge_states, rank_state
+from volt.stream.reading.sampler import BlockRange, Remains, joined, parts
+from volt.stream.running.checkpoint import refuse_difference
+from volt.stream.running.resharding import continued, merge_states, rank_state
 from volt.stream.running.state import Cursor, State
 
 Output = tuple[int, int, int]  # epoch, line, number among the outputs of the line
@@ -43,7 +43,7 @@ class Rank:
     def state(self) -> dict[str, Any]:
         return replace(self._state, n=self._cursor.lines, cursors={"a": self._cursor}).to_json()
 
-    def _outputs(self, part: Part) -> list[Output]:
+    def _outputs(self, part: BlockRange) -> list[Output]:
         lines = range(part.start, part.start + part.n_lines)
         made = [(part.epoch, line, number) for line in lines for number in range(self._table[line])]
         return [made[index] for index in part.chosen(len(made)).tolist()]
@@ -119,7 +119,7 @@ def test_picks_that_are_all_there_are_one(picks: list[tuple[int, int]]) -> None:
     """Picks dealt out again and again are joined to what they came from; what is not all there stays."""
     assert joined(picks) == ((0, 1),)
     assert joined(picks[1:]) != ((0, 1),)
-    outputs = [Part(0, 0, 1, found).chosen(200).tolist() for found in (tuple(picks[1:]), joined(picks[1:]))]
+    outputs = [BlockRange(0, 0, 1, found).chosen(200).tolist() for found in (tuple(picks[1:]), joined(picks[1:]))]
     assert outputs[0] == outputs[1]
 
 

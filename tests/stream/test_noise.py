@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from splitmix import Drawn, mixed
 
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import KINDS, Kind, Punctuation, Typos
 from volt.stream.transforms.transform import LineFault
 
@@ -23,7 +23,7 @@ SOME_KINDS = st.lists(st.sampled_from(KINDS), min_size=1, unique=True).map(tuple
 RATES = st.sampled_from([0.0, 0.003, 0.05, 0.5, 1.0])
 
 
-def seeds_of(chance: Chance, n: int) -> list[int]:
+def seeds_of(chance: LineRng, n: int) -> list[int]:
     """The seeds of field 1 of so many lines."""
     return [int(word) for word in chance.at(1).words(np.arange(n))]
 
@@ -74,7 +74,7 @@ def character_of(value: str, otherwise: str, drawn: Drawn) -> str:
 @given(VALUES, RATES, SOME_KINDS, st.integers(0, 99))
 def test_typos_are_those_of_plain_python(values: list[str], rate: float, kinds: tuple[Kind, ...], seed: int) -> None:
     """The compiled loop misspells as one that goes from character to character."""
-    chance = Chance.of(seed)
+    chance = LineRng.of(seed)
     twin = [
         misspelt(value, word, rate, kinds) for value, word in zip(values, seeds_of(chance, len(values)), strict=True)
     ]
@@ -84,7 +84,7 @@ def test_typos_are_those_of_plain_python(values: list[str], rate: float, kinds: 
 @given(VALUES, RATES, SOME_KINDS, st.integers(0, 99))
 def test_typos_keep_words_and_scripts(values: list[str], rate: float, kinds: tuple[Kind, ...], seed: int) -> None:
     """Words stay as many, none becomes empty, and no character appears that the value did not have."""
-    done = Typos(rate=rate, kinds=kinds)(Batch.of(values), Chance.of(seed)).lines
+    done = Typos(rate=rate, kinds=kinds)(Batch.of(values), LineRng.of(seed)).lines
     for value, noisy in zip(values, done, strict=True):
         assert set(noisy) <= set(value)
         assert list(map(bool, noisy.split(" "))) == list(map(bool, value.split(" ")))
@@ -96,7 +96,7 @@ def test_typos_keep_words_and_scripts(values: list[str], rate: float, kinds: tup
 def test_each_kind_does_what_it_says(kind: Kind, made: str | None) -> None:
     """Where every character is hit, neighbours are swapped, one of each word is left, or lengths tell the kind."""
     value = "abcde e b一"
-    done = Typos(rate=1.0, kinds=(kind,))(Batch.of([value]), Chance(1, 2)).lines[0]
+    done = Typos(rate=1.0, kinds=(kind,))(Batch.of([value]), LineRng(1, 2)).lines[0]
     sizes = [len(word) for word in done.split(" ")]
     if made is None:
         assert sizes == ([10, 2, 4] if kind == "insert" else [5, 1, 2])
@@ -108,9 +108,9 @@ def test_each_kind_does_what_it_says(kind: Kind, made: str | None) -> None:
 def test_the_rate_is_that_of_characters() -> None:
     """Of 250,000 characters, as many are hit as the rate says, within five standard deviations, in any place."""
     n, size, rate = 5_000, 50, 0.01
-    done = Typos(rate=rate, kinds=("insert",))(Batch.of(["a" * size] * n), Chance(1, 2)).column(1)
+    done = Typos(rate=rate, kinds=("insert",))(Batch.of(["a" * size] * n), LineRng(1, 2)).column(1)
     assert abs(int(done.sizes.sum()) - n * size - n * size * rate) < 5 * (n * size * rate) ** 0.5
-    some = Typos(rate=rate, kinds=("replace",))(Batch.of(["ab" * 25] * n), Chance(1, 2)).lines
+    some = Typos(rate=rate, kinds=("replace",))(Batch.of(["ab" * 25] * n), LineRng(1, 2)).lines
     changed = np.array([[a != b for a, b in zip(line, "ab" * 25, strict=True)] for line in some]).sum(axis=0)
     expected = n * rate / 2  # half of those that replace a character are the same
     assert (abs(changed - expected) < 5 * expected**0.5).all()
@@ -122,7 +122,7 @@ def test_the_rate_is_that_of_characters() -> None:
 @given(MARKED, RATES, RATES, st.integers(0, 99))
 def test_punctuation_changes_marks_and_spaces_alone(values: list[str], drop: float, final: float, seed: int) -> None:
     """All other characters stay, in order; nothing becomes blank; two spaces stand together only where they did."""
-    done = Punctuation(drop=drop, final=final)(Batch.of(values), Chance.of(seed)).lines
+    done = Punctuation(drop=drop, final=final)(Batch.of(values), LineRng.of(seed)).lines
     for value, noisy in zip(values, done, strict=True):
         assert bare(noisy) == bare(value)
         assert bool(noisy.strip()) == bool(value.strip())
@@ -150,7 +150,7 @@ def bare(text: str) -> str:
 )
 def test_dropping_all_marks(value: str, made: str) -> None:
     """Marks go, with the space that would be one too many; those inside words stay, and a value of marks alone."""
-    assert Punctuation(drop=1.0, final=0.0)(Batch.of([value]), Chance(1, 2)).lines == [made]
+    assert Punctuation(drop=1.0, final=0.0)(Batch.of([value]), LineRng(1, 2)).lines == [made]
 
 
 @pytest.mark.parametrize(
@@ -163,22 +163,22 @@ def test_dropping_all_marks(value: str, made: str) -> None:
 )  # fmt: skip
 def test_the_final_mark(value: str, made: str) -> None:
     """What ends a sentence goes, or a full stop of the script comes where the value ends in no mark."""
-    assert Punctuation(drop=0.0, final=1.0)(Batch.of([value]), Chance(1, 2)).lines == [made]
+    assert Punctuation(drop=0.0, final=1.0)(Batch.of([value]), LineRng(1, 2)).lines == [made]
 
 
 def test_without_probabilities_nothing_changes() -> None:
     """Where nothing is drawn, a value stays as it is, spaces at its ends and all."""
     values = [" a , b . ", "a  ", "", "  ", "a-b ."]
-    assert Punctuation(drop=0.0, final=0.0)(Batch.of(values), Chance(1, 2)).lines == values
-    assert Typos(rate=0.0)(Batch.of(values), Chance(1, 2)).lines == values
+    assert Punctuation(drop=0.0, final=0.0)(Batch.of(values), LineRng(1, 2)).lines == values
+    assert Typos(rate=0.0)(Batch.of(values), LineRng(1, 2)).lines == values
 
 
 def test_punctuation_follows_its_probabilities() -> None:
     """Of 20,000 commas and 10,000 ends, as many change as the options say, within five standard deviations."""
     n = 10_000
-    done = Punctuation(drop=0.05, final=0.0)(Batch.of(["a, b, c"] * n), Chance(1, 2)).lines
+    done = Punctuation(drop=0.05, final=0.0)(Batch.of(["a, b, c"] * n), LineRng(1, 2)).lines
     assert abs("".join(done).count(",") - 2 * n * 0.95) < 5 * (2 * n * 0.05) ** 0.5
-    ends = Punctuation(drop=0.0, final=0.1)(Batch.of(["a"] * n), Chance(1, 2)).lines
+    ends = Punctuation(drop=0.0, final=0.1)(Batch.of(["a"] * n), LineRng(1, 2)).lines
     assert abs(ends.count("a.") - n * 0.1) < 5 * (n * 0.1) ** 0.5
 
 
@@ -189,9 +189,9 @@ def test_punctuation_follows_its_probabilities() -> None:
 def test_noise_of_a_field_is_its_own(noise: Typos | Punctuation) -> None:
     """Two equal fields get noise that differs; other fields stay; a line without the field is unfit."""
     text = "a, b, c. d, e; f (g) h: i! j? k, l. m"
-    done = noise(Batch.of([f"{text}\t{text}\t{text}"]), Chance(1, 2)).rows[0]
+    done = noise(Batch.of([f"{text}\t{text}\t{text}"]), LineRng(1, 2)).rows[0]
     assert done[2] == text
     assert len(set(done)) == 3
     with pytest.raises(LineFault, match="field 2 is missing"):
-        noise(Batch.of(["a"]), Chance(1, 2))
-    assert len(noise(Batch.of([]), Chance(1, 2))) == 0
+        noise(Batch.of(["a"]), LineRng(1, 2))
+    assert len(noise(Batch.of([]), LineRng(1, 2))) == 0

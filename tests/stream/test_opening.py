@@ -14,8 +14,8 @@ from volt.stream.config.build import load_config
 from volt.stream.reading.source import Source
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.opening import Kept, LoadedFiles, opened
 from volt.stream.transforms.subwords import Encode
+from volt.stream.transforms.transform import Kept, LoadedFiles, loaded
 from volt.stream.transforms.user_code import User
 from volt.vocabulary import Vocabulary
 
@@ -103,7 +103,7 @@ def test_what_is_inside_a_choice_is_opened_too(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(COUNTING)
     declared = Choice((Variant(1.0, (User(file=path, function="same"),)),))
-    made = opened(declared, LoadedFiles())
+    made = loaded(declared, LoadedFiles())
     path.unlink()
     assert isinstance(made, Choice)
     assert made.variants[0].transforms[0].name == "user"

@@ -12,12 +12,11 @@ from volt.errors import ConfigError, VoltError
 from volt.stream import Source, Stream
 from volt.stream.config.build import parse_config
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.choice import Choice, Variant
-from volt.stream.transforms.opening import LoadedFiles
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.registry import TRANSFORMS
-from volt.stream.transforms.transform import Transform
+from volt.stream.transforms.transform import LoadedFiles, Transform
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
@@ -95,12 +94,12 @@ def test_what_is_accepted_leaves_tags_whole(make: Make, first: str, second: str)
         ):
             check_order([adding, after], LoadedFiles())
         return
-    added = adding(Batch.of(LINES), Chance(1, 2))
+    added = adding(Batch.of(LINES), LineRng(1, 2))
     expected = [{tag for tag in TAGS if tag in line.split("\t")[0].split(" ")} for line in added.lines]
     assert any(expected)
     for seed in range(3):
         try:
-            made = after(added, Chance(seed, 3))
+            made = after(added, LineRng(seed, 3))
         except VoltError:  # these lines are unfit for the step, and it leaves none of them
             continue
         wanted = dict(zip(added.origins.tolist(), expected, strict=True))

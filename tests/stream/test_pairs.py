@@ -12,15 +12,13 @@ from shard_lines import PACKERS, column_lines
 from streams import write_lines
 
 from volt.errors import ConfigError, StreamError
-from volt.stream.reading.faults import Policy
+from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import open_source
-from volt.stream.reading.pair_shard import PairShard, open_pair
-from volt.stream.reading.probable_pairs import probable_pairs
+from volt.stream.reading.sampler import BlockRange
 from volt.stream.reading.shard import shifting_lines
-from volt.stream.reading.shares import Part
+from volt.stream.reading.shards import PairShard, open_pair, probable_pairs
 from volt.stream.reading.source import Source
-from volt.stream.running.blocks import compute_block
-from volt.stream.running.chunks import Address
+from volt.stream.running.blocks import Address, compute_block
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), max_size=5)
 
@@ -111,6 +109,6 @@ def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:
     }
     for told, declared in sources.items():
         source = open_source(declared, seed=1, cache=tmp_path / "cache")
-        block = compute_block(source, Address(Part(0, 0, 5), 0), Policy("skip"))
+        block = compute_block(source, Address(BlockRange(0, 0, 5), 0), ErrorPolicy("skip"))
         assert [f"{Path(fault.path).name}:{fault.line} {fault.reason}" for fault in block.faults] == [told]
         assert (block.n_lines, bytes(block.data).count(b"\t"), bytes(block.data).count(b"\n")) == (4, 4, 4)

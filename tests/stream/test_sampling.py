@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError
 from volt.stream import Mixture, Sampling
-from volt.stream.mixing.sampling import virtual_size
+from volt.stream.mixing.mixture import virtual_size
 
 SIZES = st.lists(st.integers(1, 10**6), min_size=1, max_size=6)
 TEMPERATURES = st.sampled_from([0.5, 1.0, 1.5, 2.0, 5.0, 100.0])

@@ -14,19 +14,18 @@ from scipy.stats import chisquare
 
 from volt.errors import ConfigError
 from volt.stream import Source, Stream
-from volt.stream.transforms import word_types
+from volt.stream.transforms import tokens
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.opening import LoadedFiles, opened
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.segmentations import DeterministicSegmentation, JoinPieces, MorfessorEm, Sentencepiece
 from volt.stream.transforms.segmenters import read_model
-from volt.stream.transforms.transform import LineFault, Transform, settled, undone
-from volt.stream.transforms.word_types import Choices, WordTypes
+from volt.stream.transforms.tokens import Choices, WordTypes
+from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, deterministic, inverse, loaded
 
 LEXICON = "8\t▁\n4\t▁un\n4\tre\n2\tdo\n8\tu\n8\tn\n8\tr\n8\te\n8\td\n8\to\n2\t▁undo\n1\tundo\n"
 LINES = ["▁undo ▁redo\t▁do", "▁redo", "", "▁unredo ▁é", "▁undo\t"]
-CHANCE = Chance.of(3)
+CHANCE = LineRng.of(3)
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def lexicon(tmp_path: Path) -> Path:
     return path
 
 
-def cut(transform: Transform, lines: list[str], chance: Chance = CHANCE) -> list[str]:
+def cut(transform: Transform, lines: list[str], chance: LineRng = CHANCE) -> list[str]:
     """Lines through a transform."""
     return transform(Batch.of(lines), chance).lines
 
@@ -53,9 +52,9 @@ def test_pieces_make_the_words_and_the_text_comes_back(lexicon: Path) -> None:
 def test_settled_and_undone_give_the_text_back(lexicon: Path, marks: str) -> None:
     """Plain text, marked here, is the same behind both, and what is drawn is the same for every chance."""
     transform, lines = MorfessorEm(lexicon, marks=marks), ["undo redo\tdo", "a", "", "re do un"]  # type: ignore[arg-type]
-    (best,), (back,) = settled([transform]), undone([transform])
-    made = cut(best, lines, Chance.of(0))
-    assert all(cut(best, lines, Chance.of(seed)) == made for seed in range(5))
+    (best,), (back,) = deterministic([transform]), inverse([transform])
+    made = cut(best, lines, LineRng.of(0))
+    assert all(cut(best, lines, LineRng.of(seed)) == made for seed in range(5))
     assert cut(back, made) == lines
     assert cut(MorfessorEm(lexicon, n_samples=1, marks=marks), lines) == made  # type: ignore[arg-type]
 
@@ -81,17 +80,17 @@ def test_words_draw_by_line_field_and_place(lexicon: Path) -> None:
     for one in range(4):
         for other in range(one):
             assert 0 < (words[:, one] == words[:, other]).sum() < 40
-    assert cut(transform, ["▁undo"] * 20) != cut(transform, ["▁undo"] * 20, Chance.of(4))
+    assert cut(transform, ["▁undo"] * 20) != cut(transform, ["▁undo"] * 20, LineRng.of(4))
 
 
 def test_a_line_is_the_same_whatever_stands_beside_it(lexicon: Path) -> None:
     """Alone, in chunks, in another order, and by an object that has met other words before."""
-    transform = opened(MorfessorEm(lexicon, theta=0.0), LoadedFiles())
+    transform = loaded(MorfessorEm(lexicon, theta=0.0), LoadedFiles())
     batch = Batch.of(LINES * 8)
     whole = transform(batch, CHANCE).lines
     order = np.random.default_rng(1).permutation(len(batch))
     assert transform(batch.take(order), CHANCE).lines == [whole[place] for place in order]
-    fresh = opened(MorfessorEm(lexicon, theta=0.0), LoadedFiles())
+    fresh = loaded(MorfessorEm(lexicon, theta=0.0), LoadedFiles())
     assert [line for place in order for line in fresh(batch.take([place]), CHANCE).lines] == [whole[i] for i in order]
 
 
@@ -102,7 +101,7 @@ def test_workers_and_threads_make_the_same(tmp_path: Path, lexicon: Path) -> Non
     source = Source("a", (str(file),), 1.0, (MorfessorEm(lexicon),), epochs=1, block_lines=16)
     with Stream([source], n_workers=0) as one, Stream([source], n_workers=2) as two:
         assert list(one) == list(two)
-    transform = opened(MorfessorEm(lexicon), LoadedFiles())
+    transform = loaded(MorfessorEm(lexicon), LoadedFiles())
     parts = [Batch.of([f"▁undo ▁do{k} ▁re{j}" for j in range(60)]) for k in range(8)]
     expected = [cut(MorfessorEm(lexicon), part.lines) for part in parts]
     with ThreadPoolExecutor(4) as pool:
@@ -136,9 +135,9 @@ def test_words_are_found_as_python_splits_them(first: list[str], second: list[st
 
 def test_the_table_of_types_grows_and_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a table that is full nor one that is emptied changes what is made; what was found before stays."""
-    monkeypatch.setattr(word_types, "_N_TYPES", 8)
-    monkeypatch.setattr(word_types, "_N_BYTES", 8)
-    monkeypatch.setattr(word_types, "_MOST_TYPES", 300)
+    monkeypatch.setattr(tokens, "_N_TYPES", 8)
+    monkeypatch.setattr(tokens, "_N_BYTES", 8)
+    monkeypatch.setattr(tokens, "_MOST_TYPES", 300)
     types = WordTypes(lambda words: [Choices((word[::-1],), ((0, 0),), (1.0,)) for word in words])
     kept = []
     for block in range(6):
@@ -169,17 +168,17 @@ def test_a_table_cuts_as_it_says(tmp_path: Path) -> None:
     """Each word in one way; a line with a word that is missing is unfit, and the fault names word and table."""
     table = tmp_path / "table.tsv"
     table.write_text("▁low\t▁lo w\n▁lower\t▁low er\nlow\tl ow\n")
-    transform = opened(DeterministicSegmentation(table), LoadedFiles())
+    transform = loaded(DeterministicSegmentation(table), LoadedFiles())
     assert cut(transform, ["▁low ▁lower\t▁low", ""]) == ["▁lo w ▁low er\t▁lo w", ""]
     with pytest.raises(LineFault) as fault:
         cut(transform, ["▁low", "▁lower ▁new ▁newer", "▁low\t▁newest"])
     assert fault.value.reasons == {1: f"{table} lacks the word '▁new'"}
     with pytest.raises(LineFault, match="lacks the word '▁newest'"):
         cut(transform, ["▁low\t▁newest"])
-    assert settled([transform])[0].table == table  # type: ignore[attr-defined]
+    assert deterministic([transform])[0].table == table  # type: ignore[attr-defined]
     assert cut(DeterministicSegmentation(table, marks="pieces"), ["low low"]) == ["▁l ow ▁l ow"]
     assert cut(DeterministicSegmentation(table, marks="word"), ["low"]) == ["▁lo w"]
-    assert undone([DeterministicSegmentation(table, (2,))]) == (JoinPieces((2,)),)
+    assert inverse([DeterministicSegmentation(table, (2,))]) == (JoinPieces((2,)),)
 
 
 def test_sentencepiece_is_spm_encode(tmp_path: Path) -> None:
@@ -187,8 +186,8 @@ def test_sentencepiece_is_spm_encode(tmp_path: Path) -> None:
     transform = Sentencepiece(tmp_path / "m.model", nbest=4, theta=0.2)
     assert transform._encode().alpha == 0.2
     assert transform._encode().sampled
-    assert not settled([transform])[0].sampled  # type: ignore[attr-defined]
-    assert undone([transform])[0].name == "spm_decode"
+    assert not deterministic([transform])[0].sampled  # type: ignore[attr-defined]
+    assert inverse([transform])[0].name == "spm_decode"
 
 
 @pytest.mark.parametrize(

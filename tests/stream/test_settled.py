@@ -8,19 +8,17 @@ import pytest
 
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.case import Lower, Upper
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.documents import Documents
-from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank
+from volt.stream.transforms.edits import KeepFields, Repeat, Tag
+from volt.stream.transforms.filters import Bitext, Length, Match, Ratio, Regex, SkipBlank, Where
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Punctuation, Typos
-from volt.stream.transforms.opening import LoadedFiles, opened
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode
-from volt.stream.transforms.tags_and_fields import KeepFields, Repeat, Tag
-from volt.stream.transforms.transform import Transform, settled, undone
+from volt.stream.transforms.transform import LoadedFiles, Transform, deterministic, inverse, loaded
 from volt.stream.transforms.user_code import User
-from volt.stream.transforms.where import Where
 from volt.vocabulary import Vocabulary
 
 STAY = {
@@ -59,7 +57,7 @@ def vocabulary(tmp_path: Path) -> Path:
 
 def both(transform: Transform) -> list[Transform]:
     """It, and it with its files loaded."""
-    return [transform, opened(transform, LoadedFiles())]
+    return [transform, loaded(transform, LoadedFiles())]
 
 
 def same_for_all(transforms: tuple[Transform, ...], lines: list[str] = LINES) -> list[str]:
@@ -68,7 +66,7 @@ def same_for_all(transforms: tuple[Transform, ...], lines: list[str] = LINES) ->
     for seed in range(5):
         batch = Batch.of(lines)
         for step, transform in enumerate(transforms):
-            batch = transform(batch, Chance.of(seed, step))
+            batch = transform(batch, LineRng.of(seed, step))
         assert batch.origins.tolist() == list(range(len(lines)))
         found.append(batch.lines)
     assert found.count(found[0]) == len(found)
@@ -77,49 +75,49 @@ def same_for_all(transforms: tuple[Transform, ...], lines: list[str] = LINES) ->
 
 @pytest.mark.parametrize("name", sorted(TRANSFORMS))
 def test_every_transform_says_what_it_becomes(name: str) -> None:
-    """A transform has a method `settled`, or is known to draw nothing and to keep each line."""
+    """A transform has a method `deterministic`, or is known to draw nothing and to keep each line."""
     assert hasattr(TRANSFORMS[name], "settled") == (name not in STAY)
 
 
 @pytest.mark.parametrize("transform", NOISE_AND_FILTERS, ids=lambda transform: transform.name)
 def test_noise_and_filters_are_left_out(transform: Transform) -> None:
     """Where nothing is drawn and no line is lost, they are not there, and there is nothing to undo."""
-    assert settled(both(transform)) == undone(both(transform)) == ()
+    assert deterministic(both(transform)) == inverse(both(transform)) == ()
 
 
 def test_others_stay_in_order() -> None:
     """What draws nothing is as it was, in its place."""
     stay = (Lower(fields=(1,)), Tag("[BT]"))
-    assert settled([stay[0], Typos(), stay[1], SkipBlank()]) == stay
+    assert deterministic([stay[0], Typos(), stay[1], SkipBlank()]) == stay
     assert same_for_all(stay)[0].startswith("[BT] the low")
 
 
 def test_bitext_still_drops_the_other_fields() -> None:
     """With `only`, lines have as many fields as in training."""
-    assert settled([Bitext(only=True)]) == (KeepFields((1, 2)),)
+    assert deterministic([Bitext(only=True)]) == (KeepFields((1, 2)),)
 
 
 def test_encoding_without_dropout_and_back(vocabulary: Path) -> None:
     """Settled, the encoder gives what it gives without dropout; undone, the text is there again."""
     sampled = Encode(vocabulary, dropout=0.5)
     for one in both(sampled):
-        assert settled([one]) == (Encode(vocabulary),)
-        assert undone([one]) == (Decode(vocabulary, None),)
+        assert deterministic([one]) == (Encode(vocabulary),)
+        assert inverse([one]) == (Decode(vocabulary, None),)
     lines = ["low low\tthe low !", "nest\t", "", "low"]
-    assert same_for_all(settled([sampled]), lines)[0] == "low</w> low</w>\tt h e</w> low</w> !</w>"
-    assert same_for_all((*settled([sampled]), *undone([sampled])), lines) == lines
+    assert same_for_all(deterministic([sampled]), lines)[0] == "low</w> low</w>\tt h e</w> low</w> !</w>"
+    assert same_for_all((*deterministic([sampled]), *inverse([sampled])), lines) == lines
 
 
 def test_ids_of_one_field_are_undone(vocabulary: Path) -> None:
     """What is undone is what was done: the same fields, in the same form."""
-    assert undone([Encode(vocabulary, (2,), to="ids")]) == (Decode(vocabulary, (2,), "ids"),)
+    assert inverse([Encode(vocabulary, (2,), to="ids")]) == (Decode(vocabulary, (2,), "ids"),)
 
 
 def test_sentencepiece_without_sampling(tmp_path: Path) -> None:
     """Settled, a model gives its best segmentation; undone, it decodes."""
     sampled = SpmEncode(tmp_path / "m.model", (1,), alpha=0.1, nbest=5)
-    assert not settled([sampled])[0].sampled  # type: ignore[attr-defined]
-    assert undone([sampled]) == (SpmDecode(sampled.model, (1,)),)
+    assert not deterministic([sampled])[0].sampled  # type: ignore[attr-defined]
+    assert inverse([sampled]) == (SpmDecode(sampled.model, (1,)),)
 
 
 def test_the_heaviest_variant_is_what_a_choice_becomes(vocabulary: Path) -> None:
@@ -127,16 +125,16 @@ def test_the_heaviest_variant_is_what_a_choice_becomes(vocabulary: Path) -> None
     heavy = Variant(2.0, (Typos(), Lower(), Encode(vocabulary, dropout=0.5)))
     choice = Choice((Variant(1.0, (Upper(),)), heavy, Variant(2.0)))
     for one in both(choice):
-        assert same_for_all(settled([one]), ["LOW"]) == ["low</w>"]
-        assert undone([one]) == (Decode(vocabulary, None),)
-    assert settled([Choice((Variant(1.0, (Typos(),)),))]) == ()
+        assert same_for_all(deterministic([one]), ["LOW"]) == ["low</w>"]
+        assert inverse([one]) == (Decode(vocabulary, None),)
+    assert deterministic([Choice((Variant(1.0, (Typos(),)),))]) == ()
     two = Choice((Variant(1.0, (Tag("a"), Encode(vocabulary), Encode(vocabulary, (2,)))),))
-    assert same_for_all(settled([two]), ["low\tlow"])[0].startswith("a</w> low</w>\t")
-    assert [step.fields for step in undone([two])[0].variants[0].transforms] == [(2,), None]  # type: ignore[attr-defined]
+    assert same_for_all(deterministic([two]), ["low\tlow"])[0].startswith("a</w> low</w>\t")
+    assert [step.fields for step in inverse([two])[0].variants[0].transforms] == [(2,), None]  # type: ignore[attr-defined]
 
 
 def test_a_function_that_draws_is_left_out(tmp_path: Path) -> None:
     """The parameter `rng` says that it draws."""
     file = tmp_path / "mine.py"
     file.write_text("def plain(fields):\n    return fields\n\n\ndef drawn(fields, *, rng):\n    return fields\n")
-    assert settled([User(file, "plain"), User(file, "drawn")]) == (User(file, "plain"),)
+    assert deterministic([User(file, "plain"), User(file, "drawn")]) == (User(file, "plain"),)

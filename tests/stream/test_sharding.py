@@ -19,9 +19,8 @@ from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError, Vo
 from volt.stream.reading.open_source import open_source
 from volt.stream.reading.source import Source
 from volt.stream.tasks import sharding
-from volt.stream.tasks.input_files import Lines
 from volt.stream.tasks.sharding import shard
-from volt.stream.tasks.task import Input, Task
+from volt.stream.tasks.task import Input, LineReader, Task
 
 STARTS = {"zstd": b"\x28\xb5\x2f\xfd", "gz": b"\x1f\x8b", "none": b"big"}
 
@@ -184,10 +183,10 @@ def test_wrong_arguments_are_told(tmp_path: Path) -> None:
 
 def test_lines_are_taken_across_blocks_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as are asked for, whatever the blocks; more than there are is a file that has changed."""
-    monkeypatch.setattr("volt.stream.tasks.input_files._ALL_BLOCKS", 0)
+    monkeypatch.setattr("volt.stream.tasks.task._ALL_BLOCKS", 0)
     paths = [write(tmp_path / "a", numbered("a", 9000)), write(tmp_path / "b", b"\xef\xbb\xbfx\ny")]
     for ahead in (False, True):
-        lines = Lines(paths, ahead=ahead)
+        lines = LineReader(paths, ahead=ahead)
         lines.skip(1)
         assert lines.take(8998) == b"".join(numbered("a", 8999).splitlines(keepends=True)[1:])
         assert lines.take(3) == b"a line 8999\nx\ny\n"

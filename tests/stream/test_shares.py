@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volt.errors import StreamError
-from volt.stream.reading import shares
-from volt.stream.reading.order import Layout, permutation, read_order
-from volt.stream.reading.shares import Deal, Part, Pick, Remains, parts
+from volt.stream.reading import sampler
+from volt.stream.reading.sampler import BlockRange, Deal, Layout, Pick, Remains, parts, permutation, read_order
 
 WORLDS = st.integers(1, 7)
 LENGTHS = st.one_of(st.integers(1, 30), st.integers(1, 1_000_000))
@@ -81,7 +80,7 @@ def test_a_rank_begins_anywhere(n: int, world: int, pieces: int, data: st.DataOb
 @given(spans(), st.lists(picks(), max_size=5), WORLDS, st.integers(0, 5), st.integers(1, 9))
 def test_what_remains_is_divided(lines: tuple, chosen: list, world: int, epoch: int, block: int) -> None:  # type: ignore[type-arg]
     """Shares of what is left of an epoch: its lines and outputs once, lines and each part's outputs within one."""
-    begun = tuple(Part(epoch, 100 + place, 1, one) for place, one in enumerate(chosen))
+    begun = tuple(BlockRange(epoch, 100 + place, 1, one) for place, one in enumerate(chosen))
     remains = Remains(epoch, lines, begun)
     given_out = [list(remains.share(rank, world).parts(block)) for rank in range(world)]
     fresh = [[part for part in rank if not (part.start >= 100)] for rank in given_out]
@@ -99,15 +98,15 @@ def test_what_remains_is_divided(lines: tuple, chosen: list, world: int, epoch: 
 @given(picks(), st.integers(0, 20))
 def test_what_is_left_of_a_part(chosen: tuple[Pick, ...], offset: int) -> None:
     """Outputs after the first ones that are chosen are those that are chosen afterwards, of any number of outputs."""
-    part = Part(0, 0, 1, chosen)
+    part = BlockRange(0, 0, 1, chosen)
     for n in (0, 7, 100):
         assert part.left(offset).chosen(n).tolist() == part.chosen(n).tolist()[offset:]
 
 
 def test_many_begun_parts_are_not_computed_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many parts the first ones go to one rank each; each output still goes to one rank."""
-    monkeypatch.setattr(shares, "_MOST_SHARED", 3)
-    begun = tuple(Part(0, start, 1, ((1, 1),)) for start in range(9))
+    monkeypatch.setattr(sampler, "_MOST_SHARED", 3)
+    begun = tuple(BlockRange(0, start, 1, ((1, 1),)) for start in range(9))
     own = [Remains(0, (), begun).share(rank, 4).begun for rank in range(4)]
     assert Counter(part.start for rank in own for part in rank) == {start: 1 if start < 8 else 4 for start in range(9)}
     assert sorted(output for rank in own for part in rank if part.start == 8 for output in part.chosen(30)) == [
@@ -143,7 +142,7 @@ def test_what_is_left_after_a_part_in_use(
     lines: tuple[tuple[int, int], ...], chosen: list[tuple[Pick, ...]], block: int, offset: int, data: st.DataObject
 ) -> None:
     """Of a part in use some outputs are gone; all of what comes behind it is there, and nothing that came before."""
-    share = Remains(0, lines, tuple(Part(0, 100 + 50 * place, 50, one) for place, one in enumerate(chosen)))
+    share = Remains(0, lines, tuple(BlockRange(0, 100 + 50 * place, 50, one) for place, one in enumerate(chosen)))
     whole = list(share.parts(block))
     if whole:
         place = data.draw(st.integers(0, len(whole) - 1))
@@ -156,16 +155,16 @@ def _outputs(remains: Remains, block: int) -> list[int]:
     return [output for part in remains.parts(block) for output in _outputs_of(part)]
 
 
-def _outputs_of(part: Part) -> list[int]:
+def _outputs_of(part: BlockRange) -> list[int]:
     """Each line gives one output."""
     return [part.start + output for output in part.chosen(part.n_lines).tolist()]
 
 
 def test_what_does_not_divide_goes_round() -> None:
     """The first outputs of begun parts, and of several picks of one, go to different ranks; many picks to one rank."""
-    begun = tuple(Part(0, start, 1, ((1, 2), (2, 2))) for start in range(4))
+    begun = tuple(BlockRange(0, start, 1, ((1, 2), (2, 2))) for start in range(4))
     firsts = [{part.picks[0][0] for part in Remains(0, (), begun).share(rank, 4).begun} for rank in range(4)]
     assert all(len(first) > 1 for first in firsts)
     assert [part.picks for part in Remains(0, (), begun[:1]).share(0, 4).begun] == [((1, 8), (4, 8))]
-    many = Part(0, 0, 1, tuple((first, 30) for first in range(1, 20)))
+    many = BlockRange(0, 0, 1, tuple((first, 30) for first in range(1, 20)))
     assert [Remains(0, (), (many,)).share(rank, 3).begun for rank in range(3)] == [(many,), (), ()]

@@ -15,21 +15,18 @@ from hypothesis import strategies as st
 from streams import numbered, write_lines
 
 from volt.errors import ConfigError, StreamError
-from volt.stream.reading.faults import Policy
-from volt.stream.reading.lines import part_slices, read_part
-from volt.stream.reading.open_source import OpenSource, open_source
-from volt.stream.reading.order import Layout, Slice, read_order
-from volt.stream.reading.shares import Part, parts
+from volt.stream.reading.error_policy import ErrorPolicy
+from volt.stream.reading.open_source import OpenSource, open_source, part_slices, read_part
+from volt.stream.reading.sampler import BlockRange, Layout, Slice, parts, read_order
 from volt.stream.reading.source import Source
-from volt.stream.running.blocks import compute_block
-from volt.stream.running.chunks import Address
+from volt.stream.running.blocks import Address, compute_block
 
 LINES = [f"line {i}\tZeile {i}" for i in range(100)]
 TEXT = "".join(line + "\n" for line in LINES).encode()
 PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress, "zst": zstandard.ZstdCompressor().compress}
 
 
-def parts_of(source: OpenSource, epoch: int) -> list[Part]:
+def parts_of(source: OpenSource, epoch: int) -> list[BlockRange]:
     """The parts of an epoch."""
     found = parts(source.n_lines, source.block_lines, epochs=epoch + 1)
     return [part for part in found if part.epoch == epoch]
@@ -37,7 +34,7 @@ def parts_of(source: OpenSource, epoch: int) -> list[Part]:
 
 def epoch_lines(source: OpenSource, epoch: int) -> list[str]:
     """All lines of an epoch, in the order in which its parts give them."""
-    blocks = [compute_block(source, Address(part, 0), Policy()) for part in parts_of(source, epoch)]
+    blocks = [compute_block(source, Address(part, 0), ErrorPolicy()) for part in parts_of(source, epoch)]
     return b"".join(bytes(block.data) for block in blocks).decode().split("\n")[:-1]
 
 
@@ -121,14 +118,14 @@ def test_sources_without_lines_are_errors(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match=r"source 'a': .*truncated"):
         open_source(Source("a", (str(tmp_path / "bad.gz"),)), seed=0, cache=tmp_path / "c")
     with pytest.raises(StreamError, match=r"source 'a': no line in .*unreadable shard.*truncated"):
-        open_source(Source("a", (str(tmp_path / "bad.gz"),)), seed=0, cache=tmp_path / "c", policy=Policy("skip"))
+        open_source(Source("a", (str(tmp_path / "bad.gz"),)), seed=0, cache=tmp_path / "c", policy=ErrorPolicy("skip"))
 
 
 def test_an_unreadable_shard_can_be_left_out(tmp_path: Path) -> None:
     """With the policy to skip, the other shards are read, and the fault is noted."""
     good, bad = write_lines(tmp_path / "a.tsv", LINES), tmp_path / "b.gz"
     bad.write_bytes(gzip.compress(TEXT)[:-20])
-    source = open_source(Source("a", (good, str(bad))), seed=0, cache=tmp_path / "c", policy=Policy("skip"))
+    source = open_source(Source("a", (good, str(bad))), seed=0, cache=tmp_path / "c", policy=ErrorPolicy("skip"))
     assert source.n_lines == 100
     assert [fault.place for fault in source.faults] == [str(bad)]
 

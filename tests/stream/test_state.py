@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from volt.errors import StreamError
-from volt.stream.reading.shares import Part, Remains
+from volt.stream.reading.sampler import BlockRange, Remains
+from volt.stream.running.checkpoint import load_state, save_state
 from volt.stream.running.state import Cursor, State, check_cursor, check_offset, checksum
-from volt.stream.running.state_file import load_state, save_state
 
 SOURCE = {"n_lines": 40, "block_lines": 8, "epochs": None, "weight": 1.0, "transforms": ["drop 1a"]}
-DEAL = (Remains(2, ((0, 8), (20, 30)), (Part(2, 8, 8, ((3, 2), (6, 2))),)), Remains(3, ((0, 40),)))
+DEAL = (Remains(2, ((0, 8), (20, 30)), (BlockRange(2, 8, 8, ((3, 2), (6, 2))),)), Remains(3, ((0, 40),)))
 CURSORS = {"wmt": Cursor(50, 3, 0, 5, deal=DEAL), "crawl": Cursor(20, 0, 16, 4, 2, 3)}
 STATE = State(
     70, CURSORS, {"seed": 1, "rank": 0, "world": 1, "sources": {"wmt": SOURCE, "crawl": SOURCE}}, 60,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from streams import deadline, write_lines
 
-from volt.stream.running.state_file import load_state
+from volt.stream.running.checkpoint import load_state
 from volt.stream.running.stream import Stream
 from volt_cli.__main__ import main
 

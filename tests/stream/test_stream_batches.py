@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streams import Drop, Pair, Repeat, Same, deadline, numbered
 
 from volt.errors import StreamError
-from volt.stream import Source, Stream, traces
+from volt.stream import Source, Stream, trace
 from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary
 
@@ -114,11 +114,11 @@ def test_each_line_tells_where_it_came_from(tmp_path: Path) -> None:
     with two(tmp_path, steps=steps) as stream:
         batches = list(stream.batches(limit=40))
     told = [(b.sources[i], b.epochs[i], b.place(i)) for b in batches for i in range(len(b))]
-    for n, trace in enumerate(traces(two(tmp_path, steps=steps), range(40))):
+    for n, one in enumerate(trace(two(tmp_path, steps=steps), range(40))):
         source, epoch, place = told[n]
-        assert ("a", "b")[source] == trace.source
-        assert epoch == trace.epoch
-        assert place == f"{trace.path}:{trace.line} (line {n:,} of the stream)"
+        assert ("a", "b")[source] == one.source
+        assert epoch == one.epoch
+        assert place == f"{one.path}:{one.line} (line {n:,} of the stream)"
 
 
 def test_ids_stay_ids(tmp_path: Path) -> None:

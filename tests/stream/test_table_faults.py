@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from volt.errors import StreamError
-from volt.stream.reading.table_shard import TableShard, open_table
+from volt.stream.reading.tables import TableShard, open_table
 
 FIELDS = {"src": "a", "tgt": "b"}
 ROW = b'{"a": "x", "b": "y"}\n'

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from volt.errors import ConfigError, StreamError
 from volt.stream.reading.shard import Shard, shifting_lines
 from volt.stream.reading.shards import open_shard
-from volt.stream.reading.table_shard import open_table
+from volt.stream.reading.tables import open_table
 from volt.stream.transforms.column import Column
 
 Row = dict[str, Any]
@@ -74,7 +74,7 @@ def test_a_table_is_copied_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """A second opening reads the copy, under whatever names; other columns, or a changed file, are copied anew."""
     path, cache = write_json(tmp_path / "a", [{"a": "x", "b": "y"}] * 9), tmp_path / "cache"
     first = open_table(path, {"src": "a", "tgt": "b"}, split_lines=4, cache=cache)
-    monkeypatch.setattr("volt.stream.reading.table_shard.json_rows", None)
+    monkeypatch.setattr("volt.stream.reading.tables.json_rows", None)
     assert open_table(path, {"src": "a", "tgt": "b"}, split_lines=4, cache=cache) == first
     assert open_table(path, {"s": "a", "t": "b"}, split_lines=4, cache=cache).names == ("s", "t")
     monkeypatch.undo()

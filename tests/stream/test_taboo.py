@@ -13,20 +13,19 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from volt.errors import ConfigError
-from volt.stream.transforms.alternatives import disjoint, long_pieces, shares_of
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.opening import LoadedFiles, opened
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.segmentations import disjoint, long_pieces, shares_of
 from volt.stream.transforms.segmenters import UnigramLexicon
 from volt.stream.transforms.subwords import Decode
 from volt.stream.transforms.taboo import MorfessorEmTaboo, MorfessorEmTabooReordered, Taboo
-from volt.stream.transforms.transform import Transform, settled, undone
+from volt.stream.transforms.transform import LoadedFiles, Transform, deterministic, inverse, loaded
 from volt.vocabulary import Vocabulary
 
 LEXICONS = st.dictionaries(st.text("abc▁", min_size=1, max_size=3), st.sampled_from([1.0, 2.0, 4.0, 8.0]), min_size=1)
 WORDS = st.text("abcd▁", min_size=1, max_size=6)
 LINES = ["▁unlock ▁unlock ▁lock", "▁relock", "", "▁un ▁é"]
-CHANCE = Chance.of(3)
+CHANCE = LineRng.of(3)
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def vocabulary(tmp_path: Path) -> Path:
     return path
 
 
-def sides(transform: Transform, lines: list[str], chance: Chance = CHANCE) -> list[list[str]]:
+def sides(transform: Transform, lines: list[str], chance: LineRng = CHANCE) -> list[list[str]]:
     """The fields of lines behind a transform."""
     return transform(Batch.of(lines), chance).rows
 
@@ -108,7 +107,7 @@ def test_a_line_becomes_source_and_target(lexicon: Path) -> None:
     ]
     assert [row[1].replace(" ", "") for row in rows] == [row[0].replace(" ", "") for row in rows]
     assert [len(row) for row in rows] == [2, 2, 2, 2, 3]
-    assert rows != sides(MorfessorEmTaboo(lexicon, theta=0.0), [*LINES, "▁un\tx\ty"], Chance.of(4))
+    assert rows != sides(MorfessorEmTaboo(lexicon, theta=0.0), [*LINES, "▁un\tx\ty"], LineRng.of(4))
 
 
 def by_word(line: str) -> dict[str, set[str]]:
@@ -148,17 +147,17 @@ def test_taboo_does_what_the_two_do(lexicon: Path) -> None:
 
 def test_taboo_with_a_vocabulary(vocabulary: Path) -> None:
     """Source and target decode to the text, and no word shares a piece of several characters with itself."""
-    transform = opened(Taboo(vocabulary, n_samples=16, segmenter="vocabulary", dropout=0.5), LoadedFiles())
+    transform = loaded(Taboo(vocabulary, n_samples=16, segmenter="vocabulary", dropout=0.5), LoadedFiles())
     rows = sides(transform, ["lock unlock un"] * 30)
     for row in rows:
         source, target = (re.findall(r"\S.*?</w>", side) for side in row)
         for one, other in zip(source, target, strict=True):
             assert long_pieces(one.split(" ")).isdisjoint(long_pieces(other.split(" ")))
     assert len(set(map(tuple, rows))) > 3
-    assert {tuple(row) for row in sides(undone([transform])[0], ["\t".join(row) for row in rows])} == {
+    assert {tuple(row) for row in sides(inverse([transform])[0], ["\t".join(row) for row in rows])} == {
         ("lock unlock un",) * 2
     }
-    assert undone([transform]) == (Decode(vocabulary, None),)
+    assert inverse([transform]) == (Decode(vocabulary, None),)
 
 
 def test_taboo_with_a_table(tmp_path: Path) -> None:
@@ -171,9 +170,9 @@ def test_taboo_with_a_table(tmp_path: Path) -> None:
 def test_settled_it_takes_the_best_two(lexicon: Path) -> None:
     """The same for every chance; undone, both sides are the text."""
     transform = MorfessorEmTaboo(lexicon, marks="word")
-    (best,), (back,), lines = settled([transform]), undone([transform]), ["unlock lock", "relock"]
+    (best,), (back,), lines = deterministic([transform]), inverse([transform]), ["unlock lock", "relock"]
     rows = sides(best, lines)
-    assert all(sides(best, lines, Chance.of(seed)) == rows for seed in range(5))
+    assert all(sides(best, lines, LineRng.of(seed)) == rows for seed in range(5))
     assert rows[0][0] != rows[0][1]
     assert sides(back, ["\t".join(row) for row in rows]) == [[line, line] for line in lines]
 

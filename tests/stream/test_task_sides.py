@@ -14,12 +14,12 @@ import volt
 from volt.errors import ConfigError
 from volt.stream.config.build import parse_config
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.tags_and_fields import Tag
+from volt.stream.transforms.edits import Tag
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.task_sides import DuplicateMono, FilterTooLong, LangPrefixBoth
-from volt.stream.transforms.transform import LineFault, settled
+from volt.stream.transforms.transform import LineFault, deterministic
 
-CHANCE = Chance(1, 2)
+CHANCE = LineRng(1, 2)
 STREAM = """
 sources:
   ted:
@@ -60,7 +60,7 @@ def test_languages_stand_before_the_source(values: list[str]) -> None:
     assert done == [f"<FROM_de> <TO_en> <BT> <x>{value and f' {value}'}\tb" for value in values]
     assert tags.special_tokens() == ("<FROM_de>", "<TO_en>", "<BT>", "<x>")
     assert LangPrefixBoth("de", "en").special_tokens() == ("<FROM_de>", "<TO_en>")
-    assert settled([tags]) == (tags,)
+    assert deterministic([tags]) == (tags,)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_ids_are_counted_as_tokens(lines: list[list[int]], most: int) -> None:
 
 def test_no_line_is_lost_at_validation() -> None:
     """Nothing takes the filter's place."""
-    assert settled([FilterTooLong(5), DuplicateMono()]) == (DuplicateMono(),)
+    assert deterministic([FilterTooLong(5), DuplicateMono()]) == (DuplicateMono(),)
 
 
 def test_a_transform_without_options_takes_none() -> None:

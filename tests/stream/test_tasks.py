@@ -15,8 +15,7 @@ from streams import write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream.config.build import load_config, parse_config
-from volt.stream.config.models import ScheduleOptions
-from volt.stream.config.task_models import TaskOptions, TaskScheduleOptions
+from volt.stream.config.models import ScheduleOptions, TaskOptions, TaskScheduleOptions
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, Schedule, shares_of
 from volt.stream.reading.source import Source

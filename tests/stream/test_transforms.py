@@ -14,13 +14,13 @@ from rows import CUTS, FIELD, RAGGED, ROWS, apply
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.case import Lower, Title, Upper, has_case, titled
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.documents import Documents
+from volt.stream.transforms.edits import Append, Copy, KeepFields, Multiply, Repeat, Tag
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Punctuation, Typos
 from volt.stream.transforms.registry import TRANSFORMS
-from volt.stream.transforms.tags_and_fields import Append, Copy, KeepFields, Multiply, Repeat, Tag
 from volt.stream.transforms.transform import LineFault, Transform
 
 ONE_TO_ONE: tuple[Transform, ...] = (
@@ -49,7 +49,7 @@ def test_one_to_one_transforms_keep_origins_and_break_no_line(rows: list[list[st
         "append": lambda n: n + 1, "copy": lambda n: n, "multiply": lambda n: max(n, 3), "keep_fields": lambda n: 2,
     }  # fmt: skip
     for transform in ONE_TO_ONE:
-        done = transform(batch, Chance(1, 2))
+        done = transform(batch, LineRng(1, 2))
         assert done.origins.tolist() == batch.origins.tolist()
         assert "\n" not in "".join(done.lines)
         if transform != Copy(from_=2, to=4):
@@ -139,7 +139,7 @@ def test_copy_and_multiply(rows: list[list[str]], text: str) -> None:
 @given(ROWS, st.integers(1, 4))
 def test_repeat_makes_equal_lines_with_one_origin(rows: list[list[str]], n: int) -> None:
     """repeat gives every line n times in a row, with its origin."""
-    done = Repeat(n=n)(Batch.of(["\t".join(row) for row in rows]), Chance(1, 2))
+    done = Repeat(n=n)(Batch.of(["\t".join(row) for row in rows]), LineRng(1, 2))
     assert done.lines == ["\t".join(row) for row in rows for _ in range(n)]
     assert done.origins.tolist() == [index for index in range(len(rows)) for _ in range(n)]
 
@@ -156,27 +156,27 @@ def test_fields_of_ragged_lines_move_as_those_of_lists(rows: list[list[str]], cu
         KeepFields(fields=(1,)): lambda row: row[:1],
     }
     for transform, function in naive.items():
-        done = transform(batch, Chance(1, 2))
+        done = transform(batch, LineRng(1, 2))
         assert done.rows == [function(row) for row in rows]
         assert done.n_fields.tolist() == [len(function(row)) for row in rows]
-        assert Append(text="z")(done, Chance(1, 2)).rows == [[*function(row), "z"] for row in rows]
+        assert Append(text="z")(done, LineRng(1, 2)).rows == [[*function(row), "z"] for row in rows]
 
 
 def test_fields_that_move_are_views() -> None:
     """keep_fields, copy, multiply and repeat copy no text."""
     batch = Batch.of(["a\tb", "c\td"]).split(2)
     for transform in (KeepFields(fields=(2, 1)), Copy(), Multiply(n=3), Repeat(n=2)):
-        assert all(column.data is batch.columns[0].data for column in transform(batch, Chance(1, 2)).columns)
+        assert all(column.data is batch.columns[0].data for column in transform(batch, LineRng(1, 2)).columns)
 
 
 def test_ids_are_tagged_and_cased_as_their_numbers() -> None:
     """A field of ids that gets a tag is text from then on."""
     batch = Batch((Column.of_ids(np.array([5, 6, 7], np.int32), np.array([0, 2, 3])),), None, np.arange(2))
-    assert Tag(text="x")(batch, Chance(1, 2)).lines == ["x 5 6", "x 7"]
-    assert Upper()(batch, Chance(1, 2)).lines == ["5 6", "7"]
-    assert Upper(if_cased=1)(batch, Chance(1, 2)).lines == ["5 6", "7"]
+    assert Tag(text="x")(batch, LineRng(1, 2)).lines == ["x 5 6", "x 7"]
+    assert Upper()(batch, LineRng(1, 2)).lines == ["5 6", "7"]
+    assert Upper(if_cased=1)(batch, LineRng(1, 2)).lines == ["5 6", "7"]
     mixed = Choice((Variant(1.0), Variant(1.0, (Tag(text="x"),)), Variant(1.0, (Repeat(n=2), Append(text="y")))))
-    done = mixed(batch.take(np.repeat([0, 1], 20)), Chance(1, 2))
+    done = mixed(batch.take(np.repeat([0, 1], 20)), LineRng(1, 2))
     assert set(done.lines) == {"5 6", "7", "x 5 6", "x 7", "5 6\ty", "7\ty"}
 
 

@@ -23,11 +23,10 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.learn.bpe import learn_bpe
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.opening import LoadedFiles
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.sentencepiece import SpmDecode, SpmEncode
 from volt.stream.transforms.subwords import Decode, Encode, Form
-from volt.stream.transforms.transform import LineFault, Transform
+from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
@@ -75,7 +74,7 @@ def trained(folder: Path, **options: object) -> Path:
 
 def lines_of(transform: Transform, lines: list[str], *, seed: int = 0) -> list[str]:
     """Lines through a transform."""
-    return transform(Batch.of(lines), Chance.of(seed)).lines
+    return transform(Batch.of(lines), LineRng.of(seed)).lines
 
 
 @pytest.mark.parametrize(
@@ -115,11 +114,11 @@ def test_dropout_is_chances(vocabulary: Make) -> None:
 def test_dropout_belongs_to_the_line(vocabulary: Make, form: Form) -> None:
     """A line's pieces depend on neither neighbours nor cuts; its copies, its fields and other epochs draw anew."""
     batch = Batch.of([f"the lowest newest cat\tthe lowest newest cat {i % 3}" for i in range(40)])
-    encode, chance = Encode(vocabulary=vocabulary(), dropout=0.5, to=form), Chance.of("epoch", 1)
+    encode, chance = Encode(vocabulary=vocabulary(), dropout=0.5, to=form), LineRng.of("epoch", 1)
     whole = np.array(encode(batch, chance).lines)
     for chosen in (np.arange(7), np.arange(7, 40), np.arange(39, -1, -1), np.array([5]), np.arange(0, 40, 3)):
         assert encode(batch.take(chosen), chance).lines == whole[chosen].tolist()
-    assert encode(batch, Chance.of("epoch", 2)).lines != whole.tolist()
+    assert encode(batch, LineRng.of("epoch", 2)).lines != whole.tolist()
     copies = encode(batch.take(np.zeros(8, np.int64)), chance)
     assert len(set(copies.column(1).strings())) > 3
     assert copies.column(1).strings() != [value.rsplit(" ", 1)[0] for value in copies.column(2).strings()]
@@ -129,7 +128,7 @@ def test_dropout_belongs_to_the_line(vocabulary: Make, form: Form) -> None:
 
 def test_ids_are_a_column_of_ids(path: Path) -> None:
     """Ids stay numbers until lines are written, in any order, and are decoded from numbers as from text."""
-    batch, chance = Batch.of(LINES[:3]), Chance(1, 2)
+    batch, chance = Batch.of(LINES[:3]), LineRng(1, 2)
     encoded = Encode(vocabulary=path, to="ids")(batch, chance).take([2, 0, 2])
     assert encoded.column(1).is_ids
     decode = Decode(vocabulary=path, from_="ids")
@@ -285,13 +284,13 @@ def test_spm_draws_as_the_library_does(model: Path, bpe: Path, kind: str, alpha:
 def test_spm_draws_belong_to_the_line(model: Path, bpe: Path, kind: str) -> None:
     """A line's pieces depend on neither neighbours nor threads; copies and epochs draw anew; all spell the text."""
     encode = SpmEncode(model=bpe if kind == "bpe" else model, alpha=0.3).opened(LoadedFiles())
-    batch, chance = Batch.of(["the lower cat\tsat on the newest mats"] * 40), Chance.of("epoch", 1)
+    batch, chance = Batch.of(["the lower cat\tsat on the newest mats"] * 40), LineRng.of("epoch", 1)
     whole = np.array(encode(batch, chance).lines)
     assert len(set(whole)) > 5
     for chosen in (np.arange(7), np.arange(39, -1, -1), np.array([5])):
         assert encode(batch.take(chosen), chance).lines == whole[chosen].tolist()
     assert len(set(encode(batch.take([5] * 20), chance).lines)) > 5
-    assert encode(batch, Chance.of("epoch", 2)).lines != whole.tolist()
+    assert encode(batch, LineRng.of("epoch", 2)).lines != whole.tolist()
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: encode(batch, chance).lines, range(4)))
     assert found == [whole.tolist()] * 4
@@ -303,7 +302,7 @@ _DRAW = """
 import sys
 from pathlib import Path
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.line_rng import Chance
 from volt.stream.transforms.sentencepiece import SpmEncode
 for path, nbest in zip(sys.argv[1::2], map(int, sys.argv[2::2])):
     encode = SpmEncode(model=Path(path), alpha=0.1, nbest=nbest, fields=(1,))
@@ -319,7 +318,7 @@ def test_spm_draws_the_same_in_every_process(model: Path, bpe: Path) -> None:
     found = list[str]()
     for path, nbest in ((model, -1), (model, 4), (bpe, -1)):
         encode = SpmEncode(model=path, alpha=0.1, nbest=nbest, fields=(1,))
-        found += encode(Batch.of([LONG] * 20), Chance.of(5)).lines
+        found += encode(Batch.of([LONG] * 20), LineRng.of(5)).lines
     assert other.stdout.decode() == "".join(f"{line}\n" for line in found)
     assert len(set(found)) > 20
 

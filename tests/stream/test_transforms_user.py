@@ -13,9 +13,8 @@ import pytest
 
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.opening import LoadedFiles
-from volt.stream.transforms.transform import LineFault, is_compiled, joins_lines, keeps_lines
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.transform import LineFault, LoadedFiles, is_compiled, joins_lines, keeps_lines
 from volt.stream.transforms.user_code import Takes, User
 from volt.stream.transforms.user_file import printing_to_stderr
 
@@ -128,7 +127,7 @@ def user(tmp_path: Path) -> Make:
 
 def run(transform: User, lines: list[str], *, seed: int = 0) -> tuple[list[str], list[int]]:
     """Lines and origins after a transform."""
-    done = transform(Batch.of(lines), Chance.of(seed))
+    done = transform(Batch.of(lines), LineRng.of(seed))
     return done.lines, done.origins.tolist()
 
 
@@ -146,11 +145,11 @@ def test_fields_line_and_stream(user: Make) -> None:
 def test_chance_is_the_lines(user: Make) -> None:
     """A parameter `rng` is the generator of the line: neighbours change nothing, copies and epochs draw anew."""
     coin, batch = user("coin", takes="line"), Batch.of(["x"] * 20)
-    whole = coin(batch, Chance.of(1)).lines
+    whole = coin(batch, LineRng.of(1)).lines
     assert len(set(whole)) > 10
-    assert coin(batch.take([7, 3]), Chance.of(1)).lines == [whole[7], whole[3]]
-    assert coin(batch, Chance.of(2)).lines != whole
-    assert len(set(coin(batch.take([5] * 20), Chance.of(1)).lines)) > 10
+    assert coin(batch.take([7, 3]), LineRng.of(1)).lines == [whole[7], whole[3]]
+    assert coin(batch, LineRng.of(2)).lines != whole
+    assert len(set(coin(batch.take([5] * 20), LineRng.of(1)).lines)) > 10
     drawn = user("drawn", takes="batch")
     assert run(drawn, ["a", "b"], seed=1) == run(drawn, ["a", "b"], seed=1) != run(drawn, ["a", "b"], seed=2)
 
@@ -161,7 +160,7 @@ def test_a_batch_is_a_record_batch(user: Make) -> None:
     chosen = user("choose", takes="batch", options={"least": 1})
     assert run(chosen, ["ab\tx", "c\ty", "de"]) == (["ab\tx", "de"], [0, 2])
     assert run(user("swapped", takes="batch"), ["a\tb", "c\td"]) == (["b\ta", "d\tc"], [0, 1])
-    done = chosen(Batch.of(["ab", "c", "de", "fg"]).take([3, 1, 0]), Chance(1, 2))
+    done = chosen(Batch.of(["ab", "c", "de", "fg"]).take([3, 1, 0]), LineRng(1, 2))
     assert done.origins.tolist() == [3, 0]
 
 
@@ -187,7 +186,7 @@ def test_faults_of_a_batch_are_those_of_its_lines(user: Make, tmp_path: Path) ->
     """A value that breaks a line is the fault of the line that it comes from; an error with one line is that line's."""
     pytest.importorskip("pyarrow")
     with pytest.raises(LineFault) as fault:
-        user("tabs", takes="batch")(Batch.of(["a", "b", "a", "c"]).take([3, 2, 1]), Chance(1, 2))
+        user("tabs", takes="batch")(Batch.of(["a", "b", "a", "c"]).take([3, 2, 1]), LineRng(1, 2))
     assert sorted(fault.value.reasons) == [0, 2]
     with pytest.raises(LineFault, match=rf"swapped: KeyError: .*{tmp_path / 'mine.py'}:\d+\)"):
         run(user("swapped", takes="batch"), ["a"])
@@ -232,13 +231,13 @@ def test_an_error_names_the_lines_and_the_place_in_the_file(user: Make, tmp_path
 
 def test_a_stream_goes_on_behind_a_fault(user: Make) -> None:
     """The line that a generator raises at is unfit, with what it made of it; every line is handed over once."""
-    from volt.stream.transforms.opening import Opened
+    from volt.stream.transforms.transform import Opened
 
     counting = user("counting", takes="stream").opened(LoadedFiles())
     assert isinstance(counting, Opened)
     lines = [f"bad {i}" if i % 10 == 3 else f"line {i}" for i in range(200)]
     with pytest.raises(LineFault) as fault:
-        counting(Batch.of(lines), Chance(1, 2))
+        counting(Batch.of(lines), LineRng(1, 2))
     good = [i for i in range(200) if i % 10 != 3]
     assert sorted(fault.value.reasons) == list(range(3, 200, 10))
     assert fault.value.made is not None

@@ -15,11 +15,10 @@ from writers import check_answers
 
 from volt.count.corpus import count_words
 from volt.errors import ConfigError, StreamError
-from volt.files.blocks import read_blocks
-from volt.files.waiting import Wait
+from volt.files.blocks import Wait, read_blocks
 from volt.learn.bpe import learn_bpe
 from volt.stream.running.stream import Stream
-from volt.stream.running.translating import Translation
+from volt.stream.running.translation import Translation
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 

@@ -15,7 +15,7 @@ import pytest
 from streams import Crash, Drop, Refuse, deadline, numbered, write_lines
 
 from volt.errors import ConfigError, OutputError, StreamError
-from volt.stream import Batch, Checks, Policy, Source, Stream
+from volt.stream import Batch, Checks, ErrorPolicy, Source, Stream
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.subwords import Encode
 from volt.vocabulary import Vocabulary
@@ -66,7 +66,7 @@ def test_unfit_lines_are_raised_with_their_place(make: Make, unfit: Source) -> N
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_unfit_lines_are_skipped_and_counted(make: Make, unfit: Source, n_workers: int) -> None:
     """The others are given, each once; the kinds of faults are counted, and go on being counted after a restore."""
-    policy = Policy("skip")
+    policy = ErrorPolicy("skip")
     with deadline(60), make([unfit], policy=policy, n_workers=n_workers, start_method="fork") as stream:
         lines = list(stream)
         summary = stream.summary()
@@ -84,7 +84,7 @@ def test_unfit_lines_are_skipped_and_counted(make: Make, unfit: Source, n_worker
 def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(make: Make, unfit: Source, tmp_path: Path) -> None:
     """A block of which no line has been given yet, when the state is taken or the workers end, is counted once."""
     other = Source("other", numbered(tmp_path, "other", 20), epochs=1, block_lines=4)
-    sources, options = [unfit, other], {"policy": Policy("skip"), "ends": "drop", "recall": 99}
+    sources, options = [unfit, other], {"policy": ErrorPolicy("skip"), "ends": "drop", "recall": 99}
     whole = make(sources, **options)
     lines, told = list(whole), whole.state()
     for stop in range(len(lines) + 1):
@@ -104,7 +104,7 @@ def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(make: Make, u
 
 def test_unfit_lines_go_to_quarantine(make: Make, unfit: Source, tmp_path: Path) -> None:
     """The file holds place, reason and text of each, once, though the stream was interrupted."""
-    policy = Policy("quarantine", quarantine=str(tmp_path / "unfit.jsonl"))
+    policy = ErrorPolicy("quarantine", quarantine=str(tmp_path / "unfit.jsonl"))
     first, second = make([unfit], policy=policy), make([unfit], policy=policy)
     list(first.blocks(limit=9))
     second.restore(first.state())
@@ -124,24 +124,24 @@ def test_unfit_lines_go_to_quarantine(make: Make, unfit: Source, tmp_path: Path)
 def test_a_quarantine_that_cannot_be_written_is_told(make: Make, unfit: Source, path: str) -> None:
     """No unfit line is lost in silence, on a full disk either."""
     with pytest.raises(OutputError, match="cannot be appended to"):
-        list(make([unfit], policy=Policy("quarantine", quarantine=path)))
+        list(make([unfit], policy=ErrorPolicy("quarantine", quarantine=path)))
 
 
 def test_too_many_unfit_lines_stop_the_stream(make: Make, unfit: Source, tmp_path: Path) -> None:
     """A number is judged at once, a share from 1,000 lines on."""
-    assert len(list(make([unfit], policy=Policy("skip", max_faults=4, max_share=0.0)))) == 16
+    assert len(list(make([unfit], policy=ErrorPolicy("skip", max_faults=4, max_share=0.0)))) == 16
     with pytest.raises(StreamError, match=r"unfit lines: . of .*, more than max_faults=2 allows"):
-        list(make([unfit], policy=Policy("skip", max_faults=2)))
+        list(make([unfit], policy=ErrorPolicy("skip", max_faults=2)))
     lines = ["x\ty", "x"] * 600
     source = Source("v", (write_lines(tmp_path / "v", lines),), checks=Checks(min_fields=2), epochs=1)
     with pytest.raises(StreamError, match=r"unfit lines: 600 of 1200, more than max_share=0.4 allows"):
-        list(make([source], policy=Policy("skip", max_share=0.4)))
+        list(make([source], policy=ErrorPolicy("skip", max_share=0.4)))
 
 
 def test_a_file_that_changes_ends_the_stream(make: Make, tmp_path: Path) -> None:
     """Whatever the policy: exact cover cannot be kept any more."""
     paths = numbered(tmp_path, "d", 40)
-    stream = make([Source("d", paths, block_lines=10)], policy=Policy("skip"))
+    stream = make([Source("d", paths, block_lines=10)], policy=ErrorPolicy("skip"))
     list(stream.blocks(limit=10))
     write_lines(Path(paths[0]), ["other\tlines"])
     with deadline(10), pytest.raises(StreamError, match="changed while the stream was running"):
@@ -163,7 +163,7 @@ def test_a_source_whose_lines_are_all_filtered_is_told(make: Make, tmp_path: Pat
 def test_unwritable_lines_of_a_transform_are_faults(make: Make, tmp_path: Path) -> None:
     """A line end or a lone surrogate that a transform leaves in a line is the line's fault."""
     paths = (write_lines(tmp_path / "d", ["a\tb", "c\td"]),)
-    stream = make([Source("d", paths, 1.0, (Break("a"),), epochs=1)], policy=Policy("skip"))
+    stream = make([Source("d", paths, 1.0, (Break("a"),), epochs=1)], policy=ErrorPolicy("skip"))
     assert list(stream) == ["c\td"]
     assert stream.summary().reasons == {"unwritable": 1}
 
@@ -183,12 +183,12 @@ def test_shards_left_out_are_counted_once(make: Make, tmp_path: Path) -> None:
     good, bad = numbered(tmp_path, "d", 10)[0], tmp_path / "bad.gz"
     bad.write_bytes(b"\x1f\x8b\x08\x00")
     source = Source("d", (good, str(bad)), epochs=1)
-    stream = make([source], policy=Policy("skip"))
+    stream = make([source], policy=ErrorPolicy("skip"))
     assert len(list(stream)) == 10
     assert stream.summary().left_out == (str(bad),)
     assert stream.summary().reasons == {"unreadable shard": 1}
     with pytest.raises(StreamError, match="unreadable shard"):
-        list(make([source], policy=Policy("skip", max_faults=0)))
+        list(make([source], policy=ErrorPolicy("skip", max_faults=0)))
 
 
 def test_unfit_lines_are_not_written_to_what_is_read(make: Make, unfit: Source, tmp_path: Path) -> None:
@@ -200,14 +200,14 @@ def test_unfit_lines_are_not_written_to_what_is_read(make: Make, unfit: Source, 
     before = Path(unfit.paths[0]).read_bytes(), model.read_bytes()
     for place in (tmp_path / "twin", model):
         with pytest.raises(ConfigError, match="which is read"):
-            make([encoded], policy=Policy("quarantine", str(place)))
+            make([encoded], policy=ErrorPolicy("quarantine", str(place)))
     assert (Path(unfit.paths[0]).read_bytes(), model.read_bytes()) == before
 
 
 def test_why_no_line_passes_is_told(tmp_path: Path) -> None:
     """Where lines are skipped because they are unfit, an epoch without a line says so, with the commonest reason."""
     path = write_lines(tmp_path / "a.tsv", ["one field"] * 3)
-    stream = Stream([Source("a", (path,), checks=Checks(min_fields=2))], policy=Policy("skip"))
+    stream = Stream([Source("a", (path,), checks=Checks(min_fields=2))], policy=ErrorPolicy("skip"))
     with pytest.raises(
         StreamError, match=r"no line of an epoch passes.*; 6 of 6 lines .* are unfit, 6 of them for 'columns'"
     ):

@@ -12,11 +12,9 @@ from token_lines import AMOUNTS, ID_LINES, LINES, SEEDS, hit_lines, id_batch, id
 
 from volt.errors import VocabularyError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.noise_vocabulary import noise_vocabulary
-from volt.stream.transforms.opening import LoadedFiles
-from volt.stream.transforms.transform import settled, signature
-from volt.stream.transforms.vocabulary_noise import Insertion, Switchout, VocabularyNoise, WbNoise
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.transform import LoadedFiles, deterministic, signature
+from volt.stream.transforms.vocabulary_noise import Insertion, Switchout, VocabularyNoise, WbNoise, noise_vocabulary
 from volt.vocabulary import Vocabulary
 
 Amount = tuple[float | None, float | None]
@@ -66,7 +64,7 @@ def test_text_is_that_of_plain_python(
     files: dict[str, Path], kind: type[VocabularyNoise], values: list[str], amount: Amount, seed: int
 ) -> None:
     """Tokens that are hit change as the twin's do; a line of which none is hit stays as it is, spaces and all."""
-    chance, lines = Chance.of(seed), list(map(tokens_of, values))
+    chance, lines = LineRng.of(seed), list(map(tokens_of, values))
     hits = hit_lines(list(map(len, lines)), amount, chance, n_choices=len(TOKENS))
     rows = zip(lines, hits, values, strict=True)
     made = [" ".join(twin(kind, *row)) if set(row[1]) - {None} else value for *row, value in rows]
@@ -79,7 +77,7 @@ def test_ids_change_as_their_tokens_do(
     files: dict[str, Path], kind: type[VocabularyNoise], lines: list[list[int]], amount: Amount, seed: int
 ) -> None:
     """The same with ids; those that the vocabulary does not have are in no table, and stay."""
-    chance, ids = Chance.of(seed), {token: FIRST_ID + number for number, token in enumerate(TOKENS)}
+    chance, ids = LineRng.of(seed), {token: FIRST_ID + number for number, token in enumerate(TOKENS)}
     names = {number: token for token, number in ids.items()}
     hits = hit_lines(list(map(len, lines)), amount, chance, n_choices=len(TOKENS))
     rows = [
@@ -92,7 +90,7 @@ def test_ids_change_as_their_tokens_do(
 
 def test_tokens_are_drawn_equally_often(files: dict[str, Path]) -> None:
     """Of 8,000 tokens that are replaced, each of eight comes 1,000 times, within five standard deviations."""
-    done = Switchout(files["list"], rate=1.0)(Batch.of(["x y z x"] * 2_000), Chance(1, 2)).lines
+    done = Switchout(files["list"], rate=1.0)(Batch.of(["x y z x"] * 2_000), LineRng(1, 2)).lines
     found = Counter(token for line in done for token in line.split(" "))
     assert set(found) == set(TOKENS)
     assert all(abs(n - 1_000) < 5 * (8_000 * 7 / 64) ** 0.5 for n in found.values())
@@ -102,7 +100,7 @@ def test_tokens_are_drawn_equally_often(files: dict[str, Path]) -> None:
 def test_both_sides_are_hit_independently(files: dict[str, Path], kind: type[VocabularyNoise]) -> None:
     """By default the sides change, each in its own way, and a line may lack the second; a third field stays."""
     text = " ".join(TOKENS * 5)
-    done = kind(files["volt"], rate=0.5)(Batch.of([f"{text}\t{text}\t{text}", "a"]), Chance(1, 2)).rows
+    done = kind(files["volt"], rate=0.5)(Batch.of([f"{text}\t{text}\t{text}", "a"]), LineRng(1, 2)).rows
     assert done[0][2] == text
     assert len(set(done[0])) == 3
     assert len(done[1]) == 1
@@ -112,9 +110,9 @@ def test_both_sides_are_hit_independently(files: dict[str, Path], kind: type[Voc
 def test_a_column_that_is_not_hit_is_the_same_object(files: dict[str, Path], kind: type[VocabularyNoise]) -> None:
     """Where nothing is drawn no bytes are copied; at validation there is no noise."""
     batch = Batch.of(["▁a b\tb", ""]).split(2)
-    done = kind(files["volt"], rate=0.0)(batch, Chance(1, 2))
+    done = kind(files["volt"], rate=0.0)(batch, LineRng(1, 2))
     assert all(new is old for new, old in zip(done.columns, batch.columns, strict=True))
-    assert settled([kind(files["volt"])]) == ()
+    assert deterministic([kind(files["volt"])]) == ()
 
 
 # Vocabularies
@@ -181,7 +179,7 @@ def test_vocabularies_of_no_use_are_refused(tmp_path: Path, files: dict[str, Pat
         with pytest.raises(VocabularyError, match=name):
             Insertion(tmp_path / name).opened(LoadedFiles())
     with pytest.raises(VocabularyError, match=r"a.txt: lists tokens without ids, and the fields hold ids"):
-        Switchout(files["list"], rate=1.0)(id_batch([[1, 2]]), Chance(1, 2))
+        Switchout(files["list"], rate=1.0)(id_batch([[1, 2]]), LineRng(1, 2))
 
 
 def test_the_signature_tells_the_vocabulary(files: dict[str, Path], tmp_path: Path) -> None:

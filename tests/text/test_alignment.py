@@ -8,9 +8,9 @@ from drawn import examples
 from hypothesis import example, given, settings
 from texts import LOSSLESS, NAMES, REGEXES, texts
 
+from volt.encode.offsets import align, pretoken_spans
 from volt.errors import CorpusError
-from volt.text.alignment import align, pretoken_spans
-from volt.text.markers import SPACE
+from volt.text.characters import SPACE
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 

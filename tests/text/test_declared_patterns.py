@@ -9,13 +9,11 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from patterns import any_texts, oracle, patterns, split_by
 
+from volt.encode.offsets import pretoken_spans
 from volt.errors import ConfigError
-from volt.text.alignment import pretoken_spans
-from volt.text.byte_alphabet import to_bytes, to_characters
-from volt.text.markers import SPACE
-from volt.text.patterns.declared import cutter_of_regex, name_of, splits_of
-from volt.text.patterns.splitter import Split, Splitter
-from volt.text.patterns.words import WordCutter
+from volt.text.characters import SPACE, to_bytes, to_characters
+from volt.text.patterns.published import cutter_of_regex, name_of, splits_of
+from volt.text.patterns.splitter import Split, Splitter, WordCutter
 from volt.text.pretokenizer import PreTokenizer, _extract_regex
 
 NAMES = ("cl100k", "o200k", "deepseek3", "digits3-right")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from screens import printed, too_wide, words
 
-from volt.text.layout import Entry, Grid, at_bars, column_parts, packed, wrapped
+from volt.display import Grid, LabelledText, at_bars, column_parts, packed, wrapped
 
 TEXT = st.lists(st.text("ab1,.字", min_size=1, max_size=30), max_size=12).map(" ".join)
 NUMBER = st.integers(-10, 10**9).map("{:,}".format)
@@ -36,7 +36,7 @@ def test_a_signature_is_put_together_again() -> None:
 @given(TEXT, st.integers(8, 60))
 def test_an_entry_is_indented_behind_its_label_and_one_line_in_a_file(text: str, width: int) -> None:
     """Further lines begin where the first one does, and hold all words; where lines do not break there is one."""
-    first, *rest = printed([Entry("label ", text.split(" "))], width).splitlines()
+    first, *rest = printed([LabelledText("label ", text.split(" "))], width).splitlines()
     assert first.startswith("label ")
     assert all(line.startswith(" " * 6) for line in rest)
     assert "".join(line[6:].replace(" ", "") for line in [first, *rest]) == text.replace(" ", "")

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from volt.errors import ConfigError
 from volt.text.patterns import Split, Splitter
-from volt.text.patterns.alphabet import Alphabet
-from volt.text.patterns.character_sets import _ALIKE, CharacterSet, matched
-from volt.text.patterns.classes import parse_character, parse_class
-from volt.text.patterns.cursor import Cursor
+from volt.text.patterns.regex_parser import PatternReader, parse_character, parse_class
+from volt.text.patterns.regex_tree import _ALIKE, Alphabet, CharacterSet, matched
 
 SOME = [0, 1, 96, 97, 98, 99, 100, 122, 0xD7FF, 0xE000, 0x3400, 0x4DB5, 0x10FFFE, 0x10FFFF]
 sets = st.lists(st.tuples(st.sampled_from(SOME), st.sampled_from(SOME)).map(sorted), max_size=4).map(
@@ -129,7 +127,7 @@ def test_properties_hold_what_the_engine_matches(name: str) -> None:
 @pytest.mark.parametrize("written", CLASSES)
 def test_classes_hold_what_they_name(written: str) -> None:
     """A class, or an escape, holds these characters and no others."""
-    cursor, expected = Cursor(written), CLASSES[written]
+    cursor, expected = PatternReader(written), CLASSES[written]
     found = parse_class(cursor) if written.startswith("[") else parse_character(cursor)
     assert cursor.is_at_end
     if expected is None:

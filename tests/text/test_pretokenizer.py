@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from texts import LOSSLESS, NAMES, REGEXES, texts
 
+from volt.encode.offsets import pretoken_spans
 from volt.errors import ConfigError, CorpusError
-from volt.text.alignment import pretoken_spans
-from volt.text.markers import SPACE
+from volt.text.characters import SPACE
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 

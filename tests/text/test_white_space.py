@@ -5,11 +5,11 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from volt.kernels import characters, cutting
-from volt.text import gpt2
+from volt.kernels import memory, pretokenize
+from volt.text import characters
+from volt.text.characters import SPLIT_CLASS, SPLIT_SPACE, WHITE_SPACE, ranges
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN
-from volt.text.white_space import SPLIT_CLASS, SPLIT_SPACE, WHITE_SPACE, ranges
 
 CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 MADE = ("original", "grouped")
@@ -29,7 +29,7 @@ def test_white_space_is_what_python_and_the_engine_call_so() -> None:
 
 def test_compiled_code_knows_the_same_white_space() -> None:
     """What is white beyond ASCII, by the arithmetic of the loop that cuts there, is what the one list holds."""
-    white = [character for character in CHARACTERS[128:] if characters.is_white(ord(character))]
+    white = [character for character in CHARACTERS[128:] if memory.is_white(ord(character))]
     assert white == [character for character in SPLIT_SPACE if not character.isascii()]
 
 
@@ -37,10 +37,14 @@ def test_white_space_beyond_ascii_starts_with_the_bytes_that_the_loops_look_at()
     """Its first byte is 0xC2, or from 0xE1 to 0xE3; that of a private character is 0xF4."""
     firsts = {character.encode()[0] for character in SPLIT_SPACE if not character.isascii()}
     assert firsts <= {0xC2, 0xE1, 0xE2, 0xE3}
-    assert (chr(FIRST_HIDDEN).encode()[0], cutting.PRIVATE, chr(cutting.SPACE_CODE)) == (0xF4, FIRST_HIDDEN, "▁")
+    assert (chr(FIRST_HIDDEN).encode()[0], pretokenize.PRIVATE, chr(pretokenize.SPACE_CODE)) == (
+        0xF4,
+        FIRST_HIDDEN,
+        "▁",
+    )
 
 
-@pytest.mark.parametrize("pattern", [gpt2.ORIGINAL, gpt2.GROUPED], ids=MADE)
+@pytest.mark.parametrize("pattern", [characters.ORIGINAL, characters.GROUPED], ids=MADE)
 def test_both_spellings_of_the_pattern_cut_alike(pattern: str) -> None:
     """The pattern that files hold, run by an engine that looks ahead, gives the words of the pre-tokeniser."""
     tokenizers = pytest.importorskip("tokenizers")

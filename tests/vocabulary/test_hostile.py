@@ -11,7 +11,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.text.special_tokens import LONGEST, MOST_USER, SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.file import dump
+from volt.vocabulary.file_format import dump
 
 HEAD = {
     "fingerprint": "0", "marker": "suffix", "normalizer": "none", "pretokenizer": "whitespace",
@@ -78,7 +78,7 @@ def test_files_are_measured_before_they_are_parsed(tmp_path, monkeypatch, name, 
     """Too many bytes or values are told before anything is made of them."""
     path = tmp_path / "a.volt"
     path.write_text(content)
-    monkeypatch.setattr(f"volt.vocabulary.file.{name}", 400)
+    monkeypatch.setattr(f"volt.vocabulary.file_format.{name}", 400)
     monkeypatch.setattr(json, "loads", None)
     with pytest.raises(VocabularyError, match=f"a.volt: {message}"):
         Vocabulary.load(path)
@@ -86,7 +86,7 @@ def test_files_are_measured_before_they_are_parsed(tmp_path, monkeypatch, name, 
 
 def test_what_could_not_be_read_is_not_saved(tmp_path, monkeypatch):
     """A vocabulary with more tokens than can be read is not written."""
-    monkeypatch.setattr("volt.vocabulary.file.MOST_ROWS", 2)
+    monkeypatch.setattr("volt.vocabulary.file_format.MOST_ROWS", 2)
     Vocabulary((), ("a", "b")).save(tmp_path / "a")
     with pytest.raises(VocabularyError, match="3 tokens: at most 2 can be saved"):
         Vocabulary((), ("a", "b", "c")).save(tmp_path / "b")

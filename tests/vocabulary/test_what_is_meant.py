@@ -10,9 +10,9 @@ import pytest
 
 from volt.encode.encoder import Encoder
 from volt.errors import ArgumentError, ConfigError, VocabularyError
-from volt.text.markers import BYTE_TOKENS
+from volt.text.characters import BYTE_TOKENS
 from volt.text.patterns import Split, Splitter
-from volt.text.patterns.effort import _has_circle
+from volt.text.patterns.automaton import _has_circle
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 

@@ -43,48 +43,43 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.batches.by_tokens import TokenBatches as TokenBatches
-    from volt.batches.by_tokens import padding_share as padding_share
-    from volt.batches.by_tokens import token_batches as token_batches
-    from volt.batches.collating import collate as collate
-    from volt.batches.collating import collate_packed as collate_packed
-    from volt.batches.collating import to_torch as to_torch
-    from volt.batches.cutting import cut_samples as cut_samples
-    from volt.batches.cutting import taken_samples as taken_samples
-    from volt.batches.dealing import Dealt as Dealt
-    from volt.batches.dealing import deal as deal
-    from volt.batches.layout import Layout as Layout
+    from volt.batches.batch_sampler import ByPacks as ByPacks
+    from volt.batches.batch_sampler import ByTokens as ByTokens
+    from volt.batches.collation import Layout as Layout
+    from volt.batches.collation import collate as collate
+    from volt.batches.collation import collate_packed as collate_packed
+    from volt.batches.collation import to_torch as to_torch
     from volt.batches.numbering import Numbering as Numbering
     from volt.batches.packing import Pack as Pack
     from volt.batches.packing import Packs as Packs
+    from volt.batches.packing import cut_samples as cut_samples
     from volt.batches.packing import pack as pack
-    from volt.batches.parts import Parts as Parts
+    from volt.batches.packing import taken_samples as taken_samples
     from volt.batches.progress import Counted as Counted
     from volt.batches.progress import Progress as Progress
     from volt.batches.progress import Report as Report
-    from volt.batches.rules import ByPacks as ByPacks
-    from volt.batches.rules import ByTokens as ByTokens
+    from volt.batches.progress import Totals as Totals
+    from volt.batches.samples import Parts as Parts
     from volt.batches.samples import SampleFormat as SampleFormat
     from volt.batches.samples import Samples as Samples
     from volt.batches.samples import joined_samples as joined_samples
     from volt.batches.steps import Steps as Steps
-    from volt.batches.totals import Totals as Totals
+    from volt.batches.token_batching import Dealt as Dealt
+    from volt.batches.token_batching import TokenBatches as TokenBatches
+    from volt.batches.token_batching import deal as deal
+    from volt.batches.token_batching import padding_share as padding_share
+    from volt.batches.token_batching import token_batches as token_batches
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "dealing": ("Dealt", "deal"),
-        "packing": ("Pack", "Packs", "pack"),
-        "by_tokens": ("TokenBatches", "padding_share", "token_batches"),
-        "collating": ("collate", "collate_packed", "to_torch"),
-        "cutting": ("cut_samples", "taken_samples"),
-        "layout": ("Layout",),
+        "batch_sampler": ("ByPacks", "ByTokens"),
+        "collation": ("Layout", "collate", "collate_packed", "to_torch"),
         "numbering": ("Numbering",),
-        "parts": ("Parts",),
-        "progress": ("Counted", "Progress", "Report"),
-        "rules": ("ByPacks", "ByTokens"),
-        "samples": ("SampleFormat", "Samples", "joined_samples"),
+        "packing": ("Pack", "Packs", "cut_samples", "pack", "taken_samples"),
+        "progress": ("Counted", "Progress", "Report", "Totals"),
+        "samples": ("Parts", "SampleFormat", "Samples", "joined_samples"),
         "steps": ("Steps",),
-        "totals": ("Totals",),
+        "token_batching": ("Dealt", "TokenBatches", "deal", "padding_share", "token_batches"),
     },
 )

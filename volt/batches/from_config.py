@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from volt import arguments
-from volt.batches.layout import Layout
+from volt.batches.batch_sampler import ByPacks, ByTokens
+from volt.batches.collation import Layout
 from volt.batches.numbering import Numbering, numbering_of
-from volt.batches.rules import ByPacks, ByTokens
 from volt.batches.samples import SampleFormat
 from volt.errors import ConfigError, quoted, shown_path
 from volt.stream.config.batches import Batches
 from volt.stream.config.build import load_config
-from volt.stream.running.ranks import check_rank
+from volt.stream.running.resharding import check_rank
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
 

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError, quoted
-from volt.stream.running.differences import fingerprint
+from volt.stream.running.checkpoint import fingerprint
 from volt.stream.transforms.column import Column
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
-    from volt.kernels.segmentations import Types
+    from volt.kernels.tokens import Types
     from volt.stream.transforms.transform import Transform
 
 _GIVE = "give a vocabulary, the path of one or of a SentencePiece model, or a list of tokens"
@@ -66,7 +66,7 @@ class Numbering:
         >>> numbering_of(["a"], "src").looked_up(Column.of(["a b"])).strings()
         ['0 -1']
         """
-        from volt.kernels.sample_rows import look_up
+        from volt.kernels.batching import look_up
 
         types, ids_of = self._table
         sizes = np.maximum(column.sizes, 0)
@@ -77,7 +77,7 @@ class Numbering:
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
         """Numbers of pieces, and the id of each number; the last, which −1 finds, is that of `unk`."""
-        from volt.kernels.segmentations import Types, find_words
+        from volt.kernels.tokens import Types, find_words
 
         ids = [number for piece, number in self.ids.items() if piece and " " not in piece]
         column = Column.of([self.pieces[number] for number in ids])
@@ -147,7 +147,7 @@ def _of_list(tokens: list[str], name: str) -> Numbering:
 def _of_file(path: Path) -> Numbering:
     from volt.encode.encoder import Encoder
     from volt.errors import VocabularyError
-    from volt.files.whole import read_bytes
+    from volt.files.small_files import read_bytes
     from volt.formats.registry import format_module, read_vocabulary
 
     if path.is_file() and format_module("sentencepiece").recognises(
@@ -159,8 +159,8 @@ def _of_file(path: Path) -> Numbering:
 
 def _of_model(path: Path, data: bytes) -> Numbering:
     """The ids of a SentencePiece model, as its library gives them."""
-    from volt.stream.transforms.opening import LoadedFiles
     from volt.stream.transforms.sentencepiece import SpmEncode, processor_of
+    from volt.stream.transforms.transform import LoadedFiles
 
     processor = processor_of(path, data)
     transform = SpmEncode(model=path, to="ids", fields=(1,)).opened(LoadedFiles())
@@ -175,6 +175,6 @@ def _of_model(path: Path, data: bytes) -> Numbering:
 def _transformed(transform: Transform, column: Column) -> Column:
     """What a transform of field 1 makes of a column."""
     from volt.stream.transforms.batch import Batch
-    from volt.stream.transforms.chance import Chance
+    from volt.stream.transforms.line_rng import LineRng
 
-    return transform(Batch((column,), None, np.arange(len(column))), Chance(0, 0)).column(1)
+    return transform(Batch((column,), None, np.arange(len(column))), LineRng(0, 0)).column(1)

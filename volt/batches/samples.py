@@ -1,4 +1,4 @@
-"""Lines as columns → `Samples`: the ids of each field, framed by BOS, prefixes and EOS, and the number of each line.
+r"""Lines as columns → `Samples`: the ids of each field, framed by BOS, prefixes and EOS, and the number of each line.
 
     [BOS] [prefix …] id … id [EOS]
 
@@ -8,31 +8,71 @@ them; text is encoded, or looked up piece by piece, or read as numbers.
 >>> from volt.stream.transforms.batch import Batch
 >>> tokens = ["<unk>", "<s>", "</s>", "<2de>", "lo", "w"]
 >>> pairs = SampleFormat({"src": tokens, "tgt": tokens}, prefix={"src": ["<2de>"]})
->>> found = pairs.samples(Batch.of(["lo w\\tw", "w\\tlo lo"]))
+>>> found = pairs.samples(Batch.of(["lo w\tw", "w\tlo lo"]))
 >>> found, found["src"][0].tolist(), found["tgt"][1].tolist(), found.lengths.tolist()
 (<Samples: 2 samples of src, tgt>, [3, 4, 5, 2], [4, 4, 2], [[4, 2], [3, 3]])
+
+Where samples stand in their lines: each is a line, or a part of one.
+
+>>> Parts.whole(2)
+Parts(starts=array([0, 0]), before=array([-1, -1]), is_last=array([ True,  True]))
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.batches.lengths import Longs
 from volt.batches.numbering import Numbering, numbering_of
-from volt.batches.parts import Parts, joined_parts
 from volt.display import counted
-from volt.encode.encoded import Encoded
+from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, quoted
-from volt.stream.running.mixed_columns import StreamBatch
+from volt.stream.running.source_buffer import StreamBatch
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, frozen
 
-Longs = NDArray[np.int64]
+
+class Parts(NamedTuple):
+    """Where samples stand in their lines.
+
+    starts: (n,) int64, how many ids of the line stand before a sample
+    before: (n,) int64, the last of these; −1 if there is none
+    is_last: (n,) bool, whether the line ends with the sample
+    """
+
+    starts: Longs
+    before: Longs
+    is_last: NDArray[np.bool_]
+
+    @classmethod
+    def whole(cls, n: int) -> Self:
+        """Those of samples that are whole lines."""
+        return cls(np.zeros(n, np.int64), np.full(n, -1, np.int64), np.ones(n, np.bool_))
+
+    def taken(self, rows: Longs) -> Parts:
+        """Those of some samples.
+
+        >>> Parts.whole(2).taken(np.array([1])).starts.tolist()
+        [0]
+        """
+        return Parts(self.starts[rows], self.before[rows], self.is_last[rows])
+
+
+def joined_parts(parts: Sequence[Parts]) -> Parts:
+    """One after the other.
+
+    >>> joined_parts([Parts.whole(1), Parts.whole(2)]).starts.tolist()
+    [0, 0, 0]
+    """
+    return Parts(*map(np.concatenate, zip(*parts, strict=True)))
+
+
 Holds = Literal["text", "pieces", "ids"]
 Beyond = Literal["refuse", "truncate"]
 Unknown = Literal["replace", "refuse"]
@@ -248,7 +288,7 @@ class SampleFormat:
         return self._framed(name, Column(made.data, made.starts, sizes), place, (head, tail))
 
     def _framed(self, name: str, column: Column, place: Place, frame: tuple[list[int], list[int]]) -> Encoded:
-        from volt.kernels.sample_rows import frame_ids
+        from volt.kernels.batching import frame_ids
 
         head, tail = (frozen(np.array(ids, np.int32)) for ids in frame)
         offsets = np.concatenate([[0], np.cumsum(column.sizes + len(head) + len(tail))])

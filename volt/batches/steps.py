@@ -30,18 +30,17 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from volt import arguments
-from volt.batches.layout import Layout
-from volt.batches.rules import ByPacks, ByTokens
+from volt.batches.batch_sampler import ByPacks, ByTokens
+from volt.batches.collation import Layout
+from volt.batches.progress import Totals, counts_of
 from volt.batches.samples import SampleFormat
-from volt.batches.steps_state import StepsState, configuration_of
-from volt.batches.totals import Totals, counts_of
-from volt.batches.windows import Size, Stretch, Window, Windows
+from volt.batches.windows import Size, StepsState, Stretch, Window, Windows, configuration_of
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 from volt.files.threads import can_wait, next_in_thread, patiently
-from volt.stream.running.differences import differences
-from volt.stream.running.ranks import check_rank
-from volt.stream.running.state_values import refusal
+from volt.stream.running.checkpoint import differences
+from volt.stream.running.resharding import check_rank
+from volt.stream.running.state import refusal
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
 

@@ -7,23 +7,22 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.choose.scaling import LanguageModel as LanguageModel
+    from volt.choose.exact_curve import muv_search as muv_search
+    from volt.choose.language_model import LanguageModel as LanguageModel
     from volt.choose.search import SearchResult as SearchResult
-    from volt.choose.size_steps import Parameters as Parameters
+    from volt.choose.size_steps import SearchParameters as SearchParameters
     from volt.choose.size_steps import SizeStep as SizeStep
-    from volt.choose.sweep import muv_search as muv_search
     from volt.choose.transport import Sinkhorn as Sinkhorn
     from volt.choose.transport import TransportPlan as TransportPlan
-    from volt.choose.transport_problem import TransportProblem as TransportProblem
+    from volt.choose.transport import TransportProblem as TransportProblem
 
 __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
-        "scaling": ("LanguageModel",),
+        "exact_curve": ("muv_search",),
+        "language_model": ("LanguageModel",),
         "search": ("SearchResult",),
-        "size_steps": ("Parameters", "SizeStep"),
-        "sweep": ("muv_search",),
-        "transport": ("Sinkhorn", "TransportPlan"),
-        "transport_problem": ("TransportProblem",),
+        "size_steps": ("SearchParameters", "SizeStep"),
+        "transport": ("Sinkhorn", "TransportPlan", "TransportProblem"),
     },
 )

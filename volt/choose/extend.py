@@ -26,13 +26,11 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.count.word_counts import WordCounts, as_counts
-from volt.encode.merge_tables import MergeTables
-from volt.encode.merged_words import MergedWords, check_same_words, occurrences
+from volt.encode.merge_tables import MergedWords, MergeTables, check_same_words, occurrences
 from volt.errors import CorpusError
 from volt.learn.bpe import Asked, Flags, Replacements, is_hidden, learned, traced, trajectory_of, without
 from volt.learn.candidates import Candidates, Extended, Ints, Longs
-from volt.text.atoms import atom_text, token_lengths
-from volt.text.markers import SUFFIX
+from volt.text.characters import SUFFIX, atom_text, token_lengths
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -193,7 +191,7 @@ def _ranked(vocabulary: Vocabulary, start: _Start, table: Ints, tokens: Sequence
 
     table: (n_merges, 3), the parts and the result of each merge;  tokens: by the numbers in it
     """
-    from volt.kernels.pair_table import pairs_met
+    from volt.kernels.bpe_tables import pairs_met
 
     merges = tuple((tokens[left], tokens[right]) for left, right, _ in table.tolist())
     tables = MergeTables.of(replace(vocabulary, merges=merges, counts=(), order=()))

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from volt.choose.transport import Potentials, Sinkhorn, TransportPlan, scattered
-from volt.choose.transport_problem import Floats, TransportProblem, penalty
+from volt.choose.transport import Floats, Potentials, Sinkhorn, TransportPlan, TransportProblem, penalty, scattered
 from volt.errors import TransportError, missing
 
 

@@ -8,29 +8,68 @@
 >>> data = as_data(result)
 >>> data["pick"]["rule"], data["best"]["size"], [step["n_kept"] for step in data["steps"]]
 ('balanced', 20, [11, 13, 15, 14, 15, 16])
+
+A search → what each of its sizes takes to be used: tokens per byte of text, and operations per byte of a model.
+
+>>> from volt.choose.search import search
+>>> from volt.learn.bpe import learn_bpe
+>>> result = search(learn_bpe({"low": 5, "lower": 2}, n_merges=3), sizes=[7, 9])
+>>> [round(cost.tokens_per_byte, 3) for cost in serving_costs(result)]  # 18 and 11 pieces for 32 bytes
+[0.781, 0.562, 0.344]
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from volt.choose.notebook import readable_cuts, sample_cuts
-from volt.choose.serving import ServingCost, serving_costs
-from volt.display import counted
+from volt.choose.language_model import LanguageModel, serving_flops_per_byte
+from volt.choose.search import readable_cuts, sample_cuts
+from volt.count.corpus_statistics import text_bytes
+from volt.display import Grid, LabelledText, at_bars, counted
 from volt.errors import MOST_SHOWN, shown
-from volt.text.layout import Entry, Grid, at_bars
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from volt.choose.search import SearchResult
     from volt.choose.size_steps import SizeStep
-    from volt.count.coverage import Coverage
+    from volt.count.corpus_statistics import Coverage
     from volt.count.word_counts import WordCounts
     from volt.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class ServingCost:
+    """What a vocabulary takes to be used.
+
+    tokens_per_byte: pieces of a text over its bytes, those of its spaces included
+    serving_flops_per_byte: of the language model that the vocabulary is for, None without one
+    """
+
+    tokens_per_byte: float
+    serving_flops_per_byte: float | None
+
+
+def serving_cost(n_pieces: int, n_bytes: int, size: int, model: LanguageModel | None) -> ServingCost:
+    """What a vocabulary of this size takes that cuts so many bytes into so many pieces.
+
+    >>> serving_cost(1, 4, 32_000, LanguageModel(1e9, 1000))
+    ServingCost(tokens_per_byte=0.25, serving_flops_per_byte=516000000.0)
+    """
+    tokens = n_pieces / n_bytes
+    flops = None if model is None else serving_flops_per_byte(model.params, model.width, size, tokens)
+    return ServingCost(tokens, flops)
+
+
+def serving_costs(result: SearchResult, steps: Sequence[SizeStep] | None = None) -> list[ServingCost]:
+    """What these sizes of a search take, by default all that were measured, in their order."""
+    n_bytes = text_bytes(result.candidates.counts)
+    measured = result.steps if steps is None else steps
+    return [serving_cost(step.n_pieces, n_bytes, step.size, result.model) for step in measured]
+
 
 Seconds = Mapping[str, float]
 
@@ -105,7 +144,8 @@ def as_text(
     from rich.text import Text
 
     parts: list[RenderableType] = [
-        Entry(f"{label:10}", line.split(" ")) for label, line in zip(("answer", "how sure"), result.answer, strict=True)
+        LabelledText(f"{label:10}", line.split(" "))
+        for label, line in zip(("answer", "how sure"), result.answer, strict=True)
     ]
     for warning in result.warnings:
         parts += ["", Text.assemble(("warning ", "bold yellow"), warning)]
@@ -113,18 +153,18 @@ def as_text(
     cuts = readable_cuts(sample_cuts(result.candidates, result.vocabulary), result.vocabulary)
     parts += [*_cuts(cuts), ""]
     if coverage := result.candidates.coverage:
-        parts.append(Entry("left out  ", _left_out(coverage).split(" ")))
+        parts.append(LabelledText("left out  ", _left_out(coverage).split(" ")))
     if seconds:
         spent = {**seconds, "total": sum(seconds.values())}
-        parts.append(Entry("seconds   ", [f"{phase} {value:.2f}" for phase, value in spent.items()], gap="   "))
-    parts.append(Entry("signature ", at_bars(result.signature), gap=""))
+        parts.append(LabelledText("seconds   ", [f"{phase} {value:.2f}" for phase, value in spent.items()], gap="   "))
+    parts.append(LabelledText("signature ", at_bars(result.signature), gap=""))
     return Group(*parts)
 
 
 def _left_out(coverage: Coverage) -> str:
     """What a share of all characters leaves out, and the commonest of it.
 
-    >>> from volt.count.coverage import Coverage
+    >>> from volt.count.corpus_statistics import Coverage
     >>> _left_out(Coverage(0.9, "ö", 1, 24))
     '1 distinct character, 4.17 % of all, beyond 90 %: ö'
     """
@@ -208,4 +248,4 @@ def _cuts(cuts: Iterable[tuple[str, str]]) -> list[RenderableType]:
     """Words beside their pieces."""
     found = [(shown(word), shown(pieces, 2 * MOST_SHOWN)) for word, pieces in cuts]
     width = max((len(word) for word, _ in found), default=0) + 2
-    return [Entry(f"{word:{width}}", [pieces]) for word, pieces in found]
+    return [LabelledText(f"{word:{width}}", [pieces]) for word, pieces in found]

@@ -6,11 +6,16 @@
 >>> result = search(candidates, sizes=range(13, 21), select="knee")
 >>> result.best.size, result.vocabulary.size, result.pick.why
 (17, 14, 'the entropy lies farthest below the straight line from 11 to 20 tokens')
+
+The parts of what notebooks show of a search: the picks, the curve of the entropy, words and their pieces.
+
+>>> cut(["new", "est</w>"])
+'new|est'
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
@@ -18,21 +23,98 @@ from importlib.metadata import version
 import numpy as np
 
 from volt import arguments
-from volt.choose.exact import Readings
-from volt.choose.notebook import cuts_table, entropy_curve, picks_table
-from volt.choose.rules import DEFAULT, Pick, all_picks, as_rule, exact_readings, parse_rule
-from volt.choose.scaling import LanguageModel, checked_model
-from volt.choose.searched_sizes import as_text, checked_size, checked_sizes, default_sizes, remedy
-from volt.choose.size_steps import Parameters, SizeStep, size_steps, step_with
-from volt.choose.support import caveats, supported
-from volt.choose.sweep import EntropyCurve, muv_search
+from volt.arguments import shortened
+from volt.choose.exact_curve import EntropyCurve, ExactCurve, muv_search
+from volt.choose.language_model import LanguageModel, checked_model
+from volt.choose.rules import DEFAULT, Pick, all_picks, as_rule, caveats, exact_readings, parse_rule, supported
+from volt.choose.size_steps import (
+    SearchParameters,
+    SizeStep,
+    as_text,
+    checked_size,
+    checked_sizes,
+    default_sizes,
+    remedy,
+    size_steps,
+    step_with,
+)
 from volt.choose.vocabulary_at import provenance_of, vocabulary_at
-from volt.display import counted, html_note, html_page
+from volt.display import counted, html_curve, html_note, html_page, html_table
+from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError
 from volt.learn.candidates import Candidates
 from volt.learn.certain import certain_merges
+from volt.text.characters import ALPHABET, PREFIX, SUFFIX, readable
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
+
+LONG_WORD = 8  # letters; shorter words are rarely cut
+_LONG = rf"^{PREFIX}?[\p{{L}}\p{{M}}]{{{LONG_WORD},}}$"
+_FIRST, _FURTHER = "".join(ALPHABET[0xC2:0xF5]), "".join(ALPHABET[0x80:0xC0])  # bytes of characters beyond ASCII
+_LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?(?:[A-Za-z]|[{_FIRST}][{_FURTHER}]+){{{LONG_WORD},}}$"
+
+
+def picks_table(picks: Mapping[str, Pick], chosen: Pick) -> str:
+    """What every rule picks, and why, the chosen one in bold."""
+    rows = [(rule, pick.told, pick.reason) for rule, pick in picks.items()]
+    return html_table(["rule", "size", "why"], rows, strong=list(picks.values()).index(chosen))
+
+
+def entropy_curve(steps: Sequence[SizeStep], chosen: Pick) -> str:
+    """The entropy over the measured sizes, the chosen one marked."""
+    points = [(step.size, step.entropy) for step in steps]
+    return html_curve(points, chosen=points[chosen.index], across="vocabulary size", upwards="entropy")
+
+
+def cuts_table(candidates: Candidates, vocabulary: Vocabulary) -> str:
+    """A few words beside their pieces."""
+    cuts = readable_cuts(sample_cuts(candidates, vocabulary), vocabulary)
+    return html_table(["word", "pieces"], [(shortened(word), shortened(pieces)) for word, pieces in cuts])
+
+
+def sample_cuts(candidates: Candidates, vocabulary: Vocabulary, *, n_words: int = 6) -> list[tuple[str, list[str]]]:
+    """A few long words, from the commonest to the rarest, and how the vocabulary cuts them."""
+    table = candidates.counts.table
+    long = table.filter(table["word"].str.contains(_LONG_BYTES if vocabulary.pretokenizer.is_bytes else _LONG))
+    words = (long if long.height else table).sort("count", "word", descending=[True, False])["word"]
+    chosen = dict.fromkeys(words[i * (len(words) - 1) // max(1, n_words - 1)] for i in range(n_words))
+    encoder = Encoder(vocabulary)
+    return [(word, list(pieces)) for word, pieces in zip(chosen, encoder.encode_words(list(chosen)), strict=True)]
+
+
+def readable_cuts(cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
+    """Words, each with its pieces as people read them; words and pieces that are spelled by bytes as text.
+
+    >>> from volt.text.pretokenizer import PreTokenizer
+    >>> vocabulary = Vocabulary((("Ã", "©"),), ("Ã", "©", "Ġ", "Ã©"), marker="none", pretokenizer=PreTokenizer("bytes"))
+    >>> list(readable_cuts([("ĠÃ©Ã©", ["Ġ", "Ã©", "Ã", "©"])], vocabulary))
+    [('éé', 'é|<0xC3>|<0xA9>')]
+    """
+    for word, pieces in cuts:
+        if vocabulary.pretokenizer.is_bytes:
+            yield _without_space([word]), _without_space(pieces)
+        else:
+            yield word, cut(pieces)
+
+
+def _without_space(pieces: Iterable[str]) -> str:
+    """Pieces of bytes as text, a bar between two, without the space before a word.
+
+    >>> _without_space(["Ġ", "a", "Ġ"])
+    'a| '
+    """
+    first, *others = map(readable, pieces)
+    return "|".join(text for text in (first.removeprefix(" "), *others) if text)
+
+
+def cut(pieces: Iterable[str]) -> str:
+    """Pieces as people read them, a bar between two and no markers.
+
+    >>> cut(["new", "est</w>"])
+    'new|est'
+    """
+    texts = [piece.removesuffix(SUFFIX) for piece in pieces]
+    return "|".join(text for text in texts if text).removeprefix(PREFIX)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +209,7 @@ def search(
     *,
     sizes: Sequence[int] | None = None,
     select: str | int = DEFAULT,
-    parameters: Parameters | None = None,
+    parameters: SearchParameters | None = None,
     special: SpecialTokens | None = None,
     byte_fallback: bool = False,
     model: LanguageModel | None = None,
@@ -142,7 +224,7 @@ def search(
         by default some twenty round ones
     select: the rule: balanced, utility, fed, knee, f95, muv, renyi, tokens, scaling, or a size such as 8000,
         which is "fixed:8000" (volt.choose.rules)
-    parameters: of the criteria and the transport; by default those of `Parameters()`
+    parameters: of the criteria and the transport; by default those of `SearchParameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`, or those of what is extended
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
     model: the language model that the vocabulary is for; the rule "scaling" needs it, and it adds what serving costs
@@ -168,7 +250,7 @@ def search(
     searched = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes)
     asked = [] if fixed is None else [checked_size(candidates, fixed)]
     curve = muv_search(candidates)
-    readings = exact_readings(Readings.of(candidates, curve), model)
+    readings = exact_readings(ExactCurve.of(candidates, curve), model)
     measured = sorted({*searched, *asked, *(one.size for one in readings.values())})
     steps = tuple(size_steps(candidates, measured, grid=searched, parameters=parameters, report=report))
     picks = all_picks(steps, readings, searched=searched, fixed=fixed)
@@ -195,7 +277,7 @@ def search(
 
 def _rounded_up(
     candidates: Candidates, best: SizeStep, make: Callable[[SizeStep], Vocabulary], multiple_of: int,
-    parameters: Parameters,
+    parameters: SearchParameters,
 ) -> tuple[SizeStep, Vocabulary]:  # fmt: skip
     """The step with as many more merges as make the number of ids a multiple, all of them kept, and its vocabulary.
 
@@ -214,10 +296,12 @@ def _rounded_up(
     return best, vocabulary
 
 
-def _parameters(parameters: Parameters | None) -> Parameters:
+def _parameters(parameters: SearchParameters | None) -> SearchParameters:
     remedy = "give volt.Parameters(epsilon=0.5), say"
     return (
-        Parameters() if parameters is None else arguments.instance(parameters, Parameters, "parameters", remedy=remedy)
+        SearchParameters()
+        if parameters is None
+        else arguments.instance(parameters, SearchParameters, "parameters", remedy=remedy)
     )
 
 
@@ -250,8 +334,8 @@ def _vocabulary(
 
 
 def _signature(
-    candidates: Candidates, sizes: Sequence[int], select: str, parameters: Parameters, model: LanguageModel | None,
-    multiple_of: int,
+    candidates: Candidates, sizes: Sequence[int], select: str, parameters: SearchParameters,
+    model: LanguageModel | None, multiple_of: int,
 ) -> str:  # fmt: skip
     """What a result depends on, in one line."""
     counts = candidates.counts

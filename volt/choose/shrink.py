@@ -1,6 +1,6 @@
 """A vocabulary and the counts of a corpus → the same with fewer ids, and a map from old ids to new ones.
 
-Tokens that the corpus misses least are dropped, one after the other (see volt.choose.dropping). What others are merged
+Tokens that the corpus misses least are dropped, one after the other (see volt.choose.shrink). What others are merged
 from becomes scaffolding; merges that nothing needs any longer are left out. What is left keeps its order.
 
 Text whose pieces are all left has the same pieces: new ids are new_ids[old ids]. All other text is still spelled the
@@ -11,27 +11,228 @@ same, decoded.
 >>> shrunk = shrink(old, {"low": 9, "lo": 3, "ab": 1}, to=11)
 >>> shrunk.vocabulary.tokens, shrunk.new_ids.tolist()
 (('l', 'o', 'w', 'a', 'b', 'lo', 'low'), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1])
+
+Which tokens of a vocabulary a corpus misses least, one after the other.
+
+Dropping a token splits its pieces back into the parts of its first merge. A token with n pieces whose parts come to k
+kept tokens adds n (k − 1) pieces, and k of the others occur n times more. So what is dropped later only grows dearer,
+and the next cheapest token is found by a heap whose entries are looked at again when they come up. That is greedy, and
+its counts are exact as long as all merges stay. Those that no token needs any longer are left out in the end, which
+changes a few words, so the corpus is then counted once more.
+
+>>> from volt.count.word_counts import WordCounts
+>>> old = Vocabulary(merges=(("l", "o"), ("lo", "w"), ("a", "b")), tokens=("l", "o", "w", "a", "b", "lo", "low", "ab"),
+...                  marker="none")
+>>> drops = Drops.of(old, WordCounts.from_pairs({"low": 9, "lo": 3, "ab": 1}))
+>>> drops.drop(2), drops.vocabulary().tokens, drops.vocabulary().merges
+(2, ('l', 'o', 'w', 'a', 'b', 'low'), (('l', 'o'), ('lo', 'w')))
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.choose.dropping import Drops, exactly_counted
 from volt.choose.extend import words_for
 from volt.display import counted
+from volt.encode.merge_tables import MergedWords, occurrences
 from volt.errors import VocabularyError
+from volt.text.characters import SUFFIX
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
+
+
+_Entry = tuple[int, int, int]  # pieces more, pieces, − number of a token
+
+
+@dataclass(slots=True)
+class Drops:
+    """The tokens of a vocabulary while some are dropped. Tokens are numbered as by `MergeTables`.
+
+    old: the vocabulary;  tokens: the string of each token
+    kept: whether each is a token;  made: whether each is one, or a merge makes it on the way to one
+    counts: how often each kept one occurs, and n_unknown: how often characters that are none
+    first_parts: the two tokens that each is split back into, if a merge makes it
+    parts: all that each is merged from;  needs: how many others that are made are merged from it
+    fixed: whether each stays a token;  closed: whether what others need stays one, too
+    """
+
+    old: Vocabulary
+    tokens: tuple[str, ...]
+    kept: list[bool]
+    made: list[bool]
+    counts: list[int]
+    n_unknown: int
+    first_parts: list[tuple[int, int] | None]
+    parts: list[set[int]]
+    needs: list[int]
+    fixed: list[bool]
+    closed: bool
+
+    @classmethod
+    def of(
+        cls, vocabulary: Vocabulary, counts: WordCounts, *, closed: bool = False, keep_atoms: bool = True
+    ) -> Drops:  # fmt: skip
+        """Nothing is dropped yet. What is scaffolding already stays so."""
+        merged = MergedWords.of(vocabulary, counts)
+        tables = merged.tables
+        n, numbers = len(tables.tokens), {token: number for number, token in enumerate(tables.tokens)}
+        parts: list[set[int]] = [set() for _ in range(n)]
+        needs = [0] * n
+        for left, right in vocabulary.merges:
+            parts[numbers[left + right]] |= {numbers[left], numbers[right]}
+        if vocabulary.merging == "ranks":  # where what joins need not be what the merge says
+            for token, pair in _last_joins(vocabulary):
+                parts[numbers[token]] |= {numbers[part] for part in pair}
+        for part in (part for found in parts for part in found):
+            needs[part] += 1
+        for token in vocabulary.scaffolding:
+            needs[numbers[token]] += 1
+        keys = tables.parts.tolist()
+        occur = occurrences(merged.atoms, n) > 0
+        is_atom = [key < 0 and number < len(tables.codes) for number, key in enumerate(keys)]
+        always = keep_atoms or vocabulary.pretokenizer.is_bytes
+        drops = cls(
+            vocabulary, tables.tokens, (tables.kept > 0).tolist(), [True] * n, merged.token_counts().tolist(),
+            _n_unknown(merged), [None if key < 0 else (key >> 32, key & 0xFFFFFFFF) for key in keys], parts, needs,
+            [is_atom[number] and (always or bool(occur[number])) for number in range(n)], closed,
+        )  # fmt: skip
+        for number in reversed(range(n)):
+            if not drops.kept[number] and drops.first_parts[number] is not None:
+                drops._split_back(number)
+        return drops
+
+    @property
+    def n_pieces(self) -> int:
+        """How many pieces the corpus takes while all merges stay."""
+        return sum(self.counts) + self.n_unknown
+
+    def drop(self, n: int) -> int:
+        """Drop n tokens, one after the other; fewer if no others may be. Returns how many."""
+        heap = [self._entry(number) for number in range(len(self.tokens)) if self._may_go(number)]
+        heapify(heap)
+        n_dropped = 0
+        while heap and n_dropped < n:
+            entry = heappop(heap)
+            number = -entry[2]
+            if not self._may_go(number):
+                continue  # dropped: it had two entries
+            if (now := self._entry(number)) > entry:
+                heappush(heap, now)
+                continue
+            self.kept[number] = False
+            self._split_back(number)
+            n_dropped += 1
+            for part in self._released(number):
+                if self._may_go(part):
+                    heappush(heap, self._entry(part))
+        return n_dropped
+
+    def vocabulary(self) -> Vocabulary:
+        """What is left: kept tokens, merges that make them or scaffolding, ids without holes."""
+        kept = {token for token, keep in zip(self.tokens, self.kept, strict=True) if keep}
+        made = {token for token, is_made in zip(self.tokens, self.made, strict=True) if is_made}
+        counts = dict(zip(self.tokens, self.counts, strict=True))
+        tokens = tuple(token for token in self.old.tokens if token in kept)
+        reserved = {piece for piece, kind in zip(self.old.pieces, self.old.kinds, strict=True) if kind != "token"}
+        return replace(
+            self.old,
+            merges=tuple(pair for pair in self.old.merges if "".join(pair) in made),
+            tokens=tokens,
+            counts=tuple(counts[token] for token in tokens),
+            order=tuple(piece for piece in self.old.order if piece and (piece in kept or piece in reserved)),
+        )
+
+    def _may_go(self, number: int) -> bool:
+        """Whether a token may be dropped: an atom only if nothing is made of it."""
+        if self.fixed[number] or not self.kept[number]:
+            return False
+        is_part = self.needs[number] > 0
+        return not is_part or not (self.closed or self.first_parts[number] is None)
+
+    def _entry(self, number: int) -> _Entry:
+        """What dropping a token costs now."""
+        n = self.counts[number]
+        return n * (len(self._pieces(number)) - 1), n, -number
+
+    def _pieces(self, number: int) -> list[int]:
+        """What a token is split back into. Of one that no merge makes, which is a whole word, nobody asks: two."""
+        found, stack = list[int](), list(self.first_parts[number] or ())
+        if not stack:
+            return [number, number]
+        while stack:
+            part = stack.pop()
+            within = self.first_parts[part]
+            if self.kept[part] or within is None:
+                found.append(part)
+            else:
+                stack += within
+        return found
+
+    def _split_back(self, number: int) -> None:
+        """Give a token's count to what it is split back into."""
+        n, self.counts[number] = self.counts[number], 0
+        if self.first_parts[number] is not None:
+            for part in self._pieces(number):
+                self.counts[part] += n
+
+    def _released(self, number: int) -> list[int]:
+        """No longer make a token that is not kept, nor what only it needs. Returns what may have become free to go."""
+        found, stack = [], [number]
+        while stack:
+            token = stack.pop()
+            if self.kept[token] or self.needs[token] or not self.made[token]:
+                found.append(token)
+                continue
+            self.made[token] = False
+            for part in self.parts[token]:
+                self.needs[part] -= 1
+                stack.append(part)
+        return found
+
+
+def _last_joins(vocabulary: Vocabulary) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The two neighbours that become each token in the end, where its own characters do, by ranks of what is made.
+
+    >>> list(_last_joins(Vocabulary((("a", "b"), ("b", "c"), ("a", "bc")), (), marker="none", merging="ranks")))
+    [('ab', ('a', 'b')), ('bc', ('b', 'c')), ('abc', ('ab', 'c'))]
+    """
+    ranks = {token: rank for rank, token in reversed([*enumerate(map("".join, vocabulary.merges))])}
+    never = len(vocabulary.merges)
+    for token in reversed(ranks):
+        is_final = vocabulary.marker == "suffix" and token.endswith(SUFFIX)
+        symbols = list(token.removesuffix(SUFFIX) if is_final else token)
+        symbols[-1:] = [symbols[-1] + SUFFIX * is_final] if symbols else []
+        while len(symbols) > 2:
+            found = [ranks.get(left + right, never) for left, right in pairwise(symbols)]
+            if (rank := min(found)) == never:
+                break
+            place = found.index(rank)
+            symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
+        if len(symbols) == 2:
+            yield token, (symbols[0], symbols[1])
+
+
+def _n_unknown(merged: MergedWords) -> int:
+    """How often characters occur that the vocabulary does not know."""
+    times = np.repeat(merged.words.counts, np.diff(merged.words.ends, prepend=0))
+    return int(times[merged.words.symbols < 0].sum())
+
+
+def exactly_counted(vocabulary: Vocabulary, counts: WordCounts) -> tuple[Vocabulary, int]:
+    """A vocabulary with the counts of its tokens in a corpus, and how many pieces that takes."""
+    drops = Drops.of(vocabulary, counts)
+    return drops.vocabulary(), drops.n_pieces
 
 
 @dataclass(frozen=True, slots=True, eq=False)

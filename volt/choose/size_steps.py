@@ -11,12 +11,21 @@ The transport of a size starts from the row potentials of the size before.
 >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=9)
 >>> [(step.size, step.n_kept, step.n_pieces, step.converged) for step in size_steps(candidates, [16, 18])]
 [(16, 15, 42, True), (18, 15, 31, True)]
+
+The sizes that a search measures: round ones or those asked for, and beside them what the rules pick.
+
+>>> from volt.count.word_counts import WordCounts
+>>> from volt.learn.bpe import learn_bpe
+>>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)
+>>> default_sizes(candidates), checked_sizes(candidates, range(6, 10, 2))
+([6, 7, 8, 9], [6, 8])
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -25,22 +34,83 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.choose.criteria import Length, entropy, f95, renyi_efficiency
 from volt.choose.pot import SOLVERS
-from volt.choose.transport import TransportPlan
-from volt.choose.transport_problem import TransportProblem
+from volt.choose.transport import TransportPlan, TransportProblem
 from volt.display import counted
-from volt.errors import ConfigError
-from volt.text.markers import SUFFIX
+from volt.errors import CandidateError, ConfigError
+from volt.learn.candidates import Candidates
+from volt.text.characters import SUFFIX
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array
 
-    from volt.learn.candidates import Candidates
+
+LARGEST, MOST = 30_000, 24  # of the sizes that are searched where none are given: tokens, and how many
+
+
+def default_sizes(candidates: Candidates) -> list[int]:
+    """At most 24 round sizes, up to 30,000 tokens, or twice the smallest, as far as the candidates reach."""
+    low = candidates.smallest
+    high = min(candidates.n_tokens, max(LARGEST, 2 * low))
+    step = next(step for k in range(9) for step in (10**k, 2 * 10**k, 5 * 10**k) if (high - low) / step <= MOST)
+    return [size for size in range(step, high + 1, step) if size >= low] or [high]
+
+
+def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
+    """The sizes. Raises CandidateError if one is out of range or they do not increase."""
+    if isinstance(sizes, int | float):
+        raise arguments.refusal(sizes, "sizes", f"did you mean sizes=[{sizes}], or select={sizes}?")
+    if isinstance(sizes, range) and sizes:
+        checked_size(candidates, min(sizes[0], sizes[-1]))  # before a range of billions is listed
+        checked_size(candidates, max(sizes[0], sizes[-1]))
+    sizes = arguments.wholes(sizes, "sizes")
+    for size, following in pairwise(sizes):
+        if following <= size:
+            raise CandidateError(f"sizes must increase, but {following} follows {size}")
+    if not sizes:
+        raise CandidateError("no sizes: give at least one, such as sizes=range(1000, 10000, 1000)")
+    return [checked_size(candidates, size) for size in sizes]
+
+
+def checked_size(candidates: Candidates, size: int) -> int:
+    """A size that the candidates offer. Raises CandidateError for others."""
+    if candidates.extends and size < candidates.smallest:
+        raise CandidateError(
+            f"size {size} is below the {candidates.smallest} tokens that are extended, those that it only makes on "
+            f"the way and new atoms included; start at {candidates.smallest} or more"
+        )
+    if size < candidates.n_atoms:
+        raise CandidateError(
+            f"size {size} is below the {candidates.n_atoms} atoms of this corpus, which every vocabulary holds; "
+            f"start at {candidates.n_atoms} or more, or drop rare characters with min_count"
+        )
+    if size > candidates.n_tokens:
+        raise CandidateError(
+            f"size {size} is above the {candidates.n_tokens} tokens that {candidates.n_merges} merges make; "
+            f"stop at {candidates.n_tokens} or less, or {remedy(candidates)}"
+        )
+    return size
+
+
+def remedy(candidates: Candidates) -> str:
+    """What to do for more tokens than the candidates offer."""
+    return "give more text: no pair is left to merge" if candidates.left == 0 else "raise n_merges"
+
+
+def as_text(sizes: Sequence[int]) -> str:
+    """Sizes as a signature tells them: FIRST:LAST:STEP where they are evenly spaced, otherwise their list.
+
+    >>> as_text([1000, 2000, 3000]), as_text([1, 2, 4])
+    ('1000:3000:1000', '1,2,4')
+    """
+    steps = {following - size for size, following in pairwise(sizes)}
+    return f"{sizes[0]}:{sizes[-1]}:{steps.pop()}" if len(steps) == 1 else ",".join(map(str, sizes))
+
 
 Mass = Literal["tokens", "characters"]
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class SearchParameters:
     """What a search can vary.
 
     length: what l averages over, the tokens ("type") or their pieces ("occurrence")
@@ -52,7 +122,7 @@ class Parameters:
     threshold, max_iters: when the solver stops (see volt.choose.transport.Sinkhorn)
     Raises ConfigError if one is unknown or out of range.
 
-    >>> Parameters(epsilon=0.5).signature
+    >>> SearchParameters(epsilon=0.5).signature
     'length:type|mass:tokens|eps:0.5|tau:1,0.5|share:0.001|solver:sinkhorn'
     """
 
@@ -146,7 +216,7 @@ def size_steps(
     sizes: Sequence[int],
     *,
     grid: Collection[int] | None = None,
-    parameters: Parameters | None = None,
+    parameters: SearchParameters | None = None,
     report: Callable[[int], object] | None = None,
 ) -> Iterator[SizeStep]:
     """Measure each size in turn, smallest first.
@@ -154,14 +224,14 @@ def size_steps(
     grid: the sizes between which Eq. 1 is taken, by default all
     report: called with the number of sizes done
     """
-    for number, step in enumerate(_steps(candidates, sizes, parameters or Parameters(), grid=grid)):
+    for number, step in enumerate(_steps(candidates, sizes, parameters or SearchParameters(), grid=grid)):
         if report:
             report(number + 1)
         yield step
 
 
 def _steps(
-    candidates: Candidates, sizes: Sequence[int], parameters: Parameters, *, grid: Collection[int] | None = None,
+    candidates: Candidates, sizes: Sequence[int], parameters: SearchParameters, *, grid: Collection[int] | None = None,
     kept: NDArray[np.bool_] | None = None,
 ) -> Iterator[SizeStep]:  # fmt: skip
     costs, characters = transport_costs(candidates), character_mass(candidates)
@@ -178,7 +248,7 @@ def _steps(
         yield step
 
 
-def step_with(candidates: Candidates, kept: NDArray[np.bool_], parameters: Parameters) -> SizeStep:
+def step_with(candidates: Candidates, kept: NDArray[np.bool_], parameters: SearchParameters) -> SizeStep:
     """The size of these flags, measured with the tokens that they keep. kept: (size,) bool"""
     [step] = _steps(candidates, [len(kept)], parameters, kept=kept)
     return step
@@ -214,7 +284,7 @@ def _characters(candidates: Candidates) -> list[str]:
 
 def _problem(
     costs: csr_array[Any], characters: NDArray[np.float64], counts: NDArray[np.int64], lengths: NDArray[np.int64],
-    parameters: Parameters,
+    parameters: SearchParameters,
 ) -> TransportProblem:  # fmt: skip
     weights = counts.astype(float) if parameters.mass == "tokens" else counts * lengths.astype(float)
     return TransportProblem(
@@ -238,7 +308,7 @@ def _step(
     counts: NDArray[np.int64],
     plan: TransportPlan,
     previous: SizeStep | None,
-    parameters: Parameters,
+    parameters: SearchParameters,
     kept: NDArray[np.bool_] | None,
 ) -> SizeStep:
     size, lengths = len(counts), candidates.lengths[: len(counts)]

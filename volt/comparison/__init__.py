@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.comparison.named_texts import NamedText as NamedText
     from volt.comparison.result import Comparison as Comparison
+    from volt.comparison.texts import NamedText as NamedText
 
-__getattr__, __dir__, __all__ = lazy(__name__, {"named_texts": ("NamedText",), "result": ("Comparison",)})
+__getattr__, __dir__, __all__ = lazy(__name__, {"texts": ("NamedText",), "result": ("Comparison",)})

@@ -22,25 +22,19 @@ from itertools import chain
 from operator import add
 
 from volt import arguments
-from volt.choose.enough import learn_enough
-from volt.choose.notebook import readable_cuts
-from volt.choose.notebook import sample_cuts as long_words
+from volt.choose.exact_curve import learn_enough, muv_search
+from volt.choose.language_model import LanguageModel, checked_model
 from volt.choose.rules import DEFAULT, as_rule, parse_rule
-from volt.choose.scaling import LanguageModel, checked_model
-from volt.choose.search import SearchResult, search
-from volt.choose.searched_sizes import default_sizes
-from volt.choose.size_steps import Parameters
-from volt.choose.sweep import muv_search
+from volt.choose.search import SearchResult, readable_cuts, search
+from volt.choose.search import sample_cuts as long_words
+from volt.choose.size_steps import SearchParameters, default_sizes
 from volt.comparison import Comparison as Comparison
-from volt.comparison.cost import Cost, measured
-from volt.comparison.given import Given, as_texts, read_both
+from volt.comparison.cost import Cost, PhaseLog, Report, measured
 from volt.comparison.libraries import ReadFile, read_file
 from volt.comparison.measures import MOST_UNKNOWN, Cuts, Measures
-from volt.comparison.measuring import SystemResult as SystemResult
-from volt.comparison.measuring import cut_texts, measure_system, measured_texts
-from volt.comparison.muv_study import Study, grid_argmax, muv_study
-from volt.comparison.named_texts import NamedText
-from volt.comparison.result import corpus_facts, made_now
+from volt.comparison.result import SystemResult as SystemResult
+from volt.comparison.result import corpus_facts, cut_texts, made_now, measure_system, measured_texts
+from volt.comparison.size_studies import Study, grid_argmax, muv_study, sample_cuts, token_table
 from volt.comparison.systems import (
     DEFAULT_SYSTEMS,
     Cutter,
@@ -53,11 +47,10 @@ from volt.comparison.systems import (
     trained_system,
     volt_systems,
 )
-from volt.comparison.token_table import sample_cuts, token_table
-from volt.comparison.work import Report, Work
+from volt.comparison.texts import Given, NamedText, as_texts, read_both
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError
-from volt.files.long_lines import MAX_LINE
+from volt.files.limits import MAX_LINE
 from volt.learn.bpe import learn_bpe
 from volt.learn.candidates import Candidates
 
@@ -69,18 +62,18 @@ class _Options:
     sizes: Sequence[int] | None = None
     select: str = DEFAULT
     n_candidates: int | None = None
-    parameters: Parameters = field(default_factory=Parameters)
+    parameters: SearchParameters = field(default_factory=SearchParameters)
     model: LanguageModel | None = None
 
     @classmethod
     def of(
-        cls, sizes: Iterable[int] | None, select: str | int, n_candidates: int | None, parameters: Parameters | None,
-        model: LanguageModel | None,
+        cls, sizes: Iterable[int] | None, select: str | int, n_candidates: int | None,
+        parameters: SearchParameters | None, model: LanguageModel | None,
     ) -> _Options:  # fmt: skip
         """The options, checked."""
         parse_rule(select := as_rule(select))
         remedy = "give volt.Parameters(epsilon=0.5), say"
-        found = arguments.instance(parameters or Parameters(), Parameters, "parameters", remedy=remedy)
+        found = arguments.instance(parameters or SearchParameters(), SearchParameters, "parameters", remedy=remedy)
         wanted = None if sizes is None else arguments.wholes(sizes, "sizes")
         n_merges = None if n_candidates is None else arguments.whole(n_candidates, "n_candidates", low=0)
         return cls(wanted, select, n_merges, found, checked_model(model, select))
@@ -107,7 +100,7 @@ def compare(
     temperature: float = 1.0,
     separate: bool = False,
     samples: str | Iterable[str] = (),
-    parameters: Parameters | None = None,
+    parameters: SearchParameters | None = None,
     model: LanguageModel | None = None,
     report: Report | None = None,
     max_line: int | None = MAX_LINE,
@@ -136,7 +129,7 @@ def compare(
     >>> compare(NamedText("en", WordCounts.from_pairs(words)), systems="bpe:30")
     <Comparison: 9 systems on 1 source of 300 words, volt balanced chosen, 73 tokens>
     """
-    work = Work(arguments.function(report, "report"))
+    work = PhaseLog(arguments.function(report, "report"))
     specs = [parse_spec(text) for text in dict.fromkeys(_listed(systems, "systems"))]
     temperature, samples = arguments.number(temperature, "temperature"), _listed(samples, "samples")
     training, held_out = as_texts(sources, "sources"), as_texts(heldout, "heldout")
@@ -173,7 +166,7 @@ def _load_kernels() -> None:
     search(tiny)
 
 
-def _files_read(specs: Sequence[Spec], work: Work) -> dict[Spec, ReadFile]:
+def _files_read(specs: Sequence[Spec], work: PhaseLog) -> dict[Spec, ReadFile]:
     """The files among the systems. Raises VocabularyError if one cannot be read: it was meant to be there."""
     with work.phase("read"):
         files = {spec: read_file(spec.path, pattern=spec.pattern) for spec in specs if spec.path is not None}
@@ -181,7 +174,7 @@ def _files_read(specs: Sequence[Spec], work: Work) -> dict[Spec, ReadFile]:
     return files
 
 
-def _searched(counts: WordCounts, options: _Options, work: Work, *, label: str = "") -> _Found:
+def _searched(counts: WordCounts, options: _Options, work: PhaseLog, *, label: str = "") -> _Found:
     """Learn and search. Sizes, and a rule, that the corpus does not reach are left out and become problems."""
     with work.phase("learn"), measured() as learning:
         n_merges = options.n_candidates
@@ -217,7 +210,7 @@ def _volt(found: _Found) -> Iterator[System]:
     return volt_systems(found.search, cost=found.learning + found.searching, parts=parts)
 
 
-def _others(found: _Found, specs: Sequence[Spec], files: Mapping[Spec, ReadFile], work: Work) -> Iterator[System]:
+def _others(found: _Found, specs: Sequence[Spec], files: Mapping[Spec, ReadFile], work: PhaseLog) -> Iterator[System]:
     """The systems that were asked for, as far as they can be made."""
     for spec in dict.fromkeys(spec.sized(found.search.vocabulary.size) for spec in specs):
         with work.phase("other systems", spec.text), work.tolerated(spec.text):
@@ -255,7 +248,7 @@ def _muv_search_system(found: _Found) -> System:
     )  # fmt: skip
 
 
-def _separate(texts: Sequence[NamedText], options: _Options, work: Work) -> Iterator[System]:
+def _separate(texts: Sequence[NamedText], options: _Options, work: PhaseLog) -> Iterator[System]:
     """One system in which each source has a vocabulary of its own; none if a source has no vocabulary."""
     found = {}
     for text in texts:
@@ -285,7 +278,7 @@ def _chosen(found: _Found) -> System:
 
 
 def _results(
-    systems: Sequence[System], texts: Sequence[NamedText], held: Sequence[NamedText], options: _Options, work: Work
+    systems: Sequence[System], texts: Sequence[NamedText], held: Sequence[NamedText], options: _Options, work: PhaseLog
 ) -> Iterator[SystemResult]:
     """Every system, measured on the training and the held-out texts. Systems that cut alike share the cutting."""
     with work.phase("measure"):
@@ -311,7 +304,7 @@ def _unknown(result: SystemResult) -> Iterator[str]:
             )
 
 
-def _study(found: _Found, options: _Options, work: Work) -> Study:
+def _study(found: _Found, options: _Options, work: PhaseLog) -> Study:
     with work.phase("study"):
         return muv_study(
             found.search, parameters=options.parameters, volt_cost=found.learning + found.searching,

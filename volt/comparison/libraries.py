@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from volt.comparison.cost import Cost, measured
 from volt.comparison.measures import Cuts, cuts_of
 from volt.errors import VocabularyError, missing
-from volt.files.whole import read_bytes
+from volt.files.small_files import read_bytes
 from volt.formats.check import plain_file
-from volt.formats.patterns import ASKED_PATTERN
 from volt.formats.registry import format_of, read_vocabulary
-from volt.text.markers import BYTE_TOKENS, PREFIX
+from volt.formats.tiktoken.ranks import ASKED_PATTERN
+from volt.text.characters import BYTE_TOKENS, PREFIX
 from volt.vocabulary import Vocabulary
 
 Longs = NDArray[np.int64]

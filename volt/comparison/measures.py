@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from volt.choose import criteria
 from volt.choose.criteria import Length
-from volt.choose.scaling import LanguageModel
-from volt.choose.serving import serving_cost
+from volt.choose.language_model import LanguageModel
+from volt.choose.report import serving_cost
 
 Longs = NDArray[np.int64]
 
@@ -47,7 +47,7 @@ class Measures:
 
     n_words: words of the text
     n_characters: characters of the text
-    n_bytes: bytes of the text, those of its spaces included (see volt.count.text_bytes)
+    n_bytes: bytes of the text, those of its spaces included (see volt.count.corpus_statistics)
     n_types: K, tokens of the vocabulary
     n_used: tokens of the vocabulary that the text uses
     n_pieces: N, pieces that the text takes
@@ -59,7 +59,7 @@ class Measures:
     muv_from_atoms: Eq. 1 against the vocabulary of the text's characters alone
     fertility: pieces per word
     tokens_per_byte: pieces per byte
-    serving_flops_per_byte: what a byte costs the language model, None if none is given (see volt.choose.scaling)
+    serving_flops_per_byte: what a byte costs the language model, None if none is given (see volt.choose.language_model)
     continued_word_rate: share of the words that take more than one piece
     renyi: efficiency, α = 2.5
     f95: count of the type at the 95th percentile of frequency

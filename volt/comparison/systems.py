@@ -35,10 +35,10 @@ from volt.comparison.training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FIL
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
-from volt.files.scratch import scratch_folder
-from volt.files.sizes import exists
+from volt.files.paths import exists
+from volt.files.temporary import scratch_folder
 from volt.learn.candidates import Candidates
-from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX
+from volt.text.characters import BYTE_TOKENS, PREFIX, SUFFIX
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
@@ -92,7 +92,7 @@ class System:
     cost: what it took to get it
     step_muv: Eq. 1 against the searched size before, if its size was searched
     sources: the names of the sources that it can cut, None for any
-    The other fields are those of volt.comparison.measuring.SystemResult.
+    The other fields are those of volt.comparison.result.SystemResult.
     """
 
     name: str

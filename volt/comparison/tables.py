@@ -3,8 +3,20 @@
 The terminal, the Markdown and the page show these tables and define none. The page has room for all columns and for
 their labels; the terminal and Markdown show the brief table, under abbreviated labels. No number is computed here.
 
->>> cell(Column("bits", "Mbit", "what it means", "millions"), {"bits": 1_234_400.0})
+>>> cell(TableColumn("bits", "Mbit", "what it means", "millions"), {"bits": 1_234_400.0})
 Cell(text='1.23', value=1234400.0)
+
+`Comparison.as_data()` → its tables for a terminal of any width, and as Markdown.
+
+>>> from volt.comparison.tables import SIZE, table
+>>> sizes = table("sizes", "Sizes", [SIZE], [{"size": 1000}, {"size": 2000}], strong=lambda row: row["size"] == 2000)
+>>> print(_markdown(sizes))
+### Sizes
+<BLANKLINE>
+| size |
+|---:|
+| 1,000 |
+| **2,000** |
 """
 
 from __future__ import annotations
@@ -12,14 +24,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from volt.display import Grid, LabelledText, at_bars
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 
 Data = Mapping[str, Any]
 NONE = "–"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """What a column holds, under one name wherever it is shown.
 
     key: of the row's data
@@ -69,7 +87,7 @@ class Table:
 
     name: str
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     strong: int | None = None
     note: str = ""
@@ -109,37 +127,37 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "significant": _significant,
 }
 
-SYSTEM = Column("name", "system", "vocabulary, and how it was made")
-SIZE = Column("size", "size", "tokens, special ones not counted", "count")
-SCAFFOLDING = Column("n_scaffolding", "scaffolding", "tokens made by merges and not kept", "count")
-MUV = Column(
+SYSTEM = TableColumn("name", "system", "vocabulary, and how it was made")
+SIZE = TableColumn("size", "size", "tokens, special ones not counted", "count")
+SCAFFOLDING = TableColumn("n_scaffolding", "scaffolding", "tokens made by merges and not kept", "count")
+MUV = TableColumn(
     "muv", "MUV ·10⁶", "Eq. 1 against the size searched before, nats per character and million tokens", "millionths"
 )
-SECONDS = Column("seconds", "seconds", "wall time from the counted words, measured in this run", "seconds")
-MEMORY = Column("memory_mb", "MB", "greatest resident memory above that before", "count")
-EDGE = Column("on_edge", "on edge", "the first or the last size that could be picked", "yes")
-SOURCE = Column("source", "source", "named text")
-SHARE = Column("share", "share", "the source's part of a token's count, a mean over the tokens used", "percent")
-FERTILITY = Column("fertility", "fertility", "pieces per word", "ratio", short="fert.")
-CUT_WORDS = Column(
+SECONDS = TableColumn("seconds", "seconds", "wall time from the counted words, measured in this run", "seconds")
+MEMORY = TableColumn("memory_mb", "MB", "greatest resident memory above that before", "count")
+EDGE = TableColumn("on_edge", "on edge", "the first or the last size that could be picked", "yes")
+SOURCE = TableColumn("source", "source", "named text")
+SHARE = TableColumn("share", "share", "the source's part of a token's count, a mean over the tokens used", "percent")
+FERTILITY = TableColumn("fertility", "fertility", "pieces per word", "ratio", short="fert.")
+CUT_WORDS = TableColumn(
     "continued_word_rate", "cut words", "share of the words that take more than one piece", "percent", short="cut"
 )
-TOKENS_PER_BYTE = Column(
+TOKENS_PER_BYTE = TableColumn(
     "tokens_per_byte", "tokens/byte", "pieces per byte of the text, its spaces included", "fine", short="tok./B"
 )
-SERVING = Column(
+SERVING = TableColumn(
     "serving_flops_per_byte", "GFLOP/byte", "what a byte costs the language model, 2 (N + size · d) per piece",
     "thousand millions", short="GFLOP/B",
 )  # fmt: skip
-PARITY = Column("parity", "parity", "fertility over the mean fertility of all sources", "ratio")
-PREMIUM = Column(
+PARITY = TableColumn("parity", "parity", "fertility over the mean fertility of all sources", "ratio")
+PREMIUM = TableColumn(
     "premium", "premium", "pieces over those of the source that takes fewest, where lines are aligned", "ratio"
 )
 MEASURES = (
-    Column("n_pieces", "pieces", "occurrences of tokens that the text takes", "count"),
-    Column("bits", "Mbit", "pieces · log₂ size, in millions", "millions"),
-    Column("entropy", "entropy", "Eq. 2, nats per character", "fine"),
-    Column(
+    TableColumn("n_pieces", "pieces", "occurrences of tokens that the text takes", "count"),
+    TableColumn("bits", "Mbit", "pieces · log₂ size, in millions", "millions"),
+    TableColumn("entropy", "entropy", "Eq. 2, nats per character", "fine"),
+    TableColumn(
         "muv_from_atoms", "MUV from atoms ·10⁶",
         "Eq. 1 against the vocabulary of characters alone, nats per character and million tokens", "millionths",
         short="MUV atoms",
@@ -147,21 +165,21 @@ MEASURES = (
     FERTILITY,
     CUT_WORDS,
     TOKENS_PER_BYTE,
-    Column("renyi", "Rényi", "efficiency, α = 2.5", "ratio"),
-    Column("f95", "F95", "count of the type at the 95th percentile of frequency", "count"),
-    Column("divergence", "D", "½ Σ|p − 1/K|, distance from a uniform distribution", "ratio"),
-    Column("percentile_frequency", "3–83 %", "share of pieces whose types rank between 3 % and 83 %", "percent"),
-    Column("rare_share", "rare types", "share of types seen fewer than 100 times", "percent", short="rare"),
-    Column("unknown_rate", "unknown", "unknown pieces per piece", "fine percent", short="unk."),
-    Column("n_used", "types used", "tokens of the vocabulary that the text uses", "count", detail=True),
+    TableColumn("renyi", "Rényi", "efficiency, α = 2.5", "ratio"),
+    TableColumn("f95", "F95", "count of the type at the 95th percentile of frequency", "count"),
+    TableColumn("divergence", "D", "½ Σ|p − 1/K|, distance from a uniform distribution", "ratio"),
+    TableColumn("percentile_frequency", "3–83 %", "share of pieces whose types rank between 3 % and 83 %", "percent"),
+    TableColumn("rare_share", "rare types", "share of types seen fewer than 100 times", "percent", short="rare"),
+    TableColumn("unknown_rate", "unknown", "unknown pieces per piece", "fine percent", short="unk."),
+    TableColumn("n_used", "types used", "tokens of the vocabulary that the text uses", "count", detail=True),
 )  # fmt: skip
 _TOTALS = ("lines", "words", "distinct_words", "characters")
 
 
-def cell(column: Column, row: Data) -> Cell:
+def cell(column: TableColumn, row: Data) -> Cell:
     """The cell of a row's value, a dash where there is none.
 
-    >>> cell(Column("muv", "MUV", "", "millionths"), {"muv": None}).text
+    >>> cell(TableColumn("muv", "MUV", "", "millionths"), {"muv": None}).text
     '–'
     """
     value = row.get(column.key)
@@ -171,7 +189,7 @@ def cell(column: Column, row: Data) -> Cell:
 def table(
     name: str,
     caption: str,
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     rows: Iterable[Data],
     *,
     strong: Callable[[Data], bool] = lambda row: False,
@@ -179,7 +197,7 @@ def table(
 ) -> Table:
     """A table of these columns of the rows. strong: whether a row stands out; the first of them does.
 
-    >>> table("t", "", [Column("a", "A", "")], [{"a": "x"}, {"a": "y"}], strong=lambda row: row["a"] == "y").strong
+    >>> table("t", "", [TableColumn("a", "A", "")], [{"a": "x"}, {"a": "y"}], strong=lambda row: row["a"] == "y").strong
     1
     """
     rows = list(rows)
@@ -188,10 +206,10 @@ def table(
     return Table(name, caption, tuple(columns), cells, found, note)
 
 
-def legend(columns: Iterable[Column]) -> str:
+def legend(columns: Iterable[TableColumn]) -> str:
     """What the columns of a brief table mean, in words.
 
-    >>> legend([SIZE, Column("note", "note", ""), replace(SIZE, detail=True)])
+    >>> legend([SIZE, TableColumn("note", "note", ""), replace(SIZE, detail=True)])
     'size: tokens, special ones not counted.'
     """
     return " ".join(f"{column.head}: {column.title}." for column in columns if column.title and not column.detail)
@@ -200,9 +218,9 @@ def legend(columns: Iterable[Column]) -> str:
 def corpus_table(data: Data) -> Table:
     """The sources, training and held-out."""
     columns = [
-        Column("part", "text", "training or held-out"), replace(SOURCE, key="name"),
-        *(Column(key, key.replace("_", " "), "", "count") for key in _TOTALS),
-        Column("fingerprint", "fingerprint", "of the word counts", detail=True),
+        TableColumn("part", "text", "training or held-out"), replace(SOURCE, key="name"),
+        *(TableColumn(key, key.replace("_", " "), "", "count") for key in _TOTALS),
+        TableColumn("fingerprint", "fingerprint", "of the word counts", detail=True),
     ]  # fmt: skip
     parts = (("training", data["corpus"]), ("held-out", data["heldout"]))
     rows = [{**source, "part": part} for part, facts in parts if facts for source in facts["sources"]]
@@ -211,7 +229,7 @@ def corpus_table(data: Data) -> Table:
 
 def pick_table(data: Data) -> Table:
     """What every rule picks among the searched sizes, and why."""
-    columns = [Column("rule", "rule", "how a size is chosen"), SIZE, Column("why", "why", "the reason"), EDGE]
+    columns = [TableColumn("rule", "rule", "how a size is chosen"), SIZE, TableColumn("why", "why", "the reason"), EDGE]
     picks, chosen = data["search"]["picks"].values(), data["search"]["pick"]["rule"]
     return table("picks", "What every rule picks", columns, picks, strong=lambda pick: bool(pick["rule"] == chosen))
 
@@ -220,9 +238,9 @@ def cost_table(data: Data) -> Table:
     """How the size of each system was chosen, and what obtaining it took in this run."""
     columns = [
         SYSTEM, SIZE, SCAFFOLDING, MUV,
-        Column("rule", "rule", "how the size was chosen", detail=True), SECONDS, MEMORY, EDGE,
-        Column("why", "why", "the reason for the size"),
-        Column("cost_note", "covers", "what time and memory include", detail=True),
+        TableColumn("rule", "rule", "how the size was chosen", detail=True), SECONDS, MEMORY, EDGE,
+        TableColumn("why", "why", "the reason for the size"),
+        TableColumn("cost_note", "covers", "what time and memory include", detail=True),
     ]  # fmt: skip
     rows = [_measured(system, "training") for system in data["systems"]]
     covered = dict.fromkeys(f"{system['family']}: {system['cost_note']}." for system in data["systems"])
@@ -230,7 +248,7 @@ def cost_table(data: Data) -> Table:
     return table("costs", "Vocabularies, and what each cost", columns, rows, strong=_chosen(data), note=note)
 
 
-def _measures(data: Data) -> tuple[Column, ...]:
+def _measures(data: Data) -> tuple[TableColumn, ...]:
     """The columns of all measures; what serving costs is one where a language model is given."""
     if not any(system["training"]["serving_flops_per_byte"] for system in data["systems"]):
         return MEASURES
@@ -293,9 +311,9 @@ def measures_by_source(data: Data, *, full: bool = True) -> list[Table]:
     return [_one_measure(measure, data) for measure in [FERTILITY, *more * full]]
 
 
-def _one_measure(measure: Column, data: Data) -> Table:
+def _one_measure(measure: TableColumn, data: Data) -> Table:
     names = [source["name"] for source in data["corpus"]["sources"]]
-    columns = [SYSTEM, *(Column(f"in {name}", name, "", measure.form) for name in names)]
+    columns = [SYSTEM, *(TableColumn(f"in {name}", name, "", measure.form) for name in names)]
     rows = [
         {"name": system["name"]}
         | {f"in {row['source']}": row[measure.key] for row in _source_rows(system, "by_source")}
@@ -324,7 +342,7 @@ def study_tables(data: Data) -> list[Table]:
     ]
 
 
-def _grid_columns() -> list[Column]:
+def _grid_columns() -> list[TableColumn]:
     columns = [SIZE]
     kinds = (
         ("", "by type", "type", "Eq. 2, mean length over the tokens"),
@@ -333,25 +351,112 @@ def _grid_columns() -> list[Column]:
     )
     for prefix, name, short, title in kinds:
         columns += [
-            Column(f"{prefix}entropy", f"entropy, {name}", f"{title}, nats per character", "fine", f"entropy, {short}"),
+            TableColumn(
+                f"{prefix}entropy", f"entropy, {name}", f"{title}, nats per character", "fine", f"entropy, {short}"
+            ),
             replace(MUV, key=f"{prefix}muv", label=f"{MUV.label}, {name}", short=f"{MUV.label}, {short}"),
         ]
     return columns
 
 
-def _argmax_columns() -> list[Column]:
+def _argmax_columns() -> list[TableColumn]:
     return [
-        Column("over", "searched over", "the paper's grid, every size, or steps of 1,000"), 
-        Column("floor", "from", "the smallest size that was compared", "count"),
-        Column("length", "mean length", "of Eq. 2, over the tokens (type) or over their pieces (occurrence)"),
-        Column("size", "argmax", "size of the greatest MUV", "count"), MUV, EDGE,
+        TableColumn("over", "searched over", "the paper's grid, every size, or steps of 1,000"), 
+        TableColumn("floor", "from", "the smallest size that was compared", "count"),
+        TableColumn("length", "mean length", "of Eq. 2, over the tokens (type) or over their pieces (occurrence)"),
+        TableColumn("size", "argmax", "size of the greatest MUV", "count"), MUV, EDGE,
     ]  # fmt: skip
 
 
-def _search_cost_columns() -> list[Column]:
+def _search_cost_columns() -> list[TableColumn]:
     return [
-        Column("approach", "approach", "how a size is found"), SIZE,
+        TableColumn("approach", "approach", "how a size is found"), SIZE,
         replace(SECONDS, title="wall time measured here, CPU time quoted", form="significant"), MEMORY,
-        Column("gpu_hours", "GPU hours", "of trial trainings", "significant"),
-        Column("measured", "measured here", "else quoted from the paper", "yes"), Column("note", "note", ""),
+        TableColumn("gpu_hours", "GPU hours", "of trial trainings", "significant"),
+        TableColumn("measured", "measured here", "else quoted from the paper", "yes"), TableColumn("note", "note", ""),
     ]  # fmt: skip
+
+
+def report_tables(data: Data, *, full: bool = True) -> list[Table]:
+    """The brief tables of a comparison's data, empty ones left out. full: also those by source of every measure."""
+    tables = [corpus_table(data), cost_table(data), *system_tables(data)]
+    if len(data["corpus"]["sources"]) > 1:
+        tables += [*chosen_source_tables(data), *measures_by_source(data, full=full)]
+    return [found.brief() for found in (*tables, *study_tables(data)) if found.rows]
+
+
+def warnings(data: Data) -> list[str]:
+    """What to know before trusting the numbers: what could not be made, then the search's and the study's warnings."""
+    return list(dict.fromkeys((*data["problems"], *data["search"]["warnings"], *data["study"]["warnings"])))
+
+
+def as_markdown(data: Data) -> str:
+    """The report as Markdown, ending in a line end."""
+    made = data["made"]
+    parts = ["# Vocabularies compared", ""]
+    parts += [f"- **{_escaped(warning)}**" for warning in warnings(data)] + [""] * bool(warnings(data))
+    for found in report_tables(data):
+        parts += [_markdown(found), ""]
+    parts.append(
+        f"volt {made['volt']}, {made['date']}, {made['machine']}, {made['n_cpus']} CPUs, {made['seconds']:.1f} s.  \n"
+        f"`{data['signature']}`"
+    )
+    return "\n".join(parts) + "\n"
+
+
+def _markdown(table: Table) -> str:
+    rules = ("---:" if column.is_number else "---" for column in table.columns)
+    lines = [
+        f"### {_escaped(table.caption)}",
+        "",
+        _line(column.head for column in table.columns),
+        f"|{'|'.join(rules)}|",
+    ]
+    for number, row in enumerate(table.rows):
+        first, *rest = (cell.text for cell in row)
+        lines.append(_line([f"**{first}**" if number == table.strong else first, *rest]))
+    return "\n".join([*lines, *(["", _escaped(table.note)] if table.note else [])])
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(_escaped(cell) for cell in cells)} |"
+
+
+def _escaped(text: str) -> str:
+    """A text that Markdown shows as it is, in a table as well.
+
+    >>> _escaped("a|b <i>")
+    'a\\\\|b &lt;i&gt;'
+    """
+    plain = " ".join(text.split())
+    return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
+
+
+def as_text(data: Data) -> RenderableType:
+    """The report for a rich console.
+
+    A table that is too wide is shown in parts, and each part repeats the first column. Print it with `crop=False`.
+    """
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = []
+    for found in report_tables(data, full=False):
+        parts += [Text(found.caption, style="bold"), _grid(found)]
+        parts += [Text(found.note, style="dim")] * bool(found.note) + [""]
+    for warning in warnings(data):
+        parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
+    seconds = {**data["search"]["seconds"], "total": data["made"]["seconds"]}
+    parts.append(LabelledText("seconds   ", [f"{phase} {value:.2f}" for phase, value in seconds.items()], gap="   "))
+    parts.append(LabelledText("signature ", at_bars(data["signature"]), gap=""))
+    return Group(*parts)
+
+
+def _grid(table: Table) -> Grid:
+    """A table, to be fitted to a terminal."""
+    return Grid(
+        [column.head for column in table.columns],
+        [[cell.text for cell in row] for row in table.rows],
+        numbers=[place for place, column in enumerate(table.columns) if column.is_number],
+        strong=table.strong,
+    )

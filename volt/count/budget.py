@@ -3,22 +3,60 @@
 >>> budget = Budget.of("1G")
 >>> budget.n_bytes, budget.pending < budget.table < budget.n_bytes
 (1073741824, True)
+
+Tables of words on the disk, each sorted, and their sum, read a few rows of each at a time.
+
+    table → sorted run → … → all runs merged: words in order, each once, with the sum of its counts
+
+Of `MOST` runs of one level one run of the next is made, so that few files are open however much is written.
+
+>>> from pathlib import Path
+>>> from tempfile import TemporaryDirectory
+>>> with TemporaryDirectory() as folder:
+...     runs = SortedRuns(Path(folder))
+...     runs.write(pl.DataFrame({"word": ["a", "c"], "count": [1, 2]}))
+...     runs.write(pl.DataFrame({"word": ["b", "c"], "count": [5, 1]}))
+...     [row for table in runs.merged() for row in table.rows()]
+[('a', 1), ('b', 5), ('c', 3)]
+
+Counted parts → their sum within a budget: words beyond it are on the disk, or the rarest of them are dropped.
+
+    exact         tables that are too large are written as sorted runs, and all runs merged in the end
+    approximate   lossy counting: of more words than there is room for, those that occurred least are forgotten
+
+A word that is forgotten may come again, and its count starts anew. So with each word goes how often it may have come
+before, which is the bound at that time: the most that a forgotten word can have come. Those words are forgotten whose
+count, and what it may lack, are together the least, and the greatest of these sums is the bound from then on. Hence a
+count is too low by the bound at most, and a word that is absent came as often at most. (After Manku and Motwani 2002,
+with room for a number of words in place of an error that is set beforehand, as in Metwally et al. 2005.)
+
+>>> parts = [CountedPart(pl.DataFrame({"word": ["a", *text], "count": [3, 1, 1]}), 1, 9, 0) for text in ("bc", "cd")]
+>>> bounded_sum(parts, Budget.of("1G"), min_count=2).part.table.rows()
+[('a', 6), ('c', 2)]
+>>> found = approximate_sum(parts, n_words=2)
+>>> found.part.table.rows(), found.bound, found.n_left_out
+([('a', 6)], 2, 4)
 """
 
 from __future__ import annotations
 
 import ctypes
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
+from volt.count.left_out import NOTHING, LeftOutPairs, left_out_pairs
 from volt.count.unit_table import MOST
+from volt.count.word_counts import EMPTY, CountedPart, added, check_total
 from volt.display import counted
-from volt.errors import ConfigError, CorpusError
-from volt.files.byte_sizes import parse_bytes, shown_bytes
+from volt.errors import ConfigError, CorpusError, reason
+from volt.files.limits import parse_bytes, shown_bytes
+from volt.files.temporary import scratch_folder
 from volt.files.threads import available_cores
 
 _LEAST, _BASE = 512 << 20, 320 << 20  # what Python and the libraries take themselves
@@ -53,7 +91,7 @@ class Budget:
     def check_learning(self, table: pl.DataFrame) -> None:
         """Raise CorpusError if learning from these words would take more."""
         if learning_bytes(table.height, int(table["word"].str.len_bytes().sum())) > self.for_words:
-            tally = Tally(1)
+            tally = CountHistogram(1)
             tally.add(table)
             raise tally.refusal(self)
 
@@ -102,7 +140,7 @@ def return_freed_memory() -> None:
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 128 << 10)
 
 
-class Room(NamedTuple):
+class CounterLimits(NamedTuple):
     """What a counter of units may hold.
 
     n_units: units of a thread
@@ -115,7 +153,7 @@ class Room(NamedTuple):
     by_block: bool = False
 
     @classmethod
-    def of(cls, budget: Budget | None, *, approximate: bool) -> Room:
+    def of(cls, budget: Budget | None, *, approximate: bool) -> CounterLimits:
         """Half of what a budget leaves for the units of all threads, half for their words."""
         if budget is None:
             return cls()
@@ -134,7 +172,7 @@ def learning_bytes(n_words: int, n_characters: int) -> int:
     return _SYMBOL * (n_words + n_characters)
 
 
-class Tally:
+class CountHistogram:
     """How many words occur how often, for the least number of occurrences at which they fit into the memory.
 
     That is the least there is up to 65,536; above, it is a power of two, at most twice the least.
@@ -163,3 +201,180 @@ class Tally:
             f"{counted(n_words[0], 'distinct word')} are too many for {shown_bytes(budget.n_bytes)}; give "
             f"min_count={least}, which leaves {left:,}, or more memory, or approximate=True"
         )
+
+
+_MOST, _ROWS = 32, 1 << 16
+
+
+class SortedRuns:
+    """Runs in a folder.
+
+    most: how many of one level there are at most
+    rows: of a run, that are in memory at once
+    """
+
+    def __init__(self, folder: Path, *, most: int = _MOST, rows: int = _ROWS) -> None:
+        self._folder, self._most, self._rows = folder, most, rows
+        self._levels, self._n = list[list[Path]](), 0
+
+    def write(self, table: pl.DataFrame) -> None:
+        """Add a run. table: columns word and count, sorted by word, no word twice.
+
+        Raises CorpusError if the disk is full.
+        """
+        self._add([table], level=0)
+
+    def merged(self) -> Iterator[pl.DataFrame]:
+        """The sum of all runs, as tables that follow each other in the order of words."""
+        return self._merge([path for level in self._levels for path in level])
+
+    def _add(self, tables: Iterable[pl.DataFrame], level: int) -> None:
+        path = self._folder / f"{self._n}.arrow"
+        self._n += 1
+        _write(path, tables, rows=self._rows)
+        if level == len(self._levels):
+            self._levels.append([])
+        self._levels[level].append(path)
+        if len(full := self._levels[level]) == self._most:
+            self._levels[level] = []
+            self._add(self._merge(full), level + 1)
+            for part in full:
+                part.unlink()
+
+    def _merge(self, paths: list[Path]) -> Iterator[pl.DataFrame]:
+        runs = [_read(path) for path in paths]
+        heads = {number: head for number, run in enumerate(runs) if (head := next(run, None)) is not None}
+        while heads:
+            last = min(head["word"][-1] for head in heads.values())  # what is up to here is in memory, of every run
+            taken = list[pl.DataFrame]()
+            for number, head in [*heads.items()]:
+                end = head["word"].search_sorted(last, side="right")
+                taken.append(head[:end])
+                rest = head[end:] if end < head.height else next(runs[number], None)
+                if rest is None:
+                    del heads[number]
+                else:
+                    heads[number] = rest
+            yield pl.concat(taken).group_by("word").agg(_COUNT.sum()).sort("word")
+
+
+def _write(path: Path, tables: Iterable[pl.DataFrame], *, rows: int) -> None:
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    schema = pa.schema([("word", pa.large_string()), ("count", pa.int64())])
+    options = ipc.IpcWriteOptions(compression="lz4")
+    try:
+        with path.open("wb") as file, ipc.new_stream(file, schema, options=options) as writer:
+            for table in tables:
+                for part in table.iter_slices(rows):
+                    writer.write_table(part.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
+    except OSError as error:
+        raise CorpusError(
+            f"{path.parent}: words beyond the memory cannot be written there: {reason(error)}; set TMPDIR to a "
+            "folder with more room"
+        ) from error
+
+
+def _read(path: Path) -> Iterator[pl.DataFrame]:
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    with path.open("rb") as file, ipc.open_stream(file) as reader:
+        for batch in reader:
+            if batch.num_rows:
+                yield pl.DataFrame(pl.from_arrow(pa.Table.from_batches([batch])))
+
+
+_COUNT, _MISSED = pl.col("count"), pl.col("missed")
+
+
+class BoundedSum(NamedTuple):
+    """The sum of parts.
+
+    part: the sum, sorted by word
+    bound: how much a count is too low at most, and how often a word that is absent occurs at most, were it counted
+    n_left_out: occurrences of the words that are absent
+    left_out_pairs: the characters that stand side by side in what is not in the sum
+    """
+
+    part: CountedPart
+    bound: int
+    n_left_out: int
+    left_out_pairs: LeftOutPairs
+
+
+def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int) -> BoundedSum:
+    """The exact sum, but for words that occur less often than min_count.
+
+    Raises CorpusError if the words that are left take more than the budget, or the disk is full; OutputError if there
+    can be no temporary folder.
+    """
+    with ExitStack() as stack:
+        runs: SortedRuns | None = None
+        pending, n_bytes, whole = list[CountedPart](), 0, CountedPart(EMPTY, 0, 0, 0)
+        for part in parts:
+            whole = _numbers(whole, part)
+            pending.append(part)
+            n_bytes += table_bytes(part.table)
+            if n_bytes <= budget.pending:
+                continue
+            pending = [added(pending)]
+            n_bytes = table_bytes(pending[0].table)
+            if n_bytes > budget.pending // 2:
+                runs = runs or SortedRuns(stack.enter_context(scratch_folder()), rows=budget.rows)
+                runs.write(pending[0].table.sort("word"))
+                pending, n_bytes = [], 0
+        rest = added(pending).table.sort("word") if pending else EMPTY
+        if runs:
+            runs.write(rest)
+            return _kept(runs.merged(), whole, budget, min_count)
+        return _kept(iter([rest]), whole, budget, min_count)
+
+
+def _kept(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, min_count: int) -> BoundedSum:
+    """The words that occur often enough, of tables that follow each other."""
+    kept, n_bytes, tally, total, n_kept, pairs = [EMPTY], 0, CountHistogram(min_count), 0, 0, NOTHING
+    for table in tables:
+        total += _total(table)
+        pairs += left_out_pairs(table.filter(min_count > _COUNT))
+        table = table.filter(min_count <= _COUNT)
+        n_kept += _total(table)
+        tally.add(table)
+        n_bytes += table_bytes(table)
+        kept = [*kept, table] if n_bytes <= budget.table else []
+    check_total(total)
+    if n_bytes > budget.table:
+        raise tally.refusal(budget)
+    return BoundedSum(whole._replace(table=pl.concat(kept)), 0, total - n_kept, pairs)
+
+
+def approximate_sum(parts: Iterable[CountedPart], *, n_words: int) -> BoundedSum:
+    """The sum with about so many words, those that occur most.
+
+    parts: the same parts in the same order give the same sum
+    n_words: how many words are remembered; at the end of a part, there may be as many more as it has
+    """
+    known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
+    whole, bound, total, pairs = CountedPart(EMPTY, 0, 0, 0), 0, 0, NOTHING
+    for part in parts:
+        whole, total = _numbers(whole, part), total + _total(part.table)
+        new = part.table.with_columns(missed=pl.lit(bound, pl.Int64))
+        known = pl.concat([known, new]).group_by("word").agg(_COUNT.sum(), _MISSED.min())
+        if known.height > n_words:
+            most = _COUNT + _MISSED
+            bound = known.select(most.top_k(n_words + 1).min()).item()
+            pairs += left_out_pairs(known.filter(most <= bound))
+            known = known.filter(most > bound)
+    check_total(total)
+    table = known.select("word", "count").sort("word")
+    return BoundedSum(whole._replace(table=table), bound, total - _total(table), pairs)
+
+
+def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:
+    """How much text two parts are of, with the table of the first."""
+    return CountedPart(one.table, *(sum(numbers) for numbers in zip(one[1:], other[1:], strict=True)))
+
+
+def _total(table: pl.DataFrame) -> int:
+    return int(table["count"].cast(pl.Int128).sum())

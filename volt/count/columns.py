@@ -19,8 +19,8 @@ import polars as pl
 from volt import arguments
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import Block, read_blocks
-from volt.files.sizes import is_file
-from volt.files.whole import read_start
+from volt.files.paths import is_file
+from volt.files.small_files import read_start
 from volt.text.normalizer import check_text
 
 _TEXT = pl.col("text")

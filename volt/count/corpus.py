@@ -1,4 +1,4 @@
-"""Corpus → `WordCounts`: how often each distinct pre-token occurs, which is all that learning ever reads.
+r"""Corpus → `WordCounts`: how often each distinct pre-token occurs, which is all that learning ever reads.
 
 The counts of two files, added up, are the counts of both, so it makes no difference how a corpus is cut into files and
 blocks, in which order they come, or how they are compressed. Polars counts one block while the next is being read and
@@ -6,10 +6,23 @@ decompressed.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-...     _ = file.write(b"low lower low\\n") and file.flush()
+...     _ = file.write(b"low lower low\n") and file.flush()
 ...     counts = count_words(file.name)
 >>> dict(zip(counts.words, counts.counts.tolist())), counts.total
 ({'low': 2, 'lower': 1}, 3)
+
+The paths of a corpus → shards that workers count: whole files, and ranges of what is plain and large.
+
+A map of a process pool gives each worker a path. Of one large file it would have one worker count it all; a map made
+by `in_ranges` gives each a range. The words are the same, because counts add up, and so are the numbers of lines.
+
+>>> import tempfile
+>>> from volt import count_words
+>>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+...     _ = file.write(b"low lower low\n" * 5) and file.flush()
+...     shards = shards_of([file.name], size=30)
+...     len(shards), count_words(file.name, map=in_ranges(map, size=30)) == count_words(file.name)
+(3, True)
 """
 
 from __future__ import annotations
@@ -17,20 +30,20 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import get_args
+from functools import partial
+from typing import cast, get_args
 
 from volt import arguments
-from volt.count.bounded import BoundedSum, approximate_sum, bounded_sum
-from volt.count.budget import Budget, Room, return_freed_memory
-from volt.count.columns import column_numbers
-from volt.count.counting import Job, Progress, Shard, ShardCounter
-from volt.count.summing import CountedPart, summed
-from volt.count.word_counts import WordCounts
+from volt.count.budget import BoundedSum, Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
+from volt.count.columns import column_numbers, is_parquet
+from volt.count.counting import CountJob, Progress, Shard, ShardCounter
+from volt.count.word_counts import CountedPart, WordCounts, summed
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
-from volt.files.long_lines import MAX_LINE, checked_max_line
+from volt.files.limits import MAX_LINE, checked_max_line
 from volt.files.paths import Sources, expand
+from volt.files.ranges import RANGE_SIZE, ranges_of
 from volt.forks import about_to_use_polars
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
@@ -69,7 +82,7 @@ def count_words(
     errors: what to do with a line that is not UTF-8 (or null in parquet): "strict", "replace" or "skip".
     min_count: words that occur less often are left out.
     special: user tokens, which are never cut.
-    map: applied to the paths, such as a process pool's; `volt.count.shards.in_ranges` makes one that cuts large files.
+    map: applied to the paths, such as a process pool's; `volt.count.corpus.in_ranges` makes one that cuts large files.
     progress: called with the path, the bytes read, and the bytes in all (None for a pipe).
     block_size: how many bytes are read at a time.
     max_line: the most bytes of a line; None for no limit.
@@ -97,8 +110,8 @@ def count_words(
     in_order = map is builtins.map
     budget = _budget(memory, approximate=arguments.flag(approximate, "approximate"), in_order=in_order)
     block_size = min(block_size, budget.block) if budget else block_size
-    room = Room.of(budget, approximate=approximate)
-    job = Job(
+    room = CounterLimits.of(budget, approximate=approximate)
+    job = CountJob(
         *made_with, column_numbers(fields), column, word_counts, errors, progress, block_size, special, most, room
     )
     paths, count = expand(sources), ShardCounter(job)
@@ -159,3 +172,42 @@ def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
         return f"no word occurs {counted(min_count, 'time')}, of {counts.n_left_out:,} in all; lower min_count"
     names = ", ".join(paths[:3]) + f" and {len(paths) - 3} more" * (len(paths) > 3)
     return f"{names}: no words in {counts.n_lines} lines; check the files and the pre-tokenizer"
+
+
+ShardMap = Callable[[Callable[[Shard], WordCounts], Iterable[Shard]], Iterable[WordCounts]]
+
+
+def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
+    """A map for `count_words` that gives another one, such as a pool's, ranges of files.
+
+    size: bytes of a range
+
+    With a pool: count_words("corpus.txt", map=in_ranges(pool.map)).
+    """
+    return partial(_mapped, cast(ShardMap, arguments.function(map, "map") or builtins.map), size)
+
+
+def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:
+    """The ranges of each path, or the path itself if it is not to be cut.
+
+    size: bytes of a range
+
+    >>> shards_of(["-"])
+    ['-']
+    """
+    return [shard for path in paths for shard in (_ranges(path, size) or [path])]
+
+
+def _ranges(path: str, size: int) -> list[Shard]:
+    return [] if is_parquet(path) else list(ranges_of(path, size=size))
+
+
+def _mapped(
+    map: ShardMap, size: int, function: Callable[[Shard], WordCounts], paths: Iterable[str]
+) -> Iterator[WordCounts]:
+    shards, n = shards_of(paths, size=size), 0
+    for counts in map(function, shards):
+        n += 1
+        yield counts
+    if n != len(shards):
+        raise ConfigError(f"the map gave {n} counts of {len(shards)} shards; it must give those of each, once")

@@ -1,9 +1,22 @@
-"""One file → counted parts, block by block: how text, tables, JSON lines and Parquet become words.
+r"""One file → counted parts, block by block: how text, tables, JSON lines and Parquet become words.
 
 Polars counts one block while the next is being read and decompressed; large plain text is counted by units.
 
->>> count_block(Block("a.txt", 1, 1, b"low lower low\\n", 14)).table.sort("word").rows()
+>>> count_block(Block("a.txt", 1, 1, b"low lower low\n", 14)).table.sort("word").rows()
 [('low', 2), ('lower', 1)]
+
+Blocks of text → counted words, by threads that count units (volt.count.unit_table).
+
+Each thread has a table of its own. A table that is full is cut into words, and emptied, by the thread that filled it.
+All words are in one table, which one thread at a time may add to.
+
+>>> from volt.files.blocks import Block
+>>> from volt.text.pretokenizer import PreTokenizer
+>>> counter = UnitCounter(UnitCutter.of(PreTokenizer("gpt2")))
+>>> list(counter.add(Block("a.txt", 1, 1, b"low low", 7)))
+[]
+>>> [table.sort("word").rows() for table in counter.rest()]
+[[('low', 1), ('▁low', 1)]]
 """
 
 from __future__ import annotations
@@ -11,30 +24,97 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from volt import arguments
-from volt.count.budget import Room
-from volt.count.by_units import UnitCounter
+from volt.count.budget import CounterLimits
 from volt.count.columns import field_texts, is_json_lines, is_parquet, json_columns, json_texts, parquet_texts
-from volt.count.summing import EMPTY, CountedPart, added, check_total, summed
-from volt.count.unit_words import UnitCutter
-from volt.count.word_counts import WordCounts
+from volt.count.unit_table import MOST, UnitCutter, UnitTable, WordTable
+from volt.count.word_counts import EMPTY, CountedPart, WordCounts, added, check_total, summed
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import Block, Errors, read_blocks, smaller_blocks
+from volt.files.paths import size_of
 from volt.files.ranges import FileRange, numbered, read_range
-from volt.files.remote_copies import at_hand
-from volt.files.sizes import size_of
-from volt.files.threads import prefetch
+from volt.files.remote_files import local_copy
+from volt.files.threads import available_cores, in_order, prefetch
 from volt.forks import about_to_use_polars
-from volt.text.markers import SPACE
+from volt.text.characters import SPACE, SPLIT_SPACE, ascii_bytes
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.text.white_space import SPLIT_SPACE, ascii_bytes
+
+_PIECE = 1 << 20  # bytes
+
+
+class UnitCounter:
+    """Counts the words of blocks.
+
+    cutter: what makes them
+    piece: bytes that a thread counts at once
+    n_threads: None for as many as there are cores
+    most_units, most_words: about how many units a thread holds, and how many words all hold together
+    """
+
+    def __init__(
+        self, cutter: UnitCutter, *, piece: int = _PIECE, n_threads: int | None = None, most_units: int = MOST,
+        most_words: int = 4 * MOST,
+    ) -> None:  # fmt: skip
+        self._cutter, self._piece, self._n_threads = cutter, piece, n_threads or available_cores()
+        self._most_units, self._idle = most_units, list[UnitTable]()
+        self._words, self._lock = WordTable(most=most_words), Lock()
+
+    def add(self, block: Block) -> Iterator[pl.DataFrame]:
+        """Count a block. Gives the words so far, as tables of word and count, if there were many meanwhile."""
+        pieces = list(_pieces(self._cutter.normal(block.data), self._piece))
+        n_threads = min(self._n_threads, max(len(pieces), 1))
+        yield from (table for table in in_order(self._count, pieces, n_threads=n_threads) if table is not None)
+
+    def rest(self) -> Iterator[pl.DataFrame]:
+        """All that has not yet been given, once the last block is counted."""
+        yield from (table for table in map(self._cut, self._idle) if table is not None)
+        if self._words.n:
+            yield self._cutter.table(self._words.units())
+            self._words.clear()
+
+    def _count(self, text: memoryview) -> pl.DataFrame | None:
+        try:
+            units = self._idle.pop()
+        except IndexError:
+            units = UnitTable(self._cutter.ends, most=self._most_units)
+        units.add(text)
+        words = self._cut(units) if units.is_full else None
+        self._idle.append(units)
+        return words
+
+    def _cut(self, units: UnitTable) -> pl.DataFrame | None:
+        """Add the words of a thread's units to those of all, and give these if there are many."""
+        with self._lock:
+            self._cutter.add(self._words, units.units())
+            units.clear()
+            if not self._words.is_full:
+                return None
+            table = self._cutter.table(self._words.units())
+            self._words.clear()
+            return table
+
+
+def _pieces(data: bytes, size: int) -> Iterator[memoryview]:
+    """Whole lines of about so many bytes.
+
+    >>> [bytes(piece) for piece in _pieces(b"one\\ntwo\\nthree", 5)]
+    [b'one\\n', b'two\\n', b'three']
+    """
+    view, start = memoryview(data), 0
+    while start < len(data):
+        end = len(data) if start + size >= len(data) else data.rfind(b"\n", start, start + size) + 1
+        end = end or data.find(b"\n", start + size) + 1 or len(data)
+        yield view[start:end]
+        start = end
+
 
 Shard = str | FileRange
 Progress = Callable[[str, int, int | None], object]
@@ -55,7 +135,7 @@ def count_block(block: Block) -> CountedPart:
     """
     about_to_use_polars()
     made_with = as_normalizer("none"), as_pretokenizer("whitespace")
-    job = Job(*made_with, (), None, False, "strict", None, 1, None, None, Room())
+    job = CountJob(*made_with, (), None, False, "strict", None, 1, None, None, CounterLimits())
     return summed(
         CountedPart(job.counted(_texts(part, job)), part.n_lines, len(part.data), 0)
         for part in smaller_blocks(block, _MOST_LINES)
@@ -63,7 +143,7 @@ def count_block(block: Block) -> CountedPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CountJob:
     """What `count_words` was asked for, checked; picklable, if `progress` is."""
 
     normalizer: Normalizer
@@ -76,7 +156,7 @@ class Job:
     block_size: int
     special: SpecialTokens | None
     max_line: int | None
-    room: Room
+    room: CounterLimits
 
     def __post_init__(self) -> None:
         if self.column is not None:
@@ -134,7 +214,7 @@ class ShardCounter:
     It can be pickled if `progress` can be.
     """
 
-    job: Job
+    job: CountJob
 
     @property
     def progress(self) -> Progress | None:
@@ -155,7 +235,7 @@ class ShardCounter:
         if not is_parquet(path):
             yield from _count_blocks(path, _blocks_of(path, self.job), self.job)
             return
-        with at_hand(path, kind=CorpusError) as copy:
+        with local_copy(path, kind=CorpusError) as copy:
             yield from _count_parquet(str(copy), self.job, path)
 
     def __call__(self, shard: Shard) -> WordCounts:
@@ -171,14 +251,14 @@ class ShardCounter:
         return summed(_count_blocks(path, blocks, self.job))
 
 
-def _blocks_of(shard: Shard, job: Job, first_line: int = 1) -> Iterator[Block]:
+def _blocks_of(shard: Shard, job: CountJob, first_line: int = 1) -> Iterator[Block]:
     options: dict[str, Any] = {"block_size": job.block_size, "errors": job.errors, "max_line": job.max_line}
     if isinstance(shard, FileRange):
         return read_range(shard, first_line=first_line, **options)
     return read_blocks(shard, **options)
 
 
-def _count_blocks(path: str, blocks: Iterator[Block], job: Job) -> Iterator[CountedPart]:
+def _count_blocks(path: str, blocks: Iterator[Block], job: CountJob) -> Iterator[CountedPart]:
     if job.column is None and is_json_lines(path):
         raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
     size = size_of(path)
@@ -196,7 +276,7 @@ def _count_blocks(path: str, blocks: Iterator[Block], job: Job) -> Iterator[Coun
             job.progress(path, block.n_raw_bytes, size)
 
 
-def _count_units(path: str, blocks: Iterator[Block], job: Job, cutter: UnitCutter) -> Iterator[CountedPart]:
+def _count_units(path: str, blocks: Iterator[Block], job: CountJob, cutter: UnitCutter) -> Iterator[CountedPart]:
     """The counts of a text that is large."""
     counter, size = UnitCounter(cutter, most_units=job.room.n_units, most_words=job.room.n_words), size_of(path)
     for block in blocks:
@@ -211,7 +291,7 @@ def _count_units(path: str, blocks: Iterator[Block], job: Job, cutter: UnitCutte
     yield from (CountedPart(table, 0, 0, 0) for table in counter.rest())
 
 
-def _texts(block: Block, job: Job) -> pl.LazyFrame:
+def _texts(block: Block, job: CountJob) -> pl.LazyFrame:
     """The texts of a block, one per row, in column text."""
     if job.fields:
         return field_texts(block, job.fields)
@@ -223,7 +303,7 @@ def _texts(block: Block, job: Job) -> pl.LazyFrame:
     return pl.LazyFrame({"text": texts}, schema={"text": pl.String})
 
 
-def _lines(data: bytes, job: Job) -> pl.LazyFrame:
+def _lines(data: bytes, job: CountJob) -> pl.LazyFrame:
     return pl.scan_lines(_without_blanks(data.translate(_SPACES)) if job.cuts_first else data, name="text")
 
 
@@ -237,7 +317,7 @@ def _without_blanks(data: bytes) -> bytes:
     return bytes(codes[kept])
 
 
-def _table_block(block: Block, job: Job) -> pl.DataFrame:
+def _table_block(block: Block, job: CountJob) -> pl.DataFrame:
     """A block of lines "word count" → table; blank lines are passed over."""
     parts = _TEXT.str.extract_groups(_TABLE_LINE).struct
     filled = pl.scan_lines(block.data, name="text").with_row_index().filter(_TEXT.str.contains(r"[^\t ]"))
@@ -253,7 +333,7 @@ def _table_block(block: Block, job: Job) -> pl.DataFrame:
     return rows.group_by("word").agg(_COUNT.sum())
 
 
-def _count_parquet(path: str, job: Job, source: str) -> Iterator[CountedPart]:
+def _count_parquet(path: str, job: CountJob, source: str) -> Iterator[CountedPart]:
     """The counts of a table. source: the path that progress is told of."""
     size = size_of(path)
     try:
@@ -266,7 +346,7 @@ def _count_parquet(path: str, job: Job, source: str) -> Iterator[CountedPart]:
         job.progress(source, size or 0, size)
 
 
-def _parquet_part(texts: pl.LazyFrame, job: Job, *, place: str, start: int) -> CountedPart:
+def _parquet_part(texts: pl.LazyFrame, job: CountJob, *, place: str, start: int) -> CountedPart:
     null = _TEXT.is_null()
     numbers = texts.select(pl.len(), n_bytes=_TEXT.str.len_bytes().sum(), n_nulls=null.sum(), first=null.arg_max())
     n_rows, n_bytes, n_nulls, first = numbers.collect().row(0)

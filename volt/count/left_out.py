@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from volt.text.markers import PREFIX
+from volt.text.characters import PREFIX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from volt.text.markers import Marker
+    from volt.text.characters import Marker
 
 MOST_COUNT = 2**59  # beyond it, no count is told
 _BITS = 22  # of the second character
@@ -71,8 +71,9 @@ class LeftOutPairs:
     def seams(self, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """The same of atoms: (n,) int64 pairs, in order, (n,) int64 counts, and the rest.
 
-        A pair is the first's code point << 22 | the code of the second as an atom (see volt.text.atoms). Where words
-        have no end marker, characters count wherever they stand; with the marker "prefix" words start with "▁".
+        A pair is the first's code point << 22 | the code of the second as an atom.
+        Where words have no end marker, characters count wherever they stand; with the
+        marker "prefix" words start with "▁".
 
         >>> pairs, counts, rest = left_out_pairs(pl.DataFrame({"word": ["ab"], "count": [3]})).seams("prefix")
         >>> [chr(pair >> 22) + chr((pair & 2**22 - 1) >> 1) for pair in pairs.tolist()], counts, rest

@@ -1,35 +1,51 @@
-"""How often each distinct unit of a text, and each distinct word of units, occurs. A unit stands between white space.
+r"""How often each distinct unit of a text, and each distinct word of units, occurs. A unit stands between white space.
 
     text --- UnitTable ---> counted units --- WordTable ---> counted words, as the bytes that they are in the text
 
 A table belongs to one thread. Its rows take 64 to 128 bytes a unit; whoever fills it looks at `is_full` now and then.
 
 >>> table = UnitTable(UnitEnds(breaks=1 << ord(" "), keeps_breaks=True))
->>> table.add(b"low lower low\\nlow")
+>>> table.add(b"low lower low\nlow")
 >>> units = table.units()
 >>> units.text, units.ends, units.counts
 (b'low lower low', array([ 3,  9, 13]), array([2, 1, 1]))
+
+Counted units → counted words, for those pre-tokenisers that cut each unit alone as they cut it in its line.
+
+They are those whose pattern splits before spaces (volt.text.patterns.split_points): of the built-in ones all but
+"metaspace-line", and most patterns that are given. A break ends a unit only where that is so whatever the characters
+around it are, if one of them is no white space.
+
+>>> UnitCutter.of(PreTokenizer("bytes")).ends.breaks == sum(1 << byte for byte in b"\t\n\v\f\r ")
+True
+>>> UnitCutter.of(PreTokenizer("metaspace-line")) is None
+True
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from volt.files.padded import PaddedMemory
-from volt.kernels.room import aligned, longer
+from volt.files.buffers import PaddedMemory, aligned, longer
+from volt.text import characters
+from volt.text.characters import SPACE, SPLIT_SPACE, ascii_bytes
+from volt.text.patterns.splitter import Split, Splitter, WordCutter
+from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 
 if TYPE_CHECKING:
-    from volt.kernels.pattern_cutting import SplitTables
-    from volt.kernels.unit_counts import Ends
+    from volt.kernels.regex_cutting import SplitTables
+    from volt.kernels.unit_table import Ends
+
 
 Longs = NDArray[np.int64]
 _N_SLOTS = 1 << 13  # at first
 MOST, MOST_BYTES = 1 << 20, 1 << 26
-_NEWLINE = ord("\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +62,7 @@ class UnitEnds:
     marks_first: bool = False
 
 
-class Counted(NamedTuple):
+class CountedUnits(NamedTuple):
     """Distinct units, or words.
 
     data: (…,) uint8, all of them in UTF-8, with PADDING bytes behind that may be read
@@ -80,7 +96,7 @@ class CountTable:
 
     def clear(self) -> None:
         """Forget all."""
-        from volt.kernels.unit_rows import UnitRows
+        from volt.kernels.unit_table import UnitRows
 
         n, nothing = _N_SLOTS // 2, np.zeros(0, np.int64)
         self._table = UnitRows(
@@ -95,18 +111,18 @@ class CountTable:
         most, most_bytes = self._most
         return self.n >= most or int(self._table.starts[self.n]) >= most_bytes
 
-    def units(self) -> Counted:
+    def units(self) -> CountedUnits:
         """What was met, in the order in which it was. The table may be cleared afterwards, but not filled further."""
         n, rows, data = self.n, self._table.rows.reshape(-1, 4), self._table.bytes[:]
         rows = rows[rows[:, 2] != 0]
         counts = np.empty(n, np.int64)
         counts[(rows[:, 2] >> np.uint64(32)).astype(np.int64) - 1] = rows[:, 3]
         data.flags.writeable = False  # as texts are, so that loops are compiled once
-        return Counted(data, self._table.starts[:n], self._table.starts[1 : n + 1], self._table.firsts[:n], counts)
+        return CountedUnits(data, self._table.starts[:n], self._table.starts[1 : n + 1], self._table.firsts[:n], counts)
 
     def _grow(self, n: int, n_bytes: int) -> None:
         """Make room where it is short, if there are n of them now, and the next one has so many bytes at most."""
-        from volt.kernels.unit_rows import rebuild
+        from volt.kernels.unit_table import rebuild
 
         old = self._table
         if n < len(old.firsts):
@@ -121,7 +137,7 @@ class UnitTable(CountTable):
     """The distinct units of texts."""
 
     def __init__(self, ends: UnitEnds, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
-        from volt.kernels.unit_counts import RING
+        from volt.kernels.unit_table import RING
 
         super().__init__(most=most, most_bytes=most_bytes)
         self._ends, self._memory, self._ring = ends, PaddedMemory(), aligned(RING)
@@ -131,7 +147,7 @@ class UnitTable(CountTable):
 
         text: whole lines of UTF-8, each with "\\n" or "\\r\\n" behind it (the last may lack it)
         """
-        from volt.kernels.unit_counts import N_UNITS, count_units
+        from volt.kernels.unit_table import N_UNITS, count_units
 
         padded, state = self._memory.read(text, separator=_NEWLINE), np.array([self.n, 0, 0, 0], np.int64)
         while not count_units(padded.data, padded.size, self._loop_ends(), self._table, self._ring, state):
@@ -139,7 +155,7 @@ class UnitTable(CountTable):
         self.n = int(state[N_UNITS])
 
     def _loop_ends(self) -> Ends:
-        from volt.kernels.unit_counts import Ends
+        from volt.kernels.unit_table import Ends
 
         ends = self._ends
         return Ends(_NEWLINE, True, ends.breaks, ends.keeps_breaks, ends.marks_first)
@@ -148,14 +164,13 @@ class UnitTable(CountTable):
 class WordTable(CountTable):
     """The distinct words of units."""
 
-    def add(self, units: Counted, tables: SplitTables, *, matches_only: bool) -> None:
+    def add(self, units: CountedUnits, tables: SplitTables, *, matches_only: bool) -> None:
         """Count the words of units.
 
         tables: what cuts them
         matches_only: whether what lies between the matches of the one split is dropped
         """
-        from volt.kernels.unit_counts import N_UNITS
-        from volt.kernels.unit_words import add_words
+        from volt.kernels.unit_table import N_UNITS, add_words
 
         longest = int((units.ends - units.starts).max(initial=0))
         room, state = np.empty((2, longest + 1), np.int64), np.array([self.n, 0, 0], np.int64)
@@ -165,3 +180,114 @@ class WordTable(CountTable):
         ):  # fmt: skip
             self._grow(int(state[N_UNITS]), longest)
         self.n = int(state[N_UNITS])
+
+
+_BLANK, _NEWLINE = ord(" "), ord("\n")
+_SPACE = SPACE.encode()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class UnitCutter:
+    """How texts are parted into units, and units cut into words.
+
+    ends: what ends a unit
+    cutter: what cuts a unit
+    spares_space: whether a line that starts with a space gets no other one in front
+    """
+
+    ends: UnitEnds
+    cutter: WordCutter
+    spares_space: bool = False
+
+    @staticmethod
+    def of(pretokenizer: PreTokenizer) -> UnitCutter | None:
+        """The cutter that gives a pre-tokeniser's words. None if there is none: its words depend on whole lines."""
+        return _cutter_of(pretokenizer.name)
+
+    def normal(self, data: bytes) -> bytes:
+        """A text with spaces in place of each "▁" that is read as one."""
+        return data.replace(_SPACE, b" ") if self.cutter.reads_marks else data
+
+    def cuts_apart(self, data: bytes) -> bool:
+        """Whether a text holds private characters that its words must be cut at one by one."""
+        return self.cutter.parts_at_users(data)
+
+    def add(self, words: WordTable, units: CountedUnits) -> None:
+        """Add the words of units to a table.
+
+        units: of texts that are `normal`, and not to be cut apart
+        """
+        units = self._with_dummies(units) if self.ends.marks_first else units
+        words.add(units, self.cutter.tables_for(units.text), matches_only=self.cutter.matches_only)
+
+    def table(self, words: CountedUnits) -> pl.DataFrame:
+        """Table of word and count, in any order of the rows: words as vocabularies spell them.
+
+        >>> from volt.count.unit_table import UnitTable
+        >>> cutter = UnitCutter.of(PreTokenizer("gpt2"))
+        >>> units, words = UnitTable(cutter.ends), WordTable()
+        >>> units.add(b"low, low")
+        >>> cutter.add(words, units.units())
+        >>> cutter.table(words.units()).rows()
+        [('low', 1), (',', 1), ('▁low', 1)]
+        """
+        lines = _lines(words)
+        spelled = pl.Series("word", [self.cutter.spelled(lines)]).str.split("\n").explode()
+        table = pl.DataFrame({"word": spelled, "count": words.counts})
+        if self.cutter.is_bytes or not (b" " in lines and _SPACE in lines):
+            return table
+        return table.group_by("word").agg(pl.col("count").sum())  # a space and a "▁" of the text are spelled alike
+
+    def _with_dummies(self, units: CountedUnits) -> CountedUnits:
+        """The units with a space in front of those that a dummy "▁" belongs to."""
+        marked = units.firsts.astype(bool)
+        if self.spares_space:
+            marked &= units.data[units.starts] != _BLANK
+        moved = np.cumsum(marked)  # how far each unit moves
+        blanks = (units.starts + moved - 1)[marked]
+        data = np.full(len(units.data) + len(blanks), _BLANK, np.uint8)
+        is_old = np.ones(len(data), bool)
+        is_old[blanks] = False
+        data[is_old] = units.data
+        data.flags.writeable = False
+        return units._replace(data=data, starts=units.starts + moved - marked, ends=units.ends + moved)
+
+
+def _lines(words: CountedUnits) -> bytes:
+    """Words with a line end between two. None of them holds one."""
+    text = words.text
+    lines, ends = np.empty(len(text) + len(words.ends), np.uint8), words.ends + np.arange(len(words.ends))
+    lines[ends] = _NEWLINE
+    is_text = np.ones(len(lines), bool)
+    is_text[ends] = False
+    lines[is_text] = np.frombuffer(text, np.uint8)
+    return lines[:-1].tobytes()
+
+
+@lru_cache(maxsize=64)
+def _cutter_of(name: str) -> UnitCutter | None:
+    pretokenizer = PreTokenizer(name)
+    if name == "whitespace":
+        whole = WordCutter.of(Splitter.of(Split(pretokenizer.pattern)), matches_only=True)
+        return UnitCutter(UnitEnds(_bits(ascii_bytes(SPLIT_SPACE))), whole.without_user_tokens)
+    cutter = _word_cutter(pretokenizer)
+    parting = cutter.parting if cutter else None
+    if cutter is None or parting is None:
+        return None
+    ends = UnitEnds(parting.breaks & ~parting.clinging, keeps_breaks=True, marks_first=pretokenizer.dummy_prefix)
+    return UnitCutter(ends, cutter, spares_space=name.endswith(IF_ABSENT))
+
+
+def _word_cutter(pretokenizer: PreTokenizer) -> WordCutter | None:
+    """What cuts as the pre-tokeniser does but for the dummy "▁"; None if only Polars does."""
+    if pretokenizer.is_bytes or not (pretokenizer.has_own_pattern or pretokenizer.keeps_spaces):
+        return pretokenizer.cutter
+    if pretokenizer.has_own_pattern:
+        cutter = pretokenizer.cutter
+        return cutter.without_user_tokens if cutter and pretokenizer.name.startswith("regex:") else cutter
+    pattern = characters.ORIGINAL if pretokenizer.name == "gpt2" else pretokenizer.pattern.replace(SPACE, " ")
+    return WordCutter.of(Splitter.of(Split(pattern))).without_user_tokens
+
+
+def _bits(characters: bytes) -> int:
+    return sum(1 << byte for byte in characters)

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.encode.encoded import Encoded as Encoded
+    from volt.encode.batch_encoder import Encoded as Encoded
     from volt.encode.encoder import Encoder as Encoder
     from volt.encode.reachable import Reach as Reach
     from volt.encode.reachable import reach as reach
 
 __getattr__, __dir__, __all__ = lazy(
-    __name__, {"encoded": ("Encoded",), "encoder": ("Encoder",), "reachable": ("Reach", "reach")}
+    __name__,
+    {
+        "batch_encoder": ("Encoded",),
+        "encoder": ("Encoder",),
+        "reachable": ("Reach", "reach"),
+    },
 )

@@ -1,10 +1,10 @@
-"""Text → sentences of ids as fairseq and Megatron read them: NAME.bin and NAME.idx (`volt.files.mmididx`).
+"""Text → sentences of ids as fairseq and Megatron read them: NAME.bin and NAME.idx (`volt.files.indexed_dataset`).
 
 Each line becomes one sentence: what is put in front (bos, a language's token), the ids of the line, and eos. An empty
 line is a sentence without ids of its own, so that line i of a text stays line i of its translation.
 
 >>> import tempfile
->>> from volt.files.mmididx import open_ids
+>>> from volt.files.indexed_dataset import open_ids
 >>> from volt.vocabulary import Vocabulary
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     source = Path(folder, "train.de")
@@ -26,18 +26,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.encode import checked
-from volt.encode.batches import EncodedPart
+from volt.encode import validation
+from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
-from volt.encode.files import Job, Progress, check_both, encoded_parts, of_one_file, outputs_of
+from volt.encode.files import EncodeJob, Progress, check_both, encoded_parts, of_one_file, outputs_of
 from volt.errors import ConfigError
-from volt.files.atomic import make_folder
-from volt.files.distinct import check_distinct
-from volt.files.mmididx import BIN, IDX, prefix_of
-from volt.files.mmididx_writing import check_dtype, dtype_for, write_ids
+from volt.files.atomic import check_distinct, make_folder
+from volt.files.indexed_dataset import BIN, IDX, check_dtype, dtype_for, prefix_of, write_ids
 
-_JOB = Job(form="bin")
+_JOB = EncodeJob(form="bin")
 _MOST = np.iinfo(np.int32).max
 Longs = NDArray[np.int64]
 
@@ -108,7 +106,7 @@ class Binarized:
 
 def binarize(
     encoder: Encoder, paths: Iterable[str], prefix: Path, *, frame: Frame | None = None, dtype: str | None = None,
-    job: Job = _JOB, progress: Progress | None = None,
+    job: EncodeJob = _JOB, progress: Progress | None = None,
 ) -> Binarized:  # fmt: skip
     """Encode files into one pair of files, one text after the other.
 
@@ -120,7 +118,7 @@ def binarize(
     Raises ConfigError if the ids do not fit, or an output is one of the files that are read; OutputError if it cannot
     be written.
     """
-    paths, prefix = checked.paths(paths), Path(arguments.path(prefix, "prefix"))
+    paths, prefix = validation.paths(paths), Path(arguments.path(prefix, "prefix"))
     check_both(encoder, job)
     check_distinct(pair_files(prefix), paths)
     frame, dtype = _told(encoder, frame, dtype)
@@ -130,11 +128,11 @@ def binarize(
 
 def binarize_each(
     encoder: Encoder, paths: Iterable[str], folder: Path, *, frame: Frame | None = None, dtype: str | None = None,
-    job: Job = _JOB, progress: Progress | None = None,
+    job: EncodeJob = _JOB, progress: Progress | None = None,
 ) -> Iterator[Binarized]:  # fmt: skip
     """Encode each file into a pair of its own name in a folder, which is made; options as `binarize` takes them."""
     check_both(encoder, job)
-    outputs = outputs_of(checked.paths(paths), folder, "")
+    outputs = outputs_of(validation.paths(paths), folder, "")
     check_distinct([file for output in outputs.values() for file in pair_files(output)], outputs)
     frame, dtype = _told(encoder, frame, dtype)
     make_folder(folder)

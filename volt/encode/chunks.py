@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.files.blocks import Block, Errors, is_compressed, read_blocks
-from volt.files.long_lines import MAX_LINE
-from volt.files.sizes import is_file
-from volt.files.spans import FileSpan, can_span, file_spans
+from volt.files.blocks import Block, Errors, Wait, is_compressed, read_blocks
+from volt.files.limits import MAX_LINE
+from volt.files.paths import is_file
+from volt.files.ranges import FileSpan, can_span, file_spans
 from volt.files.threads import available_cores, prefetch
-from volt.files.waiting import Wait
 from volt.text.normalizer import check_text
 from volt.urls import url_of
 

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from volt.errors import CorpusError, VocabularyError
 from volt.files.utf8 import is_utf8
-from volt.text.byte_alphabet import to_bytes
-from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX
+from volt.text.characters import BYTE_TOKENS, PREFIX, SUFFIX, to_bytes
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

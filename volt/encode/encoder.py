@@ -26,22 +26,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.encode import checked
-from volt.encode.batches import BatchEncoder, Dropout, EncodedPart
-from volt.encode.checked import HasVocabulary
+from volt.encode import validation
+from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, Ids
 from volt.encode.chunks import CHUNK_SIZE, Chunk, chunks_of, file_chunks, joined_lines, shares
 from volt.encode.decoder import Decoder, decode
-from volt.encode.encoded import Encoded, Ids
 from volt.encode.merge_tables import MergeTables
 from volt.encode.offsets import encode_offsets
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, rendering_of
+from volt.encode.validation import HasVocabulary
 from volt.errors import ConfigError, VocabularyError
 from volt.files.blocks import Errors
-from volt.files.long_lines import MAX_LINE
-from volt.files.sizes import size_of
-from volt.files.spans import can_span
-from volt.text.stand_ins import with_marks
+from volt.files.limits import MAX_LINE
+from volt.files.paths import size_of
+from volt.files.ranges import can_span
+from volt.text.special_tokens import with_marks
 from volt.vocabulary import Vocabulary
 
 CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thread
@@ -69,7 +68,7 @@ class Encoder:
         self, vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabulary, *, cache_words: int = CACHE_WORDS
     ) -> None:
         self._cache_words = arguments.whole(cache_words, "cache_words", low=1)
-        self.vocabulary = checked.vocabulary(vocabulary)
+        self.vocabulary = validation.vocabulary(vocabulary)
         self._tables = MergeTables.of(self.vocabulary)
         self._cache: dict[str, tuple[str, ...]] = {}
         self._batches: dict[tuple[str, str, bool], BatchEncoder] = {}
@@ -94,14 +93,14 @@ class Encoder:
         >>> encoder.encode("low low"), encoder.encode("low", dropout=1.0, seed=1)
         (['lo', 'w</w>', 'lo', 'w</w>'], ['l', 'o', 'w</w>'])
         """
-        return self._pieces([checked.line(line, "encode")], Dropout.of(dropout, seed))[0]
+        return self._pieces([validation.line(line, "encode")], Dropout.of(dropout, seed))[0]
 
     def encode_ids(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> Ids:
         """The ids of one line, (n_pieces,) int32, without bos or eos.
 
         line, dropout, seed: those of `encode`
         """
-        return self.ids(self._pieces([checked.line(line, "encode_ids")], Dropout.of(dropout, seed))[0])
+        return self.ids(self._pieces([validation.line(line, "encode_ids")], Dropout.of(dropout, seed))[0])
 
     def encode_lines(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
@@ -117,7 +116,7 @@ class Encoder:
         [['l', 'o</w>'], ['l</w>', 'o</w>']]
         """
         lines = arguments.texts(lines, "lines", one=_ONE.format("encode_lines"))
-        return self._pieces(lines, Dropout.of(dropout, seed), checked.first(first))
+        return self._pieces(lines, Dropout.of(dropout, seed), validation.first(first))
 
     def encode_words(self, words: Iterable[str]) -> list[tuple[str, ...]]:
         """The pieces of each pre-token, taken as it stands: not normalised, not cut.
@@ -126,7 +125,7 @@ class Encoder:
 
         Raises ConfigError if one is, CorpusError if one holds a lone surrogate.
         """
-        words = checked.words(words)
+        words = validation.words(words)
         return self._encoded(list(map(with_marks, words)) if self.vocabulary.special.user else words)
 
     def encode_batch(
@@ -144,7 +143,7 @@ class Encoder:
         array([6, 7, 6, 7, 6, 7], dtype=int32)
         """
         text, separator = joined_lines(arguments.several(lines, "lines", one=_ONE.format("encode_batch")))
-        size, n_threads = shares(len(text), checked.threads(n_threads))
+        size, n_threads = shares(len(text), validation.threads(n_threads))
         drops = Dropout.of(dropout, seed)
         chunks = chunks_of(text, separator=separator, numbered=drops is not None, size=size)
         return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
@@ -165,9 +164,9 @@ class Encoder:
         >>> len(Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_bytes(b"lo\\n\\nol\\n"))
         3
         """
-        text = checked.utf8(text, "encode_bytes")
-        size, n_threads = shares(len(text), checked.threads(n_threads))
-        drops, own = Dropout.of(dropout, seed), checked.numbers(numbers, text)
+        text = validation.utf8(text, "encode_bytes")
+        size, n_threads = shares(len(text), validation.threads(n_threads))
+        drops, own = Dropout.of(dropout, seed), validation.numbers(numbers, text)
         chunks = chunks_of(text, numbers=own, numbered=drops is not None, size=size)
         return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
 
@@ -186,7 +185,7 @@ class Encoder:
         path = arguments.path(path)
         arguments.choice(errors, "errors", get_args(Errors))
         n_bytes = size_of(path) or 0
-        size, n_threads = shares(n_bytes, checked.threads(n_threads)) if can_span(path) else (CHUNK_SIZE, n_threads)
+        size, n_threads = shares(n_bytes, validation.threads(n_threads)) if can_span(path) else (CHUNK_SIZE, n_threads)
         drops = Dropout.of(dropout, seed)
         chunks = file_chunks(path, errors=errors, numbered=drops is not None, size=size, max_line=max_line)
         return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=n_bytes)
@@ -209,10 +208,10 @@ class Encoder:
         >>> encoder.encode_text(b"low low\\n", separator="@@")
         b'lo@@ w lo@@ w\\n'
         """
-        text = checked.utf8(text, "encode_text")
-        size, n_threads = shares(len(text), checked.threads(n_threads))
-        numbered, own = Dropout.of(dropout, seed) is not None, checked.numbers(numbers, text)
-        chunks = chunks_of(text, first=checked.first(first), numbers=own, numbered=numbered, size=size)
+        text = validation.utf8(text, "encode_text")
+        size, n_threads = shares(len(text), validation.threads(n_threads))
+        numbered, own = Dropout.of(dropout, seed) is not None, validation.numbers(numbers, text)
+        chunks = chunks_of(text, first=validation.first(first), numbers=own, numbered=numbered, size=size)
         options: Any = {"form": form, "separator": separator, "dropout": dropout, "seed": seed, "n_threads": n_threads}
         return b"".join(part.values.tobytes() for part in self.text_parts(chunks, **options))
 
@@ -225,7 +224,7 @@ class Encoder:
         chunks: as volt.encode.chunks makes them
         form, separator, dropout, seed, n_threads: those of `encode_text`
         """
-        separator = checked.separator(separator)
+        separator = validation.separator(separator)
         arguments.text(form, "form")
         if form not in get_args(Form) or (separator and form != "pieces"):
             raise ConfigError(f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator")
@@ -252,7 +251,7 @@ class Encoder:
         >>> encoder.encode_offsets(" low")
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
-        line = checked.line(line, "encode_offsets")
+        line = validation.line(line, "encode_offsets")
         return list(encode_offsets(self.vocabulary, line, encode_words=self._encoded))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
@@ -261,7 +260,7 @@ class Encoder:
         pieces: strings, as `encode` gives them
         """
         numbers, unk = self.vocabulary.ids, self.vocabulary.unk_id
-        found = (numbers.get(piece, unk) for piece in checked.pieces(pieces, "ids"))
+        found = (numbers.get(piece, unk) for piece in validation.pieces(pieces, "ids"))
         return np.array([number for number in found if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
@@ -269,7 +268,7 @@ class Encoder:
 
         pieces: strings, as `encode` gives them
         """
-        return decode(self.vocabulary, checked.pieces(pieces, "decode"))
+        return decode(self.vocabulary, validation.pieces(pieces, "decode"))
 
     def decode_ids(self, ids: Iterable[int]) -> str:
         """The line that these ids spell.
@@ -282,7 +281,7 @@ class Encoder:
         >>> Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>"))).decode_ids([4, 5, 6])
         'low'
         """
-        pieces, numbers = self.vocabulary.pieces, checked.ids(ids)
+        pieces, numbers = self.vocabulary.pieces, validation.ids(ids)
         for place, number in enumerate(numbers):
             if not 0 <= number < len(pieces):
                 raise VocabularyError(f"id {number} at position {place}: ids go from 0 to {len(pieces) - 1}")
@@ -300,7 +299,7 @@ class Encoder:
         >>> encoder.decode_batch(encoder.encode_batch(["low", "", "low"]))
         ['low', '', 'low']
         """
-        encoded = checked.encoded(encoded)
+        encoded = validation.encoded(encoded)
         return self._decoder.decode_lines(encoded.ids, encoded.offsets)
 
     def decode_bytes(self, encoded: Encoded | Iterable[Iterable[int]]) -> bytes:
@@ -313,7 +312,7 @@ class Encoder:
         >>> encoder.decode_bytes(encoder.encode_batch(["low", "", "low"]))
         b'low\\n\\nlow\\n'
         """
-        encoded = checked.encoded(encoded)
+        encoded = validation.encoded(encoded)
         return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
 
     def decode_text(self, text: bytes) -> bytes:
@@ -327,7 +326,7 @@ class Encoder:
         >>> Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>"))).decode_text(b"4 5 6\\n\\n4 6\\n")
         b'low\\n\\nlw\\n'
         """
-        return self._decoder.decode_text(checked.utf8(text, "decode_text"))
+        return self._decoder.decode_text(validation.utf8(text, "decode_text"))
 
     @cached_property
     def _decoder(self) -> Decoder:
@@ -344,7 +343,7 @@ class Encoder:
     def _run(
         self, kind: Kind, chunks: Iterable[Chunk], drops: Dropout | None, n_threads: int | None, separator: str = ""
     ) -> Iterator[EncodedPart]:
-        chunks, n_threads = checked.chunks(chunks), checked.threads(n_threads)
+        chunks, n_threads = validation.chunks(chunks), validation.threads(n_threads)
         key = kind, separator, drops is not None
         if key not in self._batches:
             rendering = rendering_of(kind, self._tables, separator=separator)
@@ -369,7 +368,7 @@ class Encoder:
 
     def _sampled(self, words: Sequence[str], dropout: Dropout, line: int) -> list[str]:
         """The pieces of one line's words, with dropout drawn from the line's own generator."""
-        from volt.kernels.merging import line_state
+        from volt.kernels.apply_bpe import line_state
 
         if not words:
             return []

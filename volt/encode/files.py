@@ -14,7 +14,7 @@ lists is not encoded into its own folder.
 ...     source = Path(folder, "a.txt")
 ...     _ = source.write_text("lo lol\\n")
 ...     encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")))
-...     outcomes = list(encode_each(encoder, [str(source)], Path(folder, "out"), job=Job(form="npy")))
+...     outcomes = list(encode_each(encoder, [str(source)], Path(folder, "out"), job=EncodeJob(form="npy")))
 ...     np.load(outcomes[0].output).tolist(), outcomes[0].n_lines
 ([4, 0, 6, 0], 1)
 """
@@ -35,31 +35,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.encode import checked
-from volt.encode.batches import Dropout, EncodedPart
+from volt.encode import validation
+from volt.encode.batch_encoder import Dropout, EncodedPart
 from volt.encode.chunks import Chunk, file_chunks
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, OutputError
-from volt.files.atomic import append, make_folder, retire, write_atomic
-from volt.files.blocks import Errors
-from volt.files.destination import follow
-from volt.files.distinct import check_distinct, identity
-from volt.files.long_lines import MAX_LINE, checked_max_line
-from volt.files.sizes import is_file, mark_of
-from volt.files.waiting import Wait, is_ready
-from volt.files.whole import read_bytes
+from volt.files.atomic import append, check_distinct, follow, identity, make_folder, retire, write_atomic
+from volt.files.blocks import Errors, Wait, is_ready
+from volt.files.limits import MAX_LINE, checked_max_line
+from volt.files.paths import is_file, mark_of
+from volt.files.small_files import read_bytes
 from volt.urls import bare, name_of, url_of
 
 Output = Literal["pieces", "ids", "npy", "bin"]
 Progress = Callable[[int], object]
-Write = Callable[[Encoder, Mapping[str, Path], "Job", Progress], Iterator[tuple[str, int]]]
+Write = Callable[[Encoder, Mapping[str, Path], "EncodeJob", Progress], Iterator[tuple[str, int]]]
 _MANIFEST, _MOST_UNSAVED = ".volt-encoded.json", 1 / 8
 _ARRAYS = ("npy", "bin")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class EncodeJob:
     """What to make of files.
 
     form: pieces, ids, npy or bin, see above
@@ -76,9 +73,9 @@ class Job:
 
     def __post_init__(self) -> None:
         arguments.choice(self.form, "output", get_args(Output))
-        if checked.separator(self.separator) and self.form != "pieces":
+        if validation.separator(self.separator) and self.form != "pieces":
             raise ConfigError("a separator goes with pieces; leave it out")
-        checked.threads(self.n_threads)
+        validation.threads(self.n_threads)
         Dropout.of(self.dropout, self.seed)
         checked_max_line(self.max_line)
 
@@ -97,20 +94,20 @@ class Outcome:
     n_lines: int | None
 
 
-def check_both(encoder: Encoder, job: Job) -> None:
+def check_both(encoder: Encoder, job: EncodeJob) -> None:
     """Raise ArgumentError if what encodes, or how it does, is of another type.
 
-    >>> check_both("a.volt", Job())
+    >>> check_both("a.volt", EncodeJob())
     Traceback (most recent call last):
         ...
     volt.errors.ArgumentError: encoder is 'a.volt' (str); did you mean volt.Encoder(volt.read_vocabulary('a.volt'))?
     """
     arguments.instance(encoder, Encoder, "encoder")
-    arguments.instance(job, Job, "job", remedy="give volt.encode.files.Job(form='ids'), say")
+    arguments.instance(job, EncodeJob, "job", remedy="give volt.encode.files.Job(form='ids'), say")
 
 
 def encode_stream(
-    encoder: Encoder, paths: Iterable[str], *, job: Job, progress: Progress | None = None, wait: Wait = is_ready
+    encoder: Encoder, paths: Iterable[str], *, job: EncodeJob, progress: Progress | None = None, wait: Wait = is_ready
 ) -> Iterator[bytes]:
     """The lines of all files as text, in order, chunk by chunk.
 
@@ -121,7 +118,7 @@ def encode_stream(
     if not job.is_text:
         raise ConfigError(f"{job.form} has no place in a stream; name a file or a folder, or choose pieces or ids")
     done = 0
-    for chunk, part in encoded_parts(encoder, checked.paths(paths), job, restart=False, wait=wait):
+    for chunk, part in encoded_parts(encoder, validation.paths(paths), job, restart=False, wait=wait):
         yield part.values.tobytes()
         done += len(chunk.text)
         if progress:
@@ -129,20 +126,20 @@ def encode_stream(
 
 
 def encode_one(
-    encoder: Encoder, paths: Iterable[str], output: Path, *, job: Job, progress: Progress | None = None
+    encoder: Encoder, paths: Iterable[str], output: Path, *, job: EncodeJob, progress: Progress | None = None
 ) -> int:
     """Encode files into one file. Returns how many lines it has.
 
     Raises ConfigError if it is one of the files that are read, OutputError if it cannot be written.
     """
     check_both(encoder, job)
-    paths = checked.paths(paths)
+    paths = validation.paths(paths)
     check_distinct(output_files(paths, output, job=job), paths)
     return _write(output, encoded_parts(encoder, paths, job, restart=False), job, progress or (lambda _: None), 0)[0]
 
 
 def encode_each(
-    encoder: Encoder, paths: Iterable[str], folder: Path, *, job: Job, progress: Progress | None = None,
+    encoder: Encoder, paths: Iterable[str], folder: Path, *, job: EncodeJob, progress: Progress | None = None,
     write: Write | None = None,
 ) -> Iterator[Outcome]:  # fmt: skip
     """Encode each file into one of the same name in a folder, which is made. Files made before are left as they are.
@@ -153,7 +150,7 @@ def encode_each(
     Raises ConfigError if two files would have the same output, or one is read, OutputError if one cannot be written.
     """
     check_both(encoder, job)
-    outputs = outputs_of(without_outputs(checked.paths(paths), folder), folder, f".{job.form}")
+    outputs = outputs_of(without_outputs(validation.paths(paths), folder), folder, f".{job.form}")
     check_distinct(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
     manifest, origins = _Manifest(folder), {path: _origin(encoder, path, job) for path in outputs}
@@ -189,7 +186,7 @@ def without_outputs(paths: Iterable[str], folder: Path) -> list[str]:
 
 
 def write_each(
-    encoder: Encoder, outputs: Mapping[str, Path], job: Job, progress: Progress
+    encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress
 ) -> Iterator[tuple[str, int]]:
     """Write the output of each file, in order. Yields the file and how many lines it has, when its output is there."""
     done, parts = 0, encoded_parts(encoder, outputs, job, restart=True)
@@ -198,10 +195,10 @@ def write_each(
         yield path, n_lines
 
 
-def output_files(paths: Iterable[str], output: Path, *, job: Job, each: bool = False) -> list[Path]:
+def output_files(paths: Iterable[str], output: Path, *, job: EncodeJob, each: bool = False) -> list[Path]:
     """All files that `encode_one` writes, or, with `each`, `encode_each` in a folder.
 
-    >>> [str(path) for path in output_files(["a.txt"], Path("out"), job=Job(form="npy"), each=True)]
+    >>> [str(path) for path in output_files(["a.txt"], Path("out"), job=EncodeJob(form="npy"), each=True)]
     ['out/a.txt.npy', 'out/a.txt.offsets.npy', 'out/.volt-encoded.json']
     """
     if not each:
@@ -217,7 +214,7 @@ def _files_of(output: Path, form: str) -> list[Path]:
 
 
 def encoded_parts(
-    encoder: Encoder, paths: Iterable[str], job: Job, *, restart: bool, wait: Wait = is_ready
+    encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, wait: Wait = is_ready
 ) -> Iterator[tuple[Chunk, EncodedPart]]:
     """Each chunk of the files with what it became. Behind the last chunk of every file comes one without text, which
     nobody awaits.
@@ -255,7 +252,7 @@ def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Ch
 
 
 def _write(
-    output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: Job, progress: Progress, done: int
+    output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: EncodeJob, progress: Progress, done: int
 ) -> tuple[int, int]:
     """Write parts. Returns how many lines there were, and how many bytes of text are done, with those done before."""
     n_lines = 0
@@ -285,7 +282,7 @@ def _write(
     return n_lines, done
 
 
-def _refuse_pipe(output: Path, job: Job) -> None:
+def _refuse_pipe(output: Path, job: EncodeJob) -> None:
     """Raise ConfigError where ids and their offsets, which are two files, are to go to a pipe or a device."""
     try:
         is_pipe = follow(output).is_written_through
@@ -335,7 +332,7 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
     return outputs
 
 
-def _origin(encoder: Encoder, path: str, job: Job) -> dict[str, Any]:
+def _origin(encoder: Encoder, path: str, job: EncodeJob) -> dict[str, Any]:
     """What an output depends on."""
     if (mark := mark_of(path)) is None:
         return {}
@@ -357,7 +354,7 @@ class _Manifest:
         self._path, self._n_unsaved = folder / _MANIFEST, 0
         self._origins = _read_manifest(folder)
 
-    def has(self, output: Path, origin: dict[str, Any], job: Job) -> bool:
+    def has(self, output: Path, origin: dict[str, Any], job: EncodeJob) -> bool:
         """Whether an output, and its offsets, are unchanged since they were made from this."""
         marks = _marks(output, job.form)
         return marks is not None and self._origins.get(output.name) == origin | {"files": marks}

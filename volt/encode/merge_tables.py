@@ -9,36 +9,167 @@ of the text itself, which is marked where there are user tokens, counts as one b
 >>> symbols, ends = tables.encode(["low", "lot"])
 >>> [tables.spell(symbol) for symbol in symbols.tolist()], ends.tolist()
 ([('lo',), ('w</w>',), ('lo',), ('t</w>',)], [2, 4])
+
+Tokens that join by rank → the one pair that makes each; and whole words that merging would not make.
+
+Where any neighbours that spell a token may join, lowest rank first, a token is still made of one pair alone, wherever
+it stands: until a stretch of text becomes one symbol no join has crossed its ends, so it goes through the same joins
+as its characters alone. Those of shorter tokens are known when a token's own turn comes. Dropout passes over joins, so
+it needs all the ways to make a token.
+
+>>> spelled = Spelled(np.array([0, 1, 2, 1, 2, 0, 1, 0, 1, 2], np.int32), np.array([1, 2, 3, 5, 7, 10]))
+>>> results = np.array([3, 4, 5], np.int32)  # "bc", "ab" and "abc", of "a", "b" and "c"
+>>> [int((pairs(spelled, results).pairs != 0).sum()) for pairs in (own_pairs, all_pairs)]
+[3, 4]
+
+Counted words → their symbols after a vocabulary's merges, scaffolding not yet split back.
+
+>>> from volt.count.word_counts import WordCounts
+>>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
+>>> merged = MergedWords.of(vocabulary, WordCounts.from_pairs({"low": 2, "lo": 1}))
+>>> [merged.tables.tokens[symbol] for symbol in merged.words.symbols if symbol >= 0], merged.token_counts().tolist()
+(['l', 'low</w>'], [1, 0, 0, 0, 2])
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.encode.rank_pairs import NOTHING, Spelled, all_pairs, own_pairs, own_tokens, unmerged
-from volt.errors import VocabularyError
-from volt.text.atoms import atom_code, atom_codes, atom_text, text_codes
-from volt.text.byte_alphabet import ALPHABET, to_characters
-from volt.text.markers import BYTE_TOKENS, SUFFIX, Marker
-from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
-from volt.text.stand_ins import marked
+from volt.errors import CorpusError, VocabularyError, shown
+from volt.text.characters import (
+    ALPHABET,
+    BYTE_TOKENS,
+    SUFFIX,
+    Marker,
+    atom_code,
+    atom_codes,
+    atom_text,
+    text_codes,
+    to_characters,
+)
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, marked
 from volt.vocabulary import Vocabulary
 from volt.vocabulary.vocabulary import Merging
 
 if TYPE_CHECKING:
-    from volt.kernels.pair_table import Merges
-    from volt.kernels.spellings import Spellings
-    from volt.kernels.words import PieceRule
+    from volt.count.word_counts import WordCounts
+    from volt.kernels.apply_bpe import PieceRule
+    from volt.kernels.arrays import Words
+    from volt.kernels.bpe_tables import Merges, Spellings
+
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
+
+
+class Spelled(NamedTuple):
+    """The symbols of tokens.
+
+    symbols: (n_symbols,) int32, token after token
+    ends: (n_tokens,) int64, where those of each end
+    """
+
+    symbols: Ints
+    ends: Longs
+
+    @property
+    def sizes(self) -> Longs:
+        """How many symbols each token has, (n_tokens,)."""
+        return np.diff(self.ends, prepend=0)
+
+    def only(self, chosen: NDArray[np.bool_]) -> Spelled:
+        """The chosen tokens; the others have no symbols, so that tokens keep their numbers."""
+        sizes = np.where(chosen, self.sizes, 0)
+        return Spelled(self.symbols[np.repeat(chosen, self.sizes)], np.cumsum(sizes))
+
+
+NOTHING = Spelled(np.zeros(0, np.int32), np.zeros(0, np.int64))
+
+
+def own_pairs(spelled: Spelled, results: Ints) -> Merges:
+    """The joins that are met where none is passed over: one for each token that joining makes.
+
+    results: (n_ranks,), the token that each rank makes
+    """
+    from volt.kernels.bpe_tables import filled
+
+    return filled(len(results), results, partial(_entered, spelled=spelled), one_by_one=True)
+
+
+def _entered(merges: Merges, spelled: Spelled) -> bool:
+    """Enter the pairs of all tokens, those of shorter ones first. Returns False if the table must be larger."""
+    from volt.kernels.bpe_tables import fill
+
+    ranks, sizes = _ranks(merges.results, len(spelled.ends)), spelled.sizes
+    for size in np.unique(sizes[(ranks >= 0) & (sizes > 1)]).tolist():
+        tokens = np.flatnonzero((sizes == size) & (ranks >= 0))
+        symbols = spelled.symbols[(spelled.ends[tokens] - size)[:, None] + np.arange(size)]
+        alike = Spelled(symbols.ravel(), np.arange(1, len(tokens) + 1) * size)
+        pieces, ends = _joined(alike, merges)
+        are_two = np.diff(ends, prepend=0) == 2
+        lefts, rights = (pieces[ends[are_two] - place] for place in (2, 1))
+        are_known = (lefts >= 0) & (rights >= 0)
+        found = lefts[are_known], rights[are_known], ranks[tokens[are_two][are_known]]
+        if not fill(merges.pairs, merges.first_ranks, *found):
+            return False
+    return True
+
+
+def _joined(spelled: Spelled, merges: Merges) -> tuple[Ints, Longs]:
+    """What tokens are joined into: the symbols, and where each token's end."""
+    from volt.kernels.apply_bpe import PieceRule, encode_words
+    from volt.kernels.bpe_tables import no_spellings
+
+    n = int(max(merges.results.max(initial=0), spelled.symbols.max(initial=0))) + 1
+    keep = PieceRule(np.ones(n, np.uint8), np.full(n, -1), no_spellings())
+    return encode_words(*spelled, merges, keep, 0.0, np.zeros(1, np.int64))
+
+
+def all_pairs(spelled: Spelled, results: Ints) -> Merges:
+    """All ways to join two tokens into one that has a rank. results: see `own_pairs`."""
+    from volt.kernels.bpe_tables import cuts, ranked_merges, spellings
+
+    ranks = _ranks(results, len(spelled.ends))
+    lefts, rights, wholes = cuts(spellings(*spelled))
+    is_made = ranks[wholes] >= 0
+    return ranked_merges(lefts[is_made], rights[is_made], results, ranks=ranks[wholes[is_made]], one_by_one=True)
+
+
+def own_tokens(merges: Merges) -> Longs:
+    """The tokens that joining their own symbols gives, by their `own_pairs`."""
+    from volt.kernels.bpe_tables import ranks_met
+
+    return merges.results[ranks_met(merges)].astype(np.int64)
+
+
+def unmerged(spelled: Spelled, merges: Merges, asked: NDArray[np.bool_]) -> Spellings:
+    """The tokens that merging their own symbols does not give: those that a word must be looked up for.
+
+    asked: (n_tokens,), which tokens may be among them
+    """
+    from volt.kernels.bpe_tables import spellings
+
+    chosen = spelled.only(asked & (spelled.sizes > 1))
+    pieces, ends = _joined(chosen, merges)
+    is_made, numbers = np.diff(ends, prepend=0) == 1, np.arange(len(ends))
+    is_made[is_made] = pieces[ends[is_made] - 1] == numbers[is_made]
+    return spellings(*chosen.only(~is_made))
+
+
+def _ranks(results: Ints, n: int) -> Ints:
+    """The lowest rank of each of n tokens, or −1."""
+    ranks = np.full(n, -1, np.int32)
+    ranks[results[::-1]] = np.arange(len(results), dtype=np.int32)[::-1]
+    return ranks
+
+
 _BEYOND = 2 * 0x110000  # codes from here on are those of private characters of the text itself
 NO_STATE = 0  # of a generator that nothing draws from
 
@@ -104,7 +235,7 @@ class MergeTables:
     @property
     def rule(self) -> PieceRule:
         """What becomes of merged tokens."""
-        from volt.kernels.words import PieceRule
+        from volt.kernels.apply_bpe import PieceRule
 
         return PieceRule(self.kept, self.parts, self.words)
 
@@ -132,7 +263,7 @@ class MergeTables:
         self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = NO_STATE
     ) -> tuple[Ints, Longs]:
         """The same for words that are given as their atoms."""
-        from volt.kernels.words import encode_words
+        from volt.kernels.apply_bpe import encode_words
 
         merges = self.sampled_merges if dropout else self.merges
         return encode_words(atoms, ends, merges, self.rule, dropout, np.array([state]))
@@ -163,7 +294,7 @@ def _symbols(codes: Sequence[int]) -> Ints:
 
 def _merges(merging: Merging, lefts: Ints, rights: Ints, results: Ints, spelled: Spelled) -> Merges:
     """The ranked merges of pairs, or of all neighbours that spell a token."""
-    from volt.kernels.pair_table import ranked_merges
+    from volt.kernels.bpe_tables import ranked_merges
 
     if merging == "ranks":
         return own_pairs(spelled, results)
@@ -172,7 +303,7 @@ def _merges(merging: Merging, lefts: Ints, rights: Ints, results: Ints, spelled:
 
 def _words(vocabulary: Vocabulary, spelled: Spelled, merges: Merges, kept: NDArray[np.uint8]) -> Spellings:
     """The tokens that words are looked up for."""
-    from volt.kernels.spellings import no_spellings
+    from volt.kernels.bpe_tables import no_spellings
 
     if not vocabulary.whole_words:
         return no_spellings()
@@ -184,7 +315,7 @@ def _words(vocabulary: Vocabulary, spelled: Spelled, merges: Merges, kept: NDArr
 
 def _check_size(n_tokens: int, n_merges: int) -> None:
     """Raise VocabularyError if there are too many for the table of pairs."""
-    from volt.kernels.pair_table import MOST
+    from volt.kernels.bpe_tables import MOST
 
     if max(n_tokens, n_merges) > MOST:
         raise VocabularyError(
@@ -204,3 +335,62 @@ def _spelled(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spelled:
     codes, ends = atom_codes(bare, marker="none")
     codes[ends[final] - 1] += 1
     return Spelled(symbol_of[codes], ends)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedWords:
+    """Words as a vocabulary merges them.
+
+    tables: of the vocabulary, which number its tokens
+    atoms: the words as atoms
+    words: the words as tokens, those that are split back included; −1 − code stands for an unknown character
+    """
+
+    tables: MergeTables
+    atoms: Words
+    words: Words
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, counts: WordCounts) -> MergedWords:
+        """The words of counts that were made as the vocabulary makes words. Raises CorpusError if they were not."""
+        from volt.kernels.apply_bpe import PieceRule, encode_words
+        from volt.kernels.arrays import Words
+
+        check_same_words(vocabulary, counts)
+        tables, found = MergeTables.of(vocabulary), counts.words
+        lengths = np.fromiter(map(len, found), np.int64, len(found))
+        atoms, ends = tables.atoms("".join(found), lengths)
+        whole = PieceRule(tables.kept, np.full_like(tables.parts, -1), tables.words)
+        symbols, merged_ends = encode_words(atoms, ends, tables.merges, whole, 0.0, np.zeros(1, np.int64))
+        return cls(tables, Words(atoms, ends, counts.counts), Words(symbols, merged_ends, counts.counts))
+
+    def token_counts(self) -> Longs:
+        """(n_tokens,) int64: how often each token of the tables occurs."""
+        return occurrences(self.words, len(self.tables.tokens))
+
+
+def occurrences(words: Words, n_symbols: int) -> Longs:
+    """How often each symbol from 0 up to n_symbols occurs, (n_symbols,) int64; others are not counted.
+
+    >>> from volt.kernels.arrays import Words
+    >>> occurrences(Words(np.array([0, -3, 1, 0]), np.array([3, 4]), np.array([2, 5])), 2)
+    array([7, 2])
+    """
+    found, known = np.zeros(n_symbols, np.int64), words.symbols >= 0
+    np.add.at(found, words.symbols[known], np.repeat(words.counts, np.diff(words.ends, prepend=0))[known])
+    return found
+
+
+def check_same_words(vocabulary: Vocabulary, counts: WordCounts) -> None:
+    """Raise CorpusError if words were cut or normalised in another way than the vocabulary's.
+
+    >>> from volt.count.word_counts import WordCounts
+    >>> check_same_words(Vocabulary((), ("a",)), WordCounts.from_pairs({"a": 1}))
+    """
+    for name in ("normalizer", "pretokenizer"):
+        ours, theirs = getattr(vocabulary, name), getattr(counts, name)
+        if ours != theirs:
+            raise CorpusError(
+                f"the words were counted with {name} {shown(theirs.name)!r}, and the vocabulary has "
+                f"{shown(ours.name)!r}; count with {name}=vocabulary.{name}"
+            )

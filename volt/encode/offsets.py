@@ -7,22 +7,135 @@ into pre-tokens. A piece's span in the last is mapped back to the first.
 >>> vocabulary = Vocabulary(merges=(), tokens=("a",))
 >>> list(encode_offsets(vocabulary, " a", encode_words=lambda words: [[f"{word}</w>"] for word in words]))
 [('a</w>', 1, 2)]
+
+Normalised text, and pre-tokens of it → where they came from: spans of characters, in linear time.
+
+>>> from volt.text.normalizer import Normalizer
+>>> from volt.text.pretokenizer import PreTokenizer
+>>> text, spans = align(Normalizer("nfkc"), "ﬁn ½")
+>>> text, spans.tolist()
+('fin 1⁄2', [[0, 1], [0, 1], [1, 2], [2, 3], [3, 4], [3, 4], [3, 4]])
+>>> pretoken_spans(PreTokenizer(), text)
+[('fin', 0, 3), ('1⁄2', 4, 7)]
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt.encode.pretokens import own_characters
-from volt.text.alignment import align, pretoken_spans
-from volt.text.byte_alphabet import to_bytes
-from volt.text.markers import BYTE_TOKENS, SUFFIX
-from volt.text.normalizer import check_text
+from volt.forks import about_to_use_polars
+from volt.text.characters import BYTE_TOKENS, SPACE, SPLIT_CLASS, SUFFIX, to_bytes
+from volt.text.normalizer import Normalizer, check_text
+from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+# A character and all that may combine with it: marks, Hangul vowels and finals, what NFKC turns into these.
+_SEGMENT = (
+    r"(?s).[\p{M}\x{1160}-\x{11FF}\x{E33}\x{EB3}\x{3133}\x{3135}\x{3136}\x{313A}-\x{313F}\x{314F}-\x{3164}"
+    r"\x{3167}-\x{316D}\x{316F}\x{3170}\x{3182}\x{3183}\x{3187}-\x{318E}\x{FF9E}-\x{FFA0}\x{FFA3}\x{FFA5}"
+    r"\x{FFA6}\x{FFAA}-\x{FFAF}\x{FFC2}-\x{FFC7}\x{FFCA}-\x{FFCF}\x{FFD2}-\x{FFD7}\x{FFDA}-\x{FFDC}]*"
+)
+_WORD_OR_GAP = rf"[^{SPLIT_CLASS}]+|[{SPLIT_CLASS}]+"
+_LINE = r"(?s)^.*$"
+
+
+def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
+    """Normalise one string and say where each character came from.
+
+    Returns the normalised text and an (n_characters, 2) int64 array: row k holds the start and the end,
+    in characters of `line`, of what character k was made from; characters made together share them.
+    Raises CorpusError if the line holds a lone surrogate.
+
+    >>> text, spans = align(Normalizer("nfkc"), "ﬁn")
+    >>> text, spans.tolist()
+    ('fin', [[0, 1], [0, 1], [1, 2]])
+    """
+    import polars as pl
+
+    text, whole = normalizer.normalize(line), pl.Series([line], dtype=pl.String)
+    for pattern in (_SEGMENT, _WORD_OR_GAP, _LINE):
+        before = whole.str.extract_all(pattern).explode().drop_nulls()
+        after = normalizer.apply_series(before)
+        if _same_but_sigma("".join(after), text):
+            break
+    return text, _spans(before, after)
+
+
+def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True) -> list[tuple[str, int, int]]:
+    """Each pre-token with its start and end in a normalised text, in characters. A dummy "▁" has no width.
+
+    hidden: whether private characters stand for user tokens, as in `PreTokenizer.split`
+    Raises CorpusError if the text holds a lone surrogate.
+
+    >>> pretoken_spans(PreTokenizer("metaspace"), "ab c")
+    [('▁ab', 0, 2), ('▁c', 2, 4)]
+    """
+    words = pretokenizer.split(text, hidden=hidden)
+    if pretokenizer.isolates_users:
+        return [(word, *span) for word, span in zip(words, _word_spans(pretokenizer, text, words), strict=True)]
+    if _leaves_gaps(pretokenizer):
+        return [(word, *span) for word, span in zip(words, _match_spans(pretokenizer, text), strict=True)]
+    lengths = (len(to_bytes(word).decode() if pretokenizer.is_bytes else word) for word in words)
+    ends = [end - len(pretokenizer.dummy_of(text)) for end in accumulate(lengths)]
+    return list(zip(words, [0, *ends], ends, strict=False))
+
+
+def _leaves_gaps(pretokenizer: PreTokenizer) -> bool:
+    """Whether text may lie between pre-tokens, so that their lengths do not tell where they stand."""
+    return pretokenizer.name == "whitespace" or pretokenizer.name.startswith("regex:")
+
+
+def _word_spans(pretokenizer: PreTokenizer, text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Positions of words that a text holds one after the other: a gap holds no word that it would not have given."""
+    end, source = 0, text.replace(SPACE, " ") if pretokenizer.keeps_spaces else text
+    for word in words:
+        plain = to_bytes(word).decode() if pretokenizer.is_bytes else word
+        start = source.index(plain.replace(SPACE, " ") if pretokenizer.keeps_spaces else plain, end)
+        yield start, (end := start + len(plain))
+
+
+def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, int]]:
+    """Positions of the regex's matches: bracket them with two characters that the text lacks, and measure."""
+    import polars as pl
+
+    about_to_use_polars()
+    used = set(text)
+    left, right = islice((mark for mark in map(chr, range(0xE000, 0x110000)) if mark not in used), 2)
+    source = text.replace(SPACE, " ") if pretokenizer.keeps_spaces else text
+    bracketed = pl.Series([source], dtype=pl.String).str.replace_all(pretokenizer.pattern, f"{left}${{0}}{right}")
+    gap, *matches = str(bracketed.item()).split(left)
+    position = len(gap)
+    for match in matches:
+        word, gap = match.split(right)
+        if word:
+            yield position, position + len(word)
+        position += len(word) + len(gap)
+
+
+def _same_but_sigma(left: str, right: str) -> bool:
+    """Equal, were it not that a final sigma is seen only in its context."""
+    return left.replace("ς", "σ") == right.replace("ς", "σ")
+
+
+def _spans(before: pl.Series, after: pl.Series) -> NDArray[np.int64]:
+    """Segments before and after → (n_characters_after, 2). Unchanged segments map character by character."""
+    n_before, n_after = (series.str.len_chars().to_numpy().astype(np.int64) for series in (before, after))
+    starts, offsets = (np.repeat(np.cumsum(n) - n, n_after) for n in (n_before, n_after))
+    same = np.repeat((before == after).to_numpy(), n_after)
+    starts = starts + same * (np.arange(len(starts)) - offsets)
+    return np.stack([starts, starts + np.where(same, 1, np.repeat(n_before, n_after))], axis=1)
+
 
 EncodeWords = Callable[[Sequence[str]], Sequence[Sequence[str]]]
 

@@ -1,25 +1,46 @@
-"""Lines → pre-tokens: user tokens hidden, normalised, cut.
+r"""Lines → pre-tokens: user tokens hidden, normalised, cut.
 
-Where there are user tokens, a private character of a line itself stands behind a mark (volt.text.stand_ins).
+Where there are user tokens, a private character of a line itself stands behind a mark (volt.text.special_tokens).
 
 >>> split_lines(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
 [['a', 'b'], []]
+
+Units: what stands between spaces. They are what encoding and counting remember, so that each is looked at once.
+
+A line's pre-tokens are those of its units, one after the other, for every pre-tokeniser that cuts at each space (or
+white space) and looks no further, and for every pattern that does (volt.text.patterns.split_points). Other patterns,
+and those behind a normal form, may look further, so their pre-tokens themselves are the units. The few units whose
+neighbours could matter, such as one that ends with a no-break space where white space is kept, are `irregular`: lines
+that hold them are cut as a whole. (The compiled loop decides most of them by the byte that follows.)
+
+>>> from volt.vocabulary import Vocabulary
+>>> rule = UnitRule.of(Vocabulary(merges=(), tokens=("a",)))
+>>> rule.keeps_breaks, rule.breaks == sum(1 << byte for byte in b"\t\n\v\f\r\x1c\x1d\x1e\x1f ")
+(False, True)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from volt.forks import about_to_use_polars
+from volt.text.characters import ALPHABET, SPACE, SPLIT_SPACE, WHITE_SPACE, ascii_bytes, ranges
 from volt.text.normalizer import check_text
-from volt.text.stand_ins import StandIns, stand_ins
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import Placeholders, stand_ins
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from volt.text.patterns.words import WordCutter
+    from volt.text.patterns.split_points import SplitPoints
+    from volt.text.patterns.splitter import WordCutter
 
 
 def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
@@ -32,9 +53,9 @@ def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]
     return own.restored(words, is_bytes=vocabulary.pretokenizer.is_bytes) if own.of_text else words
 
 
-def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> StandIns:
+def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> Placeholders:
     """What stands in for private characters of the texts while they are cut: none, where there are no user tokens."""
-    return stand_ins(texts) if vocabulary.special.user else StandIns({})
+    return stand_ins(texts) if vocabulary.special.user else Placeholders({})
 
 
 def cutter_of(vocabulary: Vocabulary) -> WordCutter | None:
@@ -98,3 +119,213 @@ def _normal(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
     about_to_use_polars()
     texts = pl.DataFrame({"text": lines}, schema={"text": pl.String})
     return texts.select(vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("text")))).to_series()
+
+
+_SPACES_BEYOND_ASCII = frozenset(SPLIT_SPACE) - set(ascii_bytes(SPLIT_SPACE).decode())
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRule:
+    """What parts the units of a line.
+
+    breaks: bit b is set if byte b ≤ 32 parts units
+    clinging: the same for those breaks that part units behind some characters only
+    keeps_breaks: whether breaks belong to the unit behind them
+    marks_first: whether a line's first unit is cut differently
+    words: whether units are pre-tokens, which are found beforehand
+    """
+
+    breaks: int
+    clinging: int = 0
+    keeps_breaks: bool = False
+    marks_first: bool = False
+    words: bool = False
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> UnitRule:
+        """The rule that fits a vocabulary's pre-tokeniser."""
+        pretokenizer = vocabulary.pretokenizer
+        if parting := parting_of_units(vocabulary):
+            return cls(parting.breaks, parting.clinging, keeps_breaks=True)
+        if pretokenizer.name == "whitespace":
+            return cls(_bits(ascii_bytes(SPLIT_SPACE)))
+        if pretokenizer.name in ("gpt2", "bytes"):
+            return cls(_bits(ascii_bytes(WHITE_SPACE)), keeps_breaks=True)
+        if pretokenizer.dummy_prefix:
+            breaks = b"" if pretokenizer.name.startswith("metaspace-line") else b" "
+            return cls(_bits(breaks), keeps_breaks=True, marks_first=True)
+        return cls(_bits(b" "), words=True)
+
+
+def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
+    """How texts are parted that the vocabulary's pre-tokeniser cuts by its own pattern; None if it has none.
+
+    Also None if that is not possible: where a normal form may change what the pattern sees, and where a regex drops
+    what it does not match, user tokens among it.
+    """
+    cutter = vocabulary.pretokenizer.cutter if vocabulary.pretokenizer.has_own_pattern else None
+    if cutter is None or vocabulary.normalizer.name != "none" or (cutter.matches_only and vocabulary.special.user):
+        return None
+    parting = cutter.parting
+    return parting.with_ends_inside() if parting and vocabulary.special.user else parting
+
+
+@dataclass(frozen=True, slots=True)
+class UnitWords:
+    """The pre-tokens of units.
+
+    text: all of them, one after the other
+    lengths: (n_words,) int64, how many characters each has
+    n_words: (n_units,) int64, how many of them each unit has
+    irregular: (n_units,) bool, which units are irregular
+    """
+
+    text: str
+    lengths: NDArray[np.int64]
+    n_words: NDArray[np.int64]
+    irregular: NDArray[np.bool_]
+
+
+def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, first: NDArray[np.uint8]) -> UnitWords:
+    """The pre-tokens of units as they stand within lines.
+
+    data: the units in UTF-8, one after the other
+    ends: (n_units,) where each ends, in bytes
+    first: (n_units,) which of them start a line, where that matters
+    Raises UnicodeDecodeError if a unit is not UTF-8.
+    """
+    text, ends = data.decode(), _character_ends(data, ends)
+    rule, lengths, n = UnitRule.of(vocabulary), np.diff(ends, prepend=0), len(ends)
+    is_plain = _is_plain(vocabulary)
+    if rule.words or (is_plain and set(text).isdisjoint(_SPACES_BEYOND_ASCII)):
+        return UnitWords(text, lengths, np.ones(n, np.int64), np.zeros(n, bool))
+    if is_plain:
+        split = [text[start:end].split() for start, end in pairwise([0, *ends.tolist()])]
+        words = list(chain.from_iterable(split))
+        sizes, counts = (np.array([len(item) for item in items], np.int64) for items in (words, split))
+        return UnitWords("".join(words), sizes, counts, np.zeros(n, bool))
+    simple = _simple(vocabulary, text, ends)
+    bounds = zip((ends - lengths)[~simple].tolist(), ends[~simple].tolist(), strict=True)
+    cut = _cut_units(vocabulary, [text[start:end] for start, end in bounds], first[~simple])
+    if not simple.any():
+        return cut
+    return _merged(_one_word_each(vocabulary, data, text, ends, simple), cut, simple)
+
+
+def _simple(vocabulary: Vocabulary, text: str, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which units are letters, behind one space or none: one pre-token, by GPT-2's pattern. (n_units,)"""
+    plain = vocabulary.normalizer.name == "none" and not vocabulary.special.user
+    if not plain or vocabulary.pretokenizer.name not in ("gpt2", "bytes"):
+        return np.zeros(len(ends), bool)
+    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    starts = np.append(0, ends[:-1])
+    n_letters = np.add.reduceat(_are_letters(codes), starts, dtype=np.int64)
+    return np.asarray((n_letters > 0) & (n_letters == ends - starts - (codes[starts] == ord(" "))))
+
+
+def _are_letters(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Which code points are letters, as the pattern's own engine says. (n,)"""
+    import polars as pl
+
+    about_to_use_polars()
+    met, places = np.unique(codes, return_inverse=True)
+    letters = pl.Series(list(map(chr, met.tolist()))).str.contains(r"^\p{L}$").to_numpy()
+    return np.asarray(letters[places], bool)
+
+
+def _one_word_each(
+    vocabulary: Vocabulary, data: bytes, text: str, ends: NDArray[np.int64], chosen: NDArray[np.bool_]
+) -> UnitWords:
+    """The chosen units, each of which is one pre-token."""
+    lengths, codes = np.diff(ends, prepend=0), np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    if vocabulary.pretokenizer.is_bytes:
+        starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+        lengths = np.diff(np.append(np.flatnonzero(starts_character), len(data))[ends], prepend=0)
+        codes = np.array([ord(character) for character in ALPHABET], np.uint32)[np.frombuffer(data, np.uint8)]
+    codes = codes[np.repeat(chosen, lengths)]
+    spelled = codes.tobytes().decode("utf-32-le").replace(" ", SPACE)
+    n = int(chosen.sum())
+    return UnitWords(spelled, lengths[chosen], np.ones(n, np.int64), np.zeros(n, bool))
+
+
+def _merged(chosen: UnitWords, others: UnitWords, is_chosen: NDArray[np.bool_]) -> UnitWords:
+    """The pre-tokens of chosen units and of the others, in the order of the units."""
+    n_words, irregular = np.ones(len(is_chosen), np.int64), np.zeros(len(is_chosen), bool)
+    n_words[~is_chosen], irregular[~is_chosen] = others.n_words, others.irregular
+    units = np.append(np.flatnonzero(is_chosen), np.repeat(np.flatnonzero(~is_chosen), others.n_words))
+    order, lengths = np.argsort(units, kind="stable"), np.append(chosen.lengths, others.lengths)
+    codes = np.frombuffer((chosen.text + others.text).encode("utf-32-le"), np.uint32)
+    starts, lengths = (np.cumsum(lengths) - lengths)[order], lengths[order]
+    places = np.arange(len(codes)) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    return UnitWords(codes[places].tobytes().decode("utf-32-le"), lengths, n_words, irregular)
+
+
+def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8]) -> UnitWords:
+    import polars as pl
+
+    about_to_use_polars()
+    rule, own = UnitRule.of(vocabulary), own_characters(vocabulary, units)
+    frame = pl.DataFrame(
+        {"unit": own.put(units), "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}
+    ).with_columns(normal=vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("unit"))))
+    frame = frame.select(
+        words=_words(vocabulary, rule), irregular=_irregular(vocabulary.pretokenizer, rule)
+    ).with_columns(n_words=pl.col("words").list.len().cast(pl.Int64))
+    if own.of_text:
+        restored = own.restored(frame["words"].to_list(), is_bytes=vocabulary.pretokenizer.is_bytes)
+        frame = frame.with_columns(pl.Series("words", restored, dtype=pl.List(pl.String)))
+    words = frame["words"].explode().drop_nulls()
+    return UnitWords(
+        words.str.join("").item(), words.str.len_chars().to_numpy().astype(np.int64),
+        frame["n_words"].to_numpy(), frame["irregular"].to_numpy(),
+    )  # fmt: skip
+
+
+def _character_ends(data: bytes, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where units end, in characters. The bytes as a whole are UTF-8."""
+    starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+    if not starts_character[ends[:-1]].all():  # a character was cut by a unit's end, and completed by the next unit
+        for start, end in pairwise([0, *ends.tolist()]):
+            data[start:end].decode()
+    return np.cumsum(starts_character)[ends - 1]
+
+
+def _bits(characters: bytes) -> int:
+    return sum(1 << byte for byte in characters)
+
+
+def _is_plain(vocabulary: Vocabulary) -> bool:
+    """Whether pre-tokens are what `str.split()` gives, and nothing is to be hidden or normalised."""
+    names = vocabulary.pretokenizer.name, vocabulary.normalizer.name
+    return names == ("whitespace", "none") and not vocabulary.special.user
+
+
+def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
+    """Column normal → pre-tokens. A unit that is not first in its line is cut behind a word, which is then dropped."""
+    import polars as pl
+
+    normal, first = pl.col("normal"), pl.col("first")
+    if not rule.marks_first:
+        return vocabulary.pretokenizer.extract(normal, hidden=bool(vocabulary.special.user))
+    words = vocabulary.pretokenizer.extract(pl.when(first).then(normal).otherwise(pl.lit("x") + normal))
+    return pl.when(first).then(words).otherwise(words.list.slice(1))
+
+
+def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
+    """Whether a unit's neighbours could matter: it ends with a space that is no break, or holds a "▁" read as one.
+
+    Where runs of spaces are words, a unit that ends with a space matters to the run that starts the next one.
+    """
+    import polars as pl
+
+    unit, normal = pl.col("unit"), pl.col("normal")
+    parting = rule.breaks if pretokenizer.has_own_pattern else -1  # other cuts part the white space that they know
+    breaks = ranges("".join(chr(byte) for byte in ascii_bytes(WHITE_SPACE) if parting >> byte & 1))
+    ends_inside = normal.str.contains(r"\s$") & ~unit.str.contains(f"[{breaks}]$")
+    if pretokenizer.is_bytes:
+        return ends_inside
+    if pretokenizer.name in ("gpt2", "unicode") or pretokenizer.has_own_pattern:
+        return ends_inside | normal.str.contains(SPACE, literal=True)
+    if pretokenizer.name.startswith("metaspace-runs"):
+        return normal.str.contains(f"[ {SPACE}]$")
+    return pl.repeat(False, pl.len())

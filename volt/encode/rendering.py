@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from volt.encode.merge_tables import MergeTables
 from volt.errors import ConfigError
-from volt.text.markers import SUFFIX
+from volt.text.characters import SUFFIX
 
 Longs = NDArray[np.int64]
 Spell = Callable[[int], Sequence[int] | bytes]

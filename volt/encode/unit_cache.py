@@ -1,14 +1,24 @@
-"""`UnitCache`: the distinct units met so far and the values of each; bytes → values, line by line.
+r"""`UnitCache`: the distinct units met so far and the values of each; bytes → values, line by line.
 
 A cache belongs to one thread at a time. It grows as units come, and is emptied once it holds more than its limit. Words
 such as unit, pending and irregular are explained in volt.kernels.
 
->>> from volt.encode.unit_encoder import numbering_encoder
->>> from volt.encode.units import UnitRule
+>>> from volt.encode.unit_cache import numbering_encoder
+>>> from volt.encode.pretokens import UnitRule
 >>> table = UnitCache(UnitRule(1 << ord(" ")), numbering_encoder(), np.int32)
->>> lines = table.encode(table.read(b"low lower low\\n\\nlow", separator=ord("\\n")))
+>>> lines = table.encode(table.read(b"low lower low\n\nlow", separator=ord("\n")))
 >>> lines.values.tolist(), lines.ends.tolist(), table.units(np.arange(table.n_units))
 ([0, 1, 0, 0], [3, 3, 4], (b'lowlower', array([3, 8])))
+
+Vocabulary and rendering → what the compiled loop needs to encode new units itself (see volt.kernels.unit_encoder).
+
+>>> from volt.encode.merge_tables import MergeTables
+>>> from volt.encode.rendering import as_ids
+>>> from volt.vocabulary import Vocabulary
+>>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
+>>> encoder = unit_encoder_of(tables, as_ids(tables), CharacterClasses())
+>>> encoder.widest, encoder.sampled
+(4, False)
 """
 
 from __future__ import annotations
@@ -19,15 +29,127 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volt.encode.units import UnitRule
-from volt.files.padded import Padded, PaddedMemory
-from volt.files.spans import FileSpan
-from volt.kernels.room import aligned, longer
+from volt.encode.merge_tables import MergeTables
+from volt.encode.pretokens import UnitRule, parting_of_units
+from volt.encode.rendering import Rendering
+from volt.files.buffers import Padded, PaddedMemory, aligned, longer
+from volt.files.ranges import FileSpan
+from volt.text.characters import ALPHABET, BYTE_TOKENS, SPACE, CharacterClasses
+from volt.text.pretokenizer import IF_ABSENT
+from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from volt.kernels.unit_loop import Rule
-    from volt.kernels.unit_state import LoopState
-    from volt.kernels.unit_values import UnitEncoder
+    from volt.kernels.encode_units import Rule
+    from volt.kernels.pretokenize import Cutter
+    from volt.kernels.unit_encoder import LoopState, UnitEncoder
+    from volt.text.patterns.split_points import SplitPoints
+    from volt.text.pretokenizer import PreTokenizer
+
+
+_NOTHING = np.zeros(0, np.int32)
+_ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
+
+
+def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses) -> UnitEncoder:
+    """How a unit's bytes become values. Its memory to work in belongs to one thread: see `UnitEncoder.for_thread`.
+
+    rendering: what symbols become; without one, values are atoms, for dropout
+    classes: the classes of characters, for those cuts that look at them
+    """
+    from volt.kernels.unit_encoder import ID_SIZE, numbering
+
+    starts, values = rendering.known_rows(len(tables.kept)) if rendering else (np.zeros(1, np.int64), _NOTHING)
+    starts, values = starts * values.itemsize, np.concatenate([values.view(np.uint8), np.zeros(8, np.uint8)])
+    empty, widths = numbering(), np.diff(starts)
+    return empty._replace(
+        cutter=_cutter(tables, empty.cutter, classes), sampled=rendering is None, merges=tables.merges,
+        rule=tables.rule, starts=starts, rendered=values,
+        widest=max(ID_SIZE, int(widths.max(initial=0))),
+        byte_ids=_byte_ids(tables.vocabulary) if rendering and rendering.are_ids else _NOTHING,
+        width=int(widths[0]) if len(widths) and (widths == widths[0]).all() else 0,
+    )  # fmt: skip
+
+
+def _cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
+    """How units become words, and words atoms."""
+    from volt.kernels.pretokenize import BYTES
+
+    cut, marker = _cut(tables.vocabulary), ("none", "suffix", "prefix").index(tables.vocabulary.marker)
+    characters = _ALPHABET if cut >= BYTES else np.where(np.arange(256) == ord(" "), ord(SPACE), np.arange(256))
+    atoms = tables.symbol_of[np.concatenate([2 * characters, 2 * characters + 1])]
+    cutter = empty._replace(
+        cut=cut, marker=marker, symbol_of=tables.symbol_of, byte_symbols=atoms, user_starts=_user_starts(tables, cut)
+    )
+    if (parting := parting_of_units(tables.vocabulary)) is not None:
+        return _with_pattern(cutter, tables.vocabulary.pretokenizer, parting)
+    return cutter._replace(classes=classes.table) if _looks_at_classes(cut) else cutter
+
+
+def _byte_ids(vocabulary: Vocabulary) -> NDArray[np.int32]:
+    """The ids of the byte tokens, where each unknown character is spelled by them alone; (256,) or (0,)."""
+    if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or vocabulary.marker == "suffix":
+        return _NOTHING
+    return np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
+
+
+def _with_pattern(cutter: Cutter, pretokenizer: PreTokenizer, parting: SplitPoints) -> Cutter:
+    """The same with the tables of the pattern that cuts units."""
+    found = pretokenizer.cutter
+    assert found is not None  # since it says how texts are parted
+    tables = found.splitter.tables
+    return cutter._replace(
+        classes=tables.classes, moves=tables.moves, end=tables.end, splits=tables.splits, kinds=parting.kinds,
+        breaks=parting.breaks, alone=int(parting.alone), matches_only=int(found.matches_only),
+    )  # fmt: skip
+
+
+def _user_starts(tables: MergeTables, cut: int) -> NDArray[np.uint8]:
+    """The bytes that begin user tokens, where units are text: (256,), or (0,) if there is none."""
+    from volt.kernels.pretokenize import WORD
+
+    user = tables.vocabulary.special.user if cut > WORD else ()
+    starts = np.zeros(256 if user else 0, np.uint8)
+    starts[[token.encode()[0] for token in user]] = 1
+    return starts
+
+
+def numbering_encoder() -> UnitEncoder:
+    """An encoder that gives each unit its number, in the order in which units are met."""
+    from volt.kernels.unit_encoder import numbering
+
+    return numbering()
+
+
+def _cut(vocabulary: Vocabulary) -> int:
+    """How the units of this vocabulary's texts are cut."""
+    from volt.kernels import pretokenize
+
+    name = vocabulary.pretokenizer.name
+    if vocabulary.pretokenizer.has_own_pattern:
+        if parting_of_units(vocabulary) is None:
+            return pretokenize.WORD  # units are normalised pre-tokens
+        return pretokenize.BYTE_PATTERN if vocabulary.pretokenizer.is_bytes else pretokenize.PATTERN
+    if vocabulary.normalizer.name != "none" or name.endswith(IF_ABSENT):
+        return pretokenize.NEVER
+    if name == "whitespace":
+        return pretokenize.SPLIT
+    cuts = {
+        "metaspace": pretokenize.METASPACE, "metaspace-runs": pretokenize.RUNS, "metaspace-line": pretokenize.RUNS,
+        "unicode": pretokenize.UNICODE, "gpt2": pretokenize.GPT2, "bytes": pretokenize.BYTES,
+    }  # fmt: skip
+    return cuts[name] if vocabulary.marker == "none" else pretokenize.NEVER
+
+
+def uses_classes(encoder: UnitEncoder) -> bool:
+    """Whether the encoder looks at the classes of characters."""
+    return _looks_at_classes(encoder.cutter.cut)
+
+
+def _looks_at_classes(cut: int) -> bool:
+    from volt.kernels.pretokenize import BYTES, GPT2, UNICODE
+
+    return cut in (UNICODE, GPT2, BYTES)
+
 
 Longs = NDArray[np.int64]
 _N_SLOTS = 1 << 17
@@ -36,7 +158,7 @@ _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class LineValues:
     """The values of a text's lines.
 
     values: (n,) int32 or uint8
@@ -60,7 +182,7 @@ class UnitCache:
     """
 
     def __init__(self, rule: UnitRule, encoder: UnitEncoder, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
-        from volt.kernels.unit_loop import RING
+        from volt.kernels.encode_units import RING
 
         self.rule, self.limit, self._encoder, self._dtype = rule, limit, encoder.for_thread(), np.dtype(dtype)
         self._line_ends, self._left = np.empty(_N_LINES, np.int64), np.empty((_N_LEFT, 2), np.int64)
@@ -74,8 +196,8 @@ class UnitCache:
 
     def clear(self) -> None:
         """Forget all units."""
-        from volt.kernels.unit_loop import ROOM
-        from volt.kernels.unit_rows import UnitRows
+        from volt.kernels.encode_units import ROOM
+        from volt.kernels.unit_table import UnitRows
 
         n = _N_SLOTS * 3 // 8
         self._table = UnitRows(
@@ -89,13 +211,13 @@ class UnitCache:
         """A text as the loop needs it, in the cache's own memory until the next is read: see `PaddedMemory`."""
         return self._memory.read(text, separator=separator, padded=padded)
 
-    def encode(self, text: Padded, *, strips_return: bool = False) -> Lines:
+    def encode(self, text: Padded, *, strips_return: bool = False) -> LineValues:
         """The values of a text's lines. They count only if no units are pending: see `pending` and `fill_pending`.
 
         strips_return: whether a carriage return before the separator is no part of the line
         """
-        from volt.kernels.unit_loop import ROOM, encode_units
-        from volt.kernels.unit_state import LoopState
+        from volt.kernels.encode_units import ROOM, encode_units
+        from volt.kernels.unit_encoder import LoopState
 
         self._n_pending, rule = 0, self._loop_rule(text.separator, strips_return)
         out = np.empty((2 * text.size if rule.is_text else text.size + text.size // 2) + 2 * ROOM, np.uint8)
@@ -107,18 +229,18 @@ class UnitCache:
         state = LoopState.read(slots)
         self.n_units, self._n_values, self._n_pending = state.n_units, state.n_values, state.n_pending
         ends = self._line_ends[: state.line] // self._dtype.itemsize
-        return Lines(out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy())
+        return LineValues(out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy())
 
     def _loop_rule(self, separator: int, strips_return: bool) -> Rule:
         """How the loop parts lines and units."""
-        from volt.kernels.unit_loop import Rule
+        from volt.kernels.encode_units import Rule
 
         rule, is_text = self.rule, self._dtype == np.uint8
         return Rule(separator, strips_return, rule.breaks, rule.clinging, rule.keeps_breaks, rule.marks_first, is_text)
 
     def _with_room(self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded) -> NDArray[np.uint8]:
         """Make room in what the loop has found full. Returns `out`, or a longer copy of it."""
-        from volt.kernels.unit_loop import LINES_FULL, OUT_FULL
+        from volt.kernels.encode_units import LINES_FULL, OUT_FULL
 
         if status == OUT_FULL:
             return longer(out, 2 * len(out))
@@ -149,8 +271,8 @@ class UnitCache:
 
     def encode_pending(self) -> None:
         """Encode those pending units that can be encoded here now that more characters have a class."""
-        from volt.kernels.unit_loop import ROOM, encode_pending
-        from volt.kernels.unit_rows import complete
+        from volt.kernels.encode_units import ROOM, encode_pending
+        from volt.kernels.unit_table import complete
 
         pending, kept = self.pending.copy(), list[Longs]()
         for numbers in np.array_split(pending, 1 + len(pending) // _N_AT_ONCE):
@@ -171,9 +293,9 @@ class UnitCache:
         ends: (n_pending,) where the values of each unit end
         irregular: (n_pending,) which units are irregular
         """
-        from volt.kernels.unit_entry import IRREGULAR
-        from volt.kernels.unit_loop import ROOM
-        from volt.kernels.unit_rows import complete
+        from volt.kernels.encode_units import ROOM
+        from volt.kernels.unit_encoder import IRREGULAR
+        from volt.kernels.unit_table import complete
 
         used, values, ends = self._n_values, values.view(np.uint8), ends * self._dtype.itemsize
         self._reserve(used + len(values) + ROOM)
@@ -191,7 +313,7 @@ class UnitCache:
 
     def _add_rows(self) -> None:
         """Make room for twice as many units."""
-        from volt.kernels.unit_rows import rebuild
+        from volt.kernels.unit_table import rebuild
 
         old, n = self._table, 2 * len(self._table.firsts)
         rows = aligned(2 * len(old.rows))
@@ -203,7 +325,7 @@ class UnitCache:
 
     def _add_room(self, n_bytes: int) -> None:
         """Double the room for bytes and values, or more: the longest unit of a text of so many bytes must fit."""
-        from volt.kernels.cutting import LONGEST
+        from volt.kernels.pretokenize import LONGEST
 
         table = self._table
         n, n_values = 2 * len(table.bytes) + n_bytes, 2 * len(table.values) + 2 * (LONGEST + 1) * self._encoder.widest

@@ -2,5 +2,5 @@
 
 volt.ext.torch      steps as a dataset of PyTorch: pip install 'volt-vocab[torch]'
 volt.ext.ray        counting and encoding on a cluster of Ray: pip install 'volt-vocab[ray]'
-volt.ext.position   where such a dataset stands, which needs no PyTorch
+volt.ext.loader_state   where such a dataset stands, which needs no PyTorch
 """

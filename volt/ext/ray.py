@@ -12,44 +12,164 @@ table. What is encoded is written by the workers, each output whole or not at al
     from volt.encode.files import Job, encode_each
     from volt.ext.ray import RayWriter
 
-    for outcome in encode_each(encoder, paths, Path("out"), job=Job("bin"), write=RayWriter(address="auto")):
+    for outcome in encode_each(encoder, paths, Path("out"), job=EncodeJob("bin"), write=RayWriter(address="auto")):
         print(outcome.output, outcome.n_lines)
 
 Workers read and write themselves, so all machines need the same files under the same names: one machine, a disk that
 they share, or URLs. A process that has called ray.init() keeps its connection, which is then used; an address that is
 not that of this cluster is refused.
+
+A function applied to many items on a cluster of Ray, as a map does here.
+
+What a task makes depends on its item alone, so a task whose worker or machine died runs again, and nobody sees it. An
+error of the function is that of the first item that has one, as it is here, and it is the same error.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from volt import arguments
+from volt.count.corpus import shards_of
 from volt.count.counting import Shard, ShardCounter
-from volt.count.shards import shards_of
-from volt.count.summing import summed
-from volt.count.word_counts import WordCounts
+from volt.count.word_counts import WordCounts, summed
 from volt.encode.encoder import Encoder
-from volt.encode.files import Job, Progress, output_files, write_each
-from volt.errors import ConfigError, OutputError, VoltError, missing, shown_path
-from volt.ext.ray_cluster import connected
-from volt.ext.ray_tasks import RETRIES, Ref, fetched, finished
-from volt.files.parts import sweep_beside
+from volt.encode.files import EncodeJob, Progress, output_files, write_each
+from volt.errors import ConfigError, OutputError, VoltError, missing, reason, shown_path
+from volt.ext.ray_cluster import connected, first_sentence
+from volt.files.paths import is_file, mark_of, size_of, total_size
 from volt.files.ranges import RANGE_SIZE, FileRange
-from volt.files.sizes import is_file, mark_of, size_of, total_size
+from volt.files.temporary import sweep_beside
+from volt.kernels import jit, warmup
+
+if TYPE_CHECKING:
+    from volt.kernels.warmup import Job as KernelJob
+
+
+try:
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+except ImportError:
+    raise missing("ray", extra="ray") from None
+
+Item = TypeVar("Item")
+Ref = Any  # ray.ObjectRef: where a result is
+RETRIES = 20  # of a task whose worker, or machine, has died
+_LEAST_AHEAD, _AHEAD = 16, 4  # tasks that wait: so many, or so many for each core
+_NOT_THERE = "workers of the cluster cannot import volt; install the same version of volt-vocab on its machines"
+
+
+def finished(
+    function: Callable[[Item], object], items: Iterable[Item], *, jobs: Iterable[warmup.Job] = (), n_cores: int = 1
+) -> Generator[tuple[Item, Ref]]:
+    """Apply a function to items. Yields each item when it is done, and where its result is, in any order.
+
+    function: can be pickled
+    items: are taken as there is room for them
+    jobs: whose loops it needs; a machine that has not compiled them yet does so once
+    n_cores: how many cores an item takes
+
+    Raises the VoltError of the first item that has one, when those before it are done; VoltError if the cluster fails.
+    """
+    given = [ray.put(function)], os.getcwd(), tuple(jobs)
+    task = _apply.options(num_cpus=n_cores)
+    waiting, running = enumerate(items), dict[Ref, tuple[int, Item, Ref]]()
+    failed: tuple[int, VoltError] | None = None
+    try:
+        while True:
+            for number, item in islice(waiting, 0 if failed else max(0, _n_ahead() - len(running))):
+                told, result = task.remote(item, *given)
+                running[told] = number, item, result
+            if not any(failed is None or number < failed[0] for number, _, _ in running.values()):
+                break
+            told = ray.wait(list(running), num_returns=1)[0][0]
+            number, item, result = running.pop(told)
+            error = fetched(told)
+            if error is None:
+                yield item, result
+            elif failed is None or number < failed[0]:
+                failed = number, error
+        if failed:
+            raise failed[1]
+    finally:
+        for told in running:
+            ray.cancel(told, force=True)
+
+
+def fetched(ref: Ref) -> Any:
+    """A result. Raises VoltError if the cluster could not make it."""
+    try:
+        return ray.get(ref)
+    except RayTaskError as error:
+        if "failed to import" in str(error):
+            raise VoltError(_NOT_THERE) from error
+        raise
+    except RayError as error:
+        found = first_sentence(str(error))
+        raise VoltError(f"the cluster failed: {found}; look at `ray status`, and run it again") from error
+
+
+def _n_ahead() -> int:
+    """How many tasks to have running or waiting, for the machines that there are now."""
+    return max(_LEAST_AHEAD, _AHEAD * int(ray.cluster_resources().get("CPU", 1)))
+
+
+@ray.remote(num_returns=2, max_retries=RETRIES)
+def _apply(item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job, ...]) -> tuple[VoltError | None, Any]:
+    """The error of a function, if there is one, and what it returns."""
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
+    try:
+        _enter(folder)
+        _prepare(jobs)
+        return None, _function(functions[0])(item)
+    except VoltError as error:
+        return error, None
+
+
+@lru_cache(maxsize=1)
+def _function(ref: Ref) -> Any:
+    """A function, unpacked once in a worker, with all that it remembers."""
+    return ray.get(ref)
+
+
+def _enter(folder: str) -> None:
+    """Be where the driver is, so that paths mean the same, also in errors."""
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise VoltError(
+            f"{shown_path(folder)}: not to be had on {os.uname().nodename}, a machine of the cluster: {reason(error)}; "
+            "run it in a folder that all of its machines share"
+        ) from None
+
+
+@cache
+def _prepare(jobs: tuple[warmup.Job, ...]) -> None:
+    """Have loops compiled and kept by one process of a machine, while the others that need them wait for it."""
+    place = jit.kept_in()
+    if not (place and warmup.missing(*jobs)):
+        return
+    handle = os.open(place, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        warmup.compile_kernels(*jobs)
+    finally:
+        os.close(handle)
+
 
 try:
     import ray
 except ImportError:
     raise missing("ray", extra="ray") from None
-
-if TYPE_CHECKING:
-    from volt.kernels.ready import Job as KernelJob
 
 _PATIENCE = 5  # seconds for workers to die
 _FAN = 8  # tables that a worker adds up at a time
@@ -113,7 +233,7 @@ class RayWriter:
         _check_address(self.address)
 
     def __call__(
-        self, encoder: Encoder, outputs: Mapping[str, Path], job: Job, progress: Progress
+        self, encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress
     ) -> Iterator[tuple[str, int]]:
         if not outputs:
             return
@@ -136,7 +256,7 @@ class RayWriter:
 
 
 @contextmanager
-def _parts_removed(outputs: Collection[Path], job: Job) -> Iterator[None]:
+def _parts_removed(outputs: Collection[Path], job: EncodeJob) -> Iterator[None]:
     """If the block fails, remove what its workers, which are then killed, had begun to write."""
     try:
         yield
@@ -153,7 +273,7 @@ class _Writing:
     """Makes one output: how many lines it has, and what there is then."""
 
     encoder: Encoder
-    job: Job
+    job: EncodeJob
 
     def __call__(self, paths: tuple[str, Path]) -> tuple[int, list[tuple[int, int] | None]]:
         path, output = paths
@@ -161,7 +281,7 @@ class _Writing:
         return n_lines, _marks(output, self.job)
 
 
-def _marks(output: Path, job: Job) -> list[tuple[int, int] | None]:
+def _marks(output: Path, job: EncodeJob) -> list[tuple[int, int] | None]:
     return [mark_of(file) for file in output_files([], output, job=job)]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from volt.errors import ConfigError, missing, quoted, reason, shown
 from volt.ext.ray_watch import watched
-from volt.files.scratch import scratch_folder
+from volt.files.temporary import scratch_folder
 from volt.files.threads import available_cores
 
 try:

@@ -61,14 +61,24 @@ from typing import Any, NoReturn
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from volt import arguments
-from volt.batches.collating import to_torch
+from volt.batches.collation import to_torch
 from volt.batches.steps import Steps
 from volt.errors import ConfigError, StreamError, VoltError, missing
-from volt.ext.position import Position, consumed
-from volt.ext.refusals import check_worker, iterated_again, known_options, parsed, refusing, unknown_place, yes_or_no
-from volt.ext.worker_notes import WorkerNotes, mark_of
+from volt.ext.loader_state import (
+    Position,
+    WorkerNotes,
+    check_worker,
+    consumed,
+    iterated_again,
+    known_options,
+    mark_of,
+    parsed,
+    refusing,
+    unknown_place,
+    yes_or_no,
+)
 from volt.files.threads import can_wait
-from volt.stream.running.ranks import check_rank, from_environment
+from volt.stream.running.resharding import check_rank, from_environment
 
 try:
     import torch

@@ -13,5 +13,10 @@ if TYPE_CHECKING:
     from volt.files.paths import expand as expand
 
 __getattr__, __dir__, __all__ = lazy(
-    __name__, {"atomic": ("write_atomic",), "blocks": ("Block", "read_blocks"), "paths": ("expand",)}
+    __name__,
+    {
+        "atomic": ("write_atomic",),
+        "blocks": ("Block", "read_blocks"),
+        "paths": ("expand",),
+    },
 )

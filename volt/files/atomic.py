@@ -7,23 +7,152 @@
 ...         _ = file.write(b"whole")
 ...     path.read_bytes(), [found.name for found in Path(folder).iterdir()]
 (b'whole', ['a.txt'])
+
+A path to write to → where writing ends: behind all links, and what stands there.
+
+What is no regular file, such as a pipe or a device, is written straight through: there is nothing to keep whole, and a
+new file in its place would take its reader from it.
+
+>>> follow("/dev/null").is_written_through, follow("/nowhere/a.txt").is_written_through
+(True, False)
+
+What a job writes must be none of what it reads, nor the same file twice: told before any work.
+
+Files are compared by device and number, so it makes no difference how they are spelled and through which links they are
+reached. What is not there yet is compared by its path behind all links, and URLs are by what their spellings share.
+Pipes and terminals may be read and written.
+
+>>> check_distinct(["/dev/null", "a.out"], ["/dev/null", "a.txt"])
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from volt.errors import OutputError, reason, shown_path
-from volt.files.destination import Destination, follow
-from volt.files.parts import Part
-from volt.urls import plain_path, url_of
+from volt.errors import ConfigError, OutputError, reason, shown_path
+from volt.files.temporary import TempFile
+from volt.urls import plain_path, same, url_of
+
+_MOST_LINKS = 40  # as many as Linux follows
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where writing to a path ends.
+
+    path: behind all links
+    status: of what is there; None if nothing is
+    descriptor: the open descriptor that the path stands for, as /dev/stdout stands for 1
+    """
+
+    path: Path
+    status: os.stat_result | None
+    descriptor: int | None = None
+
+    @property
+    def is_written_through(self) -> bool:
+        """Whether what is written goes to what is there, instead of to a new file that takes its place."""
+        kind = stat.S_IFREG if self.status is None else stat.S_IFMT(self.status.st_mode)
+        return self.descriptor is not None or kind not in (stat.S_IFREG, stat.S_IFDIR)
+
+
+def follow(path: str | os.PathLike[str]) -> Destination:
+    """Where writing to a path ends. Raises OSError where links lead nowhere, ValueError if the path holds a NUL.
+
+    >>> follow("/dev/stderr").descriptor
+    2
+    """
+    name = plain_path(os.fspath(path))
+    for _ in range(_MOST_LINKS):
+        place = _in_real_folder(name)
+        if _is_descriptor(place):
+            return Destination(place, os.fstat(int(place.name)), int(place.name))
+        try:
+            status = os.lstat(place)
+        except FileNotFoundError:
+            return Destination(place, None)
+        if not stat.S_ISLNK(status.st_mode):
+            return Destination(place, status)
+        name = os.path.join(place.parent, os.readlink(place))
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _in_real_folder(path: str) -> Path:
+    """The same place in a folder whose path holds no link."""
+    folder, name = os.path.split(path)
+    return Path(os.path.realpath(path) if name in ("", ".", "..") else os.path.join(os.path.realpath(folder), name))
+
+
+def _is_descriptor(place: Path) -> bool:
+    """Whether a place is one of this process's descriptors, where /dev/stdout and /dev/fd lead on Linux."""
+    return place.name.isdecimal() and str(place.parent) in (f"/proc/{os.getpid()}/fd", "/dev/fd")
+
+
+STDIN, STDOUT = "/dev/stdin", "/dev/stdout"
+_SHOWN = {STDIN: "stdin", STDOUT: "stdout", "-": "stdin"}
+Files = Iterable[str | os.PathLike[str]]
+
+
+def check_distinct(outputs: Files, inputs: Files = ()) -> None:
+    """Raise ConfigError, naming both, if an output is one of the inputs, or two outputs are one file.
+
+    inputs: "-" is stdin.
+
+    >>> check_distinct(["./a.txt"], ["a.txt"])
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: ./a.txt: would be written over a.txt, which is read; choose another place
+    """
+    read = {identity(STDIN if os.fspath(path) == "-" else path): path for path in inputs}
+    written = dict[Hashable, str | os.PathLike[str]]()
+    for output in outputs:
+        place = identity(output)
+        if place is None:
+            continue
+        if place in read:
+            raise ConfigError(
+                f"{_shown(output)}: would be written over {_shown(read[place])}, which is read; choose another place"
+            )
+        if place in written:
+            raise ConfigError(
+                f"{_shown(output)}: would be written over {_shown(written[place])}, which is written too; choose "
+                "another place for one of them"
+            )
+        written[place] = output
+
+
+def identity(path: str | os.PathLike[str]) -> Hashable:
+    """What two paths to the same file share; None for a pipe or a terminal, and where it cannot be told.
+
+    >>> identity(__file__) == identity(os.path.realpath(__file__)), identity("/dev/null")
+    (True, None)
+    """
+    if (url := url_of(path)) is not None:
+        return same(url)
+    try:
+        place = follow(path)
+    except (OSError, ValueError):  # told where it is read or written
+        return None
+    if place.status is None:
+        return str(place.path)
+    kind = place.status.st_mode
+    if stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISBLK(kind):
+        return place.status.st_dev, place.status.st_ino
+    return None
+
+
+def _shown(path: str | os.PathLike[str]) -> str:
+    return _SHOWN.get(os.fspath(path), shown_path(os.fspath(path)))
+
 
 UNCHANGED = "; nothing was changed. Choose another place"  # at the end of an error: what is there is as it was
 
@@ -68,7 +197,7 @@ def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
 @contextmanager
 def _sent(url: str) -> Iterator[BinaryIO]:
     """A file that is sent to a URL when the block ends well."""
-    from volt.files.remote_copies import put
+    from volt.files.remote_files import put
 
     try:
         with put(url) as file:
@@ -93,7 +222,7 @@ def _replaced(place: Destination) -> Iterator[BinaryIO]:
     file that is new is not waited for, as no tool waits for what can be made again (experiments/LOG.md).
     """
     old = place.status
-    part = Part(place.path, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700)  # its group may be another
+    part = TempFile(place.path, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700)  # its group may be another
     try:
         with os.fdopen(os.dup(part.handle), "wb") as file:
             yield file
@@ -187,7 +316,7 @@ def check_writable(path: str | Path) -> None:
 
 
 def _check_sendable(url: str) -> None:
-    from volt.files.remote_copies import check_can_put
+    from volt.files.remote_files import check_can_put
 
     check_can_put(url)
 

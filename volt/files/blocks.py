@@ -1,4 +1,4 @@
-"""Files → blocks of whole lines, whatever the compression; knows nothing of words.
+r"""Files → blocks of whole lines, whatever the compression; knows nothing of words.
 
 A block holds about `block_size` bytes of valid UTF-8 and ends at a line end or at the end of the file.
 Compression is told by a file's first bytes, never by its name. What cannot be text (archives, images, UTF-16,
@@ -7,17 +7,30 @@ grows meanwhile is read as far as it went when it was opened; one that is shorte
 
 >>> import gzip, tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-...     _ = file.write(gzip.compress(b"one\\ntwo\\n")) and file.flush()
+...     _ = file.write(gzip.compress(b"one\ntwo\n")) and file.flush()
 ...     [(block.first_line, block.data) for block in read_blocks(file.name)]
-[(1, b'one\\ntwo\\n')]
+[(1, b'one\ntwo\n')]
+
+Reading what others still write: from a pipe or a terminal comes a little now, and more later, or never.
+
+Whoever answers lines as they come must know when nothing more is there yet, and give what he has before he waits.
+
+>>> import os
+>>> reader, writer = os.pipe()
+>>> pieces = pieces_as_they_come(lambda: os.read(reader, 100), reader)
+>>> [os.write(writer, b"low\n"), next(pieces), next(pieces), os.close(writer), list(pieces)]
+[4, b'low\n', b'', None, []]
+>>> os.close(reader)
 """
 
 from __future__ import annotations
 
 import os
+import select
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -27,12 +40,61 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from volt.errors import ConfigError, CorpusError, shown_path, unreadable
-from volt.files.binary import HEAD_SIZE, refusing_binary
 from volt.files.decompression import decompress, find_decoder
-from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE, LineLimit
-from volt.files.utf8 import is_utf8, n_good_bytes
-from volt.files.waiting import Wait, is_ready, pieces_as_they_come
+from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, LineLimit
+from volt.files.utf8 import HEAD_SIZE, is_utf8, n_good_bytes, refusing_binary
 from volt.urls import url_of
+
+Wait = Callable[[int, float | None], bool]  # descriptor, seconds → whether reading returns at once: see `is_ready`
+
+_MUCH = 1 << 14  # bytes of a read behind which more is about to come: more than people and programs ask at once
+_MOMENT = 0.02  # seconds that are waited for it, so that blocks become long and threads have work
+_LONGEST = 0.03  # seconds of such waiting until what has come is given
+
+
+def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | None = None) -> bool:
+    """Whether a read returns at once, with bytes or at the end. Waits for it so many seconds, or as long as it takes.
+
+    outlet: the descriptor of a pipe that is written to. Raises BrokenPipeError if its reader goes away meanwhile.
+
+    >>> import os
+    >>> reader, writer = os.pipe()
+    >>> is_ready(reader, 0), os.close(writer), is_ready(reader)
+    (False, None, True)
+    >>> os.close(reader)
+    """
+    if not hasattr(select, "poll"):  # Windows cannot tell: nothing is there yet, until the read says so
+        return seconds is None
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    if outlet is not None:
+        poll.register(outlet, 0)
+    found = dict(poll.poll(None if seconds is None else 1000 * seconds))
+    if outlet in found:
+        raise BrokenPipeError
+    return descriptor in found
+
+
+def pieces_as_they_come(read: Callable[[], bytes], descriptor: int, *, wait: Wait = is_ready) -> Iterator[bytes]:
+    """What reads return, up to the end, and b"" wherever nothing more is there yet, before it is waited for.
+
+    Behind a long read that comes a moment later: who writes much writes more. Nobody waits for long, though, for a
+    writer that has stopped.
+    """
+    size, left = 0, _LONGEST
+    while True:
+        start = time.monotonic()
+        if wait(descriptor, min(_MOMENT, left) if size >= _MUCH else 0.0):
+            left = max(0.0, left - (time.monotonic() - start))
+        else:
+            yield b""
+            wait(descriptor, None)
+            left = _LONGEST
+        if not (piece := read()):
+            return
+        size = len(piece)
+        yield piece
+
 
 Errors = Literal["strict", "replace", "skip"]
 
@@ -82,7 +144,7 @@ class Block:
         return f"{shown_path(self.path)}:{number}"
 
 
-class Reading(Protocol):
+class ByteSource(Protocol):
     """What blocks are read from. n_read: how far;  awaited: whether nothing more was there when it was read last."""
 
     path: str
@@ -100,7 +162,7 @@ def read_blocks(
         U+FFFD, "skip" drops it.
     checked: False leaves it to the caller to see whether the text is UTF-8, and then to raise `utf8_error`.
     max_line: the most bytes of a line; None for no limit.
-    wait: how a pipe or terminal is waited for, such as `volt.files.waiting.is_ready`. Before that, the whole lines that
+    wait: how a pipe or terminal is waited for, such as `volt.files.blocks.is_ready`. Before that, the whole lines that
         have come are one block, which may be empty. Without it, blocks are filled however long that takes.
     Raises CorpusError if the file cannot be read, is damaged or is not text, or if a line is too long.
 
@@ -117,7 +179,7 @@ def read_blocks(
 
 
 def blocks_of(
-    file: Reading, pieces: Iterator[bytes], *, block_size: int, max_line: int | None, first_line: int = 1
+    file: ByteSource, pieces: Iterator[bytes], *, block_size: int, max_line: int | None, first_line: int = 1
 ) -> Iterator[Block]:
     """The blocks of pieces of text as they come, not checked to be UTF-8. first_line: the number of the first."""
     limit = LineLimit(max_line, may_be_marked=first_line == 1)
@@ -237,7 +299,7 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
 
 
 def _remote(url: str) -> Any:
-    from volt.files.remote_reading import RemoteFile
+    from volt.files.remote_files import RemoteFile
 
     return RemoteFile(url)
 

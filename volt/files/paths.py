@@ -2,6 +2,11 @@
 
 >>> expand("-")
 ['-']
+
+How large files are that can be read again and again: for progress, and to tell them from pipes.
+
+>>> size_of("-"), size_of("/dev/null"), size_of(__file__) > 500
+(None, None, True)
 """
 
 from __future__ import annotations
@@ -10,10 +15,82 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from volt.errors import ConfigError, CorpusError, shown_path, unreadable
+from volt.errors import ConfigError, CorpusError, VoltError, shown_path, unreadable
 from volt.urls import SCHEMES, foreign_scheme, plain_path, url_of
+
+
+def size_of(path: str) -> int | None:
+    """Bytes of a file; None for a pipe, for what is not there, and where a server does not tell."""
+    if url_of(path) is None:
+        path = plain_path(path)
+        return os.path.getsize(path) if os.path.isfile(path) else None
+    from volt.files.remote import look
+
+    try:
+        return look(path).size
+    except OSError:  # told where it is read
+        return None
+
+
+def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """Bytes, and the time of change, or the number of the version behind a URL; None if there is nothing.
+
+    >>> mark_of("/nowhere/a.txt"), mark_of(__file__) == mark_of(__file__)
+    (None, True)
+    """
+    if (url := url_of(path)) is None:
+        with suppress(OSError):
+            found = os.stat(plain_path(os.fspath(path)))
+            return found.st_size, found.st_mtime_ns
+        return None
+    from volt.files.remote import look
+
+    with suppress(OSError):
+        return look(url).stamp
+    return None
+
+
+def total_size(paths: Iterable[str]) -> int | None:
+    """Bytes of all files; None if they are not known of one.
+
+    >>> total_size([__file__, "-"])
+    """
+    sizes = list(map(size_of, paths))
+    return None if None in sizes else sum(filter(None, sizes))
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Whether there is something, whatever it is, at a path or behind a URL.
+
+    Raises VoltError if a server does not tell.
+
+    >>> exists(__file__), exists("/nowhere/a.txt")
+    (True, False)
+    """
+    if (url := url_of(path)) is None:
+        return os.path.lexists(plain_path(os.fspath(path)))
+    from volt.files.remote import look
+
+    try:
+        look(url)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unreadable(url, error, kind=VoltError) from error
+    return True
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is that of a file, or a URL, rather than a folder, a pipe or nothing.
+
+    >>> is_file(__file__), is_file("-"), is_file("s3://bucket/a.txt")
+    (True, False, True)
+    """
+    return url_of(path) is not None or os.path.isfile(plain_path(os.fspath(path)))
+
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]+)\})")
 Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -73,7 +150,7 @@ def stands_for_several(path: str) -> bool:
     """
     if (url := url_of(path)) is None:
         return glob.has_magic(path) and not os.path.lexists(path)
-    from volt.files.remote_listing import has_magic
+    from volt.files.remote import has_magic
 
     return has_magic(url)
 
@@ -94,7 +171,7 @@ def _expand_one(source: str) -> list[str]:
 
 
 def _files_of_url(url: str) -> list[str]:
-    from volt.files.remote_listing import files_at, has_magic
+    from volt.files.remote import files_at, has_magic
 
     try:
         found = files_at(url)

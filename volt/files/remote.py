@@ -7,14 +7,30 @@ allowed is told at once. No question waits for ever. fsspec and its libraries ar
 >>> fsspec.filesystem("memory").pipe_file("/remote.txt", b"low newest")
 >>> look("memory://remote.txt").size, read_range("memory://remote.txt", 4, 3)
 (10, b'new')
+
+URLs of files, folders and patterns → the URLs of the files there, in the order that local paths have.
+
+A pattern means what it means for local paths: `*`, `?` and `[…]` stand for parts of a name, `**` for folders at any
+depth, and none of them for names that begin with a dot. In http and https "?" begins a query; folders there are what
+the links of a page lead to, and folders that a pattern matches are not gone into.
+
+>>> import fsspec
+>>> for name in ("a.txt", "b.gz", "c/d.gz", "c/.e.gz"):
+...     fsspec.filesystem("memory").pipe_file(f"/listing/{name}", b"low")
+>>> files_at("memory://listing/*.gz"), files_at("memory://listing/**/*.gz")
+(['memory://listing/b.gz'], ['memory://listing/b.gz', 'memory://listing/c/d.gz'])
+>>> files_at("memory://listing/")
+['memory://listing/a.txt', 'memory://listing/b.gz', 'memory://listing/c/d.gz']
 """
 
 from __future__ import annotations
 
 import errno
+import fnmatch
 import os
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
@@ -32,7 +48,7 @@ _memory = Lock()  # a file of memory:// has one position for all who read it
 T = TypeVar("T")
 
 
-class Found(NamedTuple):
+class RemoteStat(NamedTuple):
     """What a URL leads to.
 
     size: bytes; None where the server does not tell
@@ -71,14 +87,14 @@ class RefusedError(PermissionError):
     remedy = "check the credentials"
 
 
-def look(url: str) -> Found:
+def look(url: str) -> RemoteStat:
     """What a URL leads to, asked anew each time. Raises OSError if it is not there or cannot be asked."""
     if is_web(url) and bare(url).endswith("/"):
-        return Found(None, 0, is_folder=True)
+        return RemoteStat(None, 0, is_folder=True)
     details = ask(url, lambda system, path: system.info(path))
     version = next((str(details[name]) for name in _VERSIONS if details.get(name)), "")
     number = int.from_bytes(blake2b(version.encode(), digest_size=7).digest()) if version else 0
-    return Found(details.get("size"), number, details.get("type") == "directory")
+    return RemoteStat(details.get("size"), number, details.get("type") == "directory")
 
 
 def read_range(url: str, start: int, size: int) -> bytes:
@@ -209,3 +225,73 @@ def _status(error: Exception) -> int:
 def told(error: Exception) -> str:
     """What an error says, or else its name."""
     return str(error) or type(error).__name__
+
+
+def files_at(url: str) -> list[str]:
+    """The file of a URL, or those of a folder or a pattern, sorted; empty if it is a pattern or folder without any.
+
+    Raises OSError if it is not there or cannot be asked.
+    """
+    if has_magic(url) and not _is_file(url):
+        return sorted(_matching(url))
+    found = look(url)
+    return sorted(_below(url.rstrip("/"))) if found.is_folder else [url]
+
+
+def has_magic(url: str) -> bool:
+    """Whether a URL is a pattern.
+
+    >>> has_magic("s3://bucket/?.txt"), has_magic("https://host/a.txt?key=*")
+    (True, False)
+    """
+    return re.search(r"[*\[]" if is_web(url) else r"[*?\[]", bare(url)) is not None
+
+
+def _is_file(url: str) -> bool:
+    """Whether a file has this name, signs of patterns and all."""
+    try:
+        return not is_web(url) and not look(url).is_folder
+    except FileNotFoundError:
+        return False
+
+
+def _below(folder: str, *, depth: int | None = None) -> Iterator[str]:
+    """The files below a folder, but for hidden ones and those in hidden folders."""
+    start = f"{folder}/"
+    try:
+        found = _linked(start, depth) if is_web(folder) else ask(folder, lambda fs, path: fs.find(path))
+    except FileNotFoundError:
+        return
+    for name in found:
+        url = name if is_web(folder) else f"{folder.partition('://')[0]}://{name.lstrip('/')}"
+        if url.startswith(start) and not any(part[:1] in ("", ".") for part in url.removeprefix(start).split("/")):
+            yield url
+
+
+def _linked(folder: str, depth: int | None) -> Iterator[str]:
+    """The files that the page of a folder leads to, and those of its folders, so many deep."""
+    for link in ask(folder, lambda system, path: system.ls(path, detail=False)):
+        if link.endswith("/") and link.startswith(folder) and link != folder:
+            yield from _linked(link, depth and depth - 1) if depth != 1 else ()
+        elif "?" not in link.removeprefix(folder):
+            yield link
+
+
+def _matching(pattern: str) -> Iterator[str]:
+    """The files that a pattern matches, and those in folders that it matches."""
+    parts = pattern.rstrip("/").split("/")
+    magic = (number for number, part in enumerate(parts) if number > 2 and has_magic(f"s3://{part}"))
+    fixed = next(magic, None)
+    if fixed is None:  # brackets in the host, as of IPv6
+        return iter([pattern])
+    wanted = re.compile("".join(map(_expression, parts[fixed:])) + "(?:/.*)?", re.DOTALL)
+    base = "/".join(parts[:fixed])
+    depth = len(parts) - fixed if is_web(pattern) and "**" not in parts else None
+    return (url for url in _below(base, depth=depth) if wanted.fullmatch(url.removeprefix(base)))
+
+
+def _expression(part: str) -> str:
+    """The regular expression of a part of a pattern, with the slash before it; hidden names are left out before."""
+    if part == "**":
+        return "(?:/[^/]*)*?"
+    return "/" + re.sub(r"\(\?s:(.*)\)\\Z", r"\1", fnmatch.translate(part)).replace(".*", "[^/]*")

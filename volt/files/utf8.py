@@ -1,12 +1,140 @@
-"""Whether bytes are UTF-8, and up to where.
+r"""Whether bytes are UTF-8, and up to where.
 
->>> is_utf8(b"low\\xc3"), n_good_bytes(b"low\\nlow\\xc3\\n")
+>>> is_utf8(b"low\xc3"), n_good_bytes(b"low\nlow\xc3\n")
 (False, 4)
+
+The first bytes of a file → what it is, if it is no text.
+
+A text may hold any character, NUL among them, and wherever it stands. A file is refused for what its first `HEAD_SIZE`
+bytes are as a whole, and for nothing else, so that neither the place of a character nor the way in which a file is read
+matters:
+
+    a signature     zip, PDF, PNG, UTF-16 with a byte order mark and so on
+    UTF-16, UTF-32  every other byte is NUL (nine in ten of those places, none of the others), or three of four
+    control bytes   of 64 bytes or more, 30 % are NUL, or 30 % other control characters, or 5 % where it is no UTF-8
+
+>>> print(foreign(b"a\0b")), foreign("low".encode("utf-16-le"))
+None
+(None, 'looks like UTF-16 text (every other byte is NUL); convert it: iconv -f UTF-16LE -t UTF-8')
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+from volt.errors import CorpusError, shown_path
 from volt.forks import about_to_use_polars
+
+HEAD_SIZE = 8 << 10  # bytes that are looked at
+_LEAST = 64  # bytes; a share of fewer says nothing
+_NUL_SHARE, _CONTROL_SHARE, _CONTROL_SHARE_OF_NO_TEXT = 0.3, 0.3, 0.05
+_CONTROL = bytes({*range(1, 32), 127} - set(b"\t\n\v\f\r\x1b"))
+
+_WIDE = {
+    "UTF-16LE": (0, 2),
+    "UTF-16BE": (1, 2),
+    "UTF-32LE": (0, 4),
+    "UTF-32BE": (3, 4),
+}  # where ASCII stands, of how many
+
+_SIGNATURES = {
+    b"\xff\xfe\x00\x00": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
+    b"\x00\x00\xfe\xff": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
+    b"\xff\xfe": "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "UTF-16 text; convert it: iconv -f UTF-16 -t UTF-8",
+    b"PK\x03\x04": "a zip archive; unpack it",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive; unpack it",
+    b"\x04\x22\x4d\x18": "an lz4 file; recompress it with gzip, xz or zstd",
+    b"PAR1": "a parquet file; name it as a file on disk, with its text column",
+    b"SQLite format 3": "an SQLite database; export its text column",
+    b"%PDF-": "a PDF document; extract its text",
+    b"\x89PNG": "a PNG image; leave it out",
+}
+_LONGEST_SIGNATURE = max(map(len, _SIGNATURES))
+
+
+def refuse_binary(path: str, head: bytes) -> None:
+    """Raise CorpusError if a file's first `HEAD_SIZE` bytes, or all that it has, show that it is not text.
+
+    >>> refuse_binary("a.txt", b"text\\0")
+    """
+    _refuse(path, foreign(head))
+
+
+def refusing_binary(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Pieces of a text as they come, however short. Raises CorpusError once the first of them show that it is none.
+
+    >>> list(refusing_binary("a.txt", [b"te", b"xt"]))
+    [b'te', b'xt']
+    """
+    head, waiting = b"", True
+    for piece in pieces:
+        if waiting:
+            head += piece[: HEAD_SIZE - len(head)]
+            waiting = len(head) < HEAD_SIZE
+            if not waiting or not piece or len(head) >= _LONGEST_SIGNATURE:
+                _refuse(path, _signature(head) if waiting else foreign(head))
+        yield piece
+    if waiting:
+        _refuse(path, foreign(head))
+
+
+def _refuse(path: str, what: str | None) -> None:
+    if what:
+        raise CorpusError(f"{shown_path(path)}: {what}")
+
+
+def foreign(head: bytes) -> str | None:
+    """What a file is whose first `HEAD_SIZE` bytes, or all that it has, are these, and what to do; None for text.
+
+    >>> foreign(b"%PDF-1.7"), foreign("l\\0o\\0w".encode())
+    ('not UTF-8 text but a PDF document; extract its text', None)
+    """
+    return _signature(head) or _wide(head) or _control(head)
+
+
+def _signature(head: bytes) -> str | None:
+    if head[257:262] == b"ustar":
+        return "not UTF-8 text but a tar archive; unpack it"
+    found = (what for magic, what in _SIGNATURES.items() if head.startswith(magic))
+    return next((f"not UTF-8 text but {what}" for what in found), None)
+
+
+def _wide(head: bytes) -> str | None:
+    """Whether it is UTF-16 or UTF-32 without a byte order mark, of characters that mostly are ASCII."""
+    for name, (other, step) in _WIDE.items():
+        shares = [_nul_share(head[place::step]) for place in range(step)]
+        fits = len(head) >= 2 * step and len(head) % step == 0
+        if fits and shares.pop(other) == 0 and min(shares) >= 0.9:
+            told = "every other byte is NUL" if step == 2 else "three of four bytes are NUL"
+            return f"looks like {name[:6]} text ({told}); convert it: iconv -f {name} -t UTF-8"
+    return None
+
+
+def _nul_share(data: bytes) -> float:
+    return data.count(0) / max(1, len(data))
+
+
+def _control(head: bytes) -> str | None:
+    """Whether there are too many control characters for a text."""
+    n_control = len(head) - len(head.translate(None, _CONTROL))
+    most = _CONTROL_SHARE if _is_start_of_utf8(head) else _CONTROL_SHARE_OF_NO_TEXT
+    if len(head) < _LEAST or (_nul_share(head) < _NUL_SHARE and n_control < most * len(head)):
+        return None
+    share = (n_control + head.count(0)) / len(head)
+    return (
+        f"looks like binary data ({share:.0%} of its first {len(head):,} bytes are control characters); "
+        "leave it out, or convert it to UTF-8"
+    )
+
+
+def _is_start_of_utf8(head: bytes) -> bool:
+    """Whether bytes are UTF-8, but for a character at the end that is not complete."""
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data"
+    return True
 
 
 def is_utf8(data: bytes) -> bool:

@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.formats.merges import read_merges as read_merges
     from volt.formats.registry import FORMATS as FORMATS
+    from volt.formats.registry import read_merges as read_merges
     from volt.formats.registry import read_vocabulary as read_vocabulary
     from volt.formats.registry import write_vocabulary as write_vocabulary
 
 __getattr__, __dir__, __all__ = lazy(
-    __name__, {"merges": ("read_merges",), "registry": ("FORMATS", "read_vocabulary", "write_vocabulary")}
+    __name__,
+    {
+        "registry": ("FORMATS", "read_merges", "read_vocabulary", "write_vocabulary"),
+    },
 )

@@ -18,13 +18,13 @@ from pathlib import Path
 from volt.encode.decoder import decode
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError, quoted
-from volt.files.scratch import scratch_folder
-from volt.files.whole import is_packed, read_bytes
-from volt.formats.named import named_tokens
+from volt.files.small_files import is_packed, read_bytes
+from volt.files.temporary import scratch_folder
 from volt.formats.protocol import USUAL, Peer
 from volt.formats.registry import FORMATS, format_module, peer_loader
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
+from volt.vocabulary.special_roles import named_tokens
 
 N_SHOWN = 5
 N_PROBED = 2_000  # tokens; each gives a few lines
@@ -90,7 +90,7 @@ def check_import(
 def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | None) -> Peer:
     """The library of a file as its publisher loads it. Merges over bytes look like subword-nmt's, and are not."""
     if format == "subword-nmt" and vocabulary.pretokenizer.is_bytes:
-        from volt.formats.huggingface.loaded import peer_of_merges
+        from volt.formats.huggingface.library import peer_of_merges
 
         return peer_of_merges(path, vocabulary)
     original = getattr(format_module(format), "original", None)

@@ -8,7 +8,7 @@ Where its library must be told what a file does not hold, it has functions that 
 file, its vocabulary and the pattern → the library as its publisher loads it; `peer_of`, an exported file and its
 vocabulary → the same.
 
->>> from volt.formats.lists import tokens
+>>> from volt.formats.token_list import tokens
 >>> [hasattr(tokens, name) for name in ("write", "read", "recognises", "peer")]
 [True, True, True, False]
 """
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from volt.text.markers import Marker
+from volt.text.characters import Marker
 from volt.text.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:

@@ -1,7 +1,15 @@
-"""The formats by name: read and write a vocabulary in the format that is asked for, or recognised.
+r"""The formats by name: read and write a vocabulary in the format that is asked for, or recognised.
 
 >>> format_module("tokens").__name__, sorted(FORMATS)[:3]
-('volt.formats.lists.tokens', ['fairseq', 'huggingface', 'marian'])
+('volt.formats.token_list', ['fairseq', 'huggingface', 'marian'])
+
+The merges of any file that holds some, as candidates for a search.
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile() as file:
+...     _ = file.write(b"#version: 0.2\nt h\nth e</w>\n") and file.flush()
+...     read_merges(file.name).pairs
+[('t', 'h'), ('th', 'e</w>')]
 """
 
 from __future__ import annotations
@@ -14,16 +22,95 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from volt import arguments
-from volt.errors import ArgumentError, ConfigError, VocabularyError, VoltError, shown_path, unreadable
-from volt.files.remote_copies import at_hand
-from volt.files.whole import is_pipe, read_head
-from volt.formats.protocol import HEAD_SIZE
+from volt.errors import ArgumentError, CandidateError, ConfigError, VocabularyError, VoltError, shown_path, unreadable
+from volt.files.remote_files import local_copy
+from volt.files.small_files import is_pipe, read_bytes, read_head
+from volt.formats.protocol import HEAD_SIZE, MergeList
 from volt.urls import url_of
 
 if TYPE_CHECKING:
     from volt.formats.protocol import Format, LoadPeer
     from volt.vocabulary import Vocabulary
-    from volt.vocabulary.naming import Ids
+    from volt.vocabulary.special_roles import Ids
+
+
+_ABLE = "a .volt vocabulary, a tokenizer.json, a .tiktoken file, subword-nmt or fastBPE codes, or a sentencepiece model"
+
+
+def read_merges(path: str | Path) -> MergeList:
+    """The merges of a file, whatever format holds them.
+
+    path: of the file, or of a folder that a format is read from
+
+    Raises CandidateError, with file and line, if the file holds no merges, or is damaged.
+
+    >>> read_merges("/nowhere/codes")
+    Traceback (most recent call last):
+        ...
+    volt.errors.CandidateError: /nowhere/codes: cannot be read: no such file or directory; check the path
+    """
+    from volt.formats import subword_nmt
+    from volt.formats.sentencepiece import model_file as sentencepiece
+
+    place = Path(arguments.path(path))
+    data = b"" if place.is_dir() else read_bytes(place, kind=CandidateError)
+    if not data and not place.is_dir():
+        raise CandidateError(f"{path}: empty; give {_ABLE}")
+    if data.startswith(sentencepiece.FIRST_BYTE):
+        return sentencepiece.read_merges(path, data)
+    try:
+        name = "volt" if data and is_own(place) else guess_format(place, data[:HEAD_SIZE])
+    except VocabularyError as error:
+        if data.lstrip()[:1] == b"{" or not data:  # no codes in any case
+            raise CandidateError(str(error)) from None
+        name = "subword-nmt"
+    return subword_nmt.read_merges(path, data) if name == "subword-nmt" else _merges_of(place, name)
+
+
+def _merges_of(path: Path, name: str) -> MergeList:
+    """The merges of a vocabulary in the format of this name."""
+    from volt.formats.tiktoken import reading as ranks
+
+    if name in FORMATS and hasattr(format_module(name), "rows"):
+        raise CandidateError(f"{path}: a list of tokens ({name}), which holds no merges; give {_ABLE}")
+    try:
+        if name == "tiktoken":
+            return ranks.read_merges(path)
+        vocabulary = read_vocabulary(path)
+    except VocabularyError as error:
+        raise CandidateError(str(error)) from None
+    if not vocabulary.merges:
+        raise CandidateError(f"{path}: the vocabulary has no merges; give {_ABLE}")
+    return MergeList(_pairs(vocabulary), vocabulary.marker, vocabulary.pretokenizer.is_bytes, tuple(_notes(vocabulary)))
+
+
+def _pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    """The merges by rank; where any pair may make a token, those whose parts are made before it."""
+    from volt.formats.huggingface.writing import merges_of
+    from volt.formats.tiktoken.ranks import merges_of as merges_of_ranks
+    from volt.text.characters import to_bytes
+
+    if vocabulary.merging != "ranks":
+        return list(vocabulary.merges)
+    if vocabulary.pretokenizer.is_bytes:
+        made = dict.fromkeys(map("".join, vocabulary.merges))
+        return merges_of_ranks([*map(to_bytes, vocabulary.atoms), *map(to_bytes, made)])
+    known, pairs = set(vocabulary.atoms), list[tuple[str, str]]()
+    for pair in merges_of(vocabulary):
+        if known.issuperset(pair):
+            known.add("".join(pair))
+            pairs.append(pair)
+    return pairs
+
+
+def _notes(vocabulary: Vocabulary) -> list[str]:
+    """What becomes of a vocabulary of which the merges alone are taken."""
+    cut = arguments.shortened(vocabulary.pretokenizer.name)
+    notes = [f"its merges are taken, which were made for words cut by {cut}; tokens and ids are not"]
+    if vocabulary.unmade:
+        notes.append(f"{len(vocabulary.unmade):,} of its tokens are made by no merge and left out")
+    return notes
+
 
 # A new format is its module and one line here. A file is of the first format that recognises it; so those that
 # recognise much, such as any list of words, stand last.
@@ -32,10 +119,10 @@ FORMATS = {
     "sentencepiece": "volt.formats.sentencepiece",
     "huggingface": "volt.formats.huggingface",
     "tiktoken": "volt.formats.tiktoken",
-    "fairseq": "volt.formats.lists.fairseq",
-    "marian": "volt.formats.lists.marian",
-    "opennmt": "volt.formats.lists.opennmt",
-    "tokens": "volt.formats.lists.tokens",
+    "fairseq": "volt.formats.fairseq",
+    "marian": "volt.formats.marian",
+    "opennmt": "volt.formats.opennmt",
+    "tokens": "volt.formats.token_list",
 }
 
 _OTHERS = {  # how files of other kinds begin, in small letters; all are common in place of a tokenizer
@@ -82,7 +169,7 @@ def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Pa
 
     Raises VocabularyError if it cannot be read.
     """
-    with at_hand(path, kind=VocabularyError, beside=lambda copy: files_read(copy, format=format)) as place:
+    with local_copy(path, kind=VocabularyError, beside=lambda copy: files_read(copy, format=format)) as place:
         yield place
 
 
@@ -148,7 +235,7 @@ def read_vocabulary(
     ('t', 'h', 'th')
     ('', '', '<url>', '</w>')
     """
-    from volt.formats.named import named
+    from volt.vocabulary.special_roles import named
 
     with model_at_hand(arguments.path(path), format=format) as copy:
         place = _as_written(_no_pipe(copy))
@@ -165,7 +252,7 @@ def _read(path: Path, format: str | None, merges: str | Path | None, pattern: st
     """The vocabulary as its file has it."""
     if merges is None:
         return _of_file(path, format, None, pattern)
-    with at_hand(arguments.path(merges, "merges"), kind=VocabularyError) as found:
+    with local_copy(arguments.path(merges, "merges"), kind=VocabularyError) as found:
         return _of_file(path, format, _no_pipe(found), pattern)
 
 
@@ -312,7 +399,7 @@ def format_module(name: str, argument: str = "format") -> Any:
     argument: what an error calls the name, if it is no str
 
     >>> format_module("tokens").__name__
-    'volt.formats.lists.tokens'
+    'volt.formats.token_list'
     """
     if arguments.text(name, argument, remedy=f"choose from {', '.join(FORMATS)}") not in FORMATS:
         near = get_close_matches(name.lower(), FORMATS, n=1)

@@ -1,4 +1,22 @@
-"""What the compiled loops pass to each other: types of arrays, words as arrays, and arrays that grow."""
+"""What the compiled loops pass to each other: types of arrays, words as arrays, and arrays that grow.
+
+Open-addressing tables of 64-bit keys, as compiled code sees them: an array of slots that hold entry + 1.
+
+The keys live in an array of their own, in the order in which they came; a slot is 0 while it is free. A table is
+never more than half full, so a probe ends soon.
+
+>>> pair_key(3, 5) == 3 * 2**32 + 5, table_size(100)
+(True, 256)
+
+Token strings as compiled code sees them: one array of code points and where each token starts in it.
+
+Ties between merges are broken by strings, so the learner must join and compare strings without leaving compiled code.
+
+>>> import numpy as np
+>>> texts = TokenStrings(np.array([97, 98, 97], np.int32), np.array([0, 1, 3], np.int64))
+>>> compare_texts(texts, 0, 1)
+-1
+"""
 
 from __future__ import annotations
 
@@ -7,7 +25,30 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.kernels.compiling import borrowing, compiled
+from volt.kernels.jit import borrowing, compiled, inlined
+
+
+@inlined
+def pair_key(left: int, right: int) -> int:
+    """One key for two token numbers, each below 2**31."""
+    return int((np.int64(left) << 32) | np.int64(right))
+
+
+@inlined
+def slot_of(key: int, mask: int) -> int:
+    """The slot where the search for a key starts (Fibonacci hashing)."""
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    return int(np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(mask)))
+
+
+@compiled
+def table_size(n_keys: int) -> int:
+    """The number of slots, a power of two, of a table for so many keys."""
+    n_slots = 8
+    while n_slots < 2 * n_keys:
+        n_slots *= 2
+    return n_slots
+
 
 FlagArray = NDArray[Any]  # of uint8
 IntArray = NDArray[Any]  # of int32; the names tell people what numba finds out for itself
@@ -86,3 +127,54 @@ def grown_longs(array: LongArray, length: int) -> LongArray:
     longer = longs(length)
     copy_into(longer, 0, array, 0, len(array))
     return longer
+
+
+class TokenStrings(NamedTuple):
+    """The strings of tokens.
+
+    chars: (room,) int32, code points
+    starts: (room + 1,) int64, token t is chars[starts[t]:starts[t + 1]]
+    """
+
+    chars: IntArray
+    starts: LongArray
+
+
+@compiled
+def compare_texts(texts: TokenStrings, a: int, b: int) -> int:
+    """−1, 0 or 1 as token a's string sorts before, with, or after token b's, by code point."""
+    i, a_end = texts.starts[a], texts.starts[a + 1]
+    j, b_end = texts.starts[b], texts.starts[b + 1]
+    while i < a_end and j < b_end:
+        if texts.chars[i] != texts.chars[j]:
+            return 1 if texts.chars[i] > texts.chars[j] else -1
+        i += 1
+        j += 1
+    return int(i < a_end) - int(j < b_end)
+
+
+@compiled
+def append_text(texts: TokenStrings, token: int, left: int, right: int) -> TokenStrings:
+    """The texts, grown if need be, with the joined strings of `left` and `right` as that of the new last `token`."""
+    starts, chars = texts.starts, texts.chars
+    start = starts[token]
+    middle = start + starts[left + 1] - starts[left]
+    end = middle + starts[right + 1] - starts[right]
+    if end > len(chars):
+        chars = grown_ints(chars, 2 * end)
+    copy_into(chars, start, chars, starts[left], starts[left + 1])
+    copy_into(chars, middle, chars, starts[right], starts[right + 1])
+    starts[token + 1] = end
+    return TokenStrings(chars, starts)
+
+
+@compiled
+def ends_with(texts: TokenStrings, token: int, ending: IntArray) -> bool:
+    """Whether a token's string ends with these code points (never, if there are none)."""
+    offset = texts.starts[token + 1] - len(ending)
+    if len(ending) == 0 or offset < texts.starts[token]:
+        return False
+    for i in range(len(ending)):
+        if texts.chars[offset + i] != ending[i]:
+            return False
+    return True

@@ -1,4 +1,4 @@
-"""Calls that compile the loops of batches, each with next to no data (`volt.kernels.ready`).
+"""Calls that compile the loops of batches, each with next to no data (`volt.kernels.warmup`).
 
 >>> sorted(SAMPLES)
 ['batching.cut_steps', 'batching.deal_rows', 'batching.fit_best']

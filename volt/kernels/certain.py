@@ -8,9 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, grown_ints, int_table
-from volt.kernels.compiling import compiled, loop
-from volt.kernels.hashing import pair_key
+from volt.kernels.arrays import (
+    FlagArray,
+    IntArray,
+    LongArray,
+    TokenStrings,
+    Words,
+    append_text,
+    grown_ints,
+    int_table,
+    pair_key,
+)
+from volt.kernels.jit import compiled, loop
 from volt.kernels.learn import (
     COUNT,
     KEY,
@@ -29,7 +38,6 @@ from volt.kernels.learn import (
     _roomy,
     _slots_for,
 )
-from volt.kernels.texts import Texts, append_text
 
 _ATOM_BITS = 22
 
@@ -50,7 +58,7 @@ class Others(NamedTuple):
 
 
 @compiled
-def _at_seam(left: int, right: int, texts: Texts, final: FlagArray, n_marker: int, others: Others) -> int:
+def _at_seam(left: int, right: int, texts: TokenStrings, final: FlagArray, n_marker: int, others: Others) -> int:
     """How often the last atom of one token stands before the first of another in the other words, at most."""
     last, first = texts.chars[texts.starts[left + 1] - 1], texts.chars[texts.starts[right]]  # the left is never final
     is_atom = texts.starts[right + 1] - texts.starts[right] == 1 + n_marker * final[right]
@@ -66,7 +74,7 @@ def _at_seam(left: int, right: int, texts: Texts, final: FlagArray, n_marker: in
 
 
 @compiled
-def _more(key: int, most: LongArray, texts: Texts, final: FlagArray, n_marker: int, others: Others) -> int:
+def _more(key: int, most: LongArray, texts: TokenStrings, final: FlagArray, n_marker: int, others: Others) -> int:
     """How often a pair may occur in the other words: as often as the rarest two atoms side by side within it."""
     left, right = key >> 32, key & RIGHT
     return int(min(_at_seam(left, right, texts, final, n_marker, others), most[left], most[right]))
@@ -74,7 +82,7 @@ def _more(key: int, most: LongArray, texts: Texts, final: FlagArray, n_marker: i
 
 @compiled
 def _add_more(
-    first: int, n_pairs: int, pairs: LongArray, most: LongArray, texts: Texts, final: FlagArray, n_marker: int,
+    first: int, n_pairs: int, pairs: LongArray, most: LongArray, texts: TokenStrings, final: FlagArray, n_marker: int,
     others: Others,
 ) -> None:  # fmt: skip
     """Let all pairs from `first` on count what they may have in the other words."""
@@ -83,7 +91,7 @@ def _add_more(
 
 
 def count_certain(
-    words: Words, texts: Texts, final_atoms: FlagArray, n_marker: int, merges: IntArray, others: Others,
+    words: Words, texts: TokenStrings, final_atoms: FlagArray, n_marker: int, merges: IntArray, others: Others,
     progress: LongArray,
 ) -> int:  # fmt: skip
     """How many of the first merges are those of the words and the others together.
@@ -100,7 +108,7 @@ def count_certain(
 
 @loop
 def certain_merges(
-    words: Words, texts: Texts, n_atoms: int, final: FlagArray, n_marker: int, merges: IntArray, others: Others,
+    words: Words, texts: TokenStrings, n_atoms: int, final: FlagArray, n_marker: int, merges: IntArray, others: Others,
     most: LongArray, known: LongArray, progress: LongArray,
 ) -> int:  # fmt: skip
     """The number.

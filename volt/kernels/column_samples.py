@@ -18,7 +18,7 @@ _N_CODES = 1 << 16  # of a table of characters
 
 
 def _apportion() -> None:
-    from volt.kernels.apportion import apportion
+    from volt.kernels.batching import apportion
 
     apportion(longs(0), np.ones((1, 1), np.int64), longs(1), longs(0), 1)
 
@@ -88,37 +88,37 @@ def _ids() -> Any:
 
 
 def _count_words() -> None:
-    from volt.kernels.column_measures import BLOCK, count_words
+    from volt.kernels.column_text import BLOCK, count_words
 
     count_words(spaces(BLOCK), longs(0), longs(1), longs(0))
 
 
 def _find_blank() -> None:
-    from volt.kernels.column_measures import BLOCK, find_blank
+    from volt.kernels.column_text import BLOCK, find_blank
 
     find_blank(spaces(BLOCK), longs(0), longs(1), np.zeros(1, bool))
 
 
 def _count_within() -> None:
-    from volt.kernels.column_measures import BLOCK, count_within
+    from volt.kernels.column_text import BLOCK, count_within
 
     count_within(spaces(BLOCK), longs(0), longs(1), 0, 0, longs(0))
 
 
 def _find_any() -> None:
-    from volt.kernels.column_measures import find_any
+    from volt.kernels.column_text import find_any
 
     find_any(spaces(1), longs(0), longs(1), np.zeros(256, bool), np.zeros(1, bool))
 
 
 def _surround() -> None:
-    from volt.kernels.column_changes import surround
+    from volt.kernels.column_text import surround
 
     surround(spaces(1), longs(0), longs(1), spaces(1), spaces(1), bytes_(3), longs(0))
 
 
 def _change_case() -> None:
-    from volt.kernels.column_changes import change_case
+    from volt.kernels.column_text import change_case
 
     table = np.zeros(_N_CODES, np.uint16)
     change_case(
@@ -127,7 +127,7 @@ def _change_case() -> None:
 
 
 def _find_case() -> None:
-    from volt.kernels.column_changes import find_case
+    from volt.kernels.column_text import find_case
 
     find_case(spaces(1), longs(0), longs(1), bytes_(_N_CODES), bytes_(1))
 
@@ -147,29 +147,29 @@ def _change_marks() -> None:
 
 
 def _find_starts() -> None:
-    from volt.kernels.documents import find_starts
+    from volt.kernels.columns import find_starts
 
     n_tokens, joins = np.zeros((1, 1), np.int64), np.ones(1, bool)
     find_starts(n_tokens, joins, longs(1), 1, spaces(1), longs(0), longs(1), longs(0), longs(0))
 
 
 def _write_runs() -> None:
-    from volt.kernels.documents import write_runs
+    from volt.kernels.columns import write_runs
 
     write_runs(spaces(1), longs(0), longs(1), longs(0, 1), spaces(1), bytes_(1))
 
 
 def _join_lines() -> None:
-    from volt.kernels.drawing import Joins, join_lines
-    from volt.kernels.merging import room_of
+    from volt.kernels.apply_bpe import room_of
+    from volt.kernels.lattice import JoinTable, join_lines
 
     table = merges()
-    joins = Joins(table.pairs, table.results, ints(0), bytes_(3))
+    joins = JoinTable(table.pairs, table.results, ints(0), bytes_(3))
     join_lines(ints(0), longs(1), joins, longs(-1, -1, -1), 0.1, longs(0), room_of(1), ints(0), longs(0))
 
 
 def _draw_paths() -> None:
-    from volt.kernels.drawing import Lattice, Trie, draw_paths
+    from volt.kernels.lattice import Lattice, Trie, draw_paths
 
     trie = Trie(merges().pairs, ints(-1, -1), np.zeros(1), 0.0)
     lattice = Lattice(np.empty(2), ints(0, 0), ints(0, 0), ints(0, 0), ints(0, 0))
@@ -177,7 +177,7 @@ def _draw_paths() -> None:
 
 
 SAMPLES: dict[str, Callable[[], object]] = {
-    "apportion.apportion": _apportion,
+    "batching.apportion": _apportion,
     "columns.line_ends": _line_ends,
     "columns.cut": _cut,
     "columns.write_values": _write_values,
@@ -188,17 +188,17 @@ SAMPLES: dict[str, Callable[[], object]] = {
     "columns.draw": _draw,
     "columns.number_sizes": _number_sizes,
     "columns.write_numbers": _write_numbers,
-    "column_measures.count_words": _count_words,
-    "column_measures.find_blank": _find_blank,
-    "column_measures.count_within": _count_within,
-    "column_measures.find_any": _find_any,
-    "column_changes.surround": _surround,
-    "column_changes.change_case": _change_case,
-    "column_changes.find_case": _find_case,
+    "column_text.count_words": _count_words,
+    "column_text.find_blank": _find_blank,
+    "column_text.count_within": _count_within,
+    "column_text.find_any": _find_any,
+    "column_text.surround": _surround,
+    "column_text.change_case": _change_case,
+    "column_text.find_case": _find_case,
     "noise.misspell": _misspell,
     "noise.change_marks": _change_marks,
-    "documents.find_starts": _find_starts,
-    "documents.write_runs": _write_runs,
-    "drawing.join_lines": _join_lines,
-    "drawing.draw_paths": _draw_paths,
+    "columns.find_starts": _find_starts,
+    "columns.write_runs": _write_runs,
+    "lattice.join_lines": _join_lines,
+    "lattice.draw_paths": _draw_paths,
 }

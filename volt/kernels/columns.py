@@ -1,22 +1,32 @@
-"""Values of many lines as views into one buffer: cut at tabs, written one after the other, put side by side.
+r"""Values of many lines as views into one buffer: cut at tabs, written one after the other, put side by side.
 
 The compiled loops of `volt.stream.transforms.column`. A value is its start in `data` and its size, in bytes; a size of
 −1 says that a line has no such field.
 
->>> data, starts, sizes = np.frombuffer(b"a\\tbc\\td", np.uint8), np.array([0]), np.array([6])
+>>> data, starts, sizes = np.frombuffer(b"a\tbc\td", np.uint8), np.array([0]), np.array([6])
 >>> cut_starts, cut_sizes = np.empty((2, 1), np.int64), np.empty((2, 1), np.int64)
 >>> cut(data, starts, sizes, cut_starts, cut_sizes)
 True
 >>> cut_starts[0, 0], cut_sizes[0, 0], cut_starts[1, 0], cut_sizes[1, 0]
 (np.int64(0), np.int64(1), np.int64(2), np.int64(4))
+
+The compiled loops of `volt.stream.transforms.documents`: where documents start, and their values joined.
+
+>>> import numpy as np
+>>> ids, starts, sizes = np.frombuffer(b"x", np.uint8), np.zeros(3, np.int64), np.ones(3, np.int64)
+>>> joins, limits, found, room = np.ones(3, bool), np.full(3, 2), np.zeros(3, np.int64), np.zeros(1, np.int64)
+>>> find_starts(np.array([[1, 1, 1]]), joins, limits, 9, ids, starts, sizes, room, found), found[:2].tolist()
+(2, [0, 2])
 """
+
+from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
 
-from volt.kernels.arrays import IntArray, LongArray
-from volt.kernels.compiling import inlined, releasing
+from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.jit import inlined, releasing
 from volt.kernels.memory import load64, places_of, prefetch, store64, trailing_zeros
 
 TAB, END = 9, 10
@@ -234,3 +244,69 @@ def scatter(data: IntArray, starts: LongArray, sizes: LongArray, places: LongArr
     """Write each value at its place: out[places[i]:places[i] + sizes[i]]."""
     for i in range(len(starts)):
         copy_bytes(data, starts[i], out, places[i], sizes[i])
+
+
+@inlined
+def _same(data: IntArray, first: int, second: int, size: int) -> bool:
+    """Whether two places hold the same bytes."""
+    k = 0
+    while k < size and data[first + k] == data[second + k]:
+        k += 1
+    return k == size
+
+
+@inlined
+def _fits(n_tokens: LongArray, totals: LongArray, line: int, limit: int) -> bool:
+    """Whether no field of a document grows beyond the limit by a line."""
+    for field in range(len(totals)):
+        if totals[field] + n_tokens[field, line] > limit:
+            return False
+    return True
+
+
+@releasing
+def find_starts(
+    n_tokens: LongArray, joins: FlagArray, limits: LongArray, max_lines: int,
+    ids: IntArray, starts: LongArray, sizes: LongArray, totals: LongArray, out: LongArray,
+) -> int:  # fmt: skip
+    """Write where documents start: each takes lines as long as they have its id and its limits allow.
+
+    n_tokens: (n_fields, n) int64
+    joins: (n,) bool, whether a document that starts at a line may have more lines
+    limits: (n,) int64, the most tokens of a document that starts at a line
+    ids, starts, sizes: the column of the documents' ids; a line whose id is empty stands alone
+    totals: (n_fields,) int64, room
+    out: (n,) int64, is written
+    Returns how many documents there are.
+    """
+    n, start = 0, 0
+    for i in range(len(starts)):
+        is_next = n > 0 and joins[start] and sizes[i] > 0 and sizes[i] == sizes[start] and i - start < max_lines
+        is_next = is_next and _same(ids, starts[start], starts[i], sizes[i])
+        if not (is_next and _fits(n_tokens, totals, i, limits[start])):
+            out[n], start = i, i
+            n += 1
+            for field in range(len(totals)):
+                totals[field] = 0
+        for field in range(len(totals)):
+            totals[field] += n_tokens[field, i]
+    return n
+
+
+@releasing
+def write_runs(
+    data: IntArray, starts: LongArray, sizes: LongArray, bounds: LongArray, between: IntArray, out: IntArray
+) -> None:
+    """Write the values of runs of lines, with some bytes between two values of a run and none between two runs.
+
+    data: uint8;  bounds: (n_runs + 1,) int64, where runs start, and where the last ends
+    out: uint8, is written
+    """
+    at = 0
+    for run in range(len(bounds) - 1):
+        for i in range(bounds[run], bounds[run + 1]):
+            if i > bounds[run]:
+                copy_bytes(between, 0, out, at, len(between))
+                at += len(between)
+            copy_bytes(data, starts[i], out, at, sizes[i])
+            at += max(sizes[i], 0)

@@ -17,10 +17,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, grown_ints, int_table, ints, long_table
-from volt.kernels.compiling import compiled, inlined, loop
-from volt.kernels.hashing import pair_key, slot_of, table_size
-from volt.kernels.texts import Texts, append_text, compare_texts, ends_with
+from volt.kernels.arrays import (
+    FlagArray,
+    IntArray,
+    LongArray,
+    TokenStrings,
+    Words,
+    append_text,
+    compare_texts,
+    ends_with,
+    grown_ints,
+    int_table,
+    ints,
+    long_table,
+    pair_key,
+    slot_of,
+    table_size,
+)
+from volt.kernels.jit import compiled, inlined, loop
 
 SYMBOL, FOLLOWS, PRECEDES, WORD = 0, 1, 2, 3  # columns of the (n_symbols, 4) table of positions
 RIGHT = 0xFFFFFFFF  # the low half of a pair key
@@ -35,7 +49,7 @@ POSITION = 1
 
 
 @compiled
-def _outranks(pair: int, count: int, other: int, other_count: int, pairs: LongArray, texts: Texts) -> bool:
+def _outranks(pair: int, count: int, other: int, other_count: int, pairs: LongArray, texts: TokenStrings) -> bool:
     """Whether `pair` comes before `other`: by count, then by the left string, then by the right one."""
     if count != other_count:
         return count > other_count
@@ -47,7 +61,7 @@ def _outranks(pair: int, count: int, other: int, other_count: int, pairs: LongAr
 
 
 @compiled
-def _push(heap: LongArray, size: int, pair: int, pairs: LongArray, texts: Texts) -> int:
+def _push(heap: LongArray, size: int, pair: int, pairs: LongArray, texts: TokenStrings) -> int:
     """Add a pair, with its present count, to a heap of `size` entries that has room for it. Returns the new size."""
     i, count = size, pairs[pair, COUNT]
     while i > 0:
@@ -62,7 +76,7 @@ def _push(heap: LongArray, size: int, pair: int, pairs: LongArray, texts: Texts)
 
 
 @compiled
-def _pop(heap: LongArray, size: int, pairs: LongArray, texts: Texts) -> int:
+def _pop(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> int:
     """Remove the first of a heap's `size` entries. Returns the new size."""
     pair, count = heap[size - 1, PAIR], heap[size - 1, COUNT]
     i, child = 0, 1
@@ -80,7 +94,7 @@ def _pop(heap: LongArray, size: int, pairs: LongArray, texts: Texts) -> int:
 
 
 @compiled
-def _best(heap: LongArray, size: int, pairs: LongArray, texts: Texts) -> tuple[int, int]:
+def _best(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> tuple[int, int]:
     """The best pair, taken off the heap (−1: none is left), and the heap's new size. Outdated entries are refreshed."""
     while size > 0:
         pair, count = heap[0, PAIR], heap[0, COUNT]
@@ -259,7 +273,7 @@ def _roomy(
 
 @compiled
 def _push_found(
-    found: IntArray, n_found: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: Texts
+    found: IntArray, n_found: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings
 ) -> tuple[LongArray, int]:
     """The heap, and its size, with every pair found whose count is higher than when it was last pushed."""
     if size + n_found > len(heap):
@@ -272,7 +286,7 @@ def _push_found(
 
 
 @compiled
-def _first_heap(n_pairs: int, min_count: int, pairs: LongArray, texts: Texts) -> tuple[LongArray, int]:
+def _first_heap(n_pairs: int, min_count: int, pairs: LongArray, texts: TokenStrings) -> tuple[LongArray, int]:
     """A heap of the pairs that occur often enough, and its size."""
     heap, size = long_table(n_pairs + 1, 2), 0
     for pair in range(n_pairs):
@@ -296,7 +310,7 @@ class Until(NamedTuple):
 
 
 def learn(
-    words: Words, texts: Texts, final_atoms: FlagArray, marker: IntArray, until: Until, progress: LongArray
+    words: Words, texts: TokenStrings, final_atoms: FlagArray, marker: IntArray, until: Until, progress: LongArray
 ) -> tuple[IntArray, LongArray, int]:
     """Learn merges until one of the ends is reached.
 
@@ -319,7 +333,7 @@ def learn(
 
 @loop
 def learn_merges(
-    words: Words, texts: Texts, n_atoms: int, final: FlagArray, marker: IntArray, until: Until,
+    words: Words, texts: TokenStrings, n_atoms: int, final: FlagArray, marker: IntArray, until: Until,
     known: LongArray, merges: IntArray, replacements: LongArray, progress: LongArray,
 ) -> tuple[int, int]:  # fmt: skip
     """Fill `merges` and `replacements`. Returns how many there are, and how often the best pair left occurs.

@@ -13,9 +13,20 @@ pair is too rare stays without a choice.
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, grown_ints, int_table
-from volt.kernels.compiling import compiled, loop
-from volt.kernels.hashing import pair_key, slot_of
+from volt.kernels.arrays import (
+    FlagArray,
+    IntArray,
+    LongArray,
+    TokenStrings,
+    Words,
+    append_text,
+    ends_with,
+    grown_ints,
+    int_table,
+    pair_key,
+    slot_of,
+)
+from volt.kernels.jit import compiled, loop
 from volt.kernels.learn import (
     COUNT,
     KEY,
@@ -32,7 +43,6 @@ from volt.kernels.learn import (
     _roomy,
     _slots_for,
 )
-from volt.kernels.texts import Texts, append_text, ends_with
 
 
 @compiled
@@ -68,7 +78,7 @@ def _with_room(heaps: LongArray, sizes: LongArray, room: int) -> LongArray:
 
 
 @compiled
-def _first_heaps(heaps: LongArray, sizes: LongArray, n_pairs: int, min_count: int, pairs: LongArray, texts: Texts
+def _first_heaps(heaps: LongArray, sizes: LongArray, n_pairs: int, min_count: int, pairs: LongArray, texts: TokenStrings
 ) -> LongArray:  # fmt: skip
     """A heap for each source of its pairs that occur often enough, whose sizes are written to `sizes`."""
     for pair in range(n_pairs):
@@ -80,7 +90,7 @@ def _first_heaps(heaps: LongArray, sizes: LongArray, n_pairs: int, min_count: in
 
 
 def learn_parity(
-    words: Words, texts: Texts, final_atoms: FlagArray, marker: IntArray, units: LongArray, pieces: LongArray,
+    words: Words, texts: TokenStrings, final_atoms: FlagArray, marker: IntArray, units: LongArray, pieces: LongArray,
     n_merges: int, min_count: int, progress: LongArray,
 ) -> tuple[IntArray, IntArray]:  # fmt: skip
     """Learn up to `n_merges` merges, fewer where no pair occurs `min_count` times in any source.
@@ -105,9 +115,9 @@ def learn_parity(
 
 @loop
 def learn_parity_merges(
-    words: Words, texts: Texts, n_atoms: int, final: FlagArray, marker: IntArray, units: LongArray, pieces: LongArray,
-    min_count: int, heaps: LongArray, sizes: LongArray, known: LongArray, merges: IntArray, chosen_by: IntArray,
-    progress: LongArray,
+    words: Words, texts: TokenStrings, n_atoms: int, final: FlagArray, marker: IntArray, units: LongArray,
+    pieces: LongArray, min_count: int, heaps: LongArray, sizes: LongArray, known: LongArray, merges: IntArray,
+    chosen_by: IntArray, progress: LongArray,
 ) -> int:  # fmt: skip
     """Fill `merges` and `chosen_by`. Returns how many there are.
 

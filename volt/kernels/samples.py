@@ -2,7 +2,7 @@
 
 The arrays are of the types that the callers of the loop give it: for others, it would be compiled anew.
 
->>> SAMPLES["merging.start_line"]()
+>>> SAMPLES["apply_bpe.start_line"]()
 """
 
 from __future__ import annotations
@@ -31,81 +31,78 @@ def bytes_(n: int) -> Any:
 
 def merges() -> Any:
     """One merge, in its table."""
-    from volt.kernels.pair_table import ranked_merges
+    from volt.kernels.bpe_tables import ranked_merges
 
     return ranked_merges(ints(0), ints(1), ints(2))
 
 
 def _rule() -> Any:
     """What becomes of the three tokens of that merge."""
-    from volt.kernels.spellings import no_spellings
-    from volt.kernels.words import PieceRule
+    from volt.kernels.apply_bpe import PieceRule
+    from volt.kernels.bpe_tables import no_spellings
 
     return PieceRule(bytes_(3), longs(-1, -1, 1), no_spellings())
 
 
 def _spell() -> None:
-    from volt.kernels.spellings import cuts, spellings
+    from volt.kernels.bpe_tables import cuts, spellings
 
     cuts(spellings(ints(0), longs(1)))
 
 
 def _learn() -> None:
-    from volt.kernels.arrays import Words
+    from volt.kernels.arrays import TokenStrings, Words
     from volt.kernels.learn import Until, learn
-    from volt.kernels.texts import Texts
 
-    texts = Texts(ints(97, 98), longs(0, 1, 2, 0, 0))
+    texts = TokenStrings(ints(97, 98), longs(0, 1, 2, 0, 0))
     learn(Words(ints(0, 1), longs(2), longs(2)), texts, bytes_(2), ints(), Until(1, 2, 1, 1), longs(0, 0))
 
 
 def _certain() -> None:
-    from volt.kernels.arrays import Words
+    from volt.kernels.arrays import TokenStrings, Words
     from volt.kernels.certain import Others, count_certain
-    from volt.kernels.texts import Texts
 
-    texts, others = Texts(ints(97, 98), longs(0, 1, 2, 0, 0)), Others(longs(0), longs(1), 0, 1)
+    texts, others = TokenStrings(ints(97, 98), longs(0, 1, 2, 0, 0)), Others(longs(0), longs(1), 0, 1)
     words, merge = Words(ints(0, 1), longs(2), longs(2)), np.zeros((1, 2), np.int32)
     count_certain(words, texts, bytes_(2), 0, merge, others, longs(0, 0))
 
 
 def _learn_parity() -> None:
-    from volt.kernels.arrays import Words
+    from volt.kernels.arrays import TokenStrings, Words
     from volt.kernels.learn_parity import learn_parity
-    from volt.kernels.texts import Texts
 
-    texts = Texts(ints(97, 98), longs(0, 1, 2, 0, 0))
+    texts = TokenStrings(ints(97, 98), longs(0, 1, 2, 0, 0))
     words = Words(ints(0, 1), longs(2), longs(2))
     learn_parity(words, texts, bytes_(2), ints(), longs(2), longs(4), 1, 2, longs(0, 0))
 
 
 def _trace() -> None:
+    from volt.kernels.apply_bpe import trace
     from volt.kernels.arrays import Words
-    from volt.kernels.words import trace
 
     trace(Words(ints(0, 1), longs(2), longs(2)), merges(), longs(0, 0))
 
 
 def _encode_words() -> None:
-    from volt.kernels.words import encode_words
+    from volt.kernels.apply_bpe import encode_words
 
     encode_words(ints(0, 1), longs(2), merges(), _rule(), 0.0, longs(0))
 
 
 def _sample() -> None:
-    from volt.kernels.words import encode_sampled
+    from volt.kernels.apply_bpe import encode_sampled
 
     encode_sampled(ints(0, 3), longs(2), merges(), _rule(), 0.1, 0, longs(0))
 
 
 def _start_line() -> None:
-    from volt.kernels.merging import line_state
+    from volt.kernels.apply_bpe import line_state
 
     line_state(0, 0)
 
 
 def _expand() -> None:
-    from volt.kernels.expand import expand
+    from volt.kernels.decode import expand
 
     for values in (ints(7), bytes_(1)):
         expand(ints(0), longs(1), longs(0, 1), values, np.zeros(2, values.dtype), longs(0), values.itemsize == 1)
@@ -113,7 +110,7 @@ def _expand() -> None:
 
 @cache
 def _table() -> Any:
-    from volt.kernels.unit_rows import UnitRows
+    from volt.kernels.unit_table import UnitRows
 
     return UnitRows(np.zeros(32, np.uint64), bytes_(8), longs(0, 0), bytes_(8), longs(0, 0), bytes_(8), longs(0, 0))
 
@@ -127,10 +124,9 @@ def spaces(n: int) -> Any:
 
 def _encode_units() -> None:
     """By numbering the units of no text."""
+    from volt.kernels.encode_units import LINES, RING, ROOM, Rule, encode_units
     from volt.kernels.memory import PADDING
-    from volt.kernels.unit_loop import LINES, RING, ROOM, Rule, encode_units
-    from volt.kernels.unit_state import LoopState
-    from volt.kernels.unit_values import numbering
+    from volt.kernels.unit_encoder import LoopState, numbering
 
     rule, ring = Rule(10, False, 1 << 32, 0, False, False, False), np.zeros(RING, np.uint64)
     line_ends, left_lines = np.zeros(LINES, np.int64), np.zeros((LINES, 2), np.int64)
@@ -139,20 +135,20 @@ def _encode_units() -> None:
 
 
 def _encode_pending() -> None:
-    from volt.kernels.unit_loop import encode_pending
-    from volt.kernels.unit_values import numbering
+    from volt.kernels.encode_units import encode_pending
+    from volt.kernels.unit_encoder import numbering
 
     encode_pending(spaces(8), _table(), numbering(), longs(), longs(), 0)
 
 
 def _complete() -> None:
-    from volt.kernels.unit_rows import complete
+    from volt.kernels.unit_table import complete
 
     complete(_table(), longs(), longs())
 
 
 def _rebuild() -> None:
-    from volt.kernels.unit_rows import rebuild
+    from volt.kernels.unit_table import rebuild
 
     rebuild(np.zeros(64, np.uint64), _table().rows)
 
@@ -160,7 +156,7 @@ def _rebuild() -> None:
 def _count_units() -> None:
     """Those of no text."""
     from volt.kernels.memory import PADDING
-    from volt.kernels.unit_counts import RING, Ends, count_units
+    from volt.kernels.unit_table import RING, Ends, count_units
 
     count_units(
         spaces(PADDING), 0, Ends(10, True, 1 << 32, True, False), _table(), np.zeros(RING, np.uint64), longs(0, 0, 0, 0)
@@ -169,8 +165,8 @@ def _count_units() -> None:
 
 def _add_words() -> None:
     """Those of no units."""
-    from volt.kernels.pattern_cutting import SplitTables
-    from volt.kernels.unit_words import add_words
+    from volt.kernels.regex_cutting import SplitTables
+    from volt.kernels.unit_table import add_words
 
     tables = SplitTables(bytes_(256), ints(0, 0), 1, longs(0))
     add_words(spaces(8), longs(), longs(), longs(), tables, 0, longs(0), longs(0), _table(), longs(0, 0, 0))
@@ -191,23 +187,23 @@ def _parse_ids() -> None:
 
 
 SAMPLES: dict[str, Callable[[], object]] = {
-    "pair_table.fill": merges,
-    "unit_counts.count_units": _count_units,
-    "unit_words.add_words": _add_words,
-    "spellings.enter": _spell,
-    "spellings.find_cuts": _spell,
+    "bpe_tables.fill": merges,
+    "unit_table.count_units": _count_units,
+    "unit_table.add_words": _add_words,
+    "bpe_tables.enter": _spell,
+    "bpe_tables.find_cuts": _spell,
     "learn.learn_merges": _learn,
     "certain.certain_merges": _certain,
     "learn_parity.learn_parity_merges": _learn_parity,
-    "words.trace_each": _trace,
-    "words.encode_each": _encode_words,
-    "words.sample_each": _sample,
-    "merging.start_line": _start_line,
-    "expand.expand": _expand,
-    "unit_loop.encode_units": _encode_units,
-    "unit_loop.encode_pending": _encode_pending,
-    "unit_rows.complete": _complete,
-    "unit_rows.rebuild": _rebuild,
+    "apply_bpe.trace_each": _trace,
+    "apply_bpe.encode_each": _encode_words,
+    "apply_bpe.sample_each": _sample,
+    "apply_bpe.start_line": _start_line,
+    "decode.expand": _expand,
+    "encode_units.encode_units": _encode_units,
+    "encode_units.encode_pending": _encode_pending,
+    "unit_table.complete": _complete,
+    "unit_table.rebuild": _rebuild,
     "decode.expand_lines": _expand_lines,
     "decode.parse_ids": _parse_ids,
 }

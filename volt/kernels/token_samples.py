@@ -1,4 +1,4 @@
-"""Calls that compile the loops over tokens, each with next to no data (`volt.kernels.ready`).
+"""Calls that compile the loops over tokens, each with next to no data (`volt.kernels.warmup`).
 
 >>> sorted(SAMPLES)[-1]
 'tokens.write_tokens'
@@ -46,32 +46,32 @@ def _write_tokens() -> None:
 
 
 def _count_hits() -> None:
-    from volt.kernels.token_noise import count_hits
+    from volt.kernels.noise import count_hits
 
     count_hits(_longs(1), 0.5, _seeds(), _longs(0))
 
 
 def _hit_tokens() -> None:
-    from volt.kernels.token_noise import hit_tokens
+    from volt.kernels.noise import hit_tokens
 
     hit_tokens(_longs(1), _longs(1), 1, _seeds(), _longs(0))
 
 
 def _reorder_tokens() -> None:
-    from volt.kernels.token_noise import reorder_tokens
+    from volt.kernels.noise import reorder_tokens
 
     reorder_tokens(_longs(1), 3.0, _seeds(), np.zeros(1), _longs(0))
 
 
 def _toggle_marks() -> None:
-    from volt.kernels.token_noise import toggle_marks
+    from volt.kernels.noise import toggle_marks
 
     toggle_marks(_text(), _longs(0), _longs(1), _longs(0), _text(), _longs(0), _longs(1), 0, 0, _longs(0))
 
 
 def _look_up() -> None:
-    from volt.kernels.sample_rows import look_up
-    from volt.kernels.segmentations import Types
+    from volt.kernels.batching import look_up
+    from volt.kernels.tokens import Types
 
     types = Types(np.zeros(8, np.int64), _seeds(), _longs(0, 0), np.zeros(1, np.uint8))
     look_up(_text(), _longs(0), _longs(1), types, np.zeros(1, np.int32), _longs(0))
@@ -84,13 +84,13 @@ def _ids() -> Any:
 
 
 def _frame_ids() -> None:
-    from volt.kernels.sample_rows import frame_ids
+    from volt.kernels.batching import frame_ids
 
     frame_ids(_ids(), _longs(0), _longs(1), _ids(), _ids(), 1, np.zeros(3, np.int32))
 
 
 def _put_rows() -> None:
-    from volt.kernels.sample_rows import put_rows
+    from volt.kernels.batching import put_rows
 
     for kind in (np.int64, np.int32):
         out, mask = np.zeros((2, 1), kind), np.zeros(1, bool)
@@ -102,11 +102,11 @@ SAMPLES: dict[str, Callable[[], object]] = {
     "tokens.count_tokens": _count_tokens,
     "tokens.cut_tokens": _cut_tokens,
     "tokens.write_tokens": _write_tokens,
-    "token_noise.count_hits": _count_hits,
-    "token_noise.hit_tokens": _hit_tokens,
-    "sample_rows.look_up": _look_up,
-    "sample_rows.frame_ids": _frame_ids,
-    "sample_rows.put_rows": _put_rows,
-    "token_noise.reorder_tokens": _reorder_tokens,
-    "token_noise.toggle_marks": _toggle_marks,
+    "noise.count_hits": _count_hits,
+    "noise.hit_tokens": _hit_tokens,
+    "batching.look_up": _look_up,
+    "batching.frame_ids": _frame_ids,
+    "batching.put_rows": _put_rows,
+    "noise.reorder_tokens": _reorder_tokens,
+    "noise.toggle_marks": _toggle_marks,
 }

@@ -26,14 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.count.coverage import Coverage, coverage_of
+from volt.count.corpus_statistics import Coverage, coverage_of
 from volt.count.word_counts import as_counts
 from volt.errors import CandidateError, CorpusError
-from volt.kernels.watch import run_watched
+from volt.files.threads import run_watched
 from volt.learn.candidates import Candidates, Ints, Longs, Trajectory
-from volt.text.atoms import atom_code, atom_codes, atom_text, token_lengths
-from volt.text.byte_alphabet import ALPHABET
-from volt.text.markers import SUFFIX, Marker, check_marker
+from volt.text.characters import ALPHABET, SUFFIX, Marker, atom_code, atom_codes, atom_text, check_marker, token_lengths
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 if TYPE_CHECKING:
@@ -105,8 +103,8 @@ class Asked:
 
     def until(self, words: Words, n_tokens: int) -> Until:
         """When to stop. Each merge takes a symbol from some word, so there are never more than leave one in each."""
+        from volt.kernels.bpe_tables import MOST
         from volt.kernels.learn import Until
-        from volt.kernels.pair_table import MOST
 
         most = max(0, min(MOST - n_tokens, len(words.symbols) - len(words.ends)))
         if self.n_merges is None:
@@ -123,11 +121,11 @@ def learned(
     Returns the parts of each merge (n, 2), how often it is made (n,), and how often the best pair left occurs.
     Raises CandidateError if more are asked for than can be.
     """
+    from volt.kernels.arrays import TokenStrings
     from volt.kernels.learn import learn
-    from volt.kernels.texts import Texts
 
     until = asked.until(words, len(tokens))
-    texts = Texts(_code_points("".join(tokens)), _text_starts(tokens, until.n_merges))
+    texts = TokenStrings(_code_points("".join(tokens)), _text_starts(tokens, until.n_merges))
     ending = _code_points(SUFFIX if marker == "suffix" else "")
     parts, replaced, left = run_watched(
         lambda progress: learn(words, texts, final, ending, until, progress), report=report
@@ -138,7 +136,7 @@ def learned(
 
 def _refuse_too_many(n_found: int, n_tokens: int, n_merges: int | None, left: int) -> None:
     """Raise CandidateError if a table that is full has ended the learning, not what was asked."""
-    from volt.kernels.pair_table import MOST
+    from volt.kernels.bpe_tables import MOST
 
     if n_merges is not None and n_merges > n_found == MOST - n_tokens and left:
         raise CandidateError(f"n_merges is {n_merges:,}; at most {n_found:,} merges can be learned; ask for fewer")
@@ -288,8 +286,8 @@ def traced(
     words: Words, parts: Ints, results: Ints, report: Report | None, *, one_by_one: bool = False
 ) -> Replacements:
     """The replacements that encoding makes as the merges are added one by one. one_by_one: as the kernels' Merges"""
-    from volt.kernels.pair_table import MOST, ranked_merges
-    from volt.kernels.words import trace
+    from volt.kernels.apply_bpe import trace
+    from volt.kernels.bpe_tables import MOST, ranked_merges
 
     if (n := max(len(parts), int(results.max(initial=0)) + 1)) > MOST:
         raise CandidateError(f"{n:,} candidates: at most {MOST:,}; ask for fewer merges")

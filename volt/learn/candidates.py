@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.display import counted
 from volt.errors import CandidateError
-from volt.text.markers import Marker
+from volt.text.characters import Marker
 
 if TYPE_CHECKING:
-    from volt.count.coverage import Coverage
+    from volt.count.corpus_statistics import Coverage
     from volt.count.word_counts import WordCounts
     from volt.vocabulary import Vocabulary
 
@@ -75,7 +75,7 @@ class Candidates:
     marker: "suffix", "prefix" or "none"
     counts: the words that the merges were learned from
     left: how often the best pair that was not merged occurs; 0 if no pair was left, None if that is not known
-    coverage: what was left out of them, None if nothing (see volt.count.coverage)
+    coverage: what was left out of them, None if nothing (see volt.count.corpus_statistics)
     parity: the unit in which `learn_parity` compared sources; empty for other merges
     extends: the vocabulary whose merges come first, if `extend_bpe` made these; its tokens stand before all new ones
 

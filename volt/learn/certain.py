@@ -34,11 +34,10 @@ import numpy as np
 
 from volt import arguments
 from volt.count.left_out import MOST_COUNT
-from volt.kernels.watch import run_watched
+from volt.files.threads import run_watched
 from volt.learn.bpe import _code_points, _text_starts, _words
 from volt.learn.candidates import Candidates
-from volt.text.atoms import atom_text
-from volt.text.markers import SUFFIX
+from volt.text.characters import SUFFIX, atom_text
 
 
 def certain_merges(candidates: Candidates) -> int | None:
@@ -63,14 +62,14 @@ def certain_merges(candidates: Candidates) -> int | None:
 
 
 def _replayed(candidates: Candidates) -> int:
+    from volt.kernels.arrays import TokenStrings
     from volt.kernels.certain import Others, count_certain
-    from volt.kernels.texts import Texts
 
     words, codes = _words(candidates.counts, candidates.marker, candidates.coverage)
     if float(words.counts @ np.diff(words.ends, prepend=0).astype(float)) > 4.0 * MOST_COUNT:
         return 0  # sums of both might leave 64 bits
     atoms, final = [atom_text(code) for code in codes], np.array([code & 1 for code in codes], np.uint8)
-    texts = Texts(_code_points("".join(atoms)), _text_starts(atoms, candidates.n_merges))
+    texts = TokenStrings(_code_points("".join(atoms)), _text_starts(atoms, candidates.n_merges))
     pairs, found, rest = candidates.counts.left_out_pairs.seams(candidates.marker)
     others = Others(pairs, found, rest, max(rest, int(found.max(initial=0))))
     n_marker = len(SUFFIX) if candidates.marker == "suffix" else 0

@@ -23,8 +23,8 @@ from volt import arguments
 from volt.count.word_counts import as_counts, mix
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError, CorpusError
+from volt.files.threads import run_watched
 from volt.forks import about_to_use_polars
-from volt.kernels.watch import run_watched
 from volt.learn.bpe import (
     MOST_ASKED,
     N_SURE,
@@ -37,9 +37,7 @@ from volt.learn.bpe import (
     replay_bpe,
 )
 from volt.learn.candidates import Candidates, Longs
-from volt.text.atoms import atom_codes, atom_text
-from volt.text.byte_alphabet import ALPHABET
-from volt.text.markers import SUFFIX, Marker
+from volt.text.characters import ALPHABET, SUFFIX, Marker, atom_codes, atom_text
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 if TYPE_CHECKING:
@@ -235,7 +233,7 @@ def _several(sources: Named, temperature: float) -> tuple[dict[str, WordCounts],
 
 def _most(sources: Mapping[str, Any]) -> int:
     """Merges whose tokens still have numbers in every source."""
-    from volt.kernels.pair_table import MOST
+    from volt.kernels.bpe_tables import MOST
 
     return min(MOST, 2**30 // len(sources))
 
@@ -249,13 +247,13 @@ def _learned(
     report: Callable[[int], object] | None,
 ) -> list[tuple[str, str]]:
     """The merges, as pairs of strings."""
+    from volt.kernels.arrays import TokenStrings
     from volt.kernels.learn_parity import learn_parity
-    from volt.kernels.texts import Texts
 
     words, n_pieces, codes = _words([*sources.values()], marker)
     atoms = [atom_text(code) for code in codes]
     strings = [atom for atom in atoms for _ in sources]
-    texts = Texts(_code_points("".join(strings)), _text_starts(strings, len(sources) * (n_merges + 1)))
+    texts = TokenStrings(_code_points("".join(strings)), _text_starts(strings, len(sources) * (n_merges + 1)))
     final = np.array([code & 1 for code in codes], np.uint8)
     ending, lengths = _code_points(SUFFIX if marker == "suffix" else ""), np.array([*units.values()], np.int64)
     parts, _ = run_watched(

@@ -49,32 +49,32 @@ from volt.lazy import lazy
 if TYPE_CHECKING:
     from volt.stream.checking.audit import Audit as Audit
     from volt.stream.checking.audit import audit as audit
-    from volt.stream.checking.debug import DebugLine as DebugLine
-    from volt.stream.checking.debug import debugged as debugged
     from volt.stream.checking.plan import Plan as Plan
     from volt.stream.checking.plan import plan as plan
     from volt.stream.checking.subword_counts import SubwordCounts as SubwordCounts
     from volt.stream.checking.subword_counts import count_subwords as count_subwords
+    from volt.stream.checking.trace import DebugLine as DebugLine
     from volt.stream.checking.trace import Trace as Trace
-    from volt.stream.checking.trace import traces as traces
+    from volt.stream.checking.trace import debug as debug
+    from volt.stream.checking.trace import trace as trace
     from volt.stream.mixing.mixture import Mixture as Mixture
-    from volt.stream.mixing.sampling import Sampling as Sampling
+    from volt.stream.mixing.mixture import Sampling as Sampling
     from volt.stream.mixing.schedule import Schedule as Schedule
-    from volt.stream.reading.checks import Checks as Checks
-    from volt.stream.reading.faults import Policy as Policy
+    from volt.stream.reading.error_policy import ErrorPolicy as ErrorPolicy
+    from volt.stream.reading.source import Checks as Checks
     from volt.stream.reading.source import Source as Source
-    from volt.stream.running.merging import merge_states as merge_states
-    from volt.stream.running.mixed_columns import StreamBatch as StreamBatch
-    from volt.stream.running.ranks import from_environment as from_environment
-    from volt.stream.running.state_file import load_state as load_state
-    from volt.stream.running.state_file import save_state as save_state
+    from volt.stream.running.checkpoint import load_state as load_state
+    from volt.stream.running.checkpoint import save_state as save_state
+    from volt.stream.running.resharding import from_environment as from_environment
+    from volt.stream.running.resharding import merge_states as merge_states
+    from volt.stream.running.source_buffer import StreamBatch as StreamBatch
     from volt.stream.running.stream import Stream as Stream
     from volt.stream.running.summary import Summary as Summary
-    from volt.stream.running.translating import Translation as Translation
-    from volt.stream.running.virtual_epochs import VirtualEpoch as VirtualEpoch
+    from volt.stream.running.summary import VirtualEpoch as VirtualEpoch
+    from volt.stream.running.translation import Translation as Translation
     from volt.stream.transforms.batch import Batch as Batch
-    from volt.stream.transforms.chance import Chance as Chance
     from volt.stream.transforms.column import Column as Column
+    from volt.stream.transforms.line_rng import LineRng as LineRng
     from volt.stream.transforms.transform import LineFault as LineFault
     from volt.stream.transforms.transform import Transform as Transform
 
@@ -82,27 +82,22 @@ __getattr__, __dir__, __all__ = lazy(
     __name__,
     {
         "checking.audit": ("Audit", "audit"),
-        "checking.debug": ("DebugLine", "debugged"),
         "checking.plan": ("Plan", "plan"),
         "checking.subword_counts": ("SubwordCounts", "count_subwords"),
-        "checking.trace": ("Trace", "traces"),
-        "mixing.mixture": ("Mixture",),
-        "mixing.sampling": ("Sampling",),
+        "checking.trace": ("DebugLine", "Trace", "debug", "trace"),
+        "mixing.mixture": ("Mixture", "Sampling"),
         "mixing.schedule": ("Schedule",),
-        "reading.checks": ("Checks",),
-        "reading.faults": ("Policy",),
-        "reading.source": ("Source",),
-        "running.merging": ("merge_states",),
-        "running.mixed_columns": ("StreamBatch",),
-        "running.ranks": ("from_environment",),
-        "running.state_file": ("load_state", "save_state"),
+        "reading.error_policy": ("ErrorPolicy",),
+        "reading.source": ("Checks", "Source"),
+        "running.checkpoint": ("load_state", "save_state"),
+        "running.resharding": ("from_environment", "merge_states"),
+        "running.source_buffer": ("StreamBatch",),
         "running.stream": ("Stream",),
-        "running.summary": ("Summary",),
-        "running.translating": ("Translation",),
-        "running.virtual_epochs": ("VirtualEpoch",),
+        "running.summary": ("Summary", "VirtualEpoch"),
+        "running.translation": ("Translation",),
         "transforms.batch": ("Batch",),
-        "transforms.chance": ("Chance",),
         "transforms.column": ("Column",),
+        "transforms.line_rng": ("LineRng",),
         "transforms.transform": ("LineFault", "Transform"),
     },
 )

@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.text import gpt2
-from volt.text.markers import SPACE
+from volt.text import characters
+from volt.text.characters import SPACE, SPLIT_CLASS
 from volt.text.normalizer import _over_text
-from volt.text.patterns.declared import BYTES, cutter_of, cutter_of_regex, declared, drops_rest, is_declared, splits_of
-from volt.text.white_space import SPLIT_CLASS
+from volt.text.patterns.published import BYTES, cutter_of, cutter_of_regex, declared, drops_rest, is_declared, splits_of
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from volt.text.patterns.splitter import Split
-    from volt.text.patterns.words import WordCutter
+    from volt.text.patterns.splitter import Split, WordCutter
 
 Level: TypeAlias = Literal["characters", "bytes"]
 
@@ -36,7 +34,7 @@ _UNICODE = rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^\p{{L}}\p{{M}
 _METASPACE, _METASPACE_RUNS = rf"{SPACE}[^{SPACE}]*", rf"{SPACE}+[^{SPACE}]*"
 _LOSSLESS = {
     "unicode": _UNICODE, "metaspace": _METASPACE, "metaspace-runs": _METASPACE_RUNS, "metaspace-line": r"[\s\S]+",
-    "gpt2": gpt2.CUT_MARKED,
+    "gpt2": characters.CUT_MARKED,
 }  # fmt: skip
 IF_ABSENT = "-if-absent"
 _LOSSLESS |= {name + IF_ABSENT: _LOSSLESS[name] for name in _LOSSLESS if name.startswith("metaspace")}
@@ -62,7 +60,7 @@ class PreTokenizer:
         "matches:PATTERN"
                          into the matches of a pattern; what lies between them is dropped
         "bytes+split:PATTERN", "bytes+splits:JSON", "bytes+matches:PATTERN"
-                         the same with bytes as characters: see volt.text.patterns.declared
+                         the same with bytes as characters: see volt.text.patterns.published
 
     Raises ConfigError if the name or the pattern is invalid.
 
@@ -99,7 +97,7 @@ class PreTokenizer:
     def of_pattern(cls, pattern: str, *, level: Level = "characters") -> PreTokenizer:
         """The pre-tokeniser that cuts by a pattern; its name holds the pattern itself.
 
-        pattern: the name of a published one, such as gpt2, cl100k or llama3 (see volt.text.patterns.named), or a
+        pattern: the name of a published one, such as gpt2, cl100k or llama3 (see volt.text.patterns.published), or a
             regular expression
         level: what is merged in its words: "characters" or "bytes"
         Raises ConfigError if it is neither, or no expression that can be cut by.
@@ -163,7 +161,7 @@ class PreTokenizer:
 
     @property
     def is_bytes(self) -> bool:
-        """Whether pre-tokens are bytes, spelled with GPT-2's alphabet (see volt.text.byte_alphabet).
+        """Whether pre-tokens are bytes, spelled with GPT-2's alphabet (see volt.text.characters).
 
         >>> PreTokenizer("bytes").split("é à")
         ['Ã©', 'ĠÃł']
@@ -221,7 +219,7 @@ class PreTokenizer:
             return _extract_metaspace(expr)
         marked = expr.str.replace_all(" ", SPACE, literal=True)
         if self.name == "gpt2":
-            return marked.str.replace_all(gpt2.MARKED_RUN, "$1 $2").str.extract_all(gpt2.CUT_MARKED)
+            return marked.str.replace_all(characters.MARKED_RUN, "$1 $2").str.extract_all(characters.CUT_MARKED)
         started = _with_dummy(marked, is_always=not self.name.endswith(IF_ABSENT))
         return started.str.extract_all(_LOSSLESS[self.name])
 

@@ -24,15 +24,12 @@ from volt import arguments
 from volt.display import counted, html_note, html_page, html_table
 from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt.files.atomic import write_atomic
-from volt.text.atoms import atom_code
-from volt.text.markers import BYTE_TOKENS, SUFFIX, Marker, check_marker
+from volt.text.characters import BYTE_TOKENS, SUFFIX, Marker, atom_code, check_marker
 from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.vocabulary.faults import Fault, merge_faults, token_faults
-from volt.vocabulary.file import VocabularyFile
-from volt.vocabulary.numbering import Kind, kinds_of, order_faults
-from volt.vocabulary.rows import arguments_of, text_of
+from volt.vocabulary.file_format import VocabularyFile, arguments_of, text_of
+from volt.vocabulary.ids import Fault, Kind, kinds_of, merge_faults, order_faults, token_faults
 
 Merging: TypeAlias = Literal["pairs", "steps", "ranks"]
 

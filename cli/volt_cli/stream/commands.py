@@ -1,26 +1,124 @@
-"""`volt stream`: run, preview, debug, plan, audit, trace, batches, vocabulary, schema, example and more."""
+"""`volt stream`: run, preview, debug, plan, audit, trace, batches, vocabulary, schema, example and more.
+
+What `volt stream` shows to people: a line's history, a plan, an audit.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
+from volt.display import Grid, LabelledText
 from volt.errors import ConfigError, StreamError
 from volt_cli import commands
 from volt_cli.console import print_json, say, show
 from volt_cli.inputs import readable_config
+from volt_cli.io import is_stdout
 from volt_cli.options import Json, Rank, Seed, Trust, Workers, World
-from volt_cli.places import is_stdout
 from volt_cli.stream.batches import batches
-from volt_cli.stream.choosing import Settings, TaskChoice, values_of
 from volt_cli.stream.debug import debug
-from volt_cli.stream.import_dynamicdata import import_dynamicdata
-from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, open_stream
+from volt_cli.stream.opening import (
+    ConfigOrPipeline,
+    Opening,
+    PipelineOptions,
+    Settings,
+    Sources,
+    TaskChoice,
+    open_stream,
+    values_of,
+)
 from volt_cli.stream.run import run
-from volt_cli.stream.upkeep import cache, merge_states
-from volt_cli.stream.vocabulary import vocabulary
+from volt_cli.stream.tools import cache, import_dynamicdata, merge_states, vocabulary
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from volt.stream.checking.audit import Audit
+    from volt.stream.checking.plan import Plan
+    from volt.stream.checking.trace import Trace, TraceStep
+
+
+_TAB = "  ⇥  "
+
+
+def trace_entries(trace: Trace, *, changed: bool = False) -> Iterator[LabelledText]:
+    """Where a line comes from, then the line after every step. changed: only steps that changed it."""
+    place = f"{trace.path}:{trace.line},", f"epoch {trace.epoch},", f"block at {trace.start},", f"place {trace.offset}"
+    yield LabelledText(f"line {trace.n}  ", [f"{trace.source} ", *place], style="dim", label_style="bold")
+    width = max(map(len, ["read", *(step.name for step in trace.steps)])) + 2
+    yield LabelledText(f"  {'read':{width}}", _words(trace.raw), label_style="cyan")
+    for step in trace.steps:
+        if not changed or step.before != step.after:
+            yield from _step_entries(step, width)
+
+
+def _step_entries(step: TraceStep, width: int) -> Iterator[LabelledText]:
+    """The lines that a step has made of one."""
+    label = f"  {step.name:{width}}"
+    if step.before == step.after:
+        yield LabelledText(label, ["as it was"], style="dim", label_style="cyan")
+    elif not step.after:
+        yield LabelledText(label, ["dropped"], style="red", label_style="cyan")
+    for number, line in enumerate(step.after if step.before != step.after else ()):
+        yield LabelledText(" " * len(label) if number else label, _words(line), style="green", label_style="cyan")
+
+
+def _words(line: str) -> list[str]:
+    return line.replace("\t", _TAB).split(" ")
+
+
+def indented(line: str) -> LabelledText:
+    """A line of text; where it is broken, further lines are indented as it is."""
+    text = line.lstrip(" ")
+    return LabelledText(" " * (len(line) - len(text)), text.split(" "))
+
+
+def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
+    """Epochs per source at the planned line; what a virtual epoch has of each; memory and speed below."""
+    yield Text(f"at line {plan.at:,}", style="italic")
+    heads = ("source", "lines of it", "lines in its files", "out per line in", "epochs", "lines per block")
+    rows = [
+        (
+            name, f"{part.lines:,.0f}", f"{part.n_lines:,}", f"{part.yield_:.3f}", f"{part.epochs:,.2f}",
+            f"{part.block_lines:,}",
+        )
+        for name, part in plan.sources.items()
+    ]  # fmt: skip
+    yield Grid(heads, rows, numbers=range(1, len(heads)))
+    yield from _virtual_epoch(plan)
+    speed = f"{plan.lines_per_second:,.0f} lines/s" if plan.lines_per_second else "not measured: the stream ended"
+    against = f", {(plan.lines_per_second or 0) / demand:.1f} × the demand of {demand:,.0f}" if demand else ""
+    yield LabelledText("memory for data   ", [f"about {plan.memory / 1e6:,.0f} MB"], label_style="")
+    yield LabelledText("speed here        ", f"{speed}{against}".split(" "), label_style="")
+
+
+def _virtual_epoch(plan: Plan) -> Iterator[RenderableType]:
+    """What a virtual epoch has of each source, where several are mixed."""
+    if plan.epoch_lines is None or len(plan.sources) < 2:
+        return
+    yield Text(f"in a virtual epoch of {plan.epoch_lines:,} lines", style="italic")
+    heads = ("source", "lines of it", "share", "passes")
+    rows = [
+        (name, f"{part.epoch_lines:,.0f}", f"{part.share:.2%}", f"{part.epoch_passes:,.2f}")
+        for name, part in plan.sources.items()
+    ]
+    yield Grid(heads, rows, numbers=range(1, len(heads)))
+
+
+def audit_table(audit: Audit) -> Grid:
+    """One row per source."""
+    heads = ("source", "lines", "epochs", "parts", "missing", "repeated", "uneven", "content")
+    rows = []
+    for source in audit.sources:
+        numbers = source.n_lines, source.epochs, source.n_parts, source.missing, source.repeated, source.uneven
+        content = {None: "not read", True: "the same", False: "differs"}[source.content]
+        rows.append((source.name, *(f"{number:,}" for number in numbers), content))
+    return Grid(heads, rows, numbers=range(1, len(heads) - 1))
+
 
 app = commands.group("stream", "Training data as an infinite, exact, resumable stream of lines.")
 
@@ -38,8 +136,7 @@ def preview(
     as_json: Json = False,
 ) -> None:
     """Show the first lines, and what each transform made of them."""
-    from volt.stream.checking.trace import traces
-    from volt_cli.stream.show import trace_entries
+    from volt.stream.checking.trace import trace as trace_lines
 
     if samples < 1 or first < 0:
         raise ConfigError(f"-n {samples} --from {first}: give 1 or more lines, from 0 on")
@@ -47,10 +144,10 @@ def preview(
     opening = Opening(config, sources or (), pipeline)
     with open_stream(opening, choice, user_code=trust, seed=seed, n_workers=0) as stream:
         if as_json:
-            print_json([trace.to_json() for trace in traces(stream, numbers)])
+            print_json([line.to_json() for line in trace_lines(stream, numbers)])
             return
-        for number, trace in enumerate(traces(stream, numbers)):
-            show(*[""] * bool(number), *trace_entries(trace, changed=changed))
+        for number, line in enumerate(trace_lines(stream, numbers)):
+            show(*[""] * bool(number), *trace_entries(line, changed=changed))
 
 
 def trace(
@@ -66,14 +163,13 @@ def trace(
     as_json: Json = False,
 ) -> None:
     """Say where line N comes from (source, file, line, epoch), and what each transform made of it."""
-    from volt.stream.checking.trace import traces
-    from volt_cli.stream.show import trace_entries
+    from volt.stream.checking.trace import trace as trace_lines
 
     if number < 0:
         raise ConfigError(f"{number}: lines are numbered from 0")
     opening = Opening(config, sources or (), pipeline)
     with open_stream(opening, choice, user_code=trust, seed=seed, rank=rank, world=world, n_workers=0) as stream:
-        found = next(traces(stream, [number]))
+        found = next(trace_lines(stream, [number]))
     if as_json:
         print_json(found.to_json())
     else:
@@ -99,7 +195,6 @@ def plan(
     Exit status 1 if it is slower than --demand.
     """
     from volt.stream.checking import plan as planning
-    from volt_cli.stream.show import plan_parts
 
     if seconds <= 0 or (demand is not None and demand <= 0):
         raise ConfigError(f"--seconds {seconds} --demand {demand}: give more than 0")
@@ -149,7 +244,6 @@ def audit(
     Exit status 1 if not.
     """
     from volt.stream.checking import audit as auditing
-    from volt_cli.stream.show import audit_table
 
     if epochs < 1 or world < 1:
         raise ConfigError(f"--epochs {epochs} --world {world}: give 1 or more")
@@ -187,10 +281,9 @@ def schema(
         _expand(expand, settings, others=bool(names) or as_json)
         return
     from volt.stream.config import schema as documented
-    from volt.stream.config.problems import near
-    from volt.stream.config.schema_text import as_text
+    from volt.stream.config.document import near
+    from volt.stream.config.schema import as_text
     from volt.stream.transforms.registry import TRANSFORMS
-    from volt_cli.stream.show import indented
 
     for name in names or []:
         if name not in TRANSFORMS:
@@ -220,11 +313,13 @@ def example(
     ] = None,
 ) -> None:
     """Write a working configuration, with data made on the spot."""
-    from volt.stream.examples.recipes import RECIPES, write_recipe
-    from volt.text.layout import Entry
+    from volt.display import LabelledText
+    from volt.stream.examples import RECIPES, write_recipe
 
     if name is None:
-        show(*(Entry(f"{known:18}", recipe.about.split(" "), label_style="") for known, recipe in RECIPES.items()))
+        show(
+            *(LabelledText(f"{known:18}", recipe.about.split(" "), label_style="") for known, recipe in RECIPES.items())
+        )
         return
     if is_stdout(out):
         raise ConfigError("-o -: an example is several files, and stdout takes one; name a folder")

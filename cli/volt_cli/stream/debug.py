@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from volt.display import LabelledText, packed
 from volt.errors import shown_path
-from volt.text.layout import Entry, packed
 from volt_cli.console import output, print_json, show
+from volt_cli.io import check_one_for_stdout, check_places, is_stdout, say_written, write_bytes
 from volt_cli.options import Trust
-from volt_cli.places import check_one_for_stdout, check_places, is_stdout, say_written, write_bytes
-from volt_cli.stream.choosing import TaskChoice
-from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, open_stream
+from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, TaskChoice, open_stream
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from volt.stream.checking.debug import DebugLine, Fields
-    from volt.stream.checking.trace import TraceStep
+    from volt.stream.checking.trace import DebugLine, Fields, TraceStep
 
 _NAME_WIDTH = 16  # columns; longer names break behind "_"
 _NEXT_FIELD = "⇥ "  # before the second field of a line, and before each behind it
@@ -44,14 +42,14 @@ def debug(
     Lines that are dropped are shown as well, with the step that drops them. Tokens that a step takes away or makes are
     coloured; where there is no colour, they stand in [-…-] and {+…+}.
     """
-    from volt.stream.checking.debug import debugged
+    from volt.stream.checking.trace import debug
 
     check_one_for_stdout(json=as_json, html=is_stdout(html))
     opening = Opening(config, sources or (), pipeline)
     check_places([html], opening.files)
     with open_stream(opening, choice, user_code=trust, n_workers=0) as stream:
         check_places([html], stream.files)
-        found = debugged(stream, n_lines=lines)
+        found = debug(stream, n_lines=lines)
         if as_json:
             for line in found:
                 print_json(line.to_json())
@@ -64,7 +62,7 @@ def debug(
 
 
 def _write_page(lines: Sequence[DebugLine], config: Path, place: Path) -> None:
-    from volt.stream.checking.debug_page import debug_page
+    from volt.stream.checking.trace import debug_page
 
     write_bytes(debug_page(lines, title=shown_path(config)).encode(), place)
     say_written(place)
@@ -75,7 +73,7 @@ def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[Re
     from rich.table import Table
     from rich.text import Text
 
-    yield Entry(f"{line.source}  ", [f"{line.path}:{line.line}"], style="dim", label_style="bold")
+    yield LabelledText(f"{line.source}  ", [f"{line.path}:{line.line}"], style="dim", label_style="bold")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=True)
     table.add_column("step", style="cyan", overflow="fold")
     table.add_column("before", overflow="fold", ratio=1)
@@ -88,14 +86,14 @@ def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[Re
         table.add_row(Text("read"), _lines([_unmarked(line.raw)]), _lines([*map(_unmarked, line.text)]))
     yield table
     for fault in line.faults:
-        yield Entry("unfit  ", fault.split(" "), style="red", label_style="bold red")
+        yield LabelledText("unfit  ", fault.split(" "), style="red", label_style="bold red")
 
 
 def _cells(step: TraceStep, *, fate: str, is_plain: bool) -> tuple[Text, Text]:
     """What a step has made of one line: the texts before and after. fate: what stands for no text"""
     from rich.text import Text
 
-    from volt.stream.checking.debug import compared
+    from volt.stream.checking.trace import compared
 
     if step.before == step.after:
         return Text("as it was", style="dim"), Text("")
@@ -113,7 +111,7 @@ def _lines(texts: Sequence[Text]) -> Text:
 
 def _unmarked(line: str) -> Text:
     """A line with no token marked."""
-    from volt.stream.checking.debug import plain
+    from volt.stream.checking.trace import plain
 
     return _shown(plain([line])[0], "", "")
 
@@ -122,7 +120,7 @@ def _shown(fields: Fields, style: str, mark: str) -> Text:
     """A line, field by field. style, mark: of tokens that are changed"""
     from rich.text import Text
 
-    from volt_cli.safe_console import harmless
+    from volt_cli.terminal import harmless
 
     made = Text()
     for number, tokens in enumerate(fields):

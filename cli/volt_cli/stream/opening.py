@@ -1,4 +1,10 @@
-"""What a command of `volt stream` opens: the stream of a configuration file, or one that has a name."""
+"""What a command of `volt stream` opens: the stream of a configuration file, or one that has a name.
+
+What of a configuration a command is about: the values of a template, a split, some tasks.
+
+>>> TaskChoice(settings=["src=de", "n=3"]).values
+{'src': 'de', 'n': '3'}
+"""
 
 from __future__ import annotations
 
@@ -7,17 +13,76 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from volt.errors import ConfigError, CorpusError
 from volt_cli.console import say
 from volt_cli.inputs import readable_config, readable_texts
-from volt_cli.stream.choosing import TaskChoice
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
+
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Write this where the configuration has {{KEY}}; repeatable."),
+]
+
+
+@dataclass(frozen=True)
+class TaskChoice:
+    """What of a configuration is wanted."""
+
+    PANEL = "Tasks and templates"
+
+    settings: Settings = None
+    split: Annotated[
+        Literal["train", "valid"],
+        typer.Option(help="valid: the tasks of that split, every line once, in order, without noise."),
+    ] = "train"
+    task: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="This task alone; repeatable. With --split valid, one of any split."),
+    ] = None
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The values of a template by their keys. Raises ConfigError if one is given twice, or without a key."""
+        return values_of(self.settings)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `Stream.from_config`."""
+        return {"values": self.values, "split": self.split, "tasks": self.task or None}
+
+    def refuse(self, name: object) -> None:
+        """Raise ConfigError if anything is wanted of what has no tasks and no places."""
+        if self.settings or self.task or self.split != "train":
+            raise ConfigError(f"{name}: a pipeline is no configuration file; leave --set, --split and --task out")
+
+
+def values_of(settings: list[str] | None) -> dict[str, str]:
+    """The values of a template by their keys, from KEY=VALUE.
+
+    >>> values_of(["src"])
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: --set src: gives no value; write --set src=VALUE
+    """
+    found = dict[str, str]()
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {setting}: gives no value; write --set {setting}=VALUE")
+        if not key.isidentifier():
+            raise ConfigError(f"--set {setting}: {key!r} is no key; give a word before =, such as src=de")
+        if key in found:
+            raise ConfigError(f"--set {setting}: {key} is given twice; leave one out")
+        found[key] = value
+    return found
+
 
 _PIPELINES = "default, example, multistream and mtdata"
 
@@ -145,7 +210,7 @@ def open_stream(
     allow: what to do so that code which the configuration names is run
     quiet: whether warnings are left out
     """
-    from volt.stream.running.ranks import from_environment
+    from volt.stream.running.resharding import from_environment
 
     if (rank is None) != (world is None):
         raise ConfigError("--rank and --world go together; give both or none")

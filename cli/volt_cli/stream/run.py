@@ -1,4 +1,7 @@
-"""`volt stream run`: the lines of a stream to stdout, for a trainer that reads a pipe."""
+"""`volt stream run`: the lines of a stream to stdout, for a trainer that reads a pipe.
+
+Lines to look at while a stream runs: the first five and every Nth, with their source and place in it.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,80 @@ import typer
 
 from volt.display import counted
 from volt.errors import ConfigError, OutputError, StreamError, reason, shown_path
-from volt.files.sizes import exists
+from volt.files.paths import exists
 from volt_cli.console import Phases, loading, prepare_kernels, say
-from volt_cli.ending import Ended
+from volt_cli.io import check_places, is_stdout
 from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World
-from volt_cli.places import check_places, is_stdout
-from volt_cli.stream.choosing import TaskChoice
-from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, open_stream
-from volt_cli.stream.outlet import Outlet, Signals, own_stdout, stdout_is_open
-from volt_cli.stream.position import Consumer, Force, Positions, check_kept
-from volt_cli.stream.samples import Samples, Seen, blocks_and_samples
+from volt_cli.process import Ended
+from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, TaskChoice, open_stream
+from volt_cli.stream.output import Consumer, Force, Outlet, Positions, Signals, check_kept, own_stdout, stdout_is_open
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
+
+
+_FIRST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A line that is logged.
+
+    number: in the stream, from 0
+    place: its source, and the place in it
+    line: its bytes, with the line end
+    """
+
+    number: int
+    place: str
+    line: bytes
+
+
+def blocks_and_samples(stream: Stream, *, limit: int | None, every: int | None) -> Iterator[tuple[bytes, Seen | None]]:
+    """The stream's lines, as `Stream.blocks` gives them, in blocks that end before and behind a line that is logged.
+
+    every: log each line whose number, from 1, it divides; None logs none
+    """
+    if every is None:
+        yield from ((data, None) for data in stream.blocks(limit=limit))
+        return
+    end = None if limit is None else stream.n + limit
+    while end is None or stream.n < end:
+        due = stream.n if stream.n < _FIRST else stream.n + every - 1 - stream.n % every
+        for data in stream.blocks(limit=(due if end is None else min(due, end)) - stream.n):
+            yield data, None
+        if stream.n == end or (place := stream.place()) is None:
+            return
+        number, address, inside = place
+        source, (epoch, start, *_) = stream.sources[number].name, address.part
+        where = f"{source}, epoch {epoch}, block at {start}, chunk {address.chunk}, place {inside}"
+        number = stream.n
+        for data in stream.blocks(limit=1):
+            yield data, Seen(number, where, data)
+
+
+class LineSampler:
+    """Tells of lines on stderr, and writes them to a file. path: of the file, which is written anew; None for none."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        if path is not None:
+            self._write(b"", "wb")
+
+    def add(self, seen: Seen) -> None:
+        """Tell of a line that has left."""
+        say(f"line {seen.number:,} ({seen.place}): {seen.line.decode(errors='replace').rstrip()}")
+        if self._path is not None:
+            self._write(seen.line, "ab")
+
+    def _write(self, data: bytes, mode: str) -> None:
+        assert self._path is not None
+        try:
+            with self._path.open(mode) as file:
+                file.write(data)
+        except OSError as error:
+            raise OutputError(f"--sample {self._path}: {reason(error)}; name another file") from None
+
 
 _MOST_SOURCES = 5  # that the summary names
 
@@ -112,7 +176,7 @@ def run(
     if sample is not None and log_every is None:
         raise ConfigError("--sample needs --log-every; say which lines it is to hold")
     consumer = Consumer(states.ack)
-    from volt.files.distinct import STDOUT, identity
+    from volt.files.atomic import STDOUT, identity
 
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
@@ -131,7 +195,7 @@ def run(
             stream, positions, consumer, signals, out=out, every=states.state_every, summary=summary, quiet=quiet,
             as_json=as_json,
         )  # fmt: skip
-        status = running.go(limit=limit, log_every=log_every, samples=Samples(sample))
+        status = running.go(limit=limit, log_every=log_every, samples=LineSampler(sample))
         if running.interrupted:  # what is being computed is not waited for
             sys.stdout.flush()
             sys.stderr.flush()
@@ -176,7 +240,7 @@ def _check_files(read: Sequence[str | Path], states: StateOptions, written: Sequ
 
 def _check_stdout(stdout: Hashable, read: Iterable[str | Path]) -> None:
     """Raise ConfigError if stdout is one of these files. stdout: its identity, before `own_stdout` took its number"""
-    from volt.files.distinct import identity
+    from volt.files.atomic import identity
 
     for path in read if stdout is not None else ():
         if identity(path) == stdout:
@@ -185,7 +249,7 @@ def _check_stdout(stdout: Hashable, read: Iterable[str | Path]) -> None:
 
 def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet: bool) -> Positions:
     """Put the stream where the last run, and its consumer, left off. Raises ConfigError if that would be lost."""
-    from volt.stream.running.state_file import check_own, load_state
+    from volt.stream.running.checkpoint import check_own, load_state
 
     if states.state is not None:
         check_own(states.state, stream.rank, stream.world)
@@ -208,7 +272,7 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet
 
 def _say_what_is_held(stream: Stream, *, quiet: bool) -> None:
     """Warn that the quarantine file holds lines of another run, if this one starts anew."""
-    from volt.stream.reading.faults import is_held
+    from volt.stream.reading.error_policy import is_held
 
     path = stream.policy.quarantine
     if stream.n == 0 and is_held(path) and not quiet:
@@ -219,7 +283,7 @@ def _say_what_is_held(stream: Stream, *, quiet: bool) -> None:
 def _say_what_is_compiled(*, quiet: bool) -> None:
     """Compile the loops of every stream, if that has not been done; which of them this one needs, it loads itself."""
     with loading():
-        from volt.kernels.ready import missing
+        from volt.kernels.warmup import missing
 
     if missing("stream"):
         prepare_kernels(Phases(quiet=quiet), "stream")
@@ -250,7 +314,7 @@ class _Run:
         self._acknowledged, self.interrupted = consumer.speaks, False
         self._outlet = Outlet(out, signals, listen=listen, every=self._attend)
 
-    def go(self, *, limit: int | None, log_every: int | None, samples: Samples) -> int:
+    def go(self, *, limit: int | None, log_every: int | None, samples: LineSampler) -> int:
         """Write lines until the limit, the stream's end, the reader's end or a signal; the exit status."""
         self._signals.running = True
         try:
@@ -279,7 +343,7 @@ class _Run:
         """How many of the stream's lines have left, over all runs."""
         return self._positions.first + self._outlet.n_lines
 
-    def _write(self, blocks: Iterator[tuple[bytes, Seen | None]], samples: Samples) -> None:
+    def _write(self, blocks: Iterator[tuple[bytes, Seen | None]], samples: LineSampler) -> None:
         self._positions.save(self._left)
         while True:
             self._positions.prepare(self._left)

@@ -7,21 +7,127 @@
 ...     _ = write(Vocabulary(merges=(("l", "o</w>"),), tokens=("l", "o</w>", "lo</w>")), Path(folder, "model"))
 ...     peer(Path(folder, "model")).pieces(["lo x"])
 [['lo</w>', 'x</w>']]
+
+The tokenizers library with a file loaded: lines → its pieces, in VOLT's spelling, and its ids.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from volt.errors import VocabularyError
-from volt.formats.byte_merges import merges_in
-from volt.formats.huggingface.loaded import loaded, peer_of, peer_of_merges, told
-from volt.formats.huggingface.model import FILE
+from volt.errors import ConfigError, VocabularyError, missing, shown_path
+from volt.formats.gpt2 import BESIDE, merges_in
+from volt.formats.huggingface.pipeline import ENDED, vocab_without_ends
 from volt.formats.huggingface.reading import read
-from volt.formats.named import named_tokens
+from volt.formats.huggingface.tokens import FILE
 from volt.formats.protocol import USUAL, Peer
+from volt.text.characters import PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
+from volt.vocabulary.special_roles import named_tokens
+
+
+def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
+    """tokenizers with merges over bytes and the ids beside them.
+
+    vocabulary: as VOLT reads them
+    Raises ConfigError if there are no ids, MissingLibraryError.
+    """
+    vocab = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
+    if vocab is None:
+        raise ConfigError(
+            f"{shown_path(path)}: no library cuts by merges over bytes without the ids of their tokens; put the "
+            f"{BESIDE[0]} that goes with them beside"
+        )
+    return peer_of(_loaded_from_merges(vocab, path, vocabulary.special.user), vocabulary.ids)
+
+
+def peer_of(tokenizer: Any, our_ids: Mapping[str, int] | None) -> Peer:
+    """A tokenizer of the library. our_ids: those that VOLT reads from its file, None if it does not read it"""
+    vocab = vocab_without_ends(tokenizer.get_vocab())
+    shares_ids = our_ids is not None and all(vocab.get(piece, number) == number for piece, number in our_ids.items())
+    named = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
+    named |= {tokenizer.token_to_id(ENDED): SUFFIX}
+
+    def pieces(lines: Sequence[str]) -> list[list[str]]:
+        found = tokenizer.encode_batch(list(lines), add_special_tokens=False)
+        spelled = [[named.get(n) or token for n, token in zip(one.ids, one.tokens, strict=True)] for one in found]
+        return [_spelled(tokenizer, line, tokens) for line, tokens in zip(lines, spelled, strict=True)]
+
+    def ids(lines: Sequence[str]) -> list[list[int]]:
+        return [one.ids for one in tokenizer.encode_batch(list(lines), add_special_tokens=False)]
+
+    return Peer("tokenizers", pieces, ids if shares_ids else None)
+
+
+def loaded(path: Path) -> Any:
+    """The library's tokenizer."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise missing("tokenizers") from None
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # it raises nothing narrower
+        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); restore the file") from None
+
+
+def _loaded_from_merges(vocab: Path, merges: Path, user: Sequence[str]) -> Any:
+    """The library's tokenizer for merges over bytes, as transformers makes it of a folder. user: found in text"""
+    try:
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    except ImportError:
+        raise missing("tokenizers") from None
+    tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(merges)))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    return told(tokenizer, user)
+
+
+def told(tokenizer: Any, user: Sequence[str]) -> Any:
+    """The library's tokenizer, which finds these tokens in raw text, too; new ones have the next ids there."""
+    from tokenizers import AddedToken
+
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in user])
+    return tokenizer
+
+
+def _spelled(tokenizer: Any, line: str, tokens: list[str]) -> list[str]:
+    """The tokens of a line with unknown characters as themselves, which is how VOLT spells them."""
+    model = tokenizer.model
+    if model.unk_token not in tokens or model.byte_fallback:
+        return tokens
+    atoms, place, result = list(_atoms(tokenizer, line, model.end_of_word_suffix or "")), 0, []
+    for token in tokens:
+        result.append(atoms[place] if token == model.unk_token else token)
+        length = len(result[-1])
+        while length > 0:
+            length, place = length - len(atoms[place]), place + 1
+    return result
+
+
+def _atoms(tokenizer: Any, line: str, suffix: str) -> Iterator[str]:
+    """The symbols that tokenizers starts to merge from; an added token is one."""
+    real = tokenizer.get_added_tokens_decoder().values()
+    normalize = tokenizer.normalizer.normalize_str if tokenizer.normalizer else str
+    whole = any(one.normalized and not one.special for one in real)
+    added = {normalize(one.content) if whole else one.content: one.content for one in real}
+    line = normalize(line) if whole else line
+    names = sorted(added, key=len, reverse=True)
+    parts = re.split(f"({'|'.join(map(re.escape, names))})", line) if names else [line]
+    for number, part in enumerate(parts):
+        if part in added:
+            yield added[part]
+        elif part:
+            text = part if whole else normalize(part)
+            cut = tokenizer.pre_tokenizer
+            words = cut.pre_tokenize_str(text) if cut else [(text, None)]
+            if (number or not parts[0]) and cut and b'"first"' in cut.__getstate__() and text[0] != PREFIX:
+                words[0] = (words[0][0].removeprefix(PREFIX), None)  # only a line's first part has it
+            yield from chain.from_iterable((*word[:-1], word[-1] + suffix) for word, _ in words if word)
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:

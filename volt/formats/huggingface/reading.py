@@ -12,6 +12,12 @@ that, leave their ids unused. Left out: what a post-processor adds, dropout, fus
 ...     _ = path.write_text(json.dumps({"model": model, "pre_tokenizer": level}))
 ...     read(path).pieces
 ('o', 'l', '', 'lo')
+
+Folders without a tokenizer.json: merges over bytes beside their ids, as GPT-2's and RoBERTa's were published.
+
+>>> from volt.formats.gpt2 import merges_in
+>>> merges_in(Path("/nowhere")) is None
+True
 """
 
 from __future__ import annotations
@@ -26,22 +32,55 @@ from typing import Any
 
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
-from volt.formats.huggingface.added import added_tokens, all_ids, role_tokens
-from volt.formats.huggingface.ends import ENDED, has_ends, without_ends
-from volt.formats.huggingface.foreign import flat, read_foreign
-from volt.formats.huggingface.losses import losses
-from volt.formats.huggingface.model import CONFIG, FILE, MAP, Json, load, model_merges, model_section, model_vocab
-from volt.formats.huggingface.oniguruma import original
-from volt.formats.huggingface.pipeline import Scheme, normalizers, pre_tokenizers, sequence
-from volt.formats.huggingface.refusals import refuse
-from volt.formats.huggingface.tokens import read_tokens
-from volt.text import gpt2
-from volt.text.markers import PREFIX, SUFFIX, Marker
+from volt.formats import subword_nmt
+from volt.formats.gpt2 import BESIDE, MERGES, merges_in
+from volt.formats.huggingface.foreign import flat, losses, read_foreign, refuse
+from volt.formats.huggingface.pipeline import (
+    ENDED,
+    Scheme,
+    has_ends,
+    normalizers,
+    pre_tokenizers,
+    sequence,
+    without_ends,
+)
+from volt.formats.huggingface.split_patterns import original
+from volt.formats.huggingface.tokens import (
+    CONFIG,
+    FILE,
+    MAP,
+    Json,
+    added_tokens,
+    all_ids,
+    load,
+    model_merges,
+    model_section,
+    model_vocab,
+    read_tokens,
+    role_tokens,
+)
+from volt.text import characters
+from volt.text.characters import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
-from volt.text.patterns.declared import name_of
+from volt.text.patterns.published import name_of
 from volt.text.patterns.splitter import Split
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
+
+
+def read_folder(folder: Path) -> Vocabulary:
+    """The vocabulary of merges over bytes in a folder. Raises VocabularyError if it holds others."""
+    path = merges_in(folder)
+    if path is None:
+        raise VocabularyError(f"{folder}: neither a tokenizer.json nor {MERGES[0]} with {BESIDE[0]}; give a tokenizer")
+    found = subword_nmt.read(path)
+    if not found.pretokenizer.is_bytes:
+        raise VocabularyError(
+            f"{path}: its merges are over characters, and the folder does not tell how its tokenizer cuts words; give "
+            "its tokenizer.json"
+        )
+    return found
+
 
 _NAMES = ("whitespace", "metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
 _FORMS = ("none", "nfc", "nfkc")
@@ -59,8 +98,6 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     if merges is not None:
         raise VocabularyError(f"{merges}: a tokenizer.json holds its merges itself; leave out the merges file")
     if path.is_dir() and not (path / FILE).exists():
-        from volt.formats.huggingface.folders import read_folder
-
         return read_folder(path)
     path = path / FILE if path.is_dir() else path
     data = load(path)
@@ -116,7 +153,7 @@ def recognises(path: Path, head: bytes) -> bool:
     (True, False)
     """
     if path.is_dir():
-        from volt.formats.byte_merges import merges_in
+        from volt.formats.gpt2 import merges_in
 
         return (path / FILE).is_file() or merges_in(path) is not None
     known = b'"added_tokens"', b'"truncation"', b'"pre_tokenizer"', b'"normalizer"', b'"model"'
@@ -177,7 +214,7 @@ def _splits(steps: Sequence[Json]) -> Iterator[str]:
     """The pre-tokeniser whose splits these steps are, if they are, and VOLT knows their grammar."""
     patterns = [step["pattern"].get("Regex") for step in steps if isinstance(step.get("pattern"), dict)]
     are_texts = bool(steps) and len(patterns) == len(steps) and all(isinstance(one, str) for one in patterns)
-    usual = ([gpt2.ORIGINAL], [gpt2.GROUPED])  # these are called by their names
+    usual = ([characters.ORIGINAL], [characters.GROUPED])  # these are called by their names
     if are_texts and patterns not in usual and not any(map(_THEIRS.search, patterns)):
         name = name_of(tuple(Split(original(pattern)) for pattern in patterns))
         with suppress(ConfigError):

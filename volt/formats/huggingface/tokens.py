@@ -4,23 +4,310 @@
 >>> found = read_tokens(scheme, {}, vocab, [("l", "o")], {"eos": "<end>"}, ["<end>"], is_own=False)
 >>> found["tokens"], found["order"], found["special"].all
 (('l', 'o', 'lo'), ('l', 'o', 'lo', '', '<end>'), ('<end>',))
+
+A tokenizer.json and its model section, each part checked: the ids of its tokens, and its merges.
+
+>>> vocab = {"l": 0, "o": 1, "w": 2, "lo": 3, "low": 4}
+>>> list(model_merges(Path("tokenizer.json"), {"vocab": vocab, "merges": ["l o", ["lo", "w"]]}))
+[('l', 'o'), ('lo', 'w')]
+
+Added tokens of a tokenizer.json, and the roles that the files beside it give to tokens.
+
+>>> added_tokens({"added_tokens": [{"id": 5, "content": "<b>"}, {"id": 4, "content": "<a>"}]}, {"l": 0})
+['<a>', '<b>']
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
 
 from volt.errors import VocabularyError, quoted
-from volt.formats.huggingface.added import can_be_special
-from volt.formats.huggingface.losses import remade
-from volt.formats.huggingface.model import Json, falls_back
+from volt.files.small_files import read_text
+from volt.formats.huggingface.foreign import remade
 from volt.formats.huggingface.pipeline import Scheme
-from volt.text.atoms import atom_code
-from volt.text.markers import BYTE_TOKENS, SUFFIX
+from volt.formats.protocol import MOST_DIGITS
+from volt.text.characters import BYTE_TOKENS, SUFFIX, atom_code
 from volt.text.normalizer import Normalizer
-from volt.text.special_tokens import ROLES, SpecialTokens
-from volt.vocabulary.numbering import MOST_IDS
+from volt.text.special_tokens import LONGEST, ROLES, SpecialTokens
+from volt.vocabulary.ids import MOST_IDS
 from volt.vocabulary.vocabulary import Merging
+
+Json = dict[str, Any]
+FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
+ADDED = "added_tokens.json"
+
+
+def load(path: Path) -> Json:
+    """The JSON object in a file."""
+    text = read_text(path, kind=VocabularyError, remedy=", so no JSON; restore the file")
+    try:
+        data = json.loads(text, object_pairs_hook=_without_repeats)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise VocabularyError(f"{path}:{line}: damaged or cut short ({error}); restore the file") from None
+    if not isinstance(data, dict):
+        raise VocabularyError(f"{path}:1: no tokenizer.json: it holds no JSON object; give the file of a tokenizer")
+    return data
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for number, name in enumerate(names) if name in names[:number])
+        raise ValueError(f"{repeated!r} occurs twice in one object")
+    return data
+
+
+def model_section(path: Path, data: Json) -> Json:
+    """The model of the file. Raises VocabularyError if it is not one that VOLT can be.
+
+    >>> model_section(Path("a.json"), {"model": {"type": "WordPiece"}})
+    Traceback (most recent call last):
+        ...
+    volt.errors.VocabularyError: a.json: a tokenizer of type 'WordPiece'; VOLT reads those of type 'BPE': it cuts off
+    the longest piece first and has no merges; find a vocabulary on its corpus with volt.search
+    """
+    model, version = data.get("model"), data.get("version", "1.0")
+    if not isinstance(model, dict):
+        raise VocabularyError(f"{path}: no tokenizer.json: 'model' is missing; give the tokenizer.json of a tokenizer")
+    if version != "1.0":
+        raise VocabularyError(f"{path}: version {version!r} of the format, and VOLT reads '1.0'; restore the file")
+    kind = model.get("type", "BPE" if "merges" in model else None)
+    if kind != "BPE":
+        raise VocabularyError(f"{path}: a tokenizer of type {kind!r}; VOLT reads those of type 'BPE': {_remedy(kind)}")
+    if model.get("continuing_subword_prefix"):
+        raise VocabularyError(
+            f"{path}: tokens inside words start with {model['continuing_subword_prefix']!r}, which VOLT cannot do; "
+            "train one without continuing_subword_prefix"
+        )
+    if model.get("end_of_word_suffix") not in (None, "", SUFFIX):
+        raise VocabularyError(f"{path}: words end in {model['end_of_word_suffix']!r}, and VOLT reads {SUFFIX!r} only")
+    return model
+
+
+def _remedy(kind: object) -> str:
+    """What to do with a tokenizer whose pieces no merges make."""
+    if kind == "Unigram":
+        return (
+            "no merges make its pieces; give the merges of the sentencepiece .model that it comes from to "
+            "volt.replay_bpe, or train a BPE tokenizer"
+        )
+    if kind == "WordPiece":
+        return "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus with volt.search"
+    return "train a BPE tokenizer, or find a vocabulary with volt.search"
+
+
+def model_vocab(path: Path, model: Json) -> dict[str, int]:
+    """The ids of the model's tokens, in their order. Raises VocabularyError if they are no ids, or repeat.
+
+    >>> model_vocab(Path("a.json"), {"vocab": {"lo": 1, "l": 0}})
+    {'l': 0, 'lo': 1}
+    """
+    vocab, of_id = model.get("vocab"), dict[int, str]()
+    if not isinstance(vocab, dict) or not vocab:
+        raise VocabularyError(f"{path}: model.vocab is missing, empty or no object; restore the file")
+    numbers = {*vocab.values()} if {*map(type, vocab.values())} == {int} else set()
+    if len(numbers) == len(vocab) and min(numbers) >= 0:  # found in less time than to look at each
+        return dict(sorted(vocab.items(), key=itemgetter(1)))
+    for token, number in vocab.items():
+        if type(number) is not int or number < 0:
+            raise VocabularyError(f"{path}: model.vocab: token {token!r} has the id {number!r}; give 0 or more")
+        if number in of_id:
+            raise VocabularyError(
+                f"{path}: model.vocab: tokens {of_id[number]!r} and {token!r} have the same id {number}; restore one"
+            )
+        of_id[number] = token
+    return {of_id[number]: number for number in sorted(of_id)}
+
+
+def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
+    """The merges, each of two strings that are tokens and make a token. Raises VocabularyError for others.
+
+    >>> list(model_merges(Path("a.json"), {"vocab": {"l": 0, "o": 1, "lo": 2}, "merges": ["l o"]}))
+    [('l', 'o')]
+    """
+    rows, vocab = model.get("merges"), model["vocab"]
+    if not isinstance(rows, list):
+        raise VocabularyError(f"{path}: model.merges is missing or no list; restore the file")
+    if (pairs := _sound_pairs(rows, vocab)) is not None:
+        yield from pairs
+        return
+    for number, row in enumerate(rows, 1):
+        pair = row.split(" ") if isinstance(row, str) else row
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
+            raise VocabularyError(f"{path}: model.merges, entry {number}: {row!r} is no pair of strings; restore it")
+        for token in (*pair, "".join(pair)):
+            if token not in vocab:
+                raise VocabularyError(
+                    f"{path}: model.merges, entry {number}: {pair[0]!r} + {pair[1]!r}, but {token!r} is not in "
+                    "model.vocab; restore it, or remove the merge"
+                )
+        yield pair[0], pair[1]
+
+
+def _sound_pairs(rows: Sequence[Any], vocab: Mapping[str, int]) -> list[tuple[str, str]] | None:
+    """The merges, if all are as they must be, in less time than to look at each; otherwise None."""
+    kinds = {*map(type, rows)}
+    if not kinds <= {str} and not kinds <= {list}:
+        return None
+    pairs = [tuple(row.split(" ")) for row in rows] if kinds == {str} else [*map(tuple, rows)]
+    parts = [*chain.from_iterable(pairs)]
+    are_pairs = {*map(len, pairs)} <= {2} and {*map(type, parts)} <= {str} and "" not in parts
+    return pairs if are_pairs and vocab.keys() >= {*parts, *map("".join, pairs)} else None
+
+
+def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
+    """Whether unknown characters become bytes. Raises VocabularyError if only some of the bytes are tokens."""
+    n_bytes = sum(token in vocab for token in BYTE_TOKENS)
+    if model.get("byte_fallback") and 0 < n_bytes < len(BYTE_TOKENS):
+        lacking = next(token for token in BYTE_TOKENS if token not in vocab)
+        raise VocabularyError(
+            f"byte_fallback, but only {n_bytes} of the 256 byte tokens are in model.vocab, and {lacking!r} is not; "
+            "restore them, or remove them all and set byte_fallback to false"
+        )
+    return bool(model.get("byte_fallback")) and n_bytes > 0
+
+
+_ROBERTA: Json = {
+    **{"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>", "unk_token": "<unk>"},
+    **{"pad_token": "<pad>", "mask_token": {"content": "<mask>", "lstrip": True}},
+}
+_CLASSES: dict[str, Json] = {
+    **dict.fromkeys(("RobertaTokenizer", "BartTokenizer", "LongformerTokenizer"), _ROBERTA),
+    "GPT2Tokenizer": dict.fromkeys(("unk_token", "bos_token", "eos_token"), "<|endoftext|>"),
+}
+
+
+def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
+    """The added tokens, in the order of their ids. Raises VocabularyError if they are damaged."""
+    rows = data.get("added_tokens") or []
+    shapes = isinstance(rows, list) and all(
+        isinstance(row, dict) and isinstance(row.get("content"), str) and type(row.get("id")) is int for row in rows
+    )
+    if not shapes:
+        raise VocabularyError("added_tokens must be a list of objects with 'id' and 'content'; restore the file")
+    owners = {number: token for token, number in vocab.items()}
+    for row in rows:
+        if row["id"] < 0 or vocab.get(row["content"], row["id"]) != row["id"]:
+            raise VocabularyError(f"added token {row['content']!r} has the id {row['id']}, not its own; restore it")
+        if (other := owners.setdefault(row["id"], row["content"])) != row["content"]:
+            raise VocabularyError(
+                f"added token {row['content']!r} has the id {row['id']}, which {other!r} has; restore one"
+            )
+    return list(dict.fromkeys(row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))))
+
+
+def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
+    """The ids of the model's tokens and of the added ones, in their order.
+
+    >>> all_ids({"added_tokens": [{"id": 4, "content": "<a>"}]}, {"l": 0})
+    {'l': 0, '<a>': 4}
+    """
+    found = dict(vocab) | {row["content"]: row["id"] for row in data.get("added_tokens") or []}
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def role_tokens(path: Path, model: Json) -> dict[str, str]:
+    """Role → its token, for the tokens with a role that the model and the files beside it name."""
+    found = {"unk": model.get("unk_token")}
+    for name in (MAP, CONFIG):
+        beside = path.with_name(name)
+        if path.name == FILE and beside.exists():
+            found |= {role: value for role, value in role_names(load(beside)) if not found.get(role)}
+    return {role: token for role, token in found.items() if isinstance(token, str)}
+
+
+def role_names(config: Json) -> Iterator[tuple[str, Any]]:
+    """Role → what a config names for it, if it is text.
+
+    >>> dict(role_names({"eos_token": {"content": "</s>"}}))["eos"]
+    '</s>'
+    """
+    for role in ROLES:
+        value = config.get(f"{role}_token")
+        yield role, value.get("content") if isinstance(value, dict) else value
+
+
+def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[str, Json]]:
+    """The tokens that the files of a folder without a tokenizer.json name.
+
+    Returns role → its token, the ids of those with an id there, and all of them with their flags.
+    Raises VocabularyError if the folder asks for a space before each text.
+    """
+    configs = [load(folder / name) for name in (MAP, CONFIG) if (folder / name).exists()]
+    if any(config.get("add_prefix_space") for config in configs):
+        raise VocabularyError(
+            f"{folder / CONFIG}: add_prefix_space puts a space before each text that starts with none, which VOLT "
+            "cannot; set it to false, and put the space there yourself"
+        )
+    found = [_of_class(config) for config in configs[-1:]] + configs[::-1]
+    roles, added, flags = dict[str, str](), dict[str, int](), dict[str, Json]()
+    for config in found:
+        roles |= {role: text for role, text in role_names(config) if isinstance(text, str)}
+        added |= _decoded(config.get("added_tokens_decoder"))
+        for row in _named(config):
+            flags[row["content"]] = flags.get(row["content"], {}) | row
+    if (folder / ADDED).exists():
+        listed = load(folder / ADDED).items()
+        added |= {token: number for token, number in listed if type(number) is int and number >= 0}
+    return roles, added, {token: {"content": token} for token in added} | flags
+
+
+def _of_class(config: Json) -> Json:
+    """The tokens that the class of a tokenizer has where no file names others.
+
+    >>> _of_class({"tokenizer_class": "GPT2TokenizerFast"})["eos_token"]
+    '<|endoftext|>'
+    """
+    return _CLASSES.get(str(config.get("tokenizer_class")).removesuffix("Fast"), {})
+
+
+def _named(config: Json) -> Iterator[Json]:
+    """The special tokens that a config names, each with its flags.
+
+    >>> [*_named({"sep_token": "</s>", "additional_special_tokens": ["<a>"], "add_bos_token": True})]
+    [{'content': '</s>'}, {'content': '<a>'}]
+    """
+    for key, value in config.items():
+        listed = {"additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"}
+        several = value if key in listed else [value] if key.endswith("_token") else ()
+        for row in several.values() if isinstance(several, dict) else several or ():
+            text = row.get("content") if isinstance(row, dict) else row
+            if isinstance(text, str) and text:
+                yield {"content": text} | (row if isinstance(row, dict) else {})
+
+
+def _decoded(rows: Any) -> dict[str, int]:
+    """The ids of the tokens of a tokenizer_config.json.
+
+    >>> _decoded({"5": {"content": "<b>"}})
+    {'<b>': 5}
+    """
+    found = rows.items() if isinstance(rows, dict) else ()
+    return {
+        row["content"]: int(number)
+        for number, row in found
+        if number.isdecimal()
+        and len(number) <= MOST_DIGITS
+        and isinstance(row, dict)
+        and isinstance(row.get("content"), str)
+    }
+
+
+def can_be_special(token: str) -> bool:
+    """Whether a special token may be spelled so.
+
+    >>> can_be_special("<s>"), can_be_special("a b")
+    (True, False)
+    """
+    plain = token.split() == [token] and token.isprintable() and len(token) <= LONGEST
+    return plain and token not in BYTE_TOKENS and not token.endswith(SUFFIX)
 
 
 def read_tokens(

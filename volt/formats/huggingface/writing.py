@@ -1,4 +1,4 @@
-r"""Vocabulary → Hugging Face tokenizer.json, alone or in a folder that transformers loads.
+"""Vocabulary → Hugging Face tokenizer.json, alone or in a folder that transformers loads.
 
 Written: id for id the same strings, the same pieces on any text, but for what `write` returns. Only user tokens can be
 "added tokens", because tokenizers would find the others, such as "</s>", in text, and VOLT never does; transformers is
@@ -13,20 +13,29 @@ told the same by `split_special_tokens`. Encoding adds no bos or eos.
 ...     read(Path(folder, "model")).fingerprint == vocabulary.fingerprint
 (['special_tokens_map.json', 'tokenizer.json', 'tokenizer_config.json'], [])
 True
+
+The merges of a tokenizer.json: pairs of tokens by rank, all of them where a rank belongs to what a merge makes.
+
+tokenizers merges only pairs that it is told. Where any neighbours that spell a token may join, as in tiktoken, every
+pair of tokens that spells it is listed, at its rank. The library then takes the lower of these pairs first, and not the
+one further left, as VOLT does; so of two pairs that can overlap the one that is left of the other is listed first. Only
+in a token that repeats one string, such as "aaa", either may be left of the other.
+
+>>> from volt.vocabulary import Vocabulary
+>>> vocabulary = Vocabulary((("l", "o"), ("lo", "w"), ("o", "w")), ("l", "o", "w", "lo", "low", "ow"), merging="ranks")
+>>> merges_of(vocabulary)
+[('l', 'o'), ('l', 'ow'), ('lo', 'w'), ('o', 'w')]
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from volt.errors import VocabularyError, quoted
 from volt.files.atomic import new_folder, write_together
-from volt.formats.huggingface.ends import with_ends
-from volt.formats.huggingface.losses import remade, remade_note
-from volt.formats.huggingface.model import CONFIG, FILE, MAP
-from volt.formats.huggingface.oniguruma import spelled
+from volt.formats.huggingface.foreign import remade, remade_note
 from volt.formats.huggingface.pipeline import (
     LONE_END,
     LONE_SPACE,
@@ -36,14 +45,41 @@ from volt.formats.huggingface.pipeline import (
     normalizers,
     pre_tokenizers,
     sequence,
+    with_ends,
 )
-from volt.formats.huggingface.ranked import merges_of
 from volt.formats.huggingface.reading import not_whole
-from volt.text.byte_alphabet import ALPHABET
-from volt.text.markers import PREFIX, SUFFIX
+from volt.formats.huggingface.split_patterns import spelled
+from volt.formats.huggingface.tokens import CONFIG, FILE, MAP
+from volt.text.characters import ALPHABET, PREFIX, SUFFIX
 from volt.text.pretokenizer import IF_ABSENT
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
+
+Pair = tuple[str, str]
+
+
+def merges_of(vocabulary: Vocabulary) -> list[Pair]:
+    """The merges by rank, each once."""
+    if vocabulary.merging != "ranks":
+        return list(dict.fromkeys(vocabulary.merges))
+    made = dict.fromkeys(map("".join, vocabulary.merges))
+    known = {*made, *vocabulary.atoms}
+    return [pair for token in made for pair in _pairs(token, known)]
+
+
+def _pairs(token: str, known: Collection[str]) -> Iterator[Pair]:
+    """The pairs of tokens that spell a token, the left one of two that can overlap first.
+
+    >>> list(_pairs("aba", {"a", "b", "ab", "ba"})), list(_pairs("aab", {"a", "b", "aa", "ab"}))
+    ([('ab', 'a'), ('a', 'ba')], [('a', 'ab'), ('aa', 'b')])
+    """
+    half = len(token) // 2
+    for place in range(1, half + 1):
+        places = (place, len(token) - place)
+        is_right = token.endswith(token[:place]) and not token.startswith(token[place:])
+        for at in dict.fromkeys(reversed(places) if is_right else places):
+            if token[:at] in known and token[at:] in known:
+                yield token[:at], token[at:]
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:

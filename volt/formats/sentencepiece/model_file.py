@@ -20,13 +20,13 @@ from typing import Any
 
 from volt.errors import CandidateError, ConfigError, VocabularyError
 from volt.files.atomic import write_together
-from volt.files.whole import read_bytes
+from volt.files.small_files import read_bytes
 from volt.formats.protocol import USUAL, MergeList, Peer
-from volt.formats.sentencepiece.joins import NORMAL, merges_that_make
-from volt.formats.sentencepiece.library import load_library, model_class
+from volt.formats.sentencepiece.merges import NORMAL, merges_that_make
+from volt.formats.sentencepiece.model_proto import load_library, model_class
 from volt.formats.sentencepiece.reading import UNIGRAM, checked, vocabulary_of
-from volt.formats.sentencepiece.rows import BPE, check_scheme, check_spellings, differences, model_rows, to_proto
-from volt.text.markers import PREFIX, SUFFIX
+from volt.formats.sentencepiece.writing import BPE, check_scheme, check_spellings, differences, model_rows, to_proto
+from volt.text.characters import PREFIX, SUFFIX
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from volt.errors import ConfigError, VocabularyError
-from volt.formats.sentencepiece import charsmap
-from volt.formats.sentencepiece.joins import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Joins, Letters
-from volt.formats.sentencepiece.rows import (
+from volt.formats.sentencepiece import model_proto
+from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, ImpliedMerges, Letters
+from volt.formats.sentencepiece.writing import (
     BPE,
     END_UNKNOWN,
     ONLY_SPACES,
@@ -34,11 +34,10 @@ from volt.formats.sentencepiece.rows import (
     such,
     unknown_runs,
 )
-from volt.text.markers import BYTE_TOKENS, PREFIX, SUFFIX, Marker
+from volt.text.characters import BYTE_TOKENS, PREFIX, SPLIT_SPACE, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
-from volt.text.white_space import SPLIT_SPACE
 from volt.vocabulary import Vocabulary
 
 UNIGRAM = 1
@@ -50,7 +49,7 @@ _N_UNLIKE = {"nmt_nfkc": 46, "nfkc_cf": 191, "nmt_nfkc_cf": 237}  # below U+2000
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class WordScheme:
     """How lines become words. lost: what the library does otherwise."""
 
     marker: Marker
@@ -62,7 +61,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
     """The vocabulary of a model. Raises VocabularyError if the model is none that VOLT can be, or damaged."""
     _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
-    charsmap.check(model.normalizer_spec.precompiled_charsmap)
+    model_proto.check(model.normalizer_spec.precompiled_charsmap)
     rows = [(_spelled(piece, model), piece.score, piece.type) for piece in model.pieces]
     joins = _joins(rows)
     if joins.clash:
@@ -120,19 +119,19 @@ def _special(model: Any) -> SpecialTokens:
     return SpecialTokens(of_kind[UNKNOWN][0], bos, eos, pad, tuple(of_kind.get(USER, ())), others)
 
 
-def _marks_others(rows: Sequence[tuple[str, float, int]], words: Words) -> set[str]:
+def _marks_others(rows: Sequence[tuple[str, float, int]], words: WordScheme) -> set[str]:
     """The lone marker, where a vocabulary has one: behind bytes and user tokens."""
     if words.marker == "suffix" and any(kind in (BYTE, USER) for _, _, kind in rows):
         return {SUFFIX}
     return set()
 
 
-def _joins(rows: Sequence[tuple[str, float, int]]) -> Joins:
+def _joins(rows: Sequence[tuple[str, float, int]]) -> ImpliedMerges:
     """The joins of pieces, whose atoms may end with "</w>"."""
     scores = {piece: score for piece, score, kind in rows if kind in (NORMAL, UNUSED) and piece != SUFFIX}
     letters = Letters.of(scores)
     short = {letters.short(piece): score for piece, score in scores.items()}
-    joins = Joins.of({piece: score for piece, score in short.items() if len(piece) > 1})
+    joins = ImpliedMerges.of({piece: score for piece, score in short.items() if len(piece) > 1})
     if not letters.atoms:
         return joins
     merges = tuple((letters.long(left), letters.long(right)) for left, right in joins.merges)
@@ -142,31 +141,33 @@ def _joins(rows: Sequence[tuple[str, float, int]]) -> Joins:
 # How lines become words
 
 
-def _words(model: Any, texts: Sequence[str]) -> Words:
+def _words(model: Any, texts: Sequence[str]) -> WordScheme:
     """texts: the pieces that something is joined to"""
     spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
     if model.trainer_spec.treat_whitespace_as_suffix:
         _refuse_other_ends(model)
         told = [END_UNKNOWN.format(such(inside, "ends"))] if (inside := _inside_words(model)) else []
-        return Words("suffix", _separated(spec.name, table), tuple(told))
+        return WordScheme("suffix", _separated(spec.name, table), tuple(told))
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
     runs = any(piece.startswith(2 * PREFIX) for piece in texts)
     if not spec.add_dummy_prefix:
         said = "Several spaces in a row, and those at the ends of a line, are reduced for sentencepiece and kept here."
-        return Words("none", UNMARKED_LINE if spans else RUNS_UNMARKED, (said, TRIMMED) * spec.remove_extra_whitespaces)
+        return WordScheme(
+            "none", UNMARKED_LINE if spans else RUNS_UNMARKED, (said, TRIMMED) * spec.remove_extra_whitespaces
+        )
     if not spec.remove_extra_whitespaces:
-        return Words("none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace")
+        return WordScheme("none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace")
     if spans:
         raise VocabularyError(
             f"piece {spans!r} spans words, and spaces are reduced before text is cut, which VOLT does not do; train "
             "with --split_by_whitespace=true or with --remove_extra_whitespaces=false"
         )
-    return Words("prefix", _separated(spec.name, table), (TRIMMED,))
+    return WordScheme("prefix", _separated(spec.name, table), (TRIMMED,))
 
 
 def _separated(name: str, table: bytes) -> str:
     """The pre-tokeniser of words that stand between spaces: of all kinds, if they all become U+0020."""
-    if name.startswith("nmt_") or all(charsmap.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
+    if name.startswith("nmt_") or all(model_proto.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
         return "whitespace"
     return ONLY_SPACES
 
@@ -249,7 +250,9 @@ def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
         known = None
     if known is None or (known == Normalizer() and table):
         known = known or Normalizer()
-        others = {key: text for key, text in charsmap.unpack(table).items() if not (key in SPLIT_SPACE and text == " ")}
+        others = {
+            key: text for key, text in model_proto.unpack(table).items() if not (key in SPLIT_SPACE and text == " ")
+        }
         others.pop(PREFIX, None)
         if not others:
             return known, ()

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from volt.errors import ConfigError, VocabularyError, missing, quoted
-from volt.formats.patterns import choose
 from volt.formats.protocol import USUAL, Peer
-from volt.formats.tiktoken.ranks import read_ranks
-from volt.text.byte_alphabet import to_characters
+from volt.formats.tiktoken.ranks import choose, read_ranks
+from volt.text.characters import to_characters
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary

@@ -9,13 +9,12 @@ from pathlib import Path
 from volt.display import counted
 from volt.errors import VocabularyError
 from volt.files.atomic import write_atomic
-from volt.formats.patterns import drops_text
 from volt.formats.protocol import USUAL
-from volt.formats.tiktoken.joins import recovered
 from volt.formats.tiktoken.library import pattern_of
-from volt.text.byte_alphabet import ALPHABET, to_bytes, to_characters
-from volt.text.patterns.fitting import cut_tokens
-from volt.text.patterns.named import NAMED
+from volt.formats.tiktoken.ranks import drops_text, recovered
+from volt.text.characters import ALPHABET, to_bytes, to_characters
+from volt.text.patterns.cut_tokens import cut_tokens
+from volt.text.patterns.published import NAMED
 from volt.vocabulary import Vocabulary
 
 CLOSING_ORDER = "merges"  # ranks are ids, and tiktoken merges in their order

@@ -22,14 +22,13 @@ import numpy as np
 from volt import arguments
 from volt.display import counted
 from volt.files.blocks import read_raw
-from volt.files.mmididx import IDX, open_ids
+from volt.files.indexed_dataset import IDX, open_ids
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, shares_of
 from volt.stream.reading.id_shard import are_ids
-from volt.stream.reading.lines import line_order, part_slices, read_part
-from volt.stream.reading.open_source import OpenSource
+from volt.stream.reading.open_source import OpenSource, line_order, part_slices, read_part
+from volt.stream.reading.sampler import BlockRange, parts
 from volt.stream.reading.shard import Shard
-from volt.stream.reading.shares import Part, parts
 from volt.stream.reading.text_shard import split_lines
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.batch import Batch
@@ -130,14 +129,14 @@ def _covered(source: OpenSource, epochs: int, world: int, content: bool) -> Sour
     return SourceAudit(source.name, source.n_lines, epochs, n_parts, missing, repeated, _uneven(ranks, epochs), same)
 
 
-def _parts(source: OpenSource, epochs: int, rank: int, world: int) -> list[Part]:
+def _parts(source: OpenSource, epochs: int, rank: int, world: int) -> list[BlockRange]:
     return list(parts(source.n_lines, source.block_lines, rank=rank, world=world, epochs=epochs))
 
 
-def _uneven(ranks: Sequence[Sequence[Part]], epochs: int) -> int:
+def _uneven(ranks: Sequence[Sequence[BlockRange]], epochs: int) -> int:
     """The most by which two ranks differ in lines after any epoch.
 
-    >>> _uneven([[Part(0, 0, 3), Part(1, 2, 2)], [Part(0, 3, 2), Part(1, 0, 2)]], 2)
+    >>> _uneven([[BlockRange(0, 0, 3), BlockRange(1, 2, 2)], [BlockRange(0, 3, 2), BlockRange(1, 0, 2)]], 2)
     1
     """
     lines = np.zeros((epochs, len(ranks)), np.int64)
@@ -147,7 +146,7 @@ def _uneven(ranks: Sequence[Sequence[Part]], epochs: int) -> int:
     return int(np.ptp(np.cumsum(lines, axis=0), axis=1).max())
 
 
-def _uncovered(source: OpenSource, own: Iterable[Part]) -> tuple[int, int]:
+def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]:
     """How many lines of an epoch are missing and repeated, from the intervals of lines that its parts read."""
     starts = np.cumsum([0, *source.sizes.tolist()])
     spans = list[tuple[int, int]]()
@@ -165,13 +164,13 @@ def _uncovered(source: OpenSource, own: Iterable[Part]) -> tuple[int, int]:
     return missing + source.n_lines - end, repeated
 
 
-def _lost(source: OpenSource, part: Part, n: int) -> int:
+def _lost(source: OpenSource, part: BlockRange, n: int) -> int:
     """How many of a part's lines its order leaves out (and so repeats others)."""
     order = line_order(source, part, n)
     return 0 if order is None else n - len(np.unique(order))
 
 
-def _same_content(source: OpenSource, own: Iterable[Part]) -> bool:
+def _same_content(source: OpenSource, own: Iterable[BlockRange]) -> bool:
     """Whether parts hold the lines of the files, each as often as there."""
     read = Counter(_digests(line for part in own for line in _lines(read_part(source, part))))
     return read == Counter(_digests(_file_lines(source)))

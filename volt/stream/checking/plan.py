@@ -1,36 +1,99 @@
-"""What a stream will do, before it does it: epochs per source at line N, memory, and how fast it is here.
+r"""What a stream will do, before it does it: epochs per source at line N, memory, and how fast it is here.
 
 >>> import tempfile
 >>> from volt.stream.reading.source import Source
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
+...     _ = file.write(b"a\nb\nc\n") and file.flush()
 ...     found = plan(Stream([Source("letters", (file.name,))]), at=12, seconds=0.01)
 >>> found.sources["letters"].lines, found.sources["letters"].epochs
 (12.0, 4.0)
+
+How much memory something takes: watched while it runs, where the system says how much this process has.
+
+>>> with watched() as memory:
+...     _ = bytearray(1 << 20)
+>>> memory.peak >= 0
+True
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.checking.memory import give_back, watched
 from volt.stream.mixing.schedule import UNIT, shares_of
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.reading.shares import Part
-from volt.stream.running.blocks import compute_block
-from volt.stream.running.chunks import Address
+from volt.stream.reading.sampler import BlockRange
+from volt.stream.running.blocks import Address, compute_block
 from volt.stream.running.stream import Stream
+
+_INTERVAL = 0.003  # seconds between two looks
+_STATM = Path("/proc/self/statm")  # pages: all, in memory, of those shared with others
+
+
+def resident() -> int:
+    """Bytes of memory of this process alone; 0 where the system does not say."""
+    try:
+        _, present, shared, *_ = _STATM.read_bytes().split()
+    except OSError:
+        return 0
+    return (int(present) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+
+
+def give_back() -> None:
+    """Give memory that is free back to the system, so that what is taken next is seen."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # glibc alone has it
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a process has taken since it was first looked at.
+
+    first: bytes that it had then.
+    peak: the most bytes that it has had more, at any look.
+    """
+
+    first: int = field(default_factory=resident)
+    peak: int = 0
+
+    def look(self) -> None:
+        """Look once more."""
+        self.peak = max(self.peak, resident() - self.first)
+
+
+@contextmanager
+def watched() -> Iterator[Memory]:
+    """Watch this process's memory for the length of a block."""
+    memory, over = Memory(), threading.Event()
+
+    def look() -> None:
+        while not over.wait(_INTERVAL):
+            memory.look()
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield memory
+    finally:
+        over.set()
+        watcher.join()
+        memory.look()
+
 
 _READ_SIZE = 1 << 16
 _FEW = 1 << 6  # lines
@@ -126,7 +189,7 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
 
 def _warm_up(source: OpenSource, stream: Stream) -> None:
     """Load what the computation of blocks needs, which is no data; what it reads is dropped."""
-    compute_block(copy(source), Address(Part(0, 0, min(_FEW, source.n_lines)), 0), stream.policy)
+    compute_block(copy(source), Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0), stream.policy)
     give_back()
 
 
@@ -153,7 +216,7 @@ def _computed(source: OpenSource, stream: Stream) -> _Block:
             source.chunk_lines < source.block_lines < source.n_lines
         ):  # the lines of a part are kept until the next is read
             n_lines = min(source.block_lines, source.n_lines - source.block_lines)
-            compute_block(source, Address(Part(0, source.block_lines, n_lines), 0), stream.policy)
+            compute_block(source, Address(BlockRange(0, source.block_lines, n_lines), 0), stream.policy)
         block = compute_block(source, _first(source), stream.policy)
     if block.error:
         raise StreamError(block.error)
@@ -163,7 +226,7 @@ def _computed(source: OpenSource, stream: Stream) -> _Block:
 
 def _first(source: OpenSource) -> Address:
     """The first block of a source."""
-    return Address(Part(0, 0, min(source.block_lines, source.n_lines)), 0)
+    return Address(BlockRange(0, 0, min(source.block_lines, source.n_lines)), 0)
 
 
 def _source_plan(source: OpenSource, block: _Block, *, lines: float, share: float, epoch: int | None) -> SourcePlan:

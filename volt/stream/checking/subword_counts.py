@@ -7,7 +7,7 @@ the vocabulary even where no line has had one.
 
 >>> import tempfile
 >>> from volt.stream.reading.source import Source
->>> from volt.stream.transforms.tags_and_fields import Tag
+>>> from volt.stream.transforms.edits import Tag
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
 ...     _ = file.write(b"lo w\\tlo\\n") and file.flush()
 ...     source = Source("words", (file.name,), epochs=1, transforms=(Tag(text="<2de>"),))
@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 
 from volt import arguments
-from volt.count.summing import CountedPart, summed
+from volt.count.word_counts import CountedPart, summed
 from volt.display import counted
 from volt.forks import about_to_use_polars
 from volt.stream.running.stream import Stream

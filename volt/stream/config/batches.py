@@ -20,13 +20,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from volt.errors import VoltError
-from volt.files.sizes import exists
-from volt.stream.config.problems import Notes, as_error
-from volt.stream.config.yaml import Document, Place
+from volt.files.paths import exists
+from volt.stream.config.document import Document, Notes, Place, as_error
 from volt.stream.reading.source import Source
 
 if TYPE_CHECKING:
-    from volt.stream.config.batch_models import BatchesOptions, FieldOptions
+    from volt.stream.config.models import BatchesOptions, FieldOptions
     from volt.stream.config.sources import Sources
 
 _SECTION: Place = ("batches",)
@@ -134,7 +133,7 @@ def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source
 
 
 def _field(told: str | FieldOptions) -> FieldOptions:
-    from volt.stream.config.batch_models import FieldOptions
+    from volt.stream.config.models import FieldOptions
 
     return FieldOptions(vocabulary=told) if isinstance(told, str) else told
 

@@ -27,28 +27,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from volt.errors import VoltError
-from volt.files.distinct import check_distinct
+from volt.files.atomic import check_distinct
 from volt.files.paths import expand
 from volt.stream.config.batches import Batches, batches_of
-from volt.stream.config.each import Each
-from volt.stream.config.mixing import sampling_of
-from volt.stream.config.problems import Notes, as_error
-from volt.stream.config.sources import Sources
-from volt.stream.config.splits import Choice, chosen
-from volt.stream.config.tasks import LANGUAGES, NAMES, Tasks, defaults_of
+from volt.stream.config.document import Document, Notes, Place, as_error
+from volt.stream.config.sources import Each, Sources, sampling_of
+from volt.stream.config.tasks import LANGUAGES, NAMES, Selection, Tasks, chosen, defaults_of
 from volt.stream.config.templates import parse_template, read
-from volt.stream.config.yaml import Document, Place
-from volt.stream.mixing.mixture import Mixture
-from volt.stream.mixing.sampling import Sampling
-from volt.stream.reading.faults import Policy, check_quarantine
-from volt.stream.reading.probable_pairs import probable_pairs
+from volt.stream.mixing.mixture import Mixture, Sampling
+from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
+from volt.stream.reading.shards import probable_pairs
 from volt.stream.reading.source import Source
 from volt.stream.tasks.task import Split, Task
-from volt.stream.transforms.opening import LoadedFiles
+from volt.stream.transforms.transform import LoadedFiles
 from volt.stream.transforms.transform import files as files_of
 
 if TYPE_CHECKING:
-    from volt.stream.config.stream_models import StreamOptions
+    from volt.stream.config.models import StreamOptions
 
 Ends = Literal["stop", "drop"]
 
@@ -68,7 +63,7 @@ class Configuration:
     ends: Ends
     n_workers: int
     time_limit: float | None
-    policy: Policy
+    policy: ErrorPolicy
     cache: Path | None
     files: LoadedFiles
     """What the transforms' files hold: they were loaded to be checked, and the stream goes on with them."""
@@ -141,7 +136,7 @@ def load_config(
     use_shards: whether tasks are read from the folder that `shards` names; `volt shard`, which writes it, does not
     check_files: whether files of sources, tasks and shards are looked for, which are not read where text is translated
     """
-    choice = Choice.of(split, tasks)
+    choice = Selection.of(split, tasks)
     document = read(path, values=values)
     return _Builder(
         document, Path(path).parent, choice, check_files=check_files, user_code=user_code, use_shards=use_shards
@@ -162,7 +157,7 @@ def parse_config(
     volt.errors.ConfigError: stream.yaml:1: sources.s.transforms[1].user: would run the code in f.py; read it, then say
     user_code=True
     """
-    choice, document = Choice.of(split, tasks), parse_template(text, path=path, values=values)
+    choice, document = Selection.of(split, tasks), parse_template(text, path=path, values=values)
     return _Builder(document, Path(path).parent, choice, user_code=user_code).configuration()
 
 
@@ -177,14 +172,14 @@ def built_config(value: dict[str, Any], *, path: str) -> Configuration:
         ...
     volt.errors.ConfigError: default: sources.wmt.path[1]: /nowhere/a.tsv: no such file; check the path
     """
-    return _Builder(Document(path, value, {}), Path(), Choice(), check_files=True, user_code=False).configuration()
+    return _Builder(Document(path, value, {}), Path(), Selection(), check_files=True, user_code=False).configuration()
 
 
 class _Builder:
     """Builds what a document declares, and collects what is wrong with it."""
 
     def __init__(
-        self, document: Document, folder: Path, choice: Choice, *, check_files: bool = False, user_code: bool = True,
+        self, document: Document, folder: Path, choice: Selection, *, check_files: bool = False, user_code: bool = True,
         use_shards: bool = True,
     ) -> None:  # fmt: skip
         self._document, self._choice, self._check_files, self._use_shards = document, choice, check_files, use_shards
@@ -193,7 +188,7 @@ class _Builder:
 
     def configuration(self) -> Configuration:
         """All of it. Raises ConfigError if anything is wrong."""
-        from volt.stream.config.stream_models import StreamOptions
+        from volt.stream.config.models import StreamOptions
 
         options = cast("StreamOptions | None", self._notes.checked(StreamOptions, self._document.value, ()))
         self._check_sources(self._document.value)
@@ -220,7 +215,7 @@ class _Builder:
             shards, named, mix if self._choice.split == "train" else None, batches,
         )  # fmt: skip
 
-    def _check_together(self, sources: Sequence[Source], policy: Policy | None) -> None:
+    def _check_together(self, sources: Sequence[Source], policy: ErrorPolicy | None) -> None:
         """Check what depends on more than one part: shares, and files that are read and would be written."""
         named = [(key,) for key in ("sources", "each", "tasks") if (key,) in self._document.lines]
         try:
@@ -259,11 +254,11 @@ class _Builder:
             steps.of(source.get("transforms"), (*place, "transforms"))
             steps.of(value.get("transforms"), ("transforms",))
 
-    def _policy(self, options: StreamOptions) -> Policy | None:
+    def _policy(self, options: StreamOptions) -> ErrorPolicy | None:
         told = options.errors.model_dump()
         if told["quarantine"] is not None:
             told["quarantine"] = self._maker.file(told["quarantine"], ("errors", "quarantine"))
-        policy = cast("Policy | None", self._notes.made(Policy, ("errors",), **told))
+        policy = cast("ErrorPolicy | None", self._notes.made(ErrorPolicy, ("errors",), **told))
         if self._check_files and policy is not None and policy.quarantine is not None:
             try:
                 check_quarantine(policy.quarantine)

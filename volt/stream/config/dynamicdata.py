@@ -1,6 +1,6 @@
-"""A configuration of OpenNMT-py's dynamicdata loader → one of a stream with tasks, and notes on what is different here.
+r"""Convert a configuration of OpenNMT-py's dynamicdata loader into one of a stream with tasks, and note differences.
 
->>> old = "tasks: {a: {type: mono, transforms: [drop]}}\\ninputs: {i: {mono: a.en, task: a}}\\n"
+>>> old = "tasks: {a: {type: mono, transforms: [drop]}}\ninputs: {i: {mono: a.en, task: a}}\n"
 >>> print(imported(old + "meta: {train: {drop_temperature: 3}}", path="old.yaml").text)
 defaults:
   drop: {temperature: 3}
@@ -11,6 +11,11 @@ tasks:
       i: {mono: a.en}
     transforms: [drop]
 <BLANKLINE>
+
+The keys of a configuration of OpenNMT-py's dynamicdata loader: the models that check it.
+
+>>> OldInput(src="a.fi", trg="a.en", task="fi_en").size
+'auto'
 """
 
 from __future__ import annotations
@@ -20,22 +25,99 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import yaml
 
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
-from volt.files.paths import expand_user
-from volt.files.sizes import exists
-from volt.stream.config.problems import Notes, Problem, as_error, near
+from volt.files.paths import exists, expand_user
+from volt.stream.config.document import Notes, Place, Problem, as_error, near
+from volt.stream.config.models import Model
 from volt.stream.config.templates import parse_template
-from volt.stream.config.yaml import Place
 from volt.stream.tasks.task import SIDES
 from volt.urls import url_of
 
 if TYPE_CHECKING:
-    from volt.stream.config.dynamicdata_models import OldInput, OldOptions, OldTask
+    pass
+
+
+class OldShard(Model):
+    """How inputs are divided into shards."""
+
+    rootdir: str | None = None
+    share_vocab: bool | None = None
+    shard_size: int | None = None
+    initial_shards: int | None = None
+    compress: bool | None = None
+    pretokenize: bool | None = None
+    predetokenize: bool | None = None
+
+
+class OldTrain(Model):
+    """What is the same for all tasks in training."""
+
+    name: str | None = None
+    vocab_path: str | None = None
+    segmentation_model: str | None = None
+    mixing_weight_schedule: int | list[int] | None = None
+    reverse: bool | None = None
+    drop_temperature: float | None = None
+    reorder_max_dist: float | None = None
+    switchout_temperature: float | None = None
+    wb_noise_temperature: float | None = None
+    insertion_temperature: float | None = None
+    seg_n_samples: int | None = None
+    seg_theta: float | None = None
+    max_len: int | None = None
+
+
+class OldMeta(Model):
+    """What is said of no task in particular."""
+
+    shard: OldShard = OldShard()
+    train: OldTrain = OldTrain()
+
+
+class OldTaskMeta(Model):
+    """The languages of a task."""
+
+    src_lang: str | None = None
+    trg_lang: str | None = None
+    tgt_lang: str | None = None
+    extra_prefix: str | None = None
+
+
+class OldTask(Model):
+    """A task."""
+
+    type: Literal["para", "mono"]
+    split: Literal["train", "valid"] = "train"
+    weight: float | list[float] | None = None
+    transforms: list[str] | None = None
+    n_shards: int | None = None
+    share_inputs: str | None = None
+    meta: OldTaskMeta | None = None
+
+
+class OldInput(Model):
+    """A corpus."""
+
+    src: str | None = None
+    tgt: str | None = None
+    trg: str | None = None
+    mono: str | None = None
+    task: str
+    size: int | Literal["auto"] | None = "auto"
+
+
+class OldOptions(Model):
+    """A whole configuration."""
+
+    meta: OldMeta = OldMeta()
+    tasks: dict[str, OldTask]
+    inputs: dict[str, OldInput]
+
 
 _MORFESSOR = ("morfessor_em", "morfessor_em_taboo", "morfessor_em_taboo_reordered")
 _SAMPLERS = ("sentencepiece", *_MORFESSOR)
@@ -101,7 +183,6 @@ def imported(
 
     Raises ConfigError, with its line, for every key that is unknown and for what does not fit together.
     """
-    from volt.stream.config.dynamicdata_models import OldOptions
 
     document = parse_template(text, path=path, values=values)
     notes = Notes(document)

@@ -5,6 +5,21 @@ mapping, they are the value of the first option: `- multiply: 3` means `- multip
 
 >>> SourceOptions(path="a.tsv").shuffle
 'lines'
+
+What a configuration may say of batches: the models that check it. Their docstrings are its documentation.
+
+>>> BatchesOptions(fields={"src": "joint.volt"}, max_tokens=4096).window
+16384
+
+What a configuration may say of tasks: the models that check it. Their docstrings are its documentation.
+
+>>> TaskOptions(type="mono", inputs={"ted": InputOptions(mono="ted.en")}).split
+'train'
+
+What a whole configuration may hold: the model that checks it.
+
+>>> StreamOptions().ends
+'stop'
 """
 
 from __future__ import annotations
@@ -13,8 +28,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from volt.files.long_lines import MAX_LINE
-from volt.stream.mixing.sampling import TEMPERATURE
+from volt.files.limits import MAX_LINE
+from volt.files.threads import MOST_WORKERS
+from volt.stream.mixing.mixture import TEMPERATURE
 from volt.stream.reading.source import BLOCK_BYTES, BLOCK_LINES, SPLIT_LINES
 
 STEPS, FIELD = "steps", "field"  # how the schema marks a list of transforms, and the number or name of a field
@@ -160,3 +176,215 @@ class ChoiceOptions(Model):
 
     variants: list[VariantOptions] = Field(min_length=1)
     """The variants, each with a weight and its transforms."""
+
+
+WINDOW = 1 << 14  # samples
+_MOST = (1 << 31) - 1  # ids, rows or samples
+_WIDEST = 1 << 16  # ids that a width is a multiple of
+
+
+def _kind_of_field(value: object) -> str:
+    return "mapping" if isinstance(value, dict) else "path"
+
+
+def _kind_of_window(value: object) -> str:
+    return "word" if isinstance(value, str) else "number"
+
+
+class FieldOptions(Model):
+    """What numbers the tokens of a field. A path alone is short for {vocabulary: path}."""
+
+    vocabulary: str
+    """A vocabulary, of VOLT or of another library, or a SentencePiece model."""
+    prefix: list[str] = Field(default=[])
+    """Tokens that stand in front of every sample of the field, such as the language that is wanted: ["<2en>"]."""
+
+
+class PackOptions(Model):
+    """Rows of a fixed length, each of several samples laid end to end, for language models."""
+
+    length: int = Field(ge=1, le=1 << 24)
+    """Ids of a row."""
+    rows: int = Field(ge=1, le=1 << 24)
+    """Rows of a batch."""
+    on_long: Literal["raise", "report", "split"] = "raise"
+    """What becomes of a sample with more ids than a row: raise stops, report leaves it out and counts it, split cuts it
+    into rows."""
+
+
+Fields = dict[
+    str,
+    Annotated[
+        Annotated[str, Tag("path")] | Annotated[FieldOptions, Tag("mapping")],
+        Discriminator(_kind_of_field),
+    ],
+]
+Window = Annotated[
+    Annotated[int, Field(ge=1, le=_MOST), Tag("number")] | Annotated[Literal["epoch"], Tag("word")],
+    Discriminator(_kind_of_window),
+]
+
+
+class BatchesOptions(Model):
+    """What a trainer gets: lines as samples of ids, and samples in batches, one for each rank in each step."""
+
+    fields: Fields = Field(min_length=1)
+    """The fields of the lines, in their order, by names that are yours: source and target, or one alone for a language
+    model. Each has a vocabulary."""
+    holds: Literal["text", "pieces", "ids"] | None = None
+    """What the fields hold: text to be encoded, which is the default; pieces with spaces between them; or ids as
+    numbers. What is ids in the stream already, of binary shards or of a transform, is taken as it is."""
+    bos: bool = False
+    """Whether each sample starts with the vocabulary's token for that."""
+    eos: bool = True
+    """Whether each sample ends with the vocabulary's token for that. Binary shards have it already: say false."""
+    max_length: int | None = Field(None, ge=1, le=_MOST)
+    """The most ids of a field of a sample, prefix and ends among them; any number by default."""
+    beyond: Literal["refuse", "truncate"] = "refuse"
+    """What becomes of a longer one: refuse stops with the line's place, truncate cuts it at its end."""
+    unknown: Literal["replace", "refuse"] = "replace"
+    """What becomes of pieces that the vocabulary lacks: replace by its unknown token, or refuse and stop."""
+    max_tokens: int | None = Field(None, ge=1, le=1 << 53)
+    """The most tokens of a batch, which are its rows times its longest side, so with padding. Give it, or pack."""
+    max_sentences: int | None = Field(None, ge=1, le=_MOST)
+    """The most rows of a batch."""
+    multiple: int = Field(8, ge=1, le=_MOST)
+    """The number of rows of a batch is a multiple of it, where so many fit."""
+    sort: Literal["length", "sides"] = "length"
+    """How rows of like length come together: length leaves less padding, sides is fairseq's order."""
+    noise: float = Field(0.0, ge=0, le=1)
+    """How far lengths are blurred before rows are sorted, as a share of them, so that batches mix anew each time."""
+    longest: int | None = Field(None, ge=1, le=_MOST)
+    """A sample with a longer side is in no batch; by default one with more than max_tokens."""
+    shortest: int = Field(1, ge=1, le=_MOST)
+    """A sample whose longest side is shorter is in no batch."""
+    buckets: list[Annotated[int, Field(ge=1, le=_MOST)]] | None = Field(None, min_length=1)
+    """Lengths that rise, such as [16, 32, 64]: batches are padded to one of them, so that arrays have few widths, and a
+    sample beyond the last is too long. Any width by default."""
+    on_long: Literal["raise", "report"] = "raise"
+    """What becomes of a sample that is too long: raise stops with its name, report leaves it out and counts it."""
+    pack: PackOptions | None = None
+    """Instead of max_tokens: rows of one length."""
+    window: Window = WINDOW
+    """How many samples are sorted together before batches are made of them, or epoch, for all of an epoch. More
+    samples leave less padding, and take memory."""
+    shuffle: bool = True
+    """Whether batches, and rows of equal length, come in a random order that follows from the seed."""
+    pad: str = Field("<pad>", min_length=1)
+    """The token that fills rows; each field has the id that its vocabulary gives it."""
+    pad_to_multiple: int = Field(1, ge=1, le=_WIDEST)
+    """The widths of a batch are multiples of it, and max_tokens bounds these widths."""
+    left_pad_source: bool = True
+    """Whether padding stands in front of the source."""
+    left_pad_target: bool = False
+    """Whether padding stands in front of the target."""
+    dtype: Literal["int64", "int32"] = "int64"
+    """Of ids in the arrays."""
+
+
+def _kind_of_weight(value: object) -> str:
+    return "list" if isinstance(value, list) else "schedule" if isinstance(value, dict) else "number"
+
+
+TaskWeight = Annotated[
+    Annotated[float, Tag("number")]
+    | Annotated[list[float], Field(min_length=1), Tag("list")]
+    | Annotated[ScheduleOptions, Tag("schedule")],
+    Discriminator(_kind_of_weight),
+]
+
+
+class TaskScheduleOptions(Model):
+    """When the weights of tasks change. A task whose weight is a list has one weight more than there are points: the
+    first counts from the start, the next from the first point on, and so on.
+    """
+
+    points: list[int] = Field(min_length=1)
+    """After how many samples, batches or updates: rising whole numbers above 0."""
+    unit: Literal["samples", "batches", "updates"] = "samples"
+    """What the points count: samples, which are lines of the stream; batches; or updates, which are several batches."""
+    kind: Literal["steps", "linear"] = "steps"
+    """steps: hold a weight until the next point; linear: let the shares of the stream move in a straight line between
+    the points. They are shares that move, not weights: where a task goes from 1 to 9 beside one of 1, its share goes
+    from 0.5 to 0.9, and is 0.7 half-way."""
+    batch_samples: int | None = Field(None, gt=0)
+    """For batches and updates: how many samples a batch has."""
+    update_batches: int | None = Field(None, gt=0)
+    """For updates: after how many batches one comes; 1 by default."""
+
+
+class InputOptions(Model):
+    """One corpus of a task: src and tgt, line by line, or mono. Each is a file, or a list of such."""
+
+    src: Paths | None = None
+    """The source side of parallel lines."""
+    tgt: Paths | None = None
+    """The target side of parallel lines."""
+    mono: Paths | None = None
+    """Lines that have one side; globs and folders are allowed, too."""
+
+
+class _TaskOptions(Model):
+    type: Literal["para", "mono"]
+    """para: lines have a source and a target side; mono: they have one."""
+    split: Literal["train", "valid"] = "train"
+    """train: mixed with the other tasks by weight; valid: read by itself, without noise, where it is asked for."""
+    inputs: dict[str, InputOptions] = Field({})
+    """Its corpora by name."""
+    share_inputs: str | None = None
+    """Instead of inputs: another task, whose inputs and shards it reads."""
+    weight: TaskWeight = 1.0
+    """Its share of the stream, relative to the weights of the other tasks: a number; a list, one longer than the
+    schedule's points; or a schedule of its own, as sources have it. Where it moves (kind: linear), the shares of the
+    stream move in a straight line between the points: from 1 to 9 beside 1, the share is 0.7 half-way."""
+    src_lang: str | None = None
+    """The language of the source side, for transforms that want to know it."""
+    tgt_lang: str | None = None
+    """The language of the target side."""
+    extra_prefix: str | None = None
+    """A further tag, such as <BT>, for transforms that write tags."""
+    n_shards: int | None = Field(None, gt=0)
+    """How many shards `volt shard` makes of it; by default that follows from its lines."""
+    transforms: Steps = Field([])
+    """What to do with its lines, in this order. Fields are called src and tgt."""
+
+
+class TaskOptions(ReadingOptions, _TaskOptions):
+    """Lines that are all treated in the same way. Further keys are those of a source, from shuffle on."""
+
+
+class StreamOptions(Model):
+    """A stream: sources, each with its transforms, mixed by weight."""
+
+    sources: dict[str, SourceOptions] = Field({})
+    """The sources by name; at least one, unless there are `each` or `tasks`."""
+    each: EachOptions | None = None
+    """Sources by pattern: one for each file, or pair of files, that matches."""
+    tasks: dict[str, TaskOptions] = Field({})
+    """The tasks by name, each of which is a source of that name; beside sources, or instead of them."""
+    mix: MixOptions | None = None
+    """How sources and tasks are mixed by their numbers of lines, instead of by their weights."""
+    schedule: TaskScheduleOptions | None = None
+    """When the weights of tasks change."""
+    defaults: dict[str, Any] = Field({})
+    """Options of transforms, by the transform's name, for every task whose steps do not say otherwise."""
+    shards: str | None = None
+    """The folder that tasks are read from, once `volt shard` has written it; without it, tasks are read from their
+    inputs."""
+    seed: int = Field(0, ge=0)
+    """All that is random follows from it; 0 or more."""
+    ends: Literal["stop", "drop"] = "stop"
+    """When a source with `epochs` ends: stop the stream, or drop the source and go on with the others."""
+    workers: int = Field(0, ge=0, le=MOST_WORKERS)
+    """How many compute ahead, 256 at most; 0: none but the stream itself. Their number does not change the output."""
+    time_limit: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """Seconds that a block of lines may take where a transform is Python code, beyond which the run ends with an error;
+    any time by default. With a limit such code runs in a process of its own, also with 0 workers."""
+    transforms: Steps = Field([])
+    """What to do with the lines of every source, after its own transforms."""
+    errors: ErrorOptions = ErrorOptions()
+    """What to do with unfit lines."""
+    cache: str | None = None
+    """The folder for line indices and split files; by default in the user's cache folder."""
+    batches: BatchesOptions | None = None
+    """What samples and batches a trainer gets, for `volt stream batches` and `volt.batches.Steps`."""

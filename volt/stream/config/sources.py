@@ -1,35 +1,185 @@
 """The options of a source, as a configuration says them → the source, with its files looked for.
 
 >>> from volt.stream.config.models import SourceOptions
->>> from volt.stream.config.yaml import Document
+>>> from volt.stream.config.document import Document
 >>> maker = Sources(Notes(Document("stream.yaml", {}, {})), Path("data"), LoadedFiles())
 >>> made = maker.made("wmt", SourceOptions(pair={"src": "a.de", "tgt": "a.en"}), [], ("sources", "wmt"))
 >>> made.paths if made else None
 ('data/a.de', 'data/a.en')
+
+The section `mix` of a configuration → how sources and tasks are mixed by their numbers of lines.
+
+>>> from volt.stream.config.build import parse_config
+>>> str(parse_config("{mix: {temperature: 5}, sources: {de: {path: de.tsv}, lb: {path: lb.tsv}}}").mix)
+'temperature 5'
+
+A list of weights, and when they change → a schedule in samples.
+
+    sample of a point = point · batch_samples · update_batches        (of what its unit counts)
+
+>>> from volt.stream.config.models import TaskScheduleOptions
+>>> from volt.stream.config.document import Document
+>>> told = TaskScheduleOptions(points=[100], unit="updates", batch_samples=64, update_batches=4)
+>>> TaskWeights(Notes(Document("stream.yaml", {}, {})), told).of([1.0, 3.0], ())
+Schedule(points=((0, 1.0), (25600, 3.0)), kind='steps')
+
+Sources by pattern: `each: {path: "data/*.tsv.gz", …}` → a source for each file that matches.
+
+A source is called what `*` stands for in its path. Its share of the weight follows from its number of lines, so files
+are indexed, as they are when the stream is opened, which finds the index in the cache. Where `mix` makes the weights of
+all sources, that is left to it.
+
+>>> filled({"tag": "<2{name}>"}, "de")
+{'tag': '<2de>'}
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import glob
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from volt.display import counted
-from volt.errors import VoltError
+from volt.errors import ConfigError, VoltError, shown_path
 from volt.files.paths import expand, stands_for_several
-from volt.stream.config.problems import Notes
-from volt.stream.config.steps import Steps
-from volt.stream.config.task_weights import schedule_of
-from volt.stream.config.yaml import Place
-from volt.stream.reading.checks import Checks
+from volt.stream.config.document import Notes, Place
+from volt.stream.config.transforms import TransformBuilder
+from volt.stream.mixing.mixture import Sampling, shares
+from volt.stream.mixing.schedule import FOREVER, Schedule, Weight
 from volt.stream.reading.id_shard import bin_of
-from volt.stream.reading.source import Source
-from volt.stream.transforms.opening import LoadedFiles
+from volt.stream.reading.shards import open_shard
+from volt.stream.reading.source import Checks, Source
 from volt.stream.transforms.ordering import check_order
+from volt.stream.transforms.transform import LoadedFiles
 
 if TYPE_CHECKING:
-    from volt.stream.config.models import ReadingOptions, SourceOptions
+    from volt.stream.config.models import (
+        EachOptions,
+        Model,
+        ReadingOptions,
+        ScheduleOptions,
+        SourceOptions,
+        StreamOptions,
+        TaskScheduleOptions,
+    )
+
+
+_WEIGHT = "goes not with mix, which makes the weights of the lines; leave it out, or say mix: {by: weights}"
+_EPOCHS = "goes not with mix, whose sources have no end; leave it out, or say mix: {by: weights}"
+
+
+def is_by_size(options: StreamOptions) -> bool:
+    """Whether weights follow from the numbers of lines.
+
+    >>> from volt.stream.config.models import StreamOptions
+    >>> is_by_size(StreamOptions())
+    False
+    """
+    return options.mix is not None and options.mix.by != "weights"
+
+
+def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
+    """How sources are mixed by size; None if by their weights. What goes not with that is noted."""
+    mix = options.mix
+    if mix is not None and mix.by != "temperature" and "temperature" in mix.model_fields_set:
+        told = f"has no meaning where sources are mixed by {mix.by}; leave it out, or say by: temperature"
+        notes.add(("mix", "temperature"), told)
+    if mix is None or mix.by == "weights":
+        return None
+    for place, told in _mistakes(options):
+        notes.add(place, told)
+    line = f":{notes.document.line(('mix',))}" if notes.document.lines else ""
+    return Sampling(mix.by, mix.temperature, where=f"{notes.document.path}{line}: mix")
+
+
+def _mistakes(options: StreamOptions) -> Iterator[tuple[Place, str]]:
+    """What says otherwise how sources are mixed, and how often they are read."""
+    for place, one in _mixed(options):
+        for key, told in (("weight", _WEIGHT), ("temperature", _WEIGHT), ("epochs", _EPOCHS)):
+            if key in one.model_fields_set and getattr(one, key) is not None:
+                yield (*place, key), told
+    if options.schedule is not None:
+        yield ("schedule",), _WEIGHT
+
+
+def _mixed(options: StreamOptions) -> Iterator[tuple[Place, Model]]:
+    """Whatever is mixed: sources, those by pattern, and tasks of the split `train`."""
+    yield from ((("sources", name), one) for name, one in options.sources.items())
+    yield from ((("each",), one) for one in [options.each] if one is not None)
+    yield from ((("tasks", name), one) for name, one in options.tasks.items() if one.split == "train")
+
+
+_PLACE = ("schedule",)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWeights:
+    """Makes the weights of tasks.
+
+    notes: takes what is wrong.
+    schedule: when the weights change; None if they do not.
+    points: the samples at which they change; None if something is wrong with the schedule.
+    """
+
+    notes: Notes
+    schedule: TaskScheduleOptions | None
+    points: tuple[int, ...] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        points = None if self.schedule is None else sample_points(self.schedule, self.notes)
+        object.__setattr__(self, "points", points)  # what follows from the fields of a frozen dataclass
+
+    def of(self, told: float | list[float] | ScheduleOptions, place: Place) -> Weight:
+        """The weight of a task; 1 if something is wrong with it, which is noted."""
+        if isinstance(told, float):
+            return told
+        if not isinstance(told, list):
+            return schedule_of(told, self.notes, place)
+        if self.schedule is None:
+            remedy = "give one number, or schedule: {points: [SAMPLE, …]}"
+            self.notes.add(place, f"a list of weights, and no schedule says when they change; {remedy}")
+            return 1.0
+        wanted = len(self.schedule.points) + 1
+        if len(told) != wanted:
+            found = f"{counted(len(told), 'weight')}, and the schedule has {counted(wanted - 1, 'point')}"
+            self.notes.add(place, f"{found}; give {wanted}: the first counts from the start, one more from each point")
+        elif self.points is not None:
+            points = tuple(zip((0, *self.points), told, strict=True))
+            return self.notes.made(Schedule, place, points=points, kind=self.schedule.kind) or 1.0
+        return 1.0
+
+
+def schedule_of(told: ScheduleOptions, notes: Notes, place: Place) -> Weight:
+    """A schedule that gives its own points; 1 if something is wrong with it, which is noted."""
+    return notes.made(Schedule, place, points=tuple(told.points), kind=told.kind) or 1.0
+
+
+def sample_points(told: TaskScheduleOptions, notes: Notes) -> tuple[int, ...] | None:
+    """The samples at which weights change; None if something is wrong, which is noted."""
+    n_problems, unit = len(notes.found), told.unit
+    if unit != "samples" and told.batch_samples is None:
+        notes.add((*_PLACE, "unit"), f"{unit} have no size; give batch_samples, the samples of a batch")
+    for key, units in (("batch_samples", ("batches", "updates")), ("update_batches", ("updates",))):
+        if getattr(told, key) is not None and unit not in units:
+            notes.add((*_PLACE, key), f"has no meaning where points count {unit}; leave it out, or give another unit")
+    size = (
+        1 if unit == "samples" else (told.batch_samples or 1) * ((told.update_batches or 1) if unit == "updates" else 1)
+    )
+    points = tuple(point * size for point in told.points)
+    for index, (before, point) in enumerate(pairwise((0, *points))):
+        if point <= before:
+            which = f"not above {told.points[index - 1]}, which it follows" if index else "not above 0"
+            notes.add((*_PLACE, "points", index), f"{told.points[index]} is {which}; let points rise")
+        elif point >= FOREVER:
+            notes.add(
+                (*_PLACE, "points", index), f"{point:,} samples are more than can be counted; give a smaller point"
+            )
+    return points if len(notes.found) == n_problems else None
+
 
 _CHECKS = {field.name for field in fields(Checks)}
 _READING = _CHECKS | {field.name for field in fields(Source)} - {"name", "paths", "weight", "transforms"}
@@ -52,9 +202,9 @@ class Sources:
     check_files: bool = False
     user_code: bool = True
 
-    def steps(self, names: tuple[str, ...]) -> Steps:
+    def steps(self, names: tuple[str, ...]) -> TransformBuilder:
         """What makes transforms, for lines whose fields have these names."""
-        return Steps(self.notes, self.folder, self.files, user_code=self.user_code, names=names)
+        return TransformBuilder(self.notes, self.folder, self.files, user_code=self.user_code, names=names)
 
     def file(self, told: str, place: Place) -> str:
         """A path of the configuration, from here."""
@@ -146,3 +296,129 @@ class Sources:
                 expand(bin_of(path))
         except VoltError as error:
             self.notes.add(place, error)
+
+
+NAME = "{name}"
+_OTHERS = re.compile(r"[?\[\]]")
+
+
+def names_of(pattern: str) -> list[str]:
+    """What `*` stands for in the paths of the files that match, sorted. Raises ConfigError if none does.
+
+    >>> names_of("/nowhere/*.tsv")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: /nowhere/*.tsv: no file matches this pattern; check the path
+    """
+    check_pattern(pattern)
+    before, behind = pattern.split("*")
+    found = sorted(path[len(before) : len(path) - len(behind)] for path in glob.glob(pattern))
+    if not found:
+        raise ConfigError(f"{pattern}: no file matches this pattern; check the path")
+    return found
+
+
+def check_pattern(pattern: str) -> None:
+    """Raise ConfigError unless a pattern holds one `*`, and no other sign that stands for characters.
+
+    >>> check_pattern("data/*.tsv")
+    """
+    if pattern.count("*") != 1 or _OTHERS.search(pattern):
+        raise ConfigError(f"{pattern}: holds not one *; put it where the names of the sources differ")
+
+
+def filled(value: Any, name: str) -> Any:
+    """A value with a name in place of {name}, wherever text holds it.
+
+    >>> filled([{"tag": "<2{name}>"}, 1], "de")
+    [{'tag': '<2de>'}, 1]
+    """
+    if isinstance(value, str):
+        return value.replace(NAME, name)
+    if isinstance(value, Mapping):
+        return {key: filled(item, name) for key, item in value.items()}
+    return [filled(item, name) for item in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """Makes the sources of a pattern. cache: the folder for line indices; None for that of the user."""
+
+    maker: Sources
+    cache: Path | None
+
+    def made(self, options: StreamOptions) -> Iterator[Source | None]:
+        """The sources of the files that match a pattern."""
+        if options.each is None or not (patterns := self._patterns(options.each)):
+            return
+        try:
+            names = names_of(patterns[0])
+        except VoltError as error:
+            self.maker.notes.add(("each", "path" if options.each.pair is None else "pair"), error)
+            return
+        paths = [patterns[0].replace("*", name) for name in names]
+        weights = [1.0] * len(names) if is_by_size(options) else self._weights(options.each, paths)
+        for name, weight in zip(names, weights, strict=True):
+            if name in options.sources:
+                self.maker.notes.add(
+                    ("each",), f"the source {name!r} is among sources, too; rename that, or match less"
+                )
+            yield self.maker.made(name, self._one(options.each, name, weight), options.transforms, ("each",))
+
+    def _patterns(self, each: EachOptions) -> list[str]:
+        """The pattern of the path, or those of the pair; none if something is wrong with one."""
+        told = each.pair or ({"path": each.path} if each.path else {})
+        place: Place = ("each", "pair") if each.pair else ("each",)
+        if bool(each.path) == bool(each.pair):
+            self.maker.notes.add(("each",), "give a path with one *, or a pair of such")
+            return []
+        n_problems = len(self.maker.notes.found)
+        patterns = {name: self._pattern(path, (*place, name)) for name, path in told.items()}
+        return list(patterns.values()) if len(self.maker.notes.found) == n_problems else []
+
+    def _pattern(self, told: str | list[str], place: Place) -> str:
+        if isinstance(told, list):
+            self.maker.notes.add(place, "should be one pattern, not a list")
+            return ""
+        pattern = self.maker.file(told, place)
+        try:
+            check_pattern(pattern)
+        except VoltError as error:
+            self.maker.notes.add(place, error)
+        return pattern
+
+    def _weights(self, each: EachOptions, paths: list[str]) -> list[float]:
+        """The share of each source, by the lines of its file."""
+        sizes = list[int]()
+        for path in paths:
+            try:
+                shard = open_shard(
+                    path,
+                    split_lines=each.split_lines,
+                    fields=each.columns,
+                    cache=self.cache,
+                    max_line=each.max_line or None,
+                )
+            except VoltError as error:
+                self.maker.notes.add(("each", "path" if each.pair is None else "pair"), error)
+            else:
+                sizes.append(shard.n_lines)
+        if len(sizes) < len(paths):
+            return [1.0] * len(paths)
+        found = shares(sizes, temperature=each.temperature)
+        if 0.0 in found:
+            left = f"{each.temperature:g} leaves nothing to {shown_path(paths[found.index(0.0)])}; give a higher one"
+            self.maker.notes.add(("each", "temperature"), left)
+        return found
+
+    def _one(self, each: EachOptions, name: str, share: float) -> SourceOptions:
+        """The options of the source with a name."""
+        path = None if each.path is None else str(each.path).replace("*", name)
+        pair = None if each.pair is None else {field: str(file).replace("*", name) for field, file in each.pair.items()}
+        weight = each.weight
+        if isinstance(weight, float):
+            weight = weight * share
+        else:
+            weight = weight.model_copy(update={"points": [(sample, value * share) for sample, value in weight.points]})
+        told = {"path": path, "pair": pair, "weight": weight, "transforms": filled(each.transforms, name)}
+        return each.model_copy(update=told)

@@ -5,29 +5,110 @@
 >>> told = parse_config(text, path="data/stream.yaml")
 >>> told.tasks[0].src_lang, told.sources[0].paths
 ('de', ('data/a.de', 'data/a.en'))
+
+All sources of a configuration → those of a split, or of some tasks.
+
+Training mixes the sources and the tasks of the split `train`. Validation reads the tasks of the split `valid`: every
+line once, in order, without noise. A task that is asked for by name can be looked at in that way, too.
+
+>>> Selection.of("valid", ["de_en"])
+Selection(split='valid', names=('de_en',))
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, get_args
 
+from volt import arguments
 from volt.errors import VoltError
 from volt.files.paths import expand
-from volt.stream.config.problems import near
-from volt.stream.config.sources import Sources
-from volt.stream.config.task_weights import TaskWeights
-from volt.stream.config.yaml import Place
+from volt.stream.config.document import Notes, Place, near
+from volt.stream.config.sources import Sources, TaskWeights
 from volt.stream.reading.id_shard import bin_of
 from volt.stream.reading.source import Source
 from volt.stream.tasks.shard_folder import read_manifest
-from volt.stream.tasks.task import SIDES, Input, Task
+from volt.stream.tasks.task import SIDES, Input, Split, Task
+from volt.stream.transforms.transform import deterministic
 
 if TYPE_CHECKING:
-    from volt.stream.config.stream_models import StreamOptions
-    from volt.stream.config.task_models import InputOptions, TaskOptions
+    from volt.stream.config.models import InputOptions, StreamOptions, TaskOptions
+
+
+_NAMES = "give a list of names of tasks"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is wanted of a configuration.
+
+    split: "train" or "valid".
+    names: of tasks; None for all of the split, and the sources that are no tasks.
+    """
+
+    split: Split = "train"
+    names: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, split: Split, names: Sequence[str] | None) -> Self:
+        """The choice. Raises ConfigError or TypeError if it is none."""
+        arguments.choice(split, "split", get_args(Split))
+        told = None if names is None else arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)
+        return cls(split, None if told is None else tuple(told))
+
+    def takes(self, task: Task) -> bool:
+        """Whether a task is wanted.
+
+        >>> Selection("train").takes(Task("dev", "mono", (), split="valid"))
+        False
+        """
+        return task.split == self.split if self.names is None else task.name in self.names
+
+
+def chosen(
+    tasks: Sequence[tuple[Task, Source]], others: Sequence[Source], choice: Selection, notes: Notes
+) -> list[Source]:
+    """The sources that are wanted; what cannot be had is noted.
+
+    tasks: all tasks, and the sources that they are
+    others: the sources that are no tasks
+    """
+    if not notes.found:
+        _check([task for task, _ in tasks], [source.name for source in others], choice, notes)
+    picked = [source for task, source in tasks if choice.takes(task)]
+    if choice.split == "valid":
+        found = [as_validation(source) for source in picked]
+    else:
+        found = [*(others if choice.names is None else ()), *picked]
+    if not found and not notes.found:
+        remedy = "name a task, or give one of that split" if choice.split == "valid" else "give one, or sources"
+        notes.add(("tasks",), f"none is of split {choice.split}; {remedy}")
+    return found
+
+
+def _check(tasks: Sequence[Task], others: Sequence[str], choice: Selection, notes: Notes) -> None:
+    """others: the names of the sources that are no tasks"""
+    known = {task.name: task for task in tasks}
+    for name in choice.names or ():
+        if name in others:
+            remedy = near(name, [*known]) if known else "the file has none"
+            notes.add(("sources", name), f"is a source, and no task {name!r}; {remedy}")
+        elif name not in known:
+            notes.add(("tasks",), f"no task {name!r}; {near(name, [*known]) if known else 'the file has none'}")
+        elif choice.split == "train" and known[name].split == "valid":
+            notes.add(("tasks", name), "is of split valid, not train; say split='valid'")
+
+
+def as_validation(source: Source) -> Source:
+    """A source whose every line comes once, in order, and without noise.
+
+    >>> as_validation(Source("dev", ("dev.tsv",), weight=0.0)).epochs
+    1
+    """
+    return replace(source, transforms=deterministic(source.transforms), shuffle="none", epochs=1, weight=1.0)
+
 
 NAMES = ("src", "tgt")  # of the fields, as options of transforms may call them
 LANGUAGES = ("src_lang", "tgt_lang", "extra_prefix")

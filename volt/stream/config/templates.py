@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from volt import arguments
 from volt.errors import ConfigError, shown
-from volt.files.whole import read_text
-from volt.stream.config.problems import near
-from volt.stream.config.yaml import Document, parse
+from volt.files.small_files import read_text
+from volt.stream.config.document import Document, near, parse
 
 if TYPE_CHECKING:
     from jinja2 import Environment, nodes

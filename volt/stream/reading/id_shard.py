@@ -5,7 +5,7 @@ kind of number give the same columns, and have the same digest, as long as their
 at once, when they are indexed; a piece is read from .bin, and its sizes from .idx, each against its checksum.
 
 >>> import tempfile
->>> from volt.files.mmididx_writing import write_ids
+>>> from volt.files.indexed_dataset import write_ids
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     with write_ids(f"{folder}/a", dtype="u16") as writer:
 ...         writer.add(np.array([7, 8, 2, 2]), np.array([3, 1]))
@@ -28,14 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import CorpusError, StreamError, shown_path
-from volt.files.long_lines import MAX_LINE, long_line_error
-from volt.files.mmididx import BIN, HEAD, IDX, IndexedIds, dtype_of, open_ids, prefix_of
-from volt.files.remote_copies import at_hand
-from volt.files.sizes import exists
-from volt.stream.reading.file_shard import Facts, FileShard, as_stream_errors
-from volt.stream.reading.pieces import Pieces, noted
+from volt.files.indexed_dataset import BIN, HEAD, IDX, IndexedIds, dtype_of, open_ids, prefix_of
+from volt.files.limits import MAX_LINE, long_line_error
+from volt.files.paths import exists
+from volt.files.remote_files import local_copy
+from volt.stream.reading.file_shard import Facts, FileShard, Segments, as_stream_errors, noted
 from volt.stream.reading.shard import check_is_file, identity_of
-from volt.stream.reading.shard_cache import Entry, Record, default_cache
+from volt.stream.reading.shard_cache import CacheEntry, Record, default_cache
 from volt.stream.transforms.column import Column
 
 _ID_BYTES = 4  # of an id in a column
@@ -50,7 +49,7 @@ class IdShard(FileShard):
     dtype: of the ids in .bin
     """
 
-    index: Pieces | None = None
+    index: Segments | None = None
     dtype: str = "i32"
 
     @property
@@ -59,7 +58,7 @@ class IdShard(FileShard):
         return (self.pieces.path, self._index.path)
 
     @property
-    def _index(self) -> Pieces:
+    def _index(self) -> Segments:
         assert self.index is not None
         return self.index
 
@@ -126,11 +125,11 @@ def open_id_shard(
             remedy = "restore it, or write both with `volt binarize`"
             raise StreamError(f"{shown_path(data)}: no {shown_path(index)} says where its sentences are; {remedy}")
         check_is_file(index)
-        entry = Entry.of(cache or default_cache(), identity_of(data), "ids", split_lines, identity_of(index))
+        entry = CacheEntry.of(cache or default_cache(), identity_of(data), "ids", split_lines, identity_of(index))
 
         def load(record: Record) -> IdShard | None:
-            pieces, facts = Pieces.of_record(record["pieces"], data), Facts(**record["facts"])
-            sizes = Pieces.of_record(record["index"], index)
+            pieces, facts = Segments.of_record(record["pieces"], data), Facts(**record["facts"])
+            sizes = Segments.of_record(record["index"], index)
             if pieces is None or sizes is None or (max_line is not None and facts.longest > max_line):
                 return None
             return IdShard(pieces, facts, (), sizes, record["dtype"])
@@ -145,7 +144,7 @@ def open_id_shard(
 
 def _indexed(data: str, index: str, split_lines: int | None, max_line: int | None) -> IdShard:
     """One pass over both files, which are mapped: of URLs, copies are."""
-    with at_hand(data, kind=CorpusError, beside=lambda copy: [Path(prefix_of(copy) + IDX)]) as copy:
+    with local_copy(data, kind=CorpusError, beside=lambda copy: [Path(prefix_of(copy) + IDX)]) as copy:
         found = open_ids(copy)
         found.check()
         look = _Look(found, data, max_line)

@@ -1,11 +1,23 @@
-"""A declared source of lines → its files, indexed and cut into pieces.
+r"""A declared source of lines → its files, indexed and cut into pieces.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"1\\n2\\n3\\n4\\n5\\n") and file.flush()
+...     _ = file.write(b"1\n2\n3\n4\n5\n") and file.flush()
 ...     source = open_source(Source("digits", (file.name,), split_lines=2), seed=1)
 ...     source.sizes.tolist(), source.place_of(4)[1]
 ([2, 2, 1], 5)
+
+A part of an epoch → its lines, in the order in which the source is to be read.
+
+>>> import tempfile
+>>> from volt.stream.reading.sampler import parts
+>>> from volt.stream.reading.open_source import open_source
+>>> from volt.stream.reading.source import Source
+>>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+...     _ = file.write(b"1\n2\n3\n4\n5\n") and file.flush()
+...     source = open_source(Source("digits", (file.name,), block_lines=2), seed=1)
+...     [read_part(source, part).lines for part in parts(5, 2, epochs=1)]
+[['1', '2'], ['3', '4'], ['5']]
 """
 
 from __future__ import annotations
@@ -22,21 +34,22 @@ from numpy.typing import NDArray
 from volt.display import counted
 from volt.errors import CorpusError, StreamError
 from volt.files.paths import expand
-from volt.stream.reading.faults import Fault, Policy
+from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.id_shard import bin_of, bins_of
-from volt.stream.reading.order import Layout, Slice, permutation, read_order
+from volt.stream.reading.sampler import BlockRange, Layout, Slice, permutation, read_order
 from volt.stream.reading.shard import Shard, Stamp, stamp_of
 from volt.stream.reading.shards import open_pair, open_shard, remedy_of
-from volt.stream.reading.shares import Part
 from volt.stream.reading.source import Source
-from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.opening import Kept, LoadedFiles, opened
+from volt.stream.transforms.batch import Batch, joined
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (
+    Kept,
+    LoadedFiles,
     Transform,
-    beside,
+    excluding,
     is_compiled,
     joins_lines,
+    loaded,
     signature,
     special_tokens,
 )
@@ -92,7 +105,7 @@ class OpenSource:
     def transforms(self) -> tuple[Transform, ...]:
         """The transforms with their files loaded. Raises VoltError if one cannot be."""
         added = special_tokens(self.source.transforms)
-        return tuple(opened(beside(transform, added), self.files) for transform in self.source.transforms)
+        return tuple(loaded(excluding(transform, added), self.files) for transform in self.source.transforms)
 
     @property
     def name(self) -> str:
@@ -187,7 +200,7 @@ class OpenSource:
             if stamp_of(path) != stamp:
                 raise StreamError(f"{path}: changed while the stream was running; start the stream anew")
 
-    def kept_part(self, part: Part, read: Callable[[], T]) -> T:
+    def kept_part(self, part: BlockRange, read: Callable[[], T]) -> T:
         """What `read` makes of a part, kept until another part is read."""
         return self._parts.get(part, read)
 
@@ -260,7 +273,7 @@ def open_source(
     *,
     seed: int,
     cache: Path | None = None,
-    policy: Policy | None = None,
+    policy: ErrorPolicy | None = None,
     files: LoadedFiles | None = None,
 ) -> OpenSource:
     """Find and index a source's files. The caller owns what it gets; there is nothing to close.
@@ -313,3 +326,43 @@ def _shard(source: Source, paths: tuple[str, ...], cache: Path | None) -> Shard:
     if source.keys:
         return open_shard(paths[0], fields=dict(zip(source.names, source.keys, strict=True)), **options)
     return open_pair(dict(zip(source.names, paths, strict=True)), **options)
+
+
+def part_slices(source: OpenSource, part: BlockRange) -> tuple[Slice, ...]:
+    """Return the slices of pieces that make up a part."""
+    return source.slices(part.epoch, part.start, part.n_lines)
+
+
+def line_order(source: OpenSource, part: BlockRange, n: int) -> NDArray[np.int64] | None:
+    """The order of a part's n lines (or outputs), or None if they stay as they are."""
+    if source.source.shuffle == "none":
+        return None
+    return permutation(n, source.seed, source.name, part.epoch, part.start, part.n_lines)
+
+
+def read_part(source: OpenSource, part: BlockRange) -> Batch:
+    """The lines of a part, permuted if the source shuffles lines early; not yet known to be UTF-8.
+
+    Raises StreamError if a file has changed.
+    """
+    batch = joined([source.lines_of(one) for one in part_slices(source, part)])
+    is_early = source.source.shuffle == "lines" and not source.permutes_late
+    order = line_order(source, part, len(batch)) if is_early else None
+    return batch if order is None else batch.take(order)
+
+
+def permuted_late(source: OpenSource, part: BlockRange, read: NDArray[np.int64], batch: Batch) -> Batch:
+    """What the lines of a part became, in the order in which the lines would have been read.
+
+    read: (n_lines,) their origins
+    Raises StreamError if a transform has changed their order.
+    """
+    from volt.kernels.columns import permuted
+
+    order = line_order(source, part, len(read))
+    if order is None:
+        return batch
+    places, firsts = np.empty(len(batch), np.int64), np.empty(len(read) + 1, np.int64)
+    if permuted(read, batch.origins, order, firsts, places) != len(batch):
+        raise StreamError(f"source {source.name!r}: a transform has changed the order of lines; set joins_lines in it")
+    return batch.take(places)

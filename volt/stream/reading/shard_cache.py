@@ -6,7 +6,7 @@ checksum of itself: one that is damaged, or does not fit its file, is made again
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
-...     entry = Entry.of(Path(folder), identity_of(__file__), "lines")
+...     entry = CacheEntry.of(Path(folder), identity_of(__file__), "lines")
 ...     entry.store({"n": 3})
 ...     entry.load(), prune(Path(folder))
 ({'n': 3}, 0)
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from volt.files.atomic import write_atomic
-from volt.files.parts import sweep
+from volt.files.temporary import sweep
 from volt.stream.reading.shard import Identity, identity_of
 from volt.urls import url_of
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CacheEntry:
     """What the cache keeps for one file: `index`, `copy` and `lock` are its paths, of which there need be none.
 
     source: the file's `identity_of`
@@ -49,7 +49,7 @@ class Entry:
     source: Identity
 
     @classmethod
-    def of(cls, cache: Path, source: Identity, *key: object) -> Entry:
+    def of(cls, cache: Path, source: Identity, *key: object) -> CacheEntry:
         """The entry for a file. key: whatever else index and copy depend on, JSON-able."""
         name = blake2b(json.dumps([VERSION, source, *key]).encode(), digest_size=12).hexdigest()
         return cls(cache / f"{name}{_INDEX}", source)

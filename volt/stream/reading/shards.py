@@ -1,22 +1,199 @@
-"""A path, a table's path with its columns, or a pair of paths → the shard of its kind: text, ids, a table, a pair.
+r"""A path, a table's path with its columns, or a pair of paths → the shard of its kind: text, ids, a table, a pair.
 
 >>> open_shard(__file__, split_lines=4).names
 ()
+
+Line-aligned files, of text or of indexed ids → one shard, whose line i is line i of each file: a field from each.
+
+All files are cut at the same numbers of lines, however they are packed. A tab inside a line would shift the fields
+behind it: `is_clean` says whether there is none, `shifting_lines` where they are.
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile(suffix=".de") as source, tempfile.NamedTemporaryFile(suffix=".en") as target:
+...     _ = source.write(b"eins\nzwei\n") and source.flush(), target.write(b"one\ntwo\n") and target.flush()
+...     shard = open_pair({"src": source.name, "tgt": target.name}, split_lines=1)
+...     shard.names, [column.strings() for column in shard.read(1)]
+(('src', 'tgt'), [['zwei'], ['two']])
+
+Names of files that are probably the two sides of a pair, since they differ in a language code alone.
+
+Read one after the other they give lines of two languages where a pair was meant, and nothing in them tells.
+
+>>> probable_pairs(["a.no", "a.sl", "b.txt"])
+[('a.no', 'a.sl')]
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise, product
 from pathlib import Path
 
-from volt.errors import CorpusError, StreamError, shown_path
-from volt.files.long_lines import MAX_LINE, LongLineError
-from volt.files.whole import read_start
-from volt.stream.reading.id_shard import are_ids
-from volt.stream.reading.pair_shard import open_one, open_pair
+from volt import arguments
+from volt.display import counted
+from volt.errors import ConfigError, CorpusError, StreamError, shown_path
+from volt.files.limits import MAX_LINE, LongLineError
+from volt.files.small_files import read_start
+from volt.stream.reading.file_shard import FileShard
+from volt.stream.reading.id_shard import are_ids, open_id_shard
 from volt.stream.reading.shard import Shard, Stamp, check_is_file, stamp_of
+from volt.stream.reading.text_shard import open_text
+from volt.stream.transforms.column import Column
+
+
+@dataclass(frozen=True, slots=True)
+class PairShard(Shard):
+    """Files that have been indexed and found to have equally many lines."""
+
+    fields: tuple[str, ...]
+    sides: tuple[FileShard, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, in the order of the fields."""
+        return tuple(path for side in self.sides for path in side.paths)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields."""
+        return self.fields
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Lines per piece."""
+        return self.sides[0].counts
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of text, of all files."""
+        return sum(side.n_bytes for side in self.sides)
+
+    @property
+    def digest(self) -> str:
+        """Of the names, and of the lines of all files."""
+        return self._digest([side.digest for side in self.sides])
+
+    def _digest(self, sides: Sequence[str]) -> str:
+        return blake2b(json.dumps([self.fields, sides]).encode(), digest_size=16).hexdigest()
+
+    def digests_of(self, n_lines: int) -> tuple[str, ...]:
+        """Return the digests that the shard may have had when it ended after its first lines."""
+        return tuple(self._digest(sides) for sides in product(*(side.digests_of(n_lines) for side in self.sides)))
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether all lines are known to be UTF-8."""
+        return all(side.is_utf8 for side in self.sides)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no line holds a tab."""
+        return not any(side.facts.first_tab for side in self.sides)
+
+    def read(self, piece: int) -> tuple[Column, ...]:
+        """The lines of a piece, a column from each file."""
+        return tuple(column for side in self.sides for column in side.read(piece))
+
+    def check_unchanged(self) -> None:
+        """Raise StreamError if a file is not what was indexed, or is gone."""
+        for side in self.sides:
+            side.check_unchanged()
+
+
+def open_one(
+    path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
+) -> FileShard:
+    """Index a file of text, or of indexed ids if its name ends in .bin or .idx; options as `open_text` takes them.
+
+    >>> open_one(__file__, split_lines=None).names
+    ()
+    """
+    return (open_id_shard if are_ids(path) else open_text)(
+        path, split_lines=split_lines, cache=cache, max_line=max_line
+    )
+
+
+def open_pair(
+    pair: Mapping[str, str], *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
+) -> PairShard:
+    """Index line-aligned files, or find their indices in the cache.
+
+    pair: name of a field → its file, two or more
+    split_lines, cache, max_line: as `open_text` takes them
+    Raises StreamError as `open_text` does, or if files differ in their numbers of lines; ConfigError if there are fewer
+    than two files.
+    """
+    if len(pair) < 2:
+        raise ConfigError(f"pair: {counted(len(pair), 'file')}; name two or more, such as {{src: a.de, tgt: a.en}}")
+    for name, path in pair.items():
+        arguments.text(name, "the name of a field")
+        arguments.path(path, f"pair[{name!r}]")
+    sides = [open_one(path, split_lines=split_lines, cache=cache, max_line=max_line) for path in pair.values()]
+    for side in sides[1:]:
+        if side.n_lines != sides[0].n_lines:
+            first, other = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (sides[0], side))
+            raise StreamError(f"{first}, {other}; files of a pair need equally many: align them")
+    return PairShard(tuple(pair), tuple(sides))
+
+
+# ISO 639-1, and of the codes of three letters those that corpora are named by
+_LISTED = """
+aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en eo
+es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg
+ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn
+no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta
+te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu ara ben bul cat ces cze dan deu
+dut ell eng est eus fas fin fra fre ger gle glg gre guj hau heb hin hrv hun hye ibo ice ind isl ita jpn kat kaz khm
+kor lav lit mal mar mkd mlt msa mya nep nld nno nob nor pan pol por ron rum rus slk slo slv som spa sqi srp swa swe
+tam tel tha tur ukr urd uzb vie wol xho yor zho zul
+"""
+_CODES = frozenset(_LISTED.split())
+_CODE = re.compile(r"(?<![A-Za-z0-9])([a-z]{2,3})(?:[-_](?:[A-Z]{2}|[A-Z][a-z]{3}))?(?![A-Za-z0-9])")
+_PACKED = re.compile(r"\.(gz|bz2|xz|zst)$")
+_WHOLE = (".tsv", ".jsonl", ".ndjson", ".parquet")  # files whose lines have both sides
+
+
+def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of paths that differ in a language code alone, packed or not. Of more than two, each with the next.
+
+    Tables are left out, whose lines have all fields, and so are the halves of a code of two languages, such as `de-en`.
+
+    >>> probable_pairs(["train.en.gz", "train.de", "x.de-en.de", "x.de-en.en", "zh-CN/t.txt", "pt_BR/t.txt"])
+    [('train.en.gz', 'train.de'), ('x.de-en.de', 'x.de-en.en'), ('zh-CN/t.txt', 'pt_BR/t.txt')]
+    >>> probable_pairs(["part.00", "part.01", "a.txt", "a.log", "de-en.txt", "fr-en.txt", "de.tsv.gz", "fr.tsv.gz"])
+    []
+    """
+    groups = dict[str, dict[str, str]]()
+    for path in paths:
+        for shape, code in _shapes(path):
+            groups.setdefault(shape, {}).setdefault(code, path)
+    found = [pair for group in groups.values() for pair in pairwise(group.values())]
+    return list(dict.fromkeys(found))
+
+
+def _shapes(path: str) -> Iterator[tuple[str, str]]:
+    """The path with a gap in place of a language code, and that code, for each that stands in it."""
+    name = _PACKED.sub("", path)
+    codes = [found for found in _CODE.finditer(name) if found[1] in _CODES]
+    for place, found in enumerate(codes):
+        if not name.endswith(_WHOLE) and not any(_touch(name, found, other) for other in _beside(codes, place)):
+            yield f"{name[: found.start()]}\0{name[found.end() :]}", found[0]
+
+
+def _beside(codes: Sequence[re.Match[str]], place: int) -> Iterable[re.Match[str]]:
+    return (*codes[max(0, place - 1) : place], *codes[place + 1 : place + 2])
+
+
+def _touch(name: str, one: re.Match[str], other: re.Match[str]) -> bool:
+    """Whether nothing but a hyphen or an underscore stands between two codes."""
+    between = name[min(one.end(), other.end()) : max(one.start(), other.start())]
+    return between in ("-", "_")
+
 
 __all__ = ["Shard", "Stamp", "open_pair", "open_shard", "remedy_of", "stamp_of"]
 
@@ -39,7 +216,7 @@ def open_shard(
     if fields is not None:
         if are_ids(path):
             raise StreamError(f"{shown_path(path)}: holds indexed ids, which have no columns; leave `columns` out")
-        from volt.stream.reading.table_shard import open_table
+        from volt.stream.reading.tables import open_table
 
         return open_table(path, fields, split_lines=split_lines, cache=cache, max_line=max_line)
     check_is_file(path)

@@ -23,12 +23,11 @@ from typing import NamedTuple
 import numpy as np
 
 from volt.files.blocks import is_compressed, read_raw
-from volt.files.long_lines import BYTE_ORDER_MARK, MAX_LINE
+from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.remote import has_ranges
-from volt.stream.reading.file_shard import Facts, FileShard, Indexed, as_stream_errors, kept_index
-from volt.stream.reading.pieces import Packing, noted
+from volt.stream.reading.file_shard import Facts, FileShard, Indexed, Packing, as_stream_errors, kept_index, noted
 from volt.stream.reading.shard import check_is_file, identity_of, stamp_of
-from volt.stream.reading.shard_cache import Entry, default_cache
+from volt.stream.reading.shard_cache import CacheEntry, default_cache
 from volt.stream.reading.utf8 import is_utf8
 from volt.stream.transforms.column import Column, line_ends_of
 from volt.urls import url_of
@@ -122,7 +121,7 @@ def open_text(
         packing = _packing(job)
         if packing == "plain" and stamp_of(path)[0] < SMALL:
             return TextShard(*_indexed(job, packing, None))
-        entry = Entry.of(cache or default_cache(), identity_of(path), "text", split_lines)
+        entry = CacheEntry.of(cache or default_cache(), identity_of(path), "text", split_lines)
         copy = entry.copy if packing == "frames" else None
         return TextShard(*kept_index(entry, path, max_line=max_line, make=lambda: _indexed(job, packing, copy)))
 

@@ -1,4 +1,4 @@
-"""A chunk of a source → its lines after all transforms, as bytes: a pure function, computed anywhere, ahead of need.
+r"""A chunk of a source → its lines after all transforms, as bytes: a pure function, computed anywhere, ahead of need.
 
     lines of the part → permuted → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
 
@@ -6,14 +6,28 @@ Lines stay views into what was read until they are joined. An unfit line is take
 policy is to raise, the block carries the error, and the stream raises it when it gets to the block.
 
 >>> import tempfile
->>> from volt.stream.reading.shares import Part
+>>> from volt.stream.reading.sampler import BlockRange
 >>> from volt.stream.reading.open_source import open_source
 >>> from volt.stream.reading.source import Source
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"a\\nb\\n") and file.flush()
+...     _ = file.write(b"a\nb\n") and file.flush()
 ...     source = open_source(Source("letters", (file.name,), shuffle="none"), seed=1)
-...     bytes(compute_block(source, Address(Part(0, 0, 2), 0), Policy()).data)
-b'a\\nb\\n'
+...     bytes(compute_block(source, Address(BlockRange(0, 0, 2), 0), ErrorPolicy()).data)
+b'a\nb\n'
+
+The lines of a block that are transformed together: all of them, or few at a time where Python code takes its time.
+
+Which lines a chunk holds follows from its number alone. Where chunks are small, the first ones of a block are smaller
+still, so that a first line comes soon.
+
+>>> [rows_of(chunk, n_lines=100, most=64) for chunk in range(4)], n_chunks(100, most=64)
+([(0, 16), (16, 48), (48, 100), (112, 100)], 3)
+
+Lines that are not UTF-8, and lines that a transform has made and that cannot be written.
+
+>>> from volt.stream.transforms.column import Column
+>>> invalid_lines(Batch((), Column.cut(b"a\n\xffb\n"), np.arange(2)))
+{1: 'invalid UTF-8: byte 0xff at column 1'}
 """
 
 from __future__ import annotations
@@ -29,18 +43,99 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import StreamError, VoltError
-from volt.stream.reading.faults import Fault, Policy
-from volt.stream.reading.lines import line_order, permuted_late, read_part
-from volt.stream.reading.open_source import OpenSource
+from volt.stream.reading.error_policy import ErrorPolicy, Fault
+from volt.stream.reading.open_source import OpenSource, line_order, permuted_late, read_part
+from volt.stream.reading.sampler import BlockRange
 from volt.stream.reading.shard import shifting_lines
-from volt.stream.reading.shares import Part
-from volt.stream.running.chunks import Address, most_of, rows_of
-from volt.stream.running.unreadable import invalid_lines, unwritable_lines
+from volt.stream.reading.utf8 import is_utf8
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.column import frozen
+from volt.stream.transforms.column import Column, frozen
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 from volt.stream.transforms.user_file import traceback_of
+
+FIRST = 1 << 4  # lines of the first chunk; each that follows has twice as many, until they are full
+
+
+class Address(NamedTuple):
+    """A chunk of a source: the part, and the number of the chunk in it."""
+
+    part: BlockRange
+    chunk: int
+
+
+def most_of(source: OpenSource, part: BlockRange) -> int:
+    """The rows of a full chunk of a part. A part that others had begun is one chunk: its outputs are counted."""
+    return part.n_lines if part.is_begun else source.chunk_lines
+
+
+def rows_of(chunk: int, *, n_lines: int, most: int) -> tuple[int, int]:
+    """The first row of a chunk, and the row behind its last. most: rows of a full chunk."""
+    if most >= n_lines:
+        return (0, n_lines) if chunk == 0 else (n_lines, n_lines)
+    return _start(chunk, most), min(_start(chunk + 1, most), n_lines)
+
+
+def _start(chunk: int, most: int) -> int:
+    growing = max(0, (most // FIRST).bit_length() - 1)  # how many chunks are not full
+    return FIRST * ((1 << min(chunk, growing)) - 1) + most * max(0, chunk - growing)
+
+
+def check_chunk(source: OpenSource, part: BlockRange | None, chunk: int) -> None:
+    """Raise StreamError if the part of a state does not have this chunk. part: None before the first."""
+    if part is not None and chunk >= n_chunks(part.n_lines, most=most_of(source, part)):
+        found = f"the state's sources.{source.name}.chunk is {chunk:,}, which its part does not have"
+        raise StreamError(f"{found}; take one that a stream has written, or start the stream anew")
+
+
+def n_chunks(n_lines: int, *, most: int) -> int:
+    """How many chunks a part has."""
+    if most >= n_lines:
+        return 1
+    chunk = n_lines // most
+    while rows_of(chunk, n_lines=n_lines, most=most)[0] < n_lines:
+        chunk += 1
+    return chunk
+
+
+_END = 0x0A
+
+
+def invalid_lines(batch: Batch) -> dict[int, str]:
+    """Index → what is wrong, for the lines that are not UTF-8."""
+    columns = [*batch.columns, *([] if batch.rest is None else [batch.rest])]
+    reasons = dict[int, str]()
+    for column in columns:
+        if not column.is_ids and not is_utf8(column.data):
+            reasons |= {index: reason for index, reason in _invalid(column) if index not in reasons}
+    return reasons
+
+
+def _invalid(column: Column) -> list[tuple[int, str]]:
+    spans = enumerate(zip(column.starts.tolist(), column.sizes.tolist(), strict=True))
+    values = ((index, column.data[start : start + max(size, 0)].tobytes()) for index, (start, size) in spans)
+    return [(index, reason) for index, value in values if (reason := _reason(value))]
+
+
+def _reason(line: bytes) -> str:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        place = len(line[: error.start].decode()) + 1
+        return f"invalid UTF-8: byte 0x{line[error.start]:02x} at column {place}"
+    return ""
+
+
+def unwritable_lines(batch: Batch) -> dict[int, str]:
+    """Index → what is wrong, for lines with a line end inside or a lone surrogate, which no line can hold."""
+    data, ends = batch.packed()
+    if np.count_nonzero(data == _END) == len(ends) and is_utf8(data):
+        return {}
+    starts = np.concatenate([[0], ends])[:-1].tolist()
+    lines = (data[start : end - 1].tobytes() for start, end in zip(starts, ends.tolist(), strict=True))
+    told = "unwritable: a transform left a line end or a lone surrogate"
+    return {index: told for index, line in enumerate(lines) if b"\n" in line or _reason(line)}
+
 
 N_SAMPLED = 256  # lines of a block whose fields are counted
 Form = Literal["lines", "columns"]  # of what blocks hold
@@ -98,9 +193,9 @@ class _Run:
     faults: list[Fault] = field(default_factory=list)
     draws: list[str] | None = None  # where it is to be noted that a step draws
 
-    def chance(self, position: int) -> Chance:
+    def chance(self, position: int) -> LineRng:
         """Return the chance of the transform at a position."""
-        chance = Chance.of(self.source.seed, self.source.name, self.address.part.epoch, position)
+        chance = LineRng.of(self.source.seed, self.source.name, self.address.part.epoch, position)
         if self.draws is None:
             return chance
         watched = object.__new__(_WatchedChance)
@@ -126,7 +221,7 @@ class _Run:
 def compute_block(
     source: OpenSource,
     address: Address,
-    policy: Policy,
+    policy: ErrorPolicy,
     on_step: Callable[[int], object] | None = None,
     *,
     form: Form = "lines",
@@ -181,7 +276,7 @@ def trace_block(source: OpenSource, address: Address) -> Traced:
     return Traced(raw, steps, made, tuple(run.faults))
 
 
-def _read(source: OpenSource, part: Part) -> tuple[Batch, dict[int, str]]:
+def _read(source: OpenSource, part: BlockRange) -> tuple[Batch, dict[int, str]]:
     """The lines of a part, and which of them are no lines or no UTF-8, and why."""
     batch = read_part(source, part)
     unfit = {} if source.is_clean else shifting_lines(batch.columns)
@@ -248,8 +343,8 @@ def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int6
     return None if trial.draws else (batch.compact(), read, tuple(trial.faults))
 
 
-class _WatchedChance(Chance):
-    """A `Chance` that notes in `uses` that a step looked at it."""
+class _WatchedChance(LineRng):
+    """A `LineRng` that notes in `uses` that a step looked at it."""
 
     __slots__ = ("uses",)
 

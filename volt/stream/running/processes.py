@@ -4,7 +4,7 @@ The stream's process sends addresses of blocks to workers and gets the blocks ba
 received. If a worker dies, or takes longer than it may, the run ends with an error at once. If the stream's process
 dies, however it dies, its workers end too: each of them watches a pipe that only that process keeps open.
 
->>> Processes([], Policy(), n=0).close()
+>>> Processes([], ErrorPolicy(), n=0).close()
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ import numpy as np
 from volt import arguments
 from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.threads import MOST_WORKERS, can_wait
-from volt.stream.reading.faults import Policy
+from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource
-from volt.stream.running.ahead import Done
-from volt.stream.running.blocks import ComputedBlock, Form, compute_block
-from volt.stream.running.chunks import Address
+from volt.stream.running.blocks import Address, ComputedBlock, Form, compute_block
+from volt.stream.running.prefetch import Done
 
 StartMethod = Literal["spawn", "fork"]
 Job = tuple[int, Address]  # source, and which of its blocks
@@ -91,7 +90,7 @@ class Processes:
     def __init__(
         self,
         sources: Sequence[OpenSource],
-        policy: Policy,
+        policy: ErrorPolicy,
         *,
         n: int,
         start_method: StartMethod = "spawn",

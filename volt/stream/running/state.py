@@ -3,18 +3,28 @@
     {"format": "volt.stream", "version": 3, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "start": 512, …}}}
 
 A state belongs to a configuration: the fingerprints of everything that the lines depend on are in it, by name, so a
-stream that would go on differently refuses it and says what differs (volt.stream.running.differences). It is that of
-one rank, or, once those of all ranks were merged, of any (volt.stream.running.merging). It holds its own checksum.
+stream that would go on differently refuses it and says what differs (volt.stream.running.checkpoint). It is that of
+one rank, or, once those of all ranks were merged, of any (volt.stream.running.resharding). It holds its own checksum.
 
 >>> Cursor(lines=750, epoch=0, start=512, offset=238).moved(2)
 Cursor(lines=752, epoch=0, start=512, offset=240, chunk=0, before=0, deal=(), grown=())
+
+Values of a stored state → what they must be, or an error that names the key.
+
+>>> whole(7, "n")
+7
+>>> whole(-1, "n")
+Traceback (most recent call last):
+    ...
+volt.errors.StreamError: the state's n is -1, no whole number from 0 up; take one that a stream has written, or start
+the stream anew
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from hashlib import blake2b
@@ -22,19 +32,106 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from volt import arguments
-from volt.errors import StreamError
-from volt.stream.reading.faults import kind_of
+from volt.errors import StreamError, shown
+from volt.stream.reading.error_policy import kind_of
 from volt.stream.reading.open_source import Growth
-from volt.stream.reading.shares import Deal, Part, Remains, remains_of
-from volt.stream.running import state_values as values
-from volt.stream.running.state_values import refusal
+from volt.stream.reading.sampler import BlockRange, Deal, Remains, remains_of
 
 if TYPE_CHECKING:
     from volt.stream.running.blocks import ComputedBlock
 
+
+_MOST = 1 << 62  # of what is counted
+REMEDY = "take one that a stream has written, or start the stream anew"
+
+
+def refusal(found: str) -> StreamError:
+    """What to raise for a state in which this was found."""
+    return StreamError(f"{found}; {REMEDY}")
+
+
+def whole(value: object, place: str, *, low: int = 0) -> int:
+    """A whole number from `low` up; True and False are none."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value < _MOST:
+        raise refusal(f"the state's {shown(place)} is {shown(repr(value))}, no whole number from {low} up")
+    return value
+
+
+def text(value: object, place: str) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise refusal(f"the state's {shown(place)} is {shown(repr(value))}, no text")
+    return value
+
+
+def mapping(value: object, place: str) -> Mapping[str, Any]:
+    """A mapping whose keys are texts."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, no mapping")
+    return value
+
+
+def listed(value: object, place: str) -> Sequence[Any]:
+    """A list."""
+    if not isinstance(value, list | tuple):
+        raise refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, no list")
+    return value
+
+
+def pair(value: object, place: str, *, low: int = 0) -> tuple[int, int]:
+    """Two whole numbers, the second from `low` up.
+
+    >>> pair([3, 5], "spans.0")
+    (3, 5)
+    """
+    found = listed(value, place)
+    if len(found) != 2:
+        raise refusal(f"the state's {shown(place)} has {len(found)} items, not 2")
+    return whole(found[0], place), whole(found[1], place, low=low)
+
+
+def names(value: object, place: str) -> tuple[str, ...]:
+    """A list of distinct texts.
+
+    >>> names(["wmt"], "ended")
+    ('wmt',)
+    """
+    found = tuple(text(one, place) for one in listed(value, place))
+    if len(set(found)) != len(found):
+        raise refusal(f"the state's {place} names something twice")
+    return found
+
+
+def counts(value: object, place: str) -> dict[str, int]:
+    """A mapping of names to whole numbers.
+
+    >>> counts({"wmt": 3}, "base")
+    {'wmt': 3}
+    """
+    return {name: whole(n, f"{place}.{name}") for name, n in mapping(value, place).items()}
+
+
+def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") -> None:
+    """Raise StreamError unless a mapping has these keys and no other. place: its own; empty for the state itself.
+
+    >>> check_keys({"line": 1}, ["lines"], "sources.wmt")
+    Traceback (most recent call last):
+        ...
+    volt.errors.StreamError: the state has an unknown key, sources.wmt.line; take one that a stream has written, or
+    start the stream anew
+    """
+    at = f"{place}." if place else ""
+    for key in stored:
+        if key not in keys:
+            raise refusal(f"the state has an unknown key, {arguments.shortened(f'{at}{key}')}")
+    for key in keys:
+        if key not in stored:
+            raise refusal(f"the state has no {shown(f'{at}{key}')!r}")
+
+
 FORMAT = "volt.stream"
 VERSION = 3
-_OF_STEPS = "volt.steps"  # what steps above streams write (volt.batches.steps_state)
+_OF_STEPS = "volt.steps"  # what steps above streams write (volt.batches.windows)
 _OUTDATED = {
     1: "a state of version 1 was taken when fields counted from 0, and they count from 1 now",
     2: "a state of version 2 was taken when ranks shared blocks, and they share lines now, which come in another order",
@@ -127,22 +224,22 @@ class State:
         arguments.mapping(stored, "state", remedy="give what Stream.state or volt.stream.load_state returns")
         _check_version(stored)
         own = [one.name for one in fields(cls) if one.name != "cursors"]
-        values.check_keys(stored, ("format", "version", "volt", "sources", *own, "checksum"))
-        sources = values.mapping(stored["sources"], "sources").items()
+        check_keys(stored, ("format", "version", "volt", "sources", *own, "checksum"))
+        sources = mapping(stored["sources"], "sources").items()
         found = cls(
-            n=values.whole(stored["n"], "n"),
+            n=whole(stored["n"], "n"),
             cursors={name: _cursor(source, f"sources.{name}") for name, source in sources},
-            configuration=dict(values.mapping(stored["configuration"], "configuration")),
-            since=values.whole(stored["since"], "since"),
-            base=values.counts(stored["base"], "base"),
-            ended=values.names(stored["ended"], "ended"),
-            n_read=values.whole(stored["n_read"], "n_read"),
-            n_faults=values.whole(stored["n_faults"], "n_faults"),
-            reasons=values.counts(stored["reasons"], "reasons"),
-            accepted=values.names(stored["accepted"], "accepted"),
-            merged=values.whole(stored["merged"], "merged"),
+            configuration=dict(mapping(stored["configuration"], "configuration")),
+            since=whole(stored["since"], "since"),
+            base=counts(stored["base"], "base"),
+            ended=names(stored["ended"], "ended"),
+            n_read=whole(stored["n_read"], "n_read"),
+            n_faults=whole(stored["n_faults"], "n_faults"),
+            reasons=counts(stored["reasons"], "reasons"),
+            accepted=names(stored["accepted"], "accepted"),
+            merged=whole(stored["merged"], "merged"),
         )
-        values.text(stored["volt"], "volt")
+        text(stored["volt"], "volt")
         _check_sums(found)
         _check_checksum(stored)
         return found
@@ -223,17 +320,17 @@ def _told_remains(remains: Remains) -> dict[str, Any]:
 
 def _cursor(stored: object, place: str) -> Cursor:
     """What `_told` wrote."""
-    source = {"grown": (), **values.mapping(stored, place)}
-    values.check_keys(source, [*(one.name for one in fields(Cursor)), "deal_items"], place)
+    source = {"grown": (), **mapping(stored, place)}
+    check_keys(source, [*(one.name for one in fields(Cursor)), "deal_items"], place)
     numbers = ("lines", "epoch", "offset", "chunk", "before")
-    grown = values.listed(source["grown"], f"{place}.grown")
-    start = None if source["start"] is None else values.whole(source["start"], f"{place}.start")
+    grown = listed(source["grown"], f"{place}.grown")
+    start = None if source["start"] is None else whole(source["start"], f"{place}.start")
     found = Cursor(
-        **{name: values.whole(source[name], f"{place}.{name}") for name in numbers}, start=start,
+        **{name: whole(source[name], f"{place}.{name}") for name in numbers}, start=start,
         deal=_deal(source["deal"], f"{place}.deal"),
-        grown=tuple(values.pair(one, f"{place}.grown", low=1) for one in grown),
+        grown=tuple(pair(one, f"{place}.grown", low=1) for one in grown),
     )  # fmt: skip
-    if values.whole(source["deal_items"], f"{place}.deal_items") != _items(found.deal):
+    if whole(source["deal_items"], f"{place}.deal_items") != _items(found.deal):
         raise refusal(f"the state's {place}.deal has {_items(found.deal):,} items, and deal_items says otherwise")
     if found.before > found.offset or found.offset > found.lines:
         raise refusal(f"the state's {place}.offset is {found.offset:,}, more than was given, or less than before")
@@ -243,7 +340,7 @@ def _cursor(stored: object, place: str) -> Cursor:
 
 
 def _deal(stored: object, place: str) -> Deal:
-    found = values.listed(stored, place)
+    found = listed(stored, place)
     deal = tuple(_remains(remains, f"{place}.{number}") for number, remains in enumerate(found))
     if any(remains.epoch != deal[0].epoch + number for number, remains in enumerate(deal)):
         raise refusal(f"the state's {place} leaves an epoch out")
@@ -251,11 +348,11 @@ def _deal(stored: object, place: str) -> Deal:
 
 
 def _remains(stored: object, place: str) -> Remains:
-    found = values.mapping(stored, place)
-    values.check_keys(found, ("epoch", "spans", "begun"), place)
-    epoch = values.whole(found["epoch"], f"{place}.epoch")
-    spans = tuple(values.pair(span, f"{place}.spans") for span in values.listed(found["spans"], f"{place}.spans"))
-    begun = [_begun(epoch, part, f"{place}.begun") for part in values.listed(found["begun"], f"{place}.begun")]
+    found = mapping(stored, place)
+    check_keys(found, ("epoch", "spans", "begun"), place)
+    epoch = whole(found["epoch"], f"{place}.epoch")
+    spans = tuple(pair(span, f"{place}.spans") for span in listed(found["spans"], f"{place}.spans"))
+    begun = [_begun(epoch, part, f"{place}.begun") for part in listed(found["begun"], f"{place}.begun")]
     end = 0
     for start, stop in sorted([*spans, *((part.start, part.start + part.n_lines) for part in begun)]):
         if start < end or stop <= start:
@@ -264,14 +361,14 @@ def _remains(stored: object, place: str) -> Remains:
     return Remains(epoch, tuple(sorted(spans)), tuple(sorted(begun)))
 
 
-def _begun(epoch: int, stored: object, place: str) -> Part:
-    found = values.mapping(stored, place)
-    values.check_keys(found, ("start", "n_lines", "picks"), place)
-    picks = tuple(values.pair(one, f"{place}.picks", low=1) for one in values.listed(found["picks"], f"{place}.picks"))
-    start, n_lines = (values.whole(found[name], f"{place}.{name}") for name in ("start", "n_lines"))
+def _begun(epoch: int, stored: object, place: str) -> BlockRange:
+    found = mapping(stored, place)
+    check_keys(found, ("start", "n_lines", "picks"), place)
+    picks = tuple(pair(one, f"{place}.picks", low=1) for one in listed(found["picks"], f"{place}.picks"))
+    start, n_lines = (whole(found[name], f"{place}.{name}") for name in ("start", "n_lines"))
     if not picks or len(set(picks)) < len(picks) or picks == ((0, 1),):
         raise refusal(f"the state's {place} at line {start:,} has no outputs left, or all, or some twice")
-    return Part(epoch, start, n_lines, picks)
+    return BlockRange(epoch, start, n_lines, picks)
 
 
 def _check_sums(state: State) -> None:
@@ -283,7 +380,7 @@ def _check_sums(state: State) -> None:
     if state.since != sum(state.base.values()) or state.since > state.n:
         raise refusal(f"the state's since, {state.since:,}, is not the sum of base, or beyond n")
     told = state.configuration.get("sources", state.cursors)
-    known = {*values.mapping(told, "configuration.sources")}
+    known = {*mapping(told, "configuration.sources")}
     for place, found in (("sources", {*state.cursors}), ("base", {*state.base})):
         if found and found != known:
             raise refusal(f"the state's {place} are not the sources of its configuration")
@@ -331,21 +428,21 @@ class Opening(NamedTuple):
     n: int
     source: int
     cursor: Cursor
-    part: Part
+    part: BlockRange
     size: int
     counts: FaultCounts
 
 
 def check_cursor(
     cursor: Cursor, name: str, *, n_lines: int, block_lines: int, epochs: int | None, rank: int = 0, world: int = 1
-) -> Part | None:
+) -> BlockRange | None:
     """The part that a rank has in use in a source; None before the first.
 
     n_lines, block_lines, epochs: of the source; None for epochs without end.
     Raises StreamError if there is no such place.
 
     >>> check_cursor(Cursor(9, 0, 4, 1), "wmt", n_lines=10, block_lines=4, epochs=1)
-    Part(epoch=0, start=4, n_lines=4, picks=((0, 1),))
+    BlockRange(epoch=0, start=4, n_lines=4, picks=((0, 1),))
     """
     deal, place = cursor.deal, f"the state's sources.{name}"
     if epochs is not None and max(cursor.epoch, deal[-1].epoch if deal else 0) >= epochs:

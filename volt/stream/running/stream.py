@@ -27,25 +27,21 @@ from typing import Any, NoReturn, Self
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
-from volt.files.distinct import check_distinct
-from volt.stream.mixing.sampling import Sampling
-from volt.stream.reading.faults import Policy
+from volt.files.atomic import check_distinct
+from volt.stream.mixing.mixture import Sampling
+from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source
 from volt.stream.reading.source import Source, check_names
-from volt.stream.running.chunks import Address
-from volt.stream.running.differences import fingerprints
-from volt.stream.running.engine import Ends, Engine
-from volt.stream.running.merging import continued
-from volt.stream.running.mixed_columns import StreamBatch, mixed_columns
+from volt.stream.running.blocks import Address
+from volt.stream.running.checkpoint import fingerprints
+from volt.stream.running.engine import BlockProvider, Ends, Engine
 from volt.stream.running.processes import StartMethod, check_time_limit, check_workers
-from volt.stream.running.ranks import check_rank
-from volt.stream.running.source_buffer import mixed
+from volt.stream.running.resharding import check_rank, continued
+from volt.stream.running.source_buffer import StreamBatch, mixed, mixed_columns
 from volt.stream.running.state import State
-from volt.stream.running.summary import Summary
-from volt.stream.running.supply import Supply
-from volt.stream.running.virtual_epochs import mixed_by_size
+from volt.stream.running.summary import Summary, mixed_by_size
 from volt.stream.tasks.task import Split
-from volt.stream.transforms.opening import LoadedFiles
+from volt.stream.transforms.transform import LoadedFiles
 
 _WATCH = 1 << 13  # lines between two looks at the workers
 _MIX = "give volt.stream.Sampling(temperature=5), say"
@@ -107,7 +103,7 @@ class Stream(Engine):
         seed: int = 0,
         mix: Sampling | None = None,
         ends: Ends = "stop",
-        policy: Policy | None = None,
+        policy: ErrorPolicy | None = None,
         rank: int = 0,
         world: int = 1,
         n_workers: int = 0,
@@ -119,7 +115,7 @@ class Stream(Engine):
     ) -> None:
         sources = [_source(source, place) for place, source in enumerate(_listed(sources))]
         seed, recall = arguments.whole(seed, "seed", low=0), arguments.whole(recall, "recall", low=0)
-        policy = Policy() if policy is None else arguments.instance(policy, Policy, "policy", remedy=_POLICY)
+        policy = ErrorPolicy() if policy is None else arguments.instance(policy, ErrorPolicy, "policy", remedy=_POLICY)
         cache = None if cache is None else arguments.path(cache, "cache")
         mix = None if mix is None else arguments.instance(mix, Sampling, "mix", remedy=_MIX)
         check_names([source.name for source in sources])
@@ -135,7 +131,7 @@ class Stream(Engine):
         self.sources = opened if mix is None else mixed_by_size(opened, mix)
         if policy.quarantine is not None:
             check_distinct([policy.quarantine], self.files)
-        supply = Supply(
+        supply = BlockProvider(
             self.sources, policy, rank=rank, world=world, n_workers=n_workers, start_method=start_method,
             time_limit=check_time_limit(time_limit),
         )  # fmt: skip
@@ -330,7 +326,10 @@ class Stream(Engine):
 
     def rehearsal(self) -> Stream:
         """The same stream from its start, for looking ahead: it notes no unfit lines and stops at no threshold."""
-        policy, start_method = Policy("raise" if self.policy.on_fault == "raise" else "skip"), self._supply.start_method
+        policy, start_method = (
+            ErrorPolicy("raise" if self.policy.on_fault == "raise" else "skip"),
+            self._supply.start_method,
+        )
         return Stream(
             self.sources, seed=self.seed, ends=self.ends, policy=policy, rank=self.rank, world=self.world,
             n_workers=self.n_workers, start_method=start_method, time_limit=self._supply.time_limit, recall=0,

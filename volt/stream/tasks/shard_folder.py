@@ -25,8 +25,7 @@ from typing import Any, Literal, NamedTuple
 from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown_path, unreadable
 from volt.files.atomic import write_atomic
 from volt.stream.reading.shard import stamp_of
-from volt.stream.tasks.input_files import InputFile, ReadInput, expanded, look_at, paths_by_side
-from volt.stream.tasks.task import Task, names_of
+from volt.stream.tasks.task import InputFile, ReadInput, Task, expanded, look_at, names_of, paths_by_side
 
 VERSION = 1
 MANIFEST = "manifest.json"
@@ -59,7 +58,7 @@ class WrittenShard(NamedTuple):
     files: tuple[WrittenFile, ...]
 
 
-class Layout(NamedTuple):
+class ShardSettings(NamedTuple):
     """What was asked for.
 
     n_shards: how many there are
@@ -88,7 +87,7 @@ class Manifest:
     folder: Path
     task: str
     sides: tuple[str, ...]
-    layout: Layout
+    layout: ShardSettings
     inputs: tuple[ReadInput, ...]
     shards: tuple[WrittenShard, ...]
     words: tuple[WrittenFile, ...]
@@ -155,7 +154,7 @@ class Manifest:
     def of_record(cls, record: Record, folder: Path) -> Manifest:
         """What a record tells. Raises KeyError, TypeError or ValueError if it is none of this version."""
         return cls(
-            folder, record["task"], tuple(record["sides"]), Layout(**record["layout"]),
+            folder, record["task"], tuple(record["sides"]), ShardSettings(**record["layout"]),
             tuple(map(input_of, record["inputs"])), tuple(map(shard_of, record["shards"])),
             tuple(WrittenFile(**file) for file in record["words"]),
         )  # fmt: skip

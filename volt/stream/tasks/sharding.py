@@ -1,4 +1,4 @@
-"""Tasks → folders of shards in which all inputs are spread evenly, with the words of each side counted on the way.
+r"""Tasks → folders of shards in which all inputs are spread evenly, with the words of each side counted on the way.
 
     inputs → looked at: lines, digests → plan: who gets how many lines
            → read once more, in order → chunks: mixed, packed, words counted in threads → shards, one after the other
@@ -11,55 +11,263 @@ all new ones are made; the manifest comes last.
 >>> import tempfile
 >>> from volt.stream.tasks.task import Input
 >>> with tempfile.TemporaryDirectory() as folder:
-...     for name, text in (("a.de", "eins\\nzwei\\ndrei\\n"), ("a.en", "one\\ntwo\\nthree\\n")):
+...     for name, text in (("a.de", "eins\nzwei\ndrei\n"), ("a.en", "one\ntwo\nthree\n")):
 ...         _ = Path(folder, name).write_text(text)
 ...     files = (("src", f"{folder}/a.de"), ("tgt", f"{folder}/a.en"))
 ...     [made] = shard([Task("de_en", "para", (Input("numbers", files),))], f"{folder}/shards", lines=2)
 ...     made.counts, [Path(path).name for path in made.paths], Path(made.word_paths["tgt"]).read_text()
-((2, 1), ['00000.src.zst', '00000.tgt.zst', '00001.src.zst', '00001.tgt.zst'], 'one\\t1\\nthree\\t1\\ntwo\\t1\\n')
+((2, 1), ['00000.src.zst', '00000.tgt.zst', '00001.src.zst', '00001.tgt.zst'], 'one\t1\nthree\t1\ntwo\t1\n')
+
+How many lines of each input go to each shard, and in which order they stand there.
+
+Line j of all inputs, laid end to end, counts for shard j mod S. So every shard gets N/S of the N lines, and of each
+input's n_i lines n_i/S, both within one: no input is too small. Only the numbers are dealt like this; the lines that a
+shard gets of an input follow each other there, so that all inputs are read once, from their start to their end.
+
+In a shard, line k of the c_i lines of an input stands at the place (k + ½)/c_i, so that inputs mix evenly from the
+first line to the last. Where lines are to keep their order, shards are cut from the inputs laid end to end instead.
+
+>>> dealt([5, 1], 3).tolist(), in_a_row([5, 1], 3).tolist()
+([[2, 0], [2, 0], [1, 1]], [[2, 0], [2, 0], [1, 1]])
+>>> mixed_order(np.array([0, 0]), np.array([4, 2]), np.array([4, 2])).tolist()
+[0, 4, 1, 2, 5, 3]
+
+A plan of shards → chunks of lines, mixed as they stand in a shard; a chunk → its bytes on disk, and its words.
+
+A chunk is packed by itself: files of zstd and gzip may have several frames or members. So chunks of one shard can be
+packed at the same time, and their number and their bytes depend on nothing but the plan.
+
+>>> chunk = ShardChunk(0, True, 2, ((b"low\n", b"new\n"),), np.array([1, 0]))
+>>> packed(chunk, compress="none").data
+(b'new\nlow\n',)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
 from threading import Lock
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from volt import arguments
-from volt.count.summing import CountedPart, summed
+from volt.count.counting import count_block
+from volt.count.word_counts import CountedPart, summed
 from volt.errors import ConfigError, VoltError, quoted, shown_path
 from volt.files.atomic import write_atomic
-from volt.files.long_lines import MAX_LINE, LongLineError, checked_max_line
+from volt.files.blocks import Block, checked_block
+from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, LongLineError, checked_max_line
 from volt.files.threads import MOST_WORKERS, available_cores, in_order
-from volt.stream.tasks.apportioning import dealt, in_a_row, number_of_shards
-from volt.stream.tasks.input_files import (
+from volt.stream.tasks.shard_folder import (
+    Compression,
+    Manifest,
+    ShardSettings,
+    WrittenFile,
+    WrittenShard,
+    shard_name,
+    task_folder,
+)  # fmt: skip
+from volt.stream.tasks.shard_writing import ShardInputs, TaskFolder, held, write_words
+from volt.stream.tasks.task import (
     InputFile,
+    LineReader,
     ReadInput,
+    Task,
     check_input,
     check_unchanged,
     expanded,
     look_at,
     paths_by_side,
 )  # fmt: skip
-from volt.stream.tasks.shard_chunks import Packed, Plan, chunks_of, packed
-from volt.stream.tasks.shard_folder import (
-    Compression,
-    Layout,
-    Manifest,
-    WrittenFile,
-    WrittenShard,
-    shard_name,
-    task_folder,
-)  # fmt: skip
-from volt.stream.tasks.shard_words import write_words
-from volt.stream.tasks.shard_work import Planned, Work, held
-from volt.stream.tasks.task import Task
+from volt.stream.transforms.column import Column, concatenated
 from volt.urls import url_of
+
+Longs = NDArray[np.int64]
+
+
+def number_of_shards(n_lines: int, *, asked: int | None, lines: int) -> int:
+    """How many shards so many lines make: as many as are asked for, or one for every `lines`; none without a line.
+
+    >>> [number_of_shards(25, asked=asked, lines=10) for asked in (None, 4, 100)]
+    [3, 4, 25]
+    """
+    return min(n_lines, asked or -(-n_lines // lines))
+
+
+def dealt(sizes: Sequence[int] | Longs, n_shards: int) -> Longs:
+    """(n_shards, n_inputs) how many lines of each input each shard gets, dealt evenly.
+
+    sizes: (n_inputs,) lines of each input
+    """
+    remainders = np.arange(n_shards)[:, None]
+    return np.diff((_bounds(sizes) + n_shards - 1 - remainders) // n_shards, axis=1)
+
+
+def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
+    """(n_parts, n_inputs) the same, of inputs laid end to end and cut into parts that are equal within one line.
+
+    sizes: (n_inputs,) lines of each input
+    """
+    bounds = _bounds(sizes)
+    cuts = bounds[-1] * np.arange(n_parts + 1) // n_parts
+    places: Longs = np.clip(bounds, cuts[:-1, None], cuts[1:, None])
+    return np.diff(places, axis=1)
+
+
+def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
+    """(n_chunks, n_inputs) how many lines of each input each chunk of a shard gets.
+
+    counts: (n_inputs,) lines that the shard gets of each input
+    A chunk holds the lines whose places in the shard lie between c/n_chunks and (c + 1)/n_chunks.
+
+    >>> mixed_chunks(np.array([4, 1]), 2).tolist()
+    [[2, 0], [2, 1]]
+    """
+    cuts = np.arange(n_chunks + 1)[:, None]
+    return np.diff((2 * counts * cuts + n_chunks - 1) // (2 * n_chunks), axis=0)
+
+
+def mixed_order(first: Longs, n_lines: Longs, counts: Longs) -> Longs:
+    """The order in which lines of several inputs stand in a chunk, as indices of them laid end to end.
+
+    first, n_lines: (n_inputs,) which of the shard's lines of each input are in the chunk
+    counts: (n_inputs,) how many lines the shard gets of each input
+    """
+    places = [
+        (2 * np.arange(at, at + n) + 1) / (2 * max(1, of)) for at, n, of in zip(first, n_lines, counts, strict=True)
+    ]
+    return np.argsort(np.concatenate(places), kind="stable")
+
+
+def _bounds(sizes: Sequence[int] | Longs) -> Longs:
+    """(n_inputs + 1,) where inputs begin and end, laid end to end."""
+    return np.cumsum(np.concatenate([np.zeros(1, np.int64), np.asarray(sizes, np.int64)]))
+
+
+_ZSTD_LEVEL, _GZIP_LEVEL = 3, 3
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPlan:
+    """What is to be written for a task.
+
+    counts: (n_shards, n_inputs) how many lines of each input each shard gets
+    chunk_lines: about how many lines of a shard are packed together
+    """
+
+    task: Task
+    inputs: tuple[ReadInput, ...]
+    layout: ShardSettings
+    counts: Longs
+    chunk_lines: int
+
+    @property
+    def n_lines(self) -> int:
+        """Lines of all shards."""
+        return int(self.counts.sum())
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether inputs are spread evenly."""
+        return self.layout.order == "mixed"
+
+
+class ShardChunk(NamedTuple):
+    """Lines of a shard: for each side those of each input, and the order in which they are to stand."""
+
+    shard: int
+    is_first: bool
+    n_lines: int
+    sides: tuple[tuple[bytes, ...], ...]
+    order: Longs | None
+
+
+class Packed(NamedTuple):
+    """A chunk as it is written, and its words, side by side."""
+
+    shard: int
+    n_lines: int
+    data: tuple[bytes, ...]
+    words: tuple[CountedPart, ...]
+
+
+def chunks_of(plan: ShardPlan, *, without: Container[int] = (), ahead: bool = False) -> Iterator[ShardChunk]:
+    """The lines of all shards but some, in the order in which they are written.
+
+    ahead: whether files are read in threads
+    """
+    n_open = len(plan.inputs) * len(plan.task.sides)
+    readers = [
+        [LineReader([file.path for file in files], n_open=n_open, ahead=ahead) for files in read.sides]
+        for read in plan.inputs
+    ]
+    wanted = [number for number in range(len(plan.counts)) if number not in without]
+    for number, counts in enumerate(plan.counts[: wanted[-1] + 1 if wanted else 0]):
+        if number in without:
+            for sides, n in zip(readers, counts.tolist(), strict=True):
+                for reader in sides:
+                    reader.skip(n)
+        else:
+            yield from _shard_chunks(plan, number, counts, readers)
+
+
+def _shard_chunks(plan: ShardPlan, number: int, counts: Longs, readers: list[list[LineReader]]) -> Iterator[ShardChunk]:
+    n_chunks = -(-int(counts.sum()) // plan.chunk_lines)
+    cut = mixed_chunks if plan.is_mixed else in_a_row
+    first = np.zeros_like(counts)
+    for n_lines in cut(counts, n_chunks):
+        order = mixed_order(first, n_lines, counts) if plan.is_mixed and len(counts) > 1 else None
+        taken = [[reader.take(n) for reader in sides] for sides, n in zip(readers, n_lines.tolist(), strict=True)]
+        if n_lines.any():
+            yield ShardChunk(number, not first.any(), int(n_lines.sum()), tuple(zip(*taken, strict=True)), order)
+        first = first + n_lines
+
+
+def packed(chunk: ShardChunk, *, compress: Compression) -> Packed:
+    """Mix the lines of a chunk, pack them, and count their words."""
+    texts = [_mixed(parts, chunk.order) for parts in chunk.sides]
+    if chunk.is_first:  # the reader of a file leaves out one byte order mark, which is no part of its first line
+        texts = [BYTE_ORDER_MARK * text.startswith(BYTE_ORDER_MARK) + text for text in texts]
+    words = tuple(_words(text, chunk.n_lines) for text in texts)
+    return Packed(chunk.shard, chunk.n_lines, tuple(_compressed(text, compress) for text in texts), words)
+
+
+def _mixed(parts: tuple[bytes, ...], order: Longs | None) -> bytes:
+    """The lines of several inputs in an order, or one input behind the other."""
+    if order is None:
+        return b"".join(parts)
+    return concatenated([Column.cut(part) for part in parts]).take(order).text().tobytes()
+
+
+def _words(text: bytes, n_lines: int) -> CountedPart:
+    """The words of the lines that are UTF-8, and how many are not."""
+    block = checked_block(Block("", 1, n_lines, text, len(text)), "skip")
+    return count_block(block)._replace(n_bad_lines=block.n_bad_lines)
+
+
+def _compressed(text: bytes, compress: Compression) -> bytes:
+    """A text packed by itself, the same at any time: what follows it in a file is packed by itself, too.
+
+    >>> [_compressed(b"low\\n", kind)[:4] for kind in ("zstd", "gz", "none")]
+    [b'(\\xb5/\\xfd', b'\\x1f\\x8b\\x08\\x00', b'low\\n']
+    """
+    if compress == "none":
+        return text
+    if compress == "gz":
+        from isal import igzip_lib
+
+        return bytes(igzip_lib.compress(text, _GZIP_LEVEL, igzip_lib.COMP_GZIP))
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(text)
+
 
 LINES = 100_000  # of a shard
 CHUNK_BYTES = 8 << 20  # of text that is packed by itself
@@ -111,7 +319,7 @@ def shard(
     with ExitStack() as stack:
         files = {task.name: [expanded(paths_by_side(task, given)) for given in task.inputs] for task in chosen}
         read = [path for inputs in files.values() for sides in inputs for side in sides for path in side]
-        works = [Work(task_folder(place, task), task.sides) for task in chosen]
+        works = [TaskFolder(task_folder(place, task), task.sides) for task in chosen]
         for work in works:
             stack.enter_context(held(work, read))
         told = _Tally("count lines", None, progress)
@@ -161,7 +369,7 @@ def _is_shared(task: Task, known: dict[str, Task], names: Sequence[str]) -> bool
 def _read(
     task: Task,
     inputs: list[tuple[tuple[str, ...], ...]],
-    work: Work,
+    work: TaskFolder,
     n_threads: int,
     max_line: int | None,
     told: _Tally,
@@ -187,19 +395,21 @@ def _read(
     return done
 
 
-def _plan(task: Task, inputs: tuple[ReadInput, ...], lines: int, compress: Compression) -> Plan:
+def _plan(task: Task, inputs: tuple[ReadInput, ...], lines: int, compress: Compression) -> ShardPlan:
     sizes = [read.n_lines for read in inputs]
     n_shards = number_of_shards(sum(sizes), asked=task.n_shards, lines=lines)
     is_kept = task.split == "valid"
     counts = (in_a_row if is_kept else dealt)(sizes, n_shards)
     n_bytes = sum(file.n_bytes for read in inputs for file in read.files)
     chunk_lines = max(1, min(_CHUNK_LINES, CHUNK_BYTES * sum(sizes) // n_bytes))
-    return Plan(task, inputs, Layout(n_shards, compress, "kept" if is_kept else "mixed"), counts, chunk_lines)
+    return ShardPlan(
+        task, inputs, ShardSettings(n_shards, compress, "kept" if is_kept else "mixed"), counts, chunk_lines
+    )
 
 
-def _made(plan: Plan, work: Work, n_threads: int, told: _Tally) -> Manifest:
+def _made(plan: ShardPlan, work: TaskFolder, n_threads: int, told: _Tally) -> Manifest:
     """Write what is not there yet."""
-    planned = Planned(plan.task.name, plan.layout, plan.inputs)
+    planned = ShardInputs(plan.task.name, plan.layout, plan.inputs)
     if (manifest := work.finished(planned)) is not None:
         told.add(plan.n_lines)
         return manifest
@@ -207,7 +417,7 @@ def _made(plan: Plan, work: Work, n_threads: int, told: _Tally) -> Manifest:
         return work.finish(_filled(plan, work, work.begin(planned), n_threads, told))
 
 
-def _filled(plan: Plan, work: Work, kept: dict[int, WrittenShard], n_threads: int, told: _Tally) -> Manifest:
+def _filled(plan: ShardPlan, work: TaskFolder, kept: dict[int, WrittenShard], n_threads: int, told: _Tally) -> Manifest:
     """Write the shards that are not kept, and all words."""
     told.add(sum(found.n_lines for found in kept.values()))
     pack = partial(packed, compress=plan.layout.compress)
@@ -223,7 +433,7 @@ def _filled(plan: Plan, work: Work, kept: dict[int, WrittenShard], n_threads: in
 
 
 def _write_shard(
-    work: Work, number: int, chunks: Iterable[Packed], compress: Compression, told: _Tally
+    work: TaskFolder, number: int, chunks: Iterable[Packed], compress: Compression, told: _Tally
 ) -> WrittenShard:
     """Write a shard's files as its chunks come, then its words, then the note that it is finished."""
     names = [shard_name(number, side, compress) for side in work.sides]

@@ -1,19 +1,49 @@
-"""What a task is: inputs that are treated in the same way, their languages and their transforms.
+r"""What a task is: inputs that are treated in the same way, their languages and their transforms.
 
 Training mixes the tasks of the split `train` by weight. A task of the split `valid` is read by itself, without noise.
 
 >>> task = Task("de_en", "para", (Input("multi30k", (("src", "train.de"), ("tgt", "train.en"))),))
 >>> task.sides, task.inputs[0].paths
 (('src', 'tgt'), ('train.de', 'train.en'))
+
+The files of a task's inputs → how many lines they have, and those lines, taken in order.
+
+Lines are those that a stream reads (see `volt.stream.reading.text_shard`): they end at "\n" alone, and a byte order
+mark at the start of a file is no part of them. They keep all other bytes: a "\r" before the "\n" stays where it is, and
+is no part of the line when the shard is read; a last line without an end gets one.
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile() as file:
+...     _ = file.write(b"one\r\ntwo\tzwei\nthree") and file.flush()
+...     lines = LineReader([file.name])
+...     look_at(file.name).n_lines, lines.take(2), lines.take(1)
+(3, b'one\r\ntwo\tzwei\n', b'three\n')
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from hashlib import blake2b
+from itertools import chain
+from typing import Literal, NamedTuple
 
+import numpy as np
+
+from volt.display import counted
+from volt.errors import ConfigError, StreamError, shown_path
+from volt.files.blocks import read_raw
+from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
+from volt.files.paths import expand, stands_for_several
+from volt.files.threads import prefetch
 from volt.stream.mixing.schedule import Schedule
+from volt.stream.reading.id_shard import are_ids
+from volt.stream.reading.shard import Stamp, check_is_file, stamp_of
+from volt.stream.reading.utf8 import is_utf8
+from volt.stream.transforms.column import line_ends_of
 from volt.stream.transforms.transform import Transform
+from volt.urls import url_of
 
 Kind = Literal["para", "mono"]
 Split = Literal["train", "valid"]
@@ -82,3 +112,200 @@ def names_of(sides: tuple[str, ...]) -> tuple[str, ...]:
     (('src', 'tgt'), ())
     """
     return sides if len(sides) > 1 else ()
+
+
+_BLOCK, _ALL_BLOCKS = 1 << 20, 64 << 20  # bytes that are read at a time, of one file and of all that are open
+_NO_ENDS = np.zeros(0, np.int64)
+
+
+class InputFile(NamedTuple):
+    """What a file of an input was when it was read.
+
+    side: `src`, `tgt` or `mono`
+    size, modified: bytes on disk, and time of change
+    digest: of its text, whatever it is packed like
+    n_lines, n_bytes: of its text
+    first_bad, first_tab: the numbers of its first line that is not UTF-8, and of the first with a tab; 0 if none is
+    """
+
+    side: str
+    path: str
+    size: int
+    modified: int
+    digest: str
+    n_lines: int
+    n_bytes: int
+    first_bad: int = 0
+    first_tab: int = 0
+
+    @property
+    def stamp(self) -> Stamp:
+        """Size and time of change."""
+        return self.size, self.modified
+
+
+class ReadInput(NamedTuple):
+    """An input whose files have been read: side by side, the files that belong together in the same place."""
+
+    name: str
+    sides: tuple[tuple[InputFile, ...], ...]
+
+    @property
+    def n_lines(self) -> int:
+        """Lines of one side."""
+        return sum(file.n_lines for file in self.sides[0])
+
+    @property
+    def files(self) -> tuple[InputFile, ...]:
+        """The files of all sides."""
+        return tuple(chain.from_iterable(self.sides))
+
+
+def paths_by_side(task: Task, given: Input) -> tuple[tuple[str, ...], ...]:
+    """The paths of an input, side by side. Raises ConfigError if sides are missing or have different numbers of files.
+
+    >>> given = Input("wmt", (("src", "a.de"), ("src", "b.de"), ("tgt", "a.en"), ("tgt", "b.en")))
+    >>> paths_by_side(Task("de_en", "para", (given,)), given)
+    (('a.de', 'b.de'), ('a.en', 'b.en'))
+    """
+    found = tuple(tuple(path for side, path in given.files if side == wanted) for wanted in task.sides)
+    where = f"task {task.name!r}, input {given.name!r}"
+    if {side for side, _ in given.files} != {*task.sides}:
+        has = " and ".join(sorted({side for side, _ in given.files})) or "no file"
+        raise ConfigError(f"{where}: has {has}; a task of type {task.kind} needs {' and '.join(task.sides)}")
+    if len({*map(len, found)}) > 1:
+        counts = (f"{counted(len(paths), 'file')} of {side}" for side, paths in zip(task.sides, found, strict=True))
+        raise ConfigError(f"{where}: {' and '.join(counts)}; give equally many, in the same order")
+    return found
+
+
+def expanded(sides: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """The same with globs and folders as the files that they stand for. Raises CorpusError if they stand for none."""
+    return tuple(tuple(chain.from_iterable(map(_files_at, paths))) for paths in sides)
+
+
+def _files_at(path: str) -> list[str]:
+    stands_for_others = os.path.isdir(path) or stands_for_several(path)
+    return expand(path) if stands_for_others or url_of(path) else [path]
+
+
+def look_at(
+    path: str, *, side: str = "mono", max_line: int | None = MAX_LINE, progress: Callable[[int], object] | None = None
+) -> InputFile:
+    """Read a file to its end. progress: called with the lines of each block.
+
+    Raises StreamError if it is missing, no file, or changes meanwhile, CorpusError if it is damaged or no text, or a
+    line is too long.
+    """
+    check_is_file(path)
+    if are_ids(path):
+        found = "holds indexed ids, and shards are of text"
+        raise StreamError(f"{shown_path(path)}: {found}; a stream reads them without: leave `shards` out")
+    stamp, digest = stamp_of(path), blake2b(digest_size=16)
+    n_lines = n_bytes = first_bad = first_tab = 0
+    is_ended = True
+    for block in read_raw(path, block_size=_BLOCK, max_line=max_line):
+        digest.update(block)
+        first_bad = first_bad or _line_at(block, _first_bad(block), n_lines)
+        first_tab = first_tab or _line_at(block, block.find(b"\t"), n_lines)
+        n = int(np.count_nonzero(np.frombuffer(block, np.uint8) == 0x0A))
+        is_ended = block.endswith(b"\n") or (not n_bytes and block == BYTE_ORDER_MARK)  # which is no line
+        n_lines, n_bytes = n_lines + n, n_bytes + len(block)
+        if progress:
+            progress(n)
+    check_unchanged(path, stamp)
+    n_lines += not is_ended
+    return InputFile(side, path, *stamp, digest.hexdigest(), n_lines, n_bytes, first_bad, first_tab)
+
+
+def _line_at(block: bytes, place: int, before: int) -> int:
+    """The number of the line of a place; 0 where that is −1. before: how many lines came before the block"""
+    return before + block.count(b"\n", 0, place) + 1 if place >= 0 else 0
+
+
+def _first_bad(block: bytes) -> int:
+    """Where bytes stop to be UTF-8 text, or −1.
+
+    >>> _first_bad(b"ab\\xffc"), _first_bad(b"abc")
+    (2, -1)
+    """
+    if is_utf8(np.frombuffer(block, np.uint8)):
+        return -1
+    try:
+        block.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return -1
+
+
+def check_unchanged(path: str, stamp: Stamp) -> None:
+    """Raise StreamError if a file is not what it was when it was read first."""
+    if stamp_of(path) != stamp:
+        raise _changed(path)
+
+
+def check_input(task: Task, read: ReadInput) -> None:
+    """Raise StreamError if an input has no line, or files that belong together have different numbers of lines."""
+    where = f"task {task.name!r}, input {read.name!r}"
+    for files in zip(*read.sides, strict=True):
+        for file in files[1:]:
+            if file.n_lines != files[0].n_lines:
+                told = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (files[0], file))
+                raise StreamError(f"{where}: {', '.join(told)}; source and target need equally many: align them")
+    if not read.n_lines:
+        held = ", ".join(shown_path(file.path) for file in read.files)
+        raise StreamError(f"{where}: no line in {held}; leave the input out, or name other files")
+
+
+class LineReader:
+    """The lines of files, one file after the other, as many as are asked for at a time.
+
+    paths: files that `look_at` has read
+    n_open: how many such objects are read at the same time, which share the memory for blocks
+    ahead: whether the next block is read in a thread meanwhile
+    """
+
+    def __init__(self, paths: Sequence[str], *, n_open: int = 1, ahead: bool = False) -> None:
+        size = max(1 << 16, min(_BLOCK, _ALL_BLOCKS // n_open))
+        blocks = chain.from_iterable(_blocks(path, size) for path in paths)
+        self._path, self._blocks = paths[0], prefetch(blocks) if ahead else blocks
+        self._block, self._ends, self._line, self._place = b"", _NO_ENDS, 0, 0
+
+    def take(self, n: int) -> bytes:
+        """The next n lines, each with a line feed. Raises StreamError if there are not so many."""
+        return b"".join(self._parts(n))
+
+    def skip(self, n: int) -> None:
+        """Leave out the next n lines."""
+        for _ in self._parts(n):
+            pass
+
+    def _parts(self, n: int) -> Iterator[bytes]:
+        while n:
+            if self._line == len(self._ends):
+                self._next_block()
+            taken = min(n, len(self._ends) - self._line)
+            end = int(self._ends[self._line + taken - 1]) + 1
+            yield self._block[self._place : end]
+            self._line, self._place, n = self._line + taken, end, n - taken
+
+    def _next_block(self) -> None:
+        block = next(self._blocks, None)
+        if block is None:
+            raise _changed(self._path)
+        self._block, self._ends = block, line_ends_of(np.frombuffer(block, np.uint8))
+        self._line = self._place = 0
+
+
+def _blocks(path: str, size: int) -> Iterator[bytes]:
+    """The blocks of a file, less a byte order mark; each ends with a line feed."""
+    is_first = True
+    for block in read_raw(path, block_size=size, max_line=None):
+        block = block.removeprefix(BYTE_ORDER_MARK) if is_first else block
+        is_first = False
+        if block:
+            yield block if block.endswith(b"\n") else block + b"\n"
+
+
+def _changed(path: str) -> StreamError:
+    return StreamError(f"{shown_path(path)}: changed while it was read; wait until it is complete, and run it again")

@@ -6,7 +6,7 @@
 The methods look at neighbours in one case: "Σ" becomes "ς" at the end of a word. A line feed ends a word, so the values
 can be changed as the lines of one text.
 
->>> Upper()(Batch.of(["ein Haus\\tdie Straße"]), Chance(1, 2)).lines
+>>> Upper()(Batch.of(["ein Haus\\tdie Straße"]), LineRng(1, 2)).lines
 ['EIN HAUS\\tDIE STRASSE']
 """
 
@@ -22,10 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column, Mask
-from volt.stream.transforms.fields import Fields, map_columns, with_fields
-from volt.stream.transforms.options import ConfiguredTransform, check_field, check_fields
+from volt.stream.transforms.fields import (
+    ConfiguredTransform,
+    Fields,
+    check_field,
+    check_fields,
+    map_columns,
+    with_fields,
+)
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault
 
 _OPENING = r"\s\-–—/(\[{\"„“”«»‹›‘¿¡"  # what may stand before a word
@@ -49,7 +55,7 @@ class _Case(ConfiguredTransform):
         check_fields(self.fields)
         check_field(self.if_cased, option="if_cased")
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         if self.if_cased is None:
             return map_columns(batch, self._changed, fields=self.fields)
         batch, (cased,) = with_fields(batch, (self.if_cased,))
@@ -83,7 +89,7 @@ def has_case(text: str) -> bool:
 
 def _have_case(column: Column) -> Mask:
     """Which values hold a letter that has case."""
-    from volt.kernels.column_changes import CASED, UNTOLD, find_case
+    from volt.kernels.column_text import CASED, UNTOLD, find_case
 
     column, found = column.as_text(), np.empty(len(column), np.uint8)
     find_case(column.data, column.starts, column.sizes, _cased(), found)
@@ -152,7 +158,7 @@ class _Tables(NamedTuple):
 
 def _with_case(column: Column, tables: _Tables, function: Callable[[str], str]) -> Column:
     """The values by the tables, and those that these cannot tell by the function, which changes any text."""
-    from volt.kernels.column_changes import change_case
+    from volt.kernels.column_text import change_case
 
     column, is_hard = column.as_text(), np.empty(len(column), bool)
     starts = np.cumsum(column.sizes) - column.sizes
@@ -189,7 +195,7 @@ def _title() -> _Tables:
 @cache
 def _cased() -> NDArray[np.uint8]:
     """(65,536,) what `find_case` needs to know of each character."""
-    from volt.kernels.column_changes import CASED, NO_CASE, UNTOLD
+    from volt.kernels.column_text import CASED, NO_CASE, UNTOLD
 
     lower, upper = _lower().inner, _upper().inner
     told = np.where(lower == upper, NO_CASE, CASED)

@@ -4,7 +4,7 @@ Lines stay in their order, whatever the variants drop, repeat or join.
 
 >>> from volt.stream.transforms.case import Lower, Title
 >>> noise = Choice((Variant(0.95), Variant(0.04, (Lower(fields=(1,)),)), Variant(0.01, (Title(),))))  # Figure 2
->>> noise(Batch.of(["A\\tB", "C\\tD"]), Chance(1, 2)).lines
+>>> noise(Batch.of(["A\\tB", "C\\tD"]), LineRng(1, 2)).lines
 ['A\\tB', 'C\\tD']
 """
 
@@ -20,21 +20,21 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.stream.transforms.batch import Batch, Longs
-from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.merging import together
-from volt.stream.transforms.opening import LoadedFiles, opened
-from volt.stream.transforms.options import ConfiguredTransform
+from volt.stream.transforms.batch import Batch, Longs, together
+from volt.stream.transforms.fields import ConfiguredTransform
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import (
     LineFault,
+    LoadedFiles,
     Transform,
-    beside,
+    deterministic,
+    excluding,
+    inverse,
     is_compiled,
     joins_lines,
     keeps_lines,
-    settled,
+    loaded,
     special_tokens,
-    undone,
 )
 
 
@@ -53,11 +53,11 @@ class Variant(ConfiguredTransform):
 
     def opened(self, files: LoadedFiles) -> Variant:
         """The same variant, the files of its transforms loaded."""
-        return replace(self, transforms=tuple(opened(transform, files) for transform in self.transforms))
+        return replace(self, transforms=tuple(loaded(transform, files) for transform in self.transforms))
 
     def beside(self, tokens: tuple[str, ...]) -> Variant:
         """The same variant, whose transforms do not draw these tokens."""
-        return replace(self, transforms=tuple(beside(transform, tokens) for transform in self.transforms))
+        return replace(self, transforms=tuple(excluding(transform, tokens) for transform in self.transforms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,11 @@ class Choice(ConfiguredTransform):
 
     def settled(self) -> Transform | None:
         """What the variant with the greatest weight, the first of several, becomes where nothing is drawn."""
-        return self.in_a_row(settled(self.heaviest))
+        return self.in_a_row(deterministic(self.heaviest))
 
     def undone(self) -> Transform | None:
         """What undoes the variant with the greatest weight."""
-        return self.in_a_row(undone(self.heaviest))
+        return self.in_a_row(inverse(self.heaviest))
 
     def special_tokens(self) -> tuple[str, ...]:
         """The tokens that any of the variants adds to lines."""
@@ -127,7 +127,7 @@ class Choice(ConfiguredTransform):
     def _transforms(self) -> list[Transform]:
         return [transform for variant in self.variants for transform in variant.transforms]
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         bounds = np.cumsum([variant.weight for variant in self.variants])
         drawn = np.searchsorted(bounds[:-1], chance.uniform(batch.origins) * bounds[-1], side="right")
         numbered = Batch(batch.columns, batch.rest, np.arange(len(batch)))
@@ -142,7 +142,7 @@ class Choice(ConfiguredTransform):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Within(Chance):
+class _Within(LineRng):
     """The chance of steps inside a choice, which are given indices in its batch as origins.
 
     lines: (n,) uint64 for each line of that batch, what tells it from all others: a draw by its true origin
@@ -154,15 +154,15 @@ class _Within(Chance):
 
     def at(self, name: str | int) -> _Within:
         """Another draw for the same lines."""
-        other = Chance.at(self, name)
+        other = LineRng.at(self, name)
         return _Within(other.first, other.second, self.lines)
 
     def words(self, origins: Longs) -> NDArray[np.uint64]:
         """64 random bits for each line. origins: (n,) indices in the batch"""
-        return Chance.words(self, self.lines[origins].view(np.int64))
+        return LineRng.words(self, self.lines[origins].view(np.int64))
 
 
-def _through(part: Batch, variant: Variant, chance: Chance) -> Batch:
+def _through(part: Batch, variant: Variant, chance: LineRng) -> Batch:
     """Some lines after the transforms of a variant. The origins, before and after, are indices in the whole batch."""
     for step, transform in enumerate(variant.transforms):
         try:
@@ -181,7 +181,7 @@ def _merged(batch: Batch, parts: list[Batch]) -> Batch:
 def most_copies(transforms: Sequence[Transform]) -> int:
     """How many lines these can make of one, at most, by repeating it.
 
-    >>> from volt.stream.transforms.tags_and_fields import Repeat
+    >>> from volt.stream.transforms.edits import Repeat
     >>> most_copies([Repeat(3), Choice((Variant(1.0, (Repeat(4),)), Variant(1.0)))])
     12
     """

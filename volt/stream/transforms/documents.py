@@ -5,7 +5,7 @@ not the lines. A document that is longer than a limit allows, or that goes on in
 file, is cut there, and another begins.
 
 >>> lines = ["a b\\tA B\\t1", "c\\tC\\t1", "d\\tD\\t2"]
->>> Documents(separator="<sep>")(Batch.of(lines), Chance(1, 2)).lines
+>>> Documents(separator="<sep>")(Batch.of(lines), LineRng(1, 2)).lines
 ['a b <sep> c\\tA B <sep> C\\t1', 'd\\tD\\t2']
 """
 
@@ -19,11 +19,16 @@ import numpy as np
 from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.column import Column, Longs
-from volt.stream.transforms.fields import Fields, with_fields
-from volt.stream.transforms.measures import lengths
-from volt.stream.transforms.options import ConfiguredTransform, check_field, check_fields, check_text_option
+from volt.stream.transforms.column import Column, Longs, lengths
+from volt.stream.transforms.fields import (
+    ConfiguredTransform,
+    Fields,
+    check_field,
+    check_fields,
+    check_text_option,
+    with_fields,
+)
+from volt.stream.transforms.line_rng import LineRng
 
 _MOST = 1 << 53  # no text has as many words
 
@@ -62,7 +67,7 @@ class Documents(ConfiguredTransform):
         if self.max_tokens < 1 or (self.max_lines is not None and self.max_lines < 1):
             raise ConfigError(f"max_tokens is {self.max_tokens} and max_lines {self.max_lines}; give 1 or more")
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         batch, _ = with_fields(batch, (*self.fields, self.id_field))
         starts = self._starts(batch, chance)
         bounds = np.append(starts, len(batch))
@@ -76,9 +81,9 @@ class Documents(ConfiguredTransform):
         """The separator, which a vocabulary of documents needs."""
         return tuple(self.separator.split())
 
-    def _starts(self, batch: Batch, chance: Chance) -> Longs:
+    def _starts(self, batch: Batch, chance: LineRng) -> Longs:
         """Where documents start."""
-        from volt.kernels.documents import find_starts
+        from volt.kernels.columns import find_starts
 
         n_tokens = np.stack([lengths(batch.columns[field - 1], "words") for field in self.fields])
         joins = chance.uniform(batch.origins) < self.probability
@@ -107,7 +112,7 @@ def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column
     >>> joined_runs(Column.of(["a", "b", "c"]), np.array([0, 2, 3]), separator="-").strings()
     ['a-b', 'c']
     """
-    from volt.kernels.documents import write_runs
+    from volt.kernels.columns import write_runs
 
     width, between = column.data.itemsize, np.frombuffer(separator.encode(), np.uint8)
     sizes, out_starts = run_places(column.sizes, bounds, len(between))

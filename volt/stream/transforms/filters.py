@@ -1,33 +1,184 @@
-"""Filters: transforms that let whole lines pass or drop them; what passes is unchanged.
+r"""Filters: transforms that let whole lines pass or drop them; what passes is unchanged.
 
 Each asks of all lines at once which of them it wants. What it gives stays cut into the fields that it looked at.
 
->>> urls = Match(pattern=r"\\bhttps?:\\S+[a-z]\\b")  # the URL filter of SOTASTREAM's Section 6.3
->>> urls(Batch.of(["see http://a.de\\tsiehe http://a.de", "see http://a.de\\tsiehe"]), Chance(1, 2)).lines
-['see http://a.de\\tsiehe http://a.de']
+>>> urls = Match(pattern=r"\bhttps?:\S+[a-z]\b")  # the URL filter of SOTASTREAM's Section 6.3
+>>> urls(Batch.of(["see http://a.de\tsiehe http://a.de", "see http://a.de\tsiehe"]), LineRng(1, 2)).lines
+['see http://a.de\tsiehe http://a.de']
+
+Regular expressions over the values of a column: which of them hold a match. Python's `re` says what a match is.
+
+Many patterns match nothing without something in the text: "http" for `\bhttps?:\S+[a-z]\b`, a digit for `\d{3}-`. All
+values are searched for that first, as bytes, and the pattern sees the few that have it.
+
+>>> found_in(Column.of(["see http://a.de", "see http:", None]), re.compile(r"\bhttps?:\S+[a-z]\b")).tolist()
+[True, False, False]
+
+A filter by a condition in SQL, which Polars works out for all lines at once.
+
+>>> where = Where(condition="length(f1) <= 7 AND f2 <> ''")
+>>> where(Batch.of(["a house\tein Haus", "a house\t", "a house", "the houses\tHäuser"]), LineRng(1, 2)).lines
+['a house\tein Haus']
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from functools import lru_cache
+from itertools import groupby
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 import numpy as np
 
 from volt import arguments
-from volt.errors import ConfigError
+from volt.errors import ConfigError, StreamError
+from volt.forks import about_to_use_polars
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.column import Column, Longs, Mask
-from volt.stream.transforms.fields import Fields, with_fields
-from volt.stream.transforms.measures import Unit, blank, lengths
-from volt.stream.transforms.options import ConfiguredTransform, check_fields
-from volt.stream.transforms.patterns import check_pattern, found_in
-from volt.stream.transforms.tags_and_fields import KeepFields
+from volt.stream.transforms.column import Column, Longs, Mask, Unit, blank, holding_bytes, lengths
+from volt.stream.transforms.edits import KeepFields
+from volt.stream.transforms.fields import ConfiguredTransform, Fields, check_fields, index_of, with_fields
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import Transform
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+# What a pattern consists of: an escape, a class, a group's start or end, a quantifier, or a character
+_PARTS = re.compile(
+    r"""(?P<escape>\\.) | (?P<class>\[\^?\]?(?:\\.|[^\]\\])*\]) | (?P<open>\() | (?P<close>\))
+    | (?P<quantifier>[*?+]|\{\d*,?\d*\}) | (?P<character>[^][(){}|.^$\\\n]) | (?P<other>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+_TAKEN = ("escape", "class", "character")
+_ONCE = re.compile(r"\+|\{0*[1-9]\d*(,\d*)?\}")  # quantifiers that take their part once at least
+_FLAGS = re.compile(r"\A\(\?[a-zA-Z]+\)")  # of the whole pattern
+_UNCLEAR = re.compile(r"\\[xuUN0-9]|\(\?#|\(\?[a-zA-Z-]*[ixu]")  # escapes of several characters, comments and flags
+
+
+def found_in(column: Column, compiled: re.Pattern[str]) -> Mask:
+    """(n,) bool, which values hold a match; a missing one is as if empty.
+
+    >>> found_in(Column.of(["a", "b", None]), re.compile("a|^$")).tolist()
+    [True, False, True]
+    """
+    column, runs = column.as_text(), needed(compiled)
+    if not runs:
+        return _searched(column, compiled)
+    found, holding = np.zeros(len(column), bool), _holding(column, runs, compiled.flags)
+    found[holding] = _searched(column.take(holding), compiled)
+    return found
+
+
+def _searched(column: Column, compiled: re.Pattern[str]) -> Mask:
+    search = compiled.search
+    return np.fromiter((search(value) is not None for value in column.strings()), bool, len(column))
+
+
+def _holding(column: Column, runs: list[list[str]], flags: int) -> Longs:
+    """The indices of the values that may hold what a match needs: the longest text, or else the rarest character."""
+    text = needed_text(runs)
+    if len(text) < 2 or flags & re.IGNORECASE:
+        rarest = min((first_bytes(part, flags) for run in runs for part in run), key=len)
+        return np.flatnonzero(holding_bytes(column, rarest))
+    array, ends = column.packed()
+    places = _places(array.tobytes(), text.encode("utf-8", "surrogatepass"))
+    return np.unique(np.searchsorted(ends, np.fromiter(places, np.int64), side="right"))
+
+
+def _places(text: bytes, wanted: bytes) -> Iterator[int]:
+    """Where some bytes, without a line feed, stand in a text, once a line."""
+    place = text.find(wanted)
+    while place >= 0:
+        yield place
+        place = text.find(wanted, text.index(b"\n", place))
+
+
+@lru_cache(maxsize=256)
+def first_bytes(part: str, flags: int) -> bytes:
+    """The first bytes, in UTF-8, of all characters that a part of a pattern can be.
+
+    part: a character or class; flags: of the pattern
+
+    >>> first_bytes("[ab]", 0), first_bytes("é", re.IGNORECASE).hex()
+    (b'ab', 'c3')
+    """
+    is_plain = part.isascii() and "\\" not in part and not flags & re.IGNORECASE
+    characters = _characters(128 if is_plain else sys.maxunicode + 1)
+    found = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
+    heads = np.unique(np.where(found < 128, found, found & ~63))  # 64 characters in a row differ in the last byte
+    return bytes(sorted({chr(code).encode("utf-8", "surrogatepass")[0] for code in heads.tolist()}))
+
+
+@lru_cache(maxsize=2)
+def _characters(n: int) -> str:
+    return "".join(map(chr, range(n)))
+
+
+def needed_text(runs: list[list[str]]) -> str:
+    """The longest text in the parts that a match needs.
+
+    >>> needed_text([["a", r"\\d", "b", r"\\."], ["c"]])
+    'b.'
+    """
+    split = (group for run in runs for is_one, group in groupby(run, _is_character) if is_one)
+    return max(("".join(part[-1] for part in group) for group in split), key=len, default="")
+
+
+def _is_character(part: str) -> bool:
+    """Whether a part is one character, perhaps behind a backslash, and no class."""
+    return len(part) == 1 or (len(part) == 2 and part[0] == "\\" and not part[1].isalnum() and part[1] != "\n")
+
+
+def needed(compiled: re.Pattern[str]) -> list[list[str]]:
+    r"""The characters and classes that every match holds, in runs within which nothing stands between two.
+
+    >>> needed(re.compile(r"\bhttps?:[a-z]+(/.*)?")), needed(re.compile("ab|cd"))
+    ([['h', 't', 't', 'p'], [':', '[a-z]']], [])
+    """
+    pattern = _FLAGS.sub("", compiled.pattern)
+    if compiled.flags & re.VERBOSE or _UNCLEAR.search(pattern):
+        return []
+    runs, depth = [list[str]()], 0
+    for part in _PARTS.finditer(pattern):
+        kind, text = part.lastgroup, part[0]
+        if depth == 0 and text == "|":
+            return []
+        depth += (kind == "open") - (kind == "close")
+        if depth == 0 and kind in _TAKEN and (_is_character(text) or _is_choice(text)):
+            runs[-1].append(text)
+            continue
+        if kind == "quantifier" and not _ONCE.fullmatch(text):
+            del runs[-1][-1:]
+        runs.append([])
+    return [run for run in runs if run]
+
+
+def _is_choice(part: str) -> bool:
+    """Whether a part is one of a few characters: digits, or a class that does not say what it is not."""
+    return part == r"\d" or (part[0] == "[" and not part.startswith("[^"))
+
+
+def check_pattern(pattern: str) -> None:
+    """Raise ConfigError if it is no regular expression, with the position of the fault, or empty.
+
+    >>> check_pattern("a(b")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: pattern: 'a(b' is no regular expression: missing ), unterminated subpattern at position 1;
+    mend it
+    """
+    try:
+        re.compile(arguments.text(pattern, "pattern"))
+    except re.error as error:
+        raise ConfigError(f"pattern: {pattern!r} is no regular expression: {error}; mend it") from None
+    if not pattern:
+        raise ConfigError("pattern: is empty, which every line holds; give a regular expression")
+
 
 _MOST = 1 << 53  # no text is as long; up to here a double holds every whole number
 
@@ -70,7 +221,7 @@ class SkipBlank(Filter):
     def __post_init__(self) -> None:
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         if self.fields is not None:
             return _with_text(batch, self.fields)
         batch, sides = _sides(batch, None)
@@ -96,7 +247,7 @@ class Bitext(Filter):
     def __post_init__(self) -> None:
         check_fields(self.fields, n_fields=2)
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         batch = _with_text(batch, self.fields)
         if not self.only:
             return batch
@@ -126,7 +277,7 @@ class Match(Filter):
         check_pattern(self.pattern)
         check_fields(self.fields, n_fields=2)
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         batch, ((left, _), (right, _)) = _sides(batch, self.fields)
         compiled, same = re.compile(self.pattern), np.ones(len(batch), bool)
         looked_at = np.flatnonzero(found_in(left, compiled) | found_in(right, compiled))  # elsewhere both have none
@@ -164,7 +315,7 @@ class Regex(Filter):
         check_pattern(self.pattern)
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         batch, sides = _sides(batch, self.fields)
         compiled = re.compile(self.pattern)
         found = [found_in(column, compiled) for column, _ in sides]
@@ -195,7 +346,7 @@ class Length(Filter):
         if self.max is not None and self.max < self.min:
             raise ConfigError(f"length: min is {self.min} and max is {self.max}; nothing could pass, so change one")
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         batch, sides = _sides(batch, self.fields)
         return kept(
             batch, np.logical_and.reduce([self._fits(lengths(column, self.unit)) | lacks for column, lacks in sides])
@@ -224,8 +375,93 @@ class Ratio(Filter):
         if not 1 <= arguments.number(self.max, "max") < math.inf:
             raise ConfigError(f"max: {self.max}; the ratio of the longer to the shorter side is 1 or more")
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         batch, sides = _sides(batch, self.fields)
         one, other = (lengths(column, self.unit) for column, _ in sides)
         limit = float(min(self.max, _MOST))
         return kept(batch, np.maximum(one, other) <= limit * np.minimum(one, other))
+
+
+# Functions of one line, so that a line passes or not whatever lines stand beside it
+_FUNCTIONS = """
+    abs array_contains array_length bit_length btrim cast ceil ceiling char_length character_length coalesce concat
+    concat_ws div ends_with exp floor greatest if ifnull initcap least left length ln log log10 log2 lower ltrim mod
+    normalize nullif octet_length pow power regexp_like replace reverse right round rtrim sign split_part sqrt
+    starts_with string_to_array strpos substr substring trim try_cast upper
+"""
+_WORDS = "and between case else from in is like ilike not on or regexp rlike then to when"
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"[^"]*\"""")
+_CALLED = re.compile(r"(\w+)\s*\(")
+_NUMBERED = re.compile(r"f([1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Where(Filter):
+    """Keep the lines for which a condition in the SQL of Polars is true, as length(f1) <= 400 AND f2 <> ''."""
+
+    name: ClassVar[str] = "where"
+    condition: str
+    """What must be true. The fields are f1, f2 and so on; one that a line lacks is NULL; length counts characters."""
+    names: tuple[str, ...] = ()
+    """What else the fields are called, field 1 first; by default as a `pair` names them."""
+
+    def __post_init__(self) -> None:
+        import polars as pl
+
+        arguments.texts(self.names, "names", one="give a tuple of names")
+        expression = self._expression()
+        schema = dict.fromkeys(self._numbers(expression), pl.String())
+        try:
+            (kind,) = pl.LazyFrame(schema=schema).select(expression).collect_schema().values()
+        except pl.exceptions.PolarsError as error:
+            raise self._refusal(_first_line(error)) from None
+        if kind != pl.Boolean():
+            raise self._refusal(f"it gives {kind}, not true or false; compare it with something")
+
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+        import polars as pl
+
+        about_to_use_polars()
+        expression = self._expression()
+        numbers = self._numbers(expression)
+        batch = batch.split(max(numbers.values()))
+        arrays = {name: batch.columns[number - 1].as_text().to_arrow() for name, number in numbers.items()}
+        frame = pl.DataFrame({name: pl.from_arrow(array) for name, array in arrays.items()})
+        try:
+            wanted = frame.select(expression.fill_null(False)).to_series()
+        except pl.exceptions.PolarsError as error:
+            raise StreamError(f"where: {self.condition!r} has no value for some line: {_first_line(error)}") from None
+        return kept(batch, wanted.to_numpy())
+
+    def _expression(self) -> pl.Expr:
+        import polars as pl
+
+        bare = _QUOTED.sub("''", arguments.text(self.condition, "condition"))
+        if others := sorted({name.lower() for name in _CALLED.findall(bare)} - {*_FUNCTIONS.split(), *_WORDS.split()}):
+            raise self._refusal(f"{others[0]} is no function of one line; these are: {' '.join(_FUNCTIONS.split())}")
+        try:
+            return pl.sql_expr(self.condition)
+        except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
+            raise self._refusal(_first_line(error)) from None
+
+    def _numbers(self, expression: pl.Expr) -> dict[str, int]:
+        """The columns that the condition names → their fields' numbers."""
+        numbers = {name: self._number(name) for name in expression.meta.root_names()}
+        if not numbers:
+            raise self._refusal("it names no field; field 1 is f1")
+        return numbers
+
+    def _number(self, name: str) -> int:
+        if name in self.names:
+            return self.names.index(name) + 1
+        if not (found := _NUMBERED.fullmatch(name)):
+            raise self._refusal(f"there is no field {name!r}; field 1 is {' or '.join([*self.names[:1], 'f1'])}")
+        return index_of(int(found[1]), option="condition") + 1
+
+    def _refusal(self, reason: str) -> ConfigError:
+        return ConfigError(f"condition: {self.condition!r} cannot be used: {reason}; mend it")
+
+
+def _first_line(error: Exception) -> str:
+    """What Polars says first; a plan or a list of hints follows."""
+    return str(error).split("\n")[0]

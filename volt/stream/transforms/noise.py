@@ -3,8 +3,21 @@
 A model that has seen them learns to bear them (Karpukhin et al. 2019). Both take any script: no character is cut in
 two, and what is written instead of one, or beside it, comes from the same value.
 
->>> Typos(rate=0.2)(Batch.of(["a house by the sea"]), Chance(1, 2)).lines
+>>> Typos(rate=0.2)(Batch.of(["a house by the sea"]), LineRng(1, 2)).lines
 ['ba house by the seha']
+
+Noise that leaves out tokens, or changes their order; and how much noise a line gets.
+
+Tokens are what stands between spaces, or ids. For a line of n tokens a number k of them is drawn, and then k of the n
+tokens, all sets of k being equally likely:
+
+    P(k) = exp(−T k) (1 − exp(−T)) / (1 − exp(−T n)),   k = 0 … n − 1        (temperature T; uniform where T is 0)
+
+or each token is hit with the same probability, the rate, whatever becomes of the others. A line without tokens, and a
+line of which none is hit, stay as they are. (volt.stream.transforms.vocabulary_noise has the noise that adds tokens.)
+
+>>> Drop(rate=0.5)(Batch.of(["there is a house by the sea"]), LineRng(1, 2)).lines
+['there is by the sea']
 """
 
 from __future__ import annotations
@@ -13,7 +26,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +34,215 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column, Longs
-from volt.stream.transforms.fields import Fields, with_fields
-from volt.stream.transforms.options import ConfiguredTransform, check_fields
+from volt.stream.transforms.fields import ConfiguredTransform, Fields, check_fields, with_fields
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.tokens import NO_OTHERS, Tokens, cut, token_counts, with_values, written
+
+USUAL_TEMPERATURE = 2.0
+MOST_DISTANCE = 1000.0
+_FLAT, _STEEP = 1e-100, 100.0  # temperatures below and above which nothing changes that 53 bits could tell
+
+
+class Noise(ConfiguredTransform):
+    """Base of the transforms of noise: there is none at validation and translation."""
+
+    __slots__ = ()
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
+    changes: ClassVar[str] = "tokens"
+
+    def settled(self) -> None:
+        """None: nothing takes its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(Noise):
+    """Leave out tokens at random; one of each line stays at least."""
+
+    name: ClassVar[str] = "drop"
+    temperature: float | None = None
+    """How fast the probability falls that k tokens go, as exp(-temperature k), where k runs from 0 to n - 1 in a line
+    of n tokens: the more, the less noise; by default 2, which drops none in 86 of 100 lines."""
+    rate: float | None = None
+    """Instead of a temperature: the probability that a token goes, the same for each."""
+    fields: Fields = (1,)
+    """The fields that lose tokens."""
+
+    def __post_init__(self) -> None:
+        take_amount(self)
+        check_fields(self.fields)
+
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+        return each_field(batch, chance, self._changed, fields=self.fields)
+
+    def _changed(self, column: Column, draws: Draws) -> Column:
+        hit = hit_tokens(column, draws, temperature=self.temperature, rate=self.rate, spared=1)
+        if hit is None:
+            return column
+        stay = hit.drawn < 0
+        ends = np.cumsum(stay, dtype=np.int64)[hit.tokens.ends - 1]
+        return with_values(column, hit.lines, written(hit.tokens, np.flatnonzero(stay), ends, NO_OTHERS))
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder(Noise):
+    """Change the order of tokens: they are sorted by their place plus a random number from 0 up to max_dist."""
+
+    name: ClassVar[str] = "reorder"
+    max_dist: float = 3.0
+    """No token moves this far, in tokens: at 3, by two at most. At 1 and below none moves."""
+    fields: Fields = (1,)
+    """The fields to reorder."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= arguments.number(self.max_dist, "max_dist") <= MOST_DISTANCE:
+            raise ConfigError(f"max_dist: {self.max_dist}; give a number from 0 to {MOST_DISTANCE:,.0f}")
+        check_fields(self.fields)
+
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+        return each_field(batch, chance, self._changed, fields=self.fields)
+
+    def _changed(self, column: Column, draws: Draws) -> Column:
+        counts = token_counts(column)
+        lines = np.flatnonzero(counts > 1)
+        if self.max_dist <= 1 or not len(lines):
+            return column
+        from volt.kernels.noise import reorder_tokens
+
+        tokens = cut(column.take(lines), counts[lines])
+        keys, order = np.empty(len(tokens)), np.empty(len(tokens), np.int64)
+        reorder_tokens(tokens.ends, float(self.max_dist), draws.seeds[lines], keys, order)
+        return with_values(column, lines, written(tokens, order, tokens.ends, NO_OTHERS))
+
+
+class Draws(NamedTuple):
+    """What is drawn for the values of a column: where each starts to draw from.
+
+    chance: of the step and the field
+    origins: (n,) of the lines
+    """
+
+    chance: LineRng
+    origins: Longs
+
+    @property
+    def seeds(self) -> NDArray[np.uint64]:
+        """(n,) a seed for each value."""
+        return self.chance.words(self.origins)
+
+    def at(self, name: str) -> Draws:
+        """Another draw for the same values."""
+        return Draws(self.chance.at(name), self.origins)
+
+
+class Hit(NamedTuple):
+    """The tokens that are hit.
+
+    lines: (n_lines,) int64, the lines of a column with such tokens
+    tokens: all tokens of these lines
+    drawn: (n_tokens,) int64, −1 for a token that is not hit, otherwise a number that was drawn for it
+    """
+
+    lines: Longs
+    tokens: Tokens
+    drawn: Longs
+
+
+def each_field(
+    batch: Batch, chance: LineRng, function: Callable[[Column, Draws], Column], *, fields: Fields | None
+) -> Batch:
+    """The fields of a batch through a function, which draws for each field by itself.
+
+    fields: by default 1 and, where a line has it, 2
+    Raises LineFault for lines that lack a named field.
+
+    >>> each_field(Batch.of(["a\\tb"]), LineRng(1, 2), lambda column, draws: column.take([0]), fields=(2,)).lines
+    ['a\\tb']
+    """
+    batch, numbers = with_fields(batch, fields)
+    return batch.with_columns(
+        {field: function(batch.columns[field - 1], Draws(chance.at(field), batch.origins)) for field in numbers}
+    )
+
+
+def hit_tokens(
+    column: Column,
+    draws: Draws,
+    *,
+    temperature: float | None,
+    rate: float | None,
+    spared: int = 0,
+    n_choices: int = 1,
+) -> Hit | None:
+    """Draw the tokens of a column that are hit; None if none is.
+
+    temperature, rate: how many; one of them is None
+    spared: how many tokens of a line are never hit
+    n_choices: what is drawn for each token that is hit is a whole number from 0 up to, and without, this
+    """
+    from volt.kernels.noise import hit_tokens as hit
+
+    counts = token_counts(column)
+    numbers = np.minimum(numbers_of(counts, draws, temperature=temperature, rate=rate), counts - spared)
+    lines = np.flatnonzero(numbers > 0)
+    if not len(lines):
+        return None
+    tokens = cut(column.take(lines), counts[lines])
+    drawn = np.empty(len(tokens), np.int64)
+    hit(tokens.ends, numbers[lines], n_choices, draws.at("tokens").seeds[lines], drawn)
+    return Hit(lines, tokens, drawn)
+
+
+def numbers_of(counts: Longs, draws: Draws, *, temperature: float | None, rate: float | None) -> Longs:
+    """(n,) int64, how many tokens of each value are hit.
+
+    counts: (n,) int64, how many it has
+    """
+    if rate is None:
+        uniform = draws.chance.uniform(draws.origins)
+        return truncated_geometric(
+            uniform, counts, temperature=USUAL_TEMPERATURE if temperature is None else temperature
+        )
+    from volt.kernels.noise import count_hits
+
+    out = np.empty(len(counts), np.int64)
+    count_hits(counts, float(rate), draws.seeds, out)
+    return out
+
+
+def truncated_geometric(uniform: NDArray[np.float64], counts: Longs, *, temperature: float) -> Longs:
+    """(n,) int64, k from 0 to n − 1 with P(k) ∝ exp(−temperature k), by inversion; 0 where n is 0.
+
+    uniform: (n,) float64, from 0 up to, and without, 1
+    counts: (n,) int64, the n of each
+
+    >>> truncated_geometric(np.array([0.0, 0.6, 0.99]), np.array([2, 2, 0]), temperature=0.0).tolist()
+    [0, 1, 0]
+    """
+    n = np.maximum(counts, 1)
+    if temperature < _FLAT:
+        found = uniform * n
+    else:
+        steep = min(temperature, _STEEP)
+        found = -np.log1p(uniform * np.expm1(-steep * n)) / steep
+    whole: Longs = np.minimum(found.astype(np.int64), n - 1)
+    return whole
+
+
+def take_amount(transform: Any) -> None:
+    """Check a transform's temperature and rate, of which one is given; where neither is, take the usual temperature."""
+    temperature, rate = transform.temperature, transform.rate
+    if temperature is not None and rate is not None:
+        raise ConfigError(f"temperature: {temperature} and rate: {rate}; give one of them")
+    if rate is not None:
+        if not 0 <= arguments.number(rate, "rate") <= 1:
+            raise ConfigError(f"rate: {rate}; give a probability, from 0 to 1")
+    elif temperature is None:
+        object.__setattr__(transform, "temperature", USUAL_TEMPERATURE)
+    elif not 0 <= arguments.number(temperature, "temperature") < float("inf"):
+        raise ConfigError(f"temperature: {temperature}; give a number from 0 up")
+
 
 Kind = Literal["swap", "drop", "insert", "replace"]  # in the order of the numbers in volt.kernels.noise
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -62,7 +280,7 @@ class Typos(ConfiguredTransform):
             raise ConfigError(f"kinds: is empty; give some of {', '.join(KINDS)}")
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return _with_noise(batch, chance, self._changed, fields=self.fields)
 
     def settled(self) -> None:
@@ -98,7 +316,7 @@ class Punctuation(ConfiguredTransform):
         _check_probability(self.final, "final")
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return _with_noise(batch, chance, self._changed, fields=self.fields)
 
     def settled(self) -> None:
@@ -115,7 +333,7 @@ class Punctuation(ConfiguredTransform):
         return _ending(out, ends)
 
 
-def _with_noise(batch: Batch, chance: Chance, function: Callable[[Column, Words], Column], *, fields: Fields) -> Batch:
+def _with_noise(batch: Batch, chance: LineRng, function: Callable[[Column, Words], Column], *, fields: Fields) -> Batch:
     """The fields of a batch through a function, which is given a seed for each value."""
     batch, numbers = with_fields(batch, fields)
     return batch.with_columns(

@@ -5,7 +5,7 @@ after the step that adds it; a vocabulary that holds the tag may encode it. Text
 tag.
 
 >>> from volt.stream.transforms.case import Lower
->>> from volt.stream.transforms.tags_and_fields import Tag
+>>> from volt.stream.transforms.edits import Tag
 >>> check_order([Lower(), Tag(text="[BT]")], LoadedFiles())
 >>> check_order([Tag(text="[BT]"), Lower()], LoadedFiles())
 Traceback (most recent call last):
@@ -21,11 +21,10 @@ from typing import Any
 
 from volt.errors import ConfigError, quoted
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
-from volt.stream.transforms.opening import LoadedFiles, opened
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.registry import TRANSFORMS
-from volt.stream.transforms.transform import LineFault, Transform, decodes, settled
-from volt.text.markers import SPACE, SUFFIX
+from volt.stream.transforms.transform import LineFault, LoadedFiles, Transform, decodes, deterministic, loaded
+from volt.text.characters import SPACE, SUFFIX
 
 BOTH = (1, 2)  # the fields of a transform that names none
 
@@ -102,14 +101,14 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
 
 def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
     """Return what a step makes of a tag in a field; "" if that is random, None if the tag stays whole."""
-    step: Any = next(iter(settled([transform])), None)
+    step: Any = next(iter(deterministic([transform])), None)
     if step is None or decodes(step):  # decoding joins a tag and what stands beside it
         return ""
     step = replace(step, to="pieces") if hasattr(step, "to") else step
     line = "\t".join([tag] * max(number, getattr(step, "if_cased", None) or 1))
-    call = opened(step, files)
+    call = loaded(step, files)
     try:
-        made = call(Batch.of([line]), Chance(0, 0)).column(number).strings()[0]
+        made = call(Batch.of([line]), LineRng(0, 0)).column(number).strings()[0]
     except LineFault:  # a table lacks the tag
         return ""
     return None if tag in (piece.removeprefix(SPACE).removesuffix(SUFFIX) for piece in made.split(" ")) else made

@@ -1,21 +1,35 @@
-"""Transforms that cut words into pieces, drawn anew each time a line comes by: subword regularisation.
+r"""Transforms that cut words into pieces, drawn anew each time a line comes by: subword regularisation.
 
-What is done for a word type is done once (volt.stream.transforms.word_types). Words are what stands between spaces, and
+What is done for a word type is done once (volt.stream.transforms.tokens). Words are what stands between spaces, and
 ▁ marks where a word starts in the text, so that pieces can be joined again: see `join_pieces`.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
-...     _ = file.write("8\\tlo\\n8\\tw\\n8\\t▁\\n1\\tl\\n1\\to\\n") and file.flush()
-...     batch = MorfessorEm(Path(file.name), n_samples=1)(Batch.of(["▁low ▁lo"]), Chance(1, 2))
->>> batch.lines, JoinPieces()(batch, Chance(1, 2)).lines
+...     _ = file.write("8\tlo\n8\tw\n8\t▁\n1\tl\n1\to\n") and file.flush()
+...     batch = MorfessorEm(Path(file.name), n_samples=1)(Batch.of(["▁low ▁lo"]), LineRng(1, 2))
+>>> batch.lines, JoinPieces()(batch, LineRng(1, 2)).lines
 (['▁ lo w ▁ lo'], ['low lo'])
+
+A word's segmentations → what may be written for it: one drawn by its score, or two that share no long piece.
+
+    P(segmentation) ∝ score^theta        theta = 0: all alike; theta = ∞: always the best
+
+Two segmentations for taboo: the first is drawn so, and the second likewise from those that share no piece of several
+characters with it. Where there is none, it is the word's characters. The marker ▁, or </w>, is no character of a piece.
+
+>>> from volt.stream.transforms.segmenters import UnigramLexicon
+>>> lexicon = UnigramLexicon.of({"lo": 2.0, "w": 2.0, "l": 1.0, "o": 1.0})
+>>> sampled(lexicon, ["low"], n=5, theta=0.0)[0].texts, sampled(lexicon, ["low"], n=5, theta=0.0)[0].bounds
+(['lo w', 'l o w'], [0.5, 1.0])
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -23,19 +37,85 @@ import numpy as np
 
 from volt import arguments
 from volt.errors import ConfigError, quoted, shown_path
-from volt.stream.transforms.alternatives import sampled
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Fields, map_columns
-from volt.stream.transforms.opening import LoadedFiles, Opened
-from volt.stream.transforms.options import ConfiguredTransform, check_fields, take_file
-from volt.stream.transforms.segmenters import Marked, Segmenter, read_model, read_table
+from volt.stream.transforms.fields import ConfiguredTransform, Fields, check_fields, map_columns, take_file
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.segmenters import Marked, Scored, Segmenter, read_model, read_table
 from volt.stream.transforms.sentencepiece import SpmEncode
 from volt.stream.transforms.subwords import encoded_fields, pieces_of
-from volt.stream.transforms.transform import LineFault, Transform
-from volt.stream.transforms.word_types import Choices, Found, WordTypes
-from volt.text.markers import SPACE
+from volt.stream.transforms.tokens import Choices, ColumnWords, WordTypes
+from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened, Transform
+from volt.text.characters import PREFIX, SPACE, SUFFIX
+
+
+def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
+    """One of the n best segmentations of each word, on both sides."""
+    return [_one(found, theta) for found in segmenter.best(words, n)]
+
+
+def _one(found: Sequence[Scored], theta: float) -> Choices:
+    if not found:
+        return Choices()
+    shares = shares_of([one.score for one in found], theta)
+    texts = [" ".join(one.pieces) for one in found]
+    return Choices(texts, [(number, number) for number in range(len(texts))], _bounds(shares))
+
+
+def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
+    """Two segmentations of each word, one for each side, of the n best."""
+    found = zip(words, segmenter.best(words, n), strict=True)
+    return [_two(scored, segmenter.characters(word), theta) for word, scored in found]
+
+
+def _two(found: Sequence[Scored], characters: tuple[str, ...], theta: float) -> Choices:
+    """Pairs of segmentations, with the product of both probabilities. found: may be empty"""
+    if not found:
+        return Choices()
+    long = [long_pieces(one.pieces, characters) for one in found]
+    sides, shares = list[tuple[int, int]](), list[float]()
+    firsts = shares_of([one.score for one in found], theta)
+    for first, share in enumerate(firsts):
+        others = [other for other in range(len(found)) if long[first].isdisjoint(long[other])] if share else []
+        seconds = shares_of([found[other].score for other in others], theta) if others else [1.0]
+        sides += [(first, second) for second in others or [len(found)]]
+        shares += [share * second for second in seconds]
+    drawn = [place for place, share in enumerate(shares) if share]
+    texts = [" ".join(pieces) for pieces in (*(one.pieces for one in found), characters)]
+    return Choices(texts, [sides[place] for place in drawn], _bounds([shares[place] for place in drawn]))
+
+
+def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> frozenset[str]:
+    """Those of several characters, which markers are not, nor what a segmenter takes for one character.
+
+    >>> sorted(long_pieces(["▁a", "bc", "d</w>", "▁ef", "<0x0A>"], ["<0x0A>"]))
+    ['bc', '▁ef']
+    """
+    return frozenset(piece for piece in pieces if len(_unmarked(piece)) > 1 and piece not in characters)
+
+
+def _unmarked(piece: str) -> str:
+    """A piece without markers, wherever they stand."""
+    return piece.replace(PREFIX, "").removesuffix(SUFFIX)
+
+
+def shares_of(scores: Sequence[float], theta: float) -> list[float]:
+    """Probabilities ∝ score^theta. scores: logarithms, the greatest first
+
+    >>> shares_of([-1.0, -2.0], float("inf"))
+    [1.0, 0.0]
+    """
+    if theta == math.inf:
+        return [1.0, *[0.0] * (len(scores) - 1)]
+    weights = [math.exp(theta * (score - scores[0])) for score in scores]
+    total = sum(weights)
+    return [weight / total for weight in weights]
+
+
+def _bounds(shares: Sequence[float]) -> list[float]:
+    """Of each, its share and those before it; the last is 1."""
+    return [*list(accumulate(shares))[:-1], 1.0]
+
 
 Marks = Literal["auto", "given", "word", "pieces"]
 MOST_SAMPLES = 64
@@ -71,7 +151,7 @@ class Segmenting(ConfiguredTransform):
         if not arguments.number(self.theta, "theta") >= 0:
             raise ConfigError(f"theta: {self.theta}; give 0 or more")
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
@@ -96,7 +176,7 @@ class Segmenting(ConfiguredTransform):
         """The options other than files, for the signature."""
         return {"n_samples": self.n_samples, "theta": self.theta, "marks": self.marks}
 
-    def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
+    def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
         raise NotImplementedError
 
     def settled(self) -> Transform:
@@ -127,8 +207,8 @@ class MorfessorEm(Segmenting):
     def _options(self) -> dict[str, Any]:
         return {**Segmenting._options(self), "fields": self.fields and list(self.fields)}
 
-    def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
-        def changed(column: Column, chance: Chance) -> Column:
+    def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
+        def changed(column: Column, chance: LineRng) -> Column:
             found = types.find(column)
             return found.written(found.drawn(chance.words(batch.origins)), side=SOURCE)
 
@@ -162,7 +242,7 @@ class DeterministicSegmentation(ConfiguredTransform):
         check_fields(self.fields)
         arguments.choice(self.marks, "marks", get_args(Marks))
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
@@ -173,8 +253,8 @@ class DeterministicSegmentation(ConfiguredTransform):
         told = {"type": "DeterministicSegmentation", "table": segmenter.fingerprint, **options}
         return Opened(self, partial(self._segmented, types), told)
 
-    def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
-        def changed(column: Column, chance: Chance) -> Column:
+    def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
+        def changed(column: Column, chance: LineRng) -> Column:
             found = known(types.find(column), self.table)
             return found.written(found.drawn(np.zeros(len(column), np.uint64)), side=SOURCE)
 
@@ -219,7 +299,7 @@ class Sentencepiece(ConfiguredTransform):
     def _encode(self) -> SpmEncode:
         return SpmEncode(self.model, self.fields, alpha=self.theta, nbest=self.nbest)
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
@@ -254,7 +334,7 @@ class JoinPieces(ConfiguredTransform):
     def __post_init__(self) -> None:
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return map_columns(batch, _joined, fields=self.fields)
 
 
@@ -292,7 +372,7 @@ def marked_where_none_is(column: Column) -> Column:
     return column.replaced(places, Column.of(made))
 
 
-def known(found: Found, path: Path) -> Found:
+def known(found: ColumnWords, path: Path) -> ColumnWords:
     """The same words. Raises LineFault for lines with one that has no choices.
 
     path: of the table that lacks it

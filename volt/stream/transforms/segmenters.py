@@ -4,11 +4,17 @@
     Morfessor         a model of the package `morfessor`, as text
     Table             `word<TAB>subword subword …`: one segmentation, and none of a word that is not there
 
-A segmenter of sampled encodings is in volt.stream.transforms.sampled_segmenters.
+A segmenter of sampled encodings is in volt.stream.transforms.taboo.
 
 >>> lexicon = UnigramLexicon.of({"lo": 2.0, "w": 2.0, "l": 1.0, "o": 1.0})
 >>> [" ".join(found.pieces) for found in lexicon.best(["low"], 5)[0]]
 ['lo w', 'l o w']
+
+Pieces as the compiled loops see them: characters as symbols, and a trie of symbols.
+
+>>> codes, ends = codes_of(["ab", "", "c"])
+>>> codes.tolist(), ends.tolist(), trie_of({"ab": 0, "b": 1}).pieces.tolist()
+([97, 98, 99], [2, 2, 3], [-1, -1, 0, 1])
 """
 
 from __future__ import annotations
@@ -18,7 +24,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -26,9 +32,76 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import VocabularyError, missing, quoted, shown_path
-from volt.files.whole import decoded, read_bytes
-from volt.stream.transforms.tries import PieceTrie, codes_of, trie_of
-from volt.text.markers import SPACE, SUFFIX
+from volt.files.small_files import decoded, read_bytes
+from volt.text.characters import SPACE, SUFFIX
+
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+_N_CODES = 0x110000
+
+
+class PieceTrie(NamedTuple):
+    """Texts by their characters.
+
+    symbol_of: (n_codes,) int32, code point → symbol, or −1 − code
+    steps: as in volt.kernels.bpe_tables: a state and a symbol → the next state − 1; the first state is 0
+    pieces: (n_states,) int32, the number of the text that a state spells, or −1
+    """
+
+    symbol_of: Ints
+    steps: NDArray[np.uint64]
+    pieces: Ints
+
+
+def trie_of(numbers: Mapping[str, int]) -> PieceTrie:
+    """The trie of texts, by their numbers. Raises VocabularyError if there are too many.
+
+    numbers: text, not empty → its number
+    """
+    from volt.kernels.bpe_tables import ranked_merges
+
+    symbols = {character: place for place, character in enumerate(sorted(set(chain.from_iterable(numbers))))}
+    steps, pieces = dict[tuple[int, int], int](), [-1]
+    for text, number in numbers.items():
+        state = 0
+        for character in text:
+            state = steps.setdefault((state, symbols[character]), len(pieces))
+            pieces += [-1] * (state == len(pieces))
+        pieces[state] = number
+    check_size(len(steps))
+    rows = np.array(list(steps), np.int32).reshape(-1, 2)
+    table = ranked_merges(rows[:, 0], rows[:, 1], np.arange(len(rows)))
+    return PieceTrie(symbols_of(symbols), table.pairs, np.array(pieces, np.int32))
+
+
+def symbols_of(symbols: Mapping[str, int]) -> Ints:
+    """The symbol of every code point: that of these characters, or −1 − code.
+
+    >>> symbols_of({"a": 5})[96:98].tolist()
+    [-97, 5]
+    """
+    found = -1 - np.arange(_N_CODES, dtype=np.int32)
+    single = {ord(text): number for text, number in symbols.items() if len(text) == 1}
+    found[list(single)] = list(single.values())
+    return found
+
+
+def codes_of(texts: Sequence[str]) -> tuple[Ints, Longs]:
+    """The code points of texts, and where each text's end."""
+    codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.int32)
+    return codes, np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+
+
+def check_size(n_rows: int) -> None:
+    """Raise VocabularyError if a table of pairs cannot have so many rows.
+
+    >>> check_size(1000)
+    """
+    from volt.kernels.bpe_tables import MOST
+
+    if n_rows > MOST:
+        raise VocabularyError(f"the model's pieces have {n_rows:,} parts; sampling takes {MOST:,} at most")
+
 
 _UNKNOWN_PENALTY = 10.0  # what the logarithm of an unknown character's score is below the least of the lexicon
 _MOST = 1e300  # of a count, so that sums of counts are numbers
@@ -95,9 +168,8 @@ class UnigramLexicon:
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         """The n best segmentations of each word, of equal ones first that whose last different piece is longer."""
-        from volt.kernels.best_paths import Paths, best_paths
-        from volt.kernels.drawing import Trie
-        from volt.kernels.words import longest
+        from volt.kernels.apply_bpe import longest
+        from volt.kernels.lattice import Paths, Trie, best_paths
 
         codes, ends = codes_of(words)
         shape = longest(ends) + 1, n
@@ -165,7 +237,7 @@ class Morfessor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class SegmentTable:
     """One segmentation for each of some words.
 
     segmentations: word → pieces with a space between two
@@ -240,7 +312,7 @@ def read_model(path: Path) -> Segmenter:
     raise VocabularyError(f"{shown_path(path)}: no subword has a count above 0; check the path")
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> SegmentTable:
     """A table of segmentations. Raises VocabularyError, with the line, for what is none.
 
     The pieces of a word spell it, but for marks: others could not be joined to the text again.
@@ -258,7 +330,7 @@ def read_table(path: Path) -> Table:
             told = f"the pieces {quoted(' '.join(pieces))} do not spell the word {quoted(word)}"
             raise _fault(path, number, f"{told}; give pieces that make it when they are joined")
         found[word], places[word] = " ".join(pieces), number
-    return Table(found, blake2b(data, digest_size=8).hexdigest())
+    return SegmentTable(found, blake2b(data, digest_size=8).hexdigest())
 
 
 def _spells(pieces: Sequence[str], word: str) -> bool:

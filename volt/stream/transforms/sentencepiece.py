@@ -21,17 +21,16 @@ import numpy as np
 
 from volt import arguments
 from volt.errors import ConfigError, VocabularyError, missing
-from volt.files.whole import read_bytes
+from volt.files.small_files import read_bytes
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Fields
-from volt.stream.transforms.opening import LoadedFiles, Opened
-from volt.stream.transforms.options import ConfiguredTransform, check_fields, take_file
+from volt.stream.transforms.fields import ConfiguredTransform, Fields, check_fields, take_file
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.sentencepiece_sampling import Drawing, Sampler, sampler_of
 from volt.stream.transforms.subwords import decoded, encoded_fields, ids_of, pieces_of
+from volt.stream.transforms.transform import LoadedFiles, Opened
 
-Encoding = Callable[[Column, Chance], Column]
+Encoding = Callable[[Column, LineRng], Column]
 
 
 class _Model(NamedTuple):
@@ -78,7 +77,7 @@ class SpmEncode(ConfiguredTransform):
         """Whether the encoding is drawn anew each time a line comes by."""
         return self.alpha is not None and self.nbest not in (0, 1)
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
@@ -101,17 +100,17 @@ class SpmEncode(ConfiguredTransform):
         """What decodes the same fields."""
         return SpmDecode(self.model, self.fields, self.to)
 
-    def _encoded(self, encode: Callable[[Batch, Column, Chance], Column], batch: Batch, chance: Chance) -> Batch:
+    def _encoded(self, encode: Callable[[Batch, Column, LineRng], Column], batch: Batch, chance: LineRng) -> Batch:
         return encoded_fields(batch, chance, partial(encode, batch), fields=self.fields)
 
-    def _plain(self, processor: Any, batch: Batch, column: Column, chance: Chance) -> Column:
+    def _plain(self, processor: Any, batch: Batch, column: Column, chance: LineRng) -> Column:
         rows = processor.encode(column.strings(), out_type=int if self.to == "ids" else str, num_threads=1)
         if self.to == "pieces":
             return Column.of([" ".join(row) for row in rows])
         offsets = np.cumsum([0, *map(len, rows)])
         return Column.of_ids(np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])), offsets)
 
-    def _drawn(self, sampler: Sampler, batch: Batch, column: Column, chance: Chance) -> Column:
+    def _drawn(self, sampler: Sampler, batch: Batch, column: Column, chance: LineRng) -> Column:
         return sampler(column.strings(), chance.words(batch.origins), Drawing(self.alpha or 0.0, self.nbest, self.to))
 
     def signature(self) -> dict[str, Any]:
@@ -138,7 +137,7 @@ class SpmDecode(ConfiguredTransform):
         take_file(self, "model")
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
@@ -148,7 +147,7 @@ class SpmDecode(ConfiguredTransform):
         told = {"type": "SpmDecode", "model": model.fingerprint, "library": _library().__version__, **options}
         return Opened(self, partial(self._decoded, model.processor), told)
 
-    def _decoded(self, processor: Any, batch: Batch, chance: Chance) -> Batch:
+    def _decoded(self, processor: Any, batch: Batch, chance: LineRng) -> Batch:
         def row_of(value: str) -> list[Any]:
             return _known(ids_of(value), processor.get_piece_size()) if self.from_ == "ids" else pieces_of(value)
 
@@ -195,7 +194,7 @@ def processor_of(path: Path, data: bytes) -> Any:
 
 
 def _sampler(path: Path) -> Sampler:
-    from volt.formats.sentencepiece.library import model_class
+    from volt.formats.sentencepiece.model_proto import model_class
 
     model = _model(path)
     return sampler_of(model.processor, model_class().FromString(model.data))

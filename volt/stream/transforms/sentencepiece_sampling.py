@@ -8,6 +8,12 @@ would not repeat. What is drawn here has the library's distribution:
     unigram, n best   P(path) ∝ exp(alpha · Σ score) among the n best paths, which the library finds
 
 Text is normalised by the library.
+
+What the pieces of a SentencePiece model are written as: ids, or text with a space between two.
+
+>>> pieces = PieceFormat.of([Piece("<unk>", 0, 2), Piece("a", 0, 1)], 0, byte_fallback=False)
+>>> pieces.column(np.array([1, -1 - ord("é"), 1], np.int32), np.array([2, 3]), "pieces").strings()
+['a é', 'a']
 """
 
 from __future__ import annotations
@@ -16,18 +22,103 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.sentencepiece_spelling import BYTE, NORMAL, UNUSED, USER, Form, Ints, Piece, Spelling
-from volt.stream.transforms.tries import check_size, codes_of, symbols_of, trie_of
+from volt.stream.transforms.segmenters import check_size, codes_of, symbols_of, trie_of
 
 if TYPE_CHECKING:
-    from volt.kernels.drawing import Joins
+    from volt.kernels.lattice import JoinTable
+
+
+Form = Literal["pieces", "ids"]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+NORMAL, USER, UNUSED, BYTE = 1, 4, 5, 6  # kinds of pieces
+
+
+class Piece(NamedTuple):
+    """A row of a model."""
+
+    text: str
+    score: float
+    kind: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PieceFormat:
+    """How pieces are written.
+
+    text: of all pieces, each with a space behind it
+    starts: (n_pieces + 1,) where each piece's text starts
+    unknown: the id of the unknown piece
+    bytes: the id of each byte's piece; empty without byte fallback
+    """
+
+    text: NDArray[np.uint8]
+    starts: Longs
+    unknown: int
+    bytes: list[int]
+
+    @classmethod
+    def of(cls, pieces: Sequence[Piece], unknown: int, *, byte_fallback: bool) -> PieceFormat:
+        """The spelling of a model's pieces."""
+        texts = [f"{piece.text} ".encode() for piece in pieces]
+        starts = np.concatenate([[0], np.cumsum(list(map(len, texts)))]).astype(np.int64)
+        ids = {piece.text: number for number, piece in enumerate(pieces) if piece.kind == BYTE}
+        found = [ids[f"<0x{byte:02X}>"] for byte in range(256 * byte_fallback)]
+        return cls(np.frombuffer(b"".join(texts), np.uint8), starts, unknown, found)
+
+    def column(self, numbers: Ints, ends: Longs, form: Form) -> Column:
+        """Lines of ids, of which −1 − code is an unknown character. A run of these is one piece, or its bytes.
+
+        ends: (n_lines,) where each line's numbers end
+
+        >>> pieces = PieceFormat.of([Piece("<unk>", 0, 2), Piece("a", 0, 1)], 0, byte_fallback=False)
+        >>> numbers = np.array([1, -1 - ord("é"), -1 - ord("ü")], np.int32)
+        >>> [pieces.column(numbers, np.array([3, 3]), form).strings() for form in ("pieces", "ids")]
+        [['a éü', ''], ['1 0', '']]
+        """
+        from volt.encode.batch_encoder import expanded
+
+        n = len(self.starts) - 1
+        ids = np.arange(n + 1), np.arange(n, dtype=np.int32)
+        starts, values = (self.starts, self.text) if form == "pieces" else ids
+        if (numbers < 0).any():
+            numbers, keys = _unknown_apart(numbers, ends, n, glues=not self.bytes)
+            rows = [self._unknown(key >> 1, bool(key & 1), form) for key in keys.tolist()]
+            starts = np.concatenate([starts, starts[-1] + np.cumsum(list(map(len, rows)))])
+            values = np.concatenate([values, *rows])
+        part = expanded(numbers, ends, starts, values)
+        offsets = np.concatenate([[0], part.ends])
+        if form == "ids":
+            return Column.of_ids(part.values, offsets)
+        return Column(part.values, offsets[:-1], np.diff(offsets) - 1)
+
+    def _unknown(self, code: int, goes_on: bool, form: Form) -> NDArray[Any]:
+        """What an unknown character is written as. goes_on: whether another follows, so that both are one piece."""
+        if form == "ids":
+            ids = [self.bytes[byte] for byte in chr(code).encode()] if self.bytes else [self.unknown] * (not goes_on)
+            return np.array(ids, np.int32)
+        text = "".join(f"<0x{byte:02X}> " for byte in chr(code).encode()) if self.bytes else chr(code)
+        return np.frombuffer((text + " " * (not self.bytes and not goes_on)).encode(), np.uint8)
+
+
+def _unknown_apart(numbers: Ints, ends: Longs, n: int, *, glues: bool) -> tuple[Ints, Longs]:
+    """Numbers with rows from n on for unknown characters, and what these rows are: 2 · code, + 1 if another follows."""
+    places = np.flatnonzero(numbers < 0)
+    followed = np.zeros(len(numbers) + 1, bool)
+    followed[places] = glues
+    followed[ends[ends < len(numbers)]] = False
+    keys, rows = np.unique(2 * (-1 - numbers[places].astype(np.int64)) + followed[places + 1], return_inverse=True)
+    numbers = numbers.copy()
+    numbers[places] = n + rows
+    return numbers, keys
+
 
 Words = NDArray[np.uint64]
 UNIGRAM, BPE = 1, 2
@@ -51,7 +142,7 @@ def sampler_of(processor: Any, proto: Any) -> Sampler:
     Raises ConfigError if the model has one segmentation only.
     """
     pieces = [Piece(piece.piece, piece.score, piece.type) for piece in proto.pieces]
-    spelling = Spelling.of(pieces, processor.unk_id(), byte_fallback=proto.trainer_spec.byte_fallback)
+    spelling = PieceFormat.of(pieces, processor.unk_id(), byte_fallback=proto.trainer_spec.byte_fallback)
     if proto.trainer_spec.model_type == BPE:
         return BpeSampler.of(processor, pieces, spelling)
     if proto.trainer_spec.model_type != UNIGRAM:
@@ -65,20 +156,20 @@ class BpeSampler:
 
     symbol_of: code point → symbol: a piece, a character of pieces that is none, or −1 − code
     codes: of the characters of pieces that are none themselves; their symbols follow the pieces'
-    joins: see volt.kernels.drawing
+    joins: see volt.kernels.lattice
     user: finds the user-defined symbols of several characters, which have stand-ins
     """
 
     processor: Any
-    spelling: Spelling
+    spelling: PieceFormat
     symbol_of: Ints
     codes: Ints
-    joins: Joins
+    joins: JoinTable
     user: re.Pattern[str] | None
     stand_ins: dict[str, str]
 
     @classmethod
-    def of(cls, processor: Any, pieces: Sequence[Piece], spelling: Spelling) -> BpeSampler:
+    def of(cls, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> BpeSampler:
         """The sampler of a model."""
         ids = {piece.text: number for number, piece in enumerate(pieces) if piece.kind in (NORMAL, UNUSED)}
         user = {piece.text: number for number, piece in enumerate(pieces) if piece.kind == USER}
@@ -96,9 +187,8 @@ class BpeSampler:
 
     def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
         """A column of encodings. words: (n,) 64 random bits for each value"""
-        from volt.kernels.drawing import join_lines
-        from volt.kernels.merging import room_of
-        from volt.kernels.words import longest
+        from volt.kernels.apply_bpe import longest, room_of
+        from volt.kernels.lattice import join_lines
 
         texts = self.processor.normalize(list(values))
         if self.user:
@@ -118,10 +208,10 @@ class BpeSampler:
         return numbers
 
 
-def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]) -> Joins:
+def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]) -> JoinTable:
     """All pairs of symbols that spell a piece. ids: of the pieces that joins make"""
-    from volt.kernels.drawing import Joins
-    from volt.kernels.pair_table import ranked_merges
+    from volt.kernels.bpe_tables import ranked_merges
+    from volt.kernels.lattice import JoinTable
 
     orders = {score: order for order, score in enumerate(sorted({-pieces[i].score for i in ids.values()}))}
     rows = [
@@ -135,7 +225,7 @@ def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]
     kept = np.ones(max([len(pieces), *(symbol + 1 for symbol in symbols.values())]), np.uint8)
     kept[[number for number, piece in enumerate(pieces) if piece.kind == UNUSED]] = 0
     merges = ranked_merges(lefts, rights, results)
-    return Joins(merges.pairs, merges.results, np.ascontiguousarray(ranks), kept)
+    return JoinTable(merges.pairs, merges.results, np.ascontiguousarray(ranks), kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,13 +233,13 @@ class UnigramSampler:
     """Draws with a unigram model: of all paths through the lattice.
 
     symbol_of: code point → symbol of the trie, or −1 − code
-    steps, ends: of the trie: see volt.kernels.drawing
+    steps, ends: of the trie: see volt.kernels.lattice
     scores: (n_pieces,) float64;  unknown: the score of an unknown character
     depth: the characters of the longest piece
     """
 
     processor: Any
-    spelling: Spelling
+    spelling: PieceFormat
     symbol_of: Ints
     steps: NDArray[np.uint64]
     pieces: Ints
@@ -159,7 +249,7 @@ class UnigramSampler:
     best: BestSampler
 
     @classmethod
-    def of(cls, processor: Any, pieces: Sequence[Piece], spelling: Spelling) -> UnigramSampler:
+    def of(cls, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> UnigramSampler:
         """The sampler of a model."""
         scores = _path_scores(pieces)
         spelled = {
@@ -175,8 +265,8 @@ class UnigramSampler:
         """A column of encodings. words: (n,) 64 random bits for each value"""
         if how.nbest > 1:
             return self.best(values, words, how)
-        from volt.kernels.drawing import Lattice, Trie, draw_paths
-        from volt.kernels.words import longest
+        from volt.kernels.apply_bpe import longest
+        from volt.kernels.lattice import Lattice, Trie, draw_paths
 
         codes, ends = codes_of(self.processor.normalize(list(values)))
         n, n_nodes = longest(ends), longest(ends) * (self.depth + 1)
@@ -198,11 +288,11 @@ class BestSampler:
     processor: Any
     scores: dict[str, float]
     unknown: float
-    spelling: Spelling
+    spelling: PieceFormat
     ids: dict[str, int]
 
     @classmethod
-    def of(cls, processor: Any, pieces: Sequence[Piece], spelling: Spelling) -> BestSampler:
+    def of(cls, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> BestSampler:
         """The sampler of a model."""
         scores = _path_scores(pieces)
         ids = {piece.text: number for number, piece in enumerate(pieces) if piece.text in scores}

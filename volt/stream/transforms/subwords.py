@@ -7,7 +7,7 @@ volt.stream.transforms.sentencepiece does the same with a SentencePiece model.
 >>> from volt.vocabulary import Vocabulary
 >>> with tempfile.NamedTemporaryFile(suffix=".volt") as file:
 ...     Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")).save(file.name)
-...     Encode(vocabulary=Path(file.name))(Batch.of(["low low\\tlo"]), Chance(1, 2)).lines
+...     Encode(vocabulary=Path(file.name))(Batch.of(["low low\\tlo"]), LineRng(1, 2)).lines
 ['lo w</w> lo w</w>\\tl o</w>']
 """
 
@@ -27,12 +27,17 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.errors import ConfigError, CorpusError, VocabularyError, quoted
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Fields, check_values, with_fields
-from volt.stream.transforms.opening import LoadedFiles, Opened
-from volt.stream.transforms.options import ConfiguredTransform, check_fields, take_file
-from volt.stream.transforms.transform import LineFault
+from volt.stream.transforms.fields import (
+    ConfiguredTransform,
+    Fields,
+    check_fields,
+    check_values,
+    take_file,
+    with_fields,
+)
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
@@ -68,7 +73,7 @@ class Encode(ConfiguredTransform):
         if not 0 <= arguments.number(self.dropout, "dropout") <= 1:
             raise ConfigError(f"dropout: {self.dropout}; give a probability from 0 to 1")
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
@@ -86,8 +91,8 @@ class Encode(ConfiguredTransform):
         """What decodes the same fields."""
         return Decode(self.vocabulary, self.fields, self.to)
 
-    def _encoded(self, encoder: Encoder, batch: Batch, chance: Chance) -> Batch:
-        def changed(column: Column, chance: Chance) -> Column:
+    def _encoded(self, encoder: Encoder, batch: Batch, chance: LineRng) -> Batch:
+        def changed(column: Column, chance: LineRng) -> Column:
             options: dict[str, Any] = {"n_threads": 1}
             if self.dropout:
                 numbers = (chance.words(batch.origins) >> np.uint64(1)).view(np.int64)
@@ -124,7 +129,7 @@ class Decode(ConfiguredTransform):
         arguments.choice(self.from_, "from_", get_args(Form))
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
@@ -134,7 +139,7 @@ class Decode(ConfiguredTransform):
         told = {"type": "Decode", "vocabulary": encoder.vocabulary.fingerprint, **options}
         return Opened(self, partial(self._decoded, encoder), told)
 
-    def _decoded(self, encoder: Encoder, batch: Batch, chance: Chance) -> Batch:
+    def _decoded(self, encoder: Encoder, batch: Batch, chance: LineRng) -> Batch:
         whole, one = (_of_pieces, _of_piece_line) if self.from_ == "pieces" else (_of_ids, _of_id_line)
         return decoded(batch, partial(whole, encoder), partial(one, encoder), fields=self.fields)
 
@@ -144,7 +149,7 @@ class Decode(ConfiguredTransform):
 
 
 def encoded_fields(
-    batch: Batch, chance: Chance, encode: Callable[[Column, Chance], Column], *, fields: Fields | None
+    batch: Batch, chance: LineRng, encode: Callable[[Column, LineRng], Column], *, fields: Fields | None
 ) -> Batch:
     """Each field through `encode`, which gets a chance of the field's own. A field that is missing stays so.
 
@@ -152,7 +157,7 @@ def encoded_fields(
     fields: by default 1 and, where a line has it, 2
     Raises LineFault for lines that lack a named field or hold a line end.
 
-    >>> encoded_fields(Batch.of(["a\\tb"]), Chance(1, 2), lambda column, _: Column.repeated("x", 1), fields=(2,)).lines
+    >>> encoded_fields(Batch.of(["a\\tb"]), LineRng(1, 2), lambda column, _: Column.repeated("x", 1), fields=(2,)).lines
     ['a\\tx']
     """
     batch, numbers = with_fields(batch, fields)
@@ -246,7 +251,7 @@ def _of_pieces(encoder: Encoder, column: Column) -> Column:
 
 
 def _spelled(encoder: Encoder, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> Column:
-    from volt.encode.encoded import Encoded
+    from volt.encode.batch_encoder import Encoded
 
     return Column.cut(encoder.decode_bytes(Encoded(ids, offsets)))
 

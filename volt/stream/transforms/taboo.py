@@ -1,39 +1,151 @@
-"""Transforms for taboo segmentation: two segmentations of a text, as source and target, with no long piece in common.
+r"""Transforms for taboo segmentation: two segmentations of a text, as source and target, with no long piece in common.
 
 A system that is trained to turn one into the other cannot copy pieces, so it learns how words are spelled and what
-belongs together (Grönroos et al. 2020). Which two a word may get, volt.stream.transforms.alternatives says.
+belongs together (Grönroos et al. 2020). Which two a word may get, volt.stream.transforms.segmentations says.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
-...     _ = file.write("8\\tlo\\n8\\tw\\n8\\tow\\n8\\tl\\n1\\to\\n") and file.flush()
-...     MorfessorEmTaboo(Path(file.name), theta=float("inf"))(Batch.of(["low low"]), Chance(1, 2)).lines
-['l ow l ow\\tlo w lo w']
+...     _ = file.write("8\tlo\n8\tw\n8\tow\n8\tl\n1\to\n") and file.flush()
+...     MorfessorEmTaboo(Path(file.name), theta=float("inf"))(Batch.of(["low low"]), LineRng(1, 2)).lines
+['l ow l ow\tlo w lo w']
+
+Segmenters that have a subword vocabulary find segmentations: VOLT's encoder with dropout, and a SentencePiece model.
+
+>>> from volt.encode.encoder import Encoder
+>>> from volt.vocabulary import Vocabulary
+>>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
+>>> segmenter = DropoutSegmenter(encoder, 0.5)
+>>> sorted(found.pieces for found in segmenter.best(["low"], 50)[0])
+[('l', 'o', 'w</w>'), ('lo', 'w</w>')]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from volt import arguments
-from volt.errors import ConfigError
-from volt.stream.transforms import sampled_segmenters as others
-from volt.stream.transforms.alternatives import disjoint
+from volt.errors import ConfigError, VocabularyError, shown_path
+from volt.files.small_files import read_bytes
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import with_fields
-from volt.stream.transforms.opening import LoadedFiles
-from volt.stream.transforms.segmentations import SOURCE, TARGET, JoinPieces, Segmenting, known, marked
-from volt.stream.transforms.segmenters import Segmenter, read_model, read_table
-from volt.stream.transforms.sentencepiece import SpmDecode
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.segmentations import SOURCE, TARGET, JoinPieces, Segmenting, disjoint, known, marked
+from volt.stream.transforms.segmenters import Scored, Segmenter, read_model, read_table
+from volt.stream.transforms.sentencepiece import SpmDecode, processor_of
+from volt.stream.transforms.sentencepiece_sampling import UNIGRAM, BestSampler, UnigramSampler, sampler_of
 from volt.stream.transforms.subwords import Decode
-from volt.stream.transforms.transform import Transform
-from volt.stream.transforms.word_types import Choices, WordTypes
+from volt.stream.transforms.tokens import Choices, WordTypes
+from volt.stream.transforms.transform import LoadedFiles, Transform
+
+if TYPE_CHECKING:
+    from volt.encode.encoder import Encoder
+
+
+_SEED = 0  # of all samples: a word's segmentations are the same in every epoch and process
+_SCHEMES = {("whitespace", "suffix"), ("whitespace", "prefix"), ("metaspace", "none")}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DropoutSegmenter:
+    """Samples of an encoder's, with BPE-dropout: the score of a segmentation is how many of them are it.
+
+    dropout: the probability of passing over a merge
+    """
+
+    encoder: Encoder
+    dropout: float
+
+    @property
+    def fingerprint(self) -> str:
+        """The vocabulary's, and the dropout."""
+        return f"{self.encoder.vocabulary.fingerprint} {self.dropout!r}"
+
+    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
+        """The distinct ones of n samples of each word, the most frequent first; of one, the encoding itself."""
+        rows = self._encoded([word for word in words for _ in range(n)], self.dropout if n > 1 else 0.0, n)
+        return [_counted(rows[first : first + n]) for first in range(0, len(rows), n)]
+
+    def characters(self, word: str) -> tuple[str, ...]:
+        """The encoding with all merges passed over."""
+        return self._encoded([word], 1.0, 1)[0]
+
+    def _encoded(self, words: Sequence[str], dropout: float, n: int) -> list[tuple[str, ...]]:
+        """Sample k of every word draws by the number k. words: each n times"""
+        text = "".join(word + "\n" for word in words).encode("utf-8", "surrogatepass")
+        numbers = np.tile(np.arange(n), len(words) // n)
+        options: dict[str, Any] = {"dropout": dropout, "seed": _SEED, "numbers": numbers} if dropout else {}
+        lines = self.encoder.encode_text(text, n_threads=1, **options).decode().split("\n")[:-1]
+        return [tuple(line.split(" ")) for line in lines]
+
+
+def _counted(samples: Sequence[tuple[str, ...]]) -> list[Scored]:
+    """Distinct samples by frequency; of equally frequent ones first that which came first."""
+    return [Scored(pieces, math.log(count)) for pieces, count in Counter(samples).most_common()]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SentencePieceSegmenter:
+    """A SentencePiece unigram model, which finds the n best segmentations.
+
+    sampler: finds them, with their scores
+    """
+
+    sampler: BestSampler
+    fingerprint: str
+
+    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
+        """The n best segmentations of each word, as the library finds them."""
+        return [self._of_word(word, n) for word in words]
+
+    def _of_word(self, word: str, n: int) -> list[Scored]:
+        """Those of a word. One that the model normalises to nothing stays as it is."""
+        rows = zip(*self.sampler.paths(word, n), strict=True)
+        found = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
+        return sorted(found, key=lambda one: -one.score) or [Scored((word,), 0.0)]
+
+    def characters(self, word: str) -> tuple[str, ...]:
+        """The characters of the word as the model normalises it."""
+        return tuple("".join(self._of_word(word, 1)[0].pieces))
+
+
+def read_encoder(path: Path) -> Encoder:
+    """The encoder of a vocabulary file. Raises VocabularyError or CorpusError if it cannot be loaded.
+
+    Raises ConfigError if its words are other than what stands between spaces.
+    """
+    from volt.encode.encoder import Encoder
+    from volt.formats.registry import read_vocabulary
+
+    vocabulary = read_vocabulary(path)
+    if (vocabulary.pretokenizer.name, vocabulary.marker) not in _SCHEMES:
+        raise ConfigError(
+            f"{shown_path(path)}: cuts text with {vocabulary.pretokenizer.name!r} and marks words with "
+            f"{vocabulary.marker!r}; give a vocabulary that cuts it at spaces and marks words"
+        )
+    return Encoder(vocabulary)
+
+
+def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
+    """That of a model file. Raises VocabularyError if it is none, or no unigram model."""
+    from volt.formats.sentencepiece.model_proto import model_class
+
+    data = read_bytes(path, kind=VocabularyError)
+    processor, proto = processor_of(path, data), model_class().FromString(data)
+    if proto.trainer_spec.model_type != UNIGRAM:
+        raise VocabularyError(f"{shown_path(path)}: no unigram model, so it has one segmentation of a word; give one")
+    sampler = sampler_of(processor, proto)
+    assert isinstance(sampler, UnigramSampler)
+    return SentencePieceSegmenter(sampler.best, blake2b(data, digest_size=8).hexdigest())
+
 
 Kind = Literal["morfessor", "sentencepiece", "vocabulary", "table"]
 
@@ -51,7 +163,7 @@ class MorfessorEmTaboo(Segmenting):
     def _choices(self) -> Callable[..., list[Choices]]:
         return disjoint
 
-    def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
+    def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
         return _both_of_one(types, self.model, batch, chance)
 
 
@@ -64,7 +176,7 @@ class MorfessorEmTabooReordered(MorfessorEmTaboo):
 
     name: ClassVar[str] = "morfessor_em_taboo_reordered"
 
-    def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
+    def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
         return _each_of_its_own(types, self.model, batch, chance)
 
 
@@ -97,13 +209,13 @@ class Taboo(MorfessorEmTaboo):
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         if self.segmenter == "vocabulary":
-            return others.DropoutSegmenter(files.load(self.model, others.read_encoder), self.dropout)
+            return DropoutSegmenter(files.load(self.model, read_encoder), self.dropout)
         readers: dict[str, Callable[[Path], Segmenter]] = {
-            "morfessor": read_model, "table": read_table, "sentencepiece": others.read_sentencepiece_segmenter,
+            "morfessor": read_model, "table": read_table, "sentencepiece": read_sentencepiece_segmenter,
         }  # fmt: skip
         return marked(files.load(self.model, readers[self.segmenter]), self.marks)
 
-    def _segmented(self, types: WordTypes, batch: Batch, chance: Chance) -> Batch:
+    def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
         cut = _each_of_its_own if self.reordered else _both_of_one
         return cut(types, self.model, batch, chance)
 
@@ -114,7 +226,7 @@ class Taboo(MorfessorEmTaboo):
         return SpmDecode(self.model, None) if self.segmenter == "sentencepiece" else JoinPieces()
 
 
-def _both_of_one(types: WordTypes, model: Path, batch: Batch, chance: Chance) -> Batch:
+def _both_of_one(types: WordTypes, model: Path, batch: Batch, chance: LineRng) -> Batch:
     """Source and target, both of the words of field 1. Raises LineFault for words that the model lacks."""
     batch, _ = with_fields(batch, (SOURCE,))
     found = known(types.find(batch.column(SOURCE)), model)
@@ -122,7 +234,7 @@ def _both_of_one(types: WordTypes, model: Path, batch: Batch, chance: Chance) ->
     return batch.with_columns({side: found.written(drawn, side=side) for side in (SOURCE, TARGET)})
 
 
-def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, chance: Chance) -> Batch:
+def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, chance: LineRng) -> Batch:
     """Source and target, each of its own words; a word type of a line is drawn once for both."""
     batch, sides = with_fields(batch, None)
     words = chance.words(batch.origins)

@@ -1,7 +1,7 @@
 """What tasks do to the two sides of a line: make a target of the source, say the languages, drop what is too long.
 
 >>> tags = LangPrefixBoth(src_lang="de", tgt_lang="en", extra_prefix="<BT>")
->>> tags(Batch.of(["ein Haus\\ta house"]), Chance(1, 2)).lines
+>>> tags(Batch.of(["ein Haus\\ta house"]), LineRng(1, 2)).lines
 ['<FROM_de> <TO_en> <BT> ein Haus\\ta house']
 """
 
@@ -15,12 +15,18 @@ import numpy as np
 from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Fields, map_columns, with_fields
+from volt.stream.transforms.edits import surrounded
+from volt.stream.transforms.fields import (
+    ConfiguredTransform,
+    Fields,
+    check_fields,
+    check_text_option,
+    map_columns,
+    with_fields,
+)
 from volt.stream.transforms.filters import Filter, kept
-from volt.stream.transforms.options import ConfiguredTransform, check_fields, check_text_option
-from volt.stream.transforms.tags_and_fields import surrounded
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.tokens import token_counts
 from volt.stream.transforms.transform import LineFault
 
@@ -33,7 +39,7 @@ class DuplicateMono(ConfiguredTransform):
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         batch = batch.split(2)
         found = np.flatnonzero(batch.columns[1].present)
         if len(found):
@@ -64,7 +70,7 @@ class LangPrefixBoth(ConfiguredTransform):
         if self.extra_prefix is not None:
             check_text_option(self.extra_prefix, option="extra_prefix")
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         before = "".join(f"{token} " for token in self.special_tokens())
         return map_columns(batch, lambda column: _prefixed(column, before), fields=(1,))
 
@@ -88,7 +94,7 @@ class FilterTooLong(Filter):
             raise ConfigError(f"max_len: {self.max_len}; give a number of tokens, from 0 up")
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         batch, numbers = with_fields(batch, self.fields)
         counts = [token_counts(batch.columns[number - 1]) for number in numbers]
         return kept(batch, np.logical_and.reduce([count <= self.max_len for count in counts]))

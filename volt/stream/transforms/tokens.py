@@ -8,15 +8,240 @@ as they are, spaces and all.
 >>> made = written(tokens, np.array([2, 0]), np.array([2]), NO_OTHERS)
 >>> with_values(column, np.array([0]), made).strings()
 ['c a', 'd']
+
+`WordTypes`: the words of columns → numbers of word types, and for each type what may be written in its place.
+
+Python works out the choices of a word type when it is first met; compiled loops do all that is done word by word. One
+object serves all threads of its owner.
+
+>>> types = WordTypes(lambda words: [Choices((word, "x"), ((0, 0), (1, 0)), (0.5, 1.0)) for word in words])
+>>> found = types.find(Column.of(["a b", "b"]))
+>>> found.written(found.drawn(np.array([1, 2], np.uint64)), side=2).strings()
+['a b', 'b']
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from volt.stream.transforms.column import Column, Longs, concatenated
+
+if TYPE_CHECKING:
+    from volt.kernels.tokens import Types
+
+
+Ints = NDArray[np.int32]
+_N_TYPES, _N_BYTES = 1 << 12, 1 << 16  # that a new table has room for
+_MOST_TYPES, _MOST_CHOICES = 1 << 19, 1 << 23  # of which all are forgotten then
+
+
+class Choices(NamedTuple):
+    """What may be written for a word; nothing at all if the word is unknown.
+
+    texts: distinct ones
+    sides: of each choice, the numbers of its texts, one for each side
+    bounds: of each choice, the share of it and those before it; the last is 1
+    """
+
+    texts: Sequence[str] = ()
+    sides: Sequence[tuple[int, int]] = ()
+    bounds: Sequence[float] = ()
+
+
+class WordTypes:
+    """The word types met so far, and their choices.
+
+    choices: new words → what may be written for each
+    prepare: what is done to a column of text before its words are looked for; gives as many values
+    """
+
+    def __init__(
+        self, choices: Callable[[list[str]], list[Choices]], prepare: Callable[[Column], Column] | None = None
+    ) -> None:
+        self._choices, self._prepare, self._lock = choices, prepare, Lock()
+        self._clear()
+
+    def __reduce__(self) -> tuple[type[WordTypes], tuple[Any, Any]]:
+        return WordTypes, (self._choices, self._prepare)
+
+    def find(self, column: Column) -> ColumnWords:
+        """The words of a column, each with its choices. A missing value has no words."""
+        from volt.kernels.tokens import N_LINES, N_TOKENS, N_TYPES, find_words
+
+        column = column.as_text() if self._prepare is None else self._prepare(column.as_text())
+        sizes = np.maximum(column.sizes, 0)
+        numbers, ends = np.empty(int((sizes + 1).sum() // 2 + len(sizes)), np.int32), np.empty(len(sizes), np.int64)
+        with self._lock:
+            if self._state[N_TYPES] > _MOST_TYPES or len(self._bounds) > _MOST_CHOICES:
+                self._clear()
+            self._state[[N_LINES, N_TOKENS]] = 0
+            try:
+                while not find_words(column.data, column.starts, sizes, self._types, numbers, ends, self._state):
+                    self._grow(int(sizes[self._state[N_LINES]]))
+                self._fill()
+            except BaseException:  # some types would stay without choices
+                self._clear()
+                raise
+            return self._found(numbers[: self._state[N_TOKENS]], ends)
+
+    def _found(self, numbers: Ints, ends: Longs) -> ColumnWords:
+        starts, texts = self._choice_starts.view(), JoinedTexts(self._text_starts.view(), self._text.view())
+        views = self._bounds.view(), self._sides.view()
+        return ColumnWords(numbers, ends, self._types.hashes, starts, *views, texts, dict(self._unknown))
+
+    def _clear(self) -> None:
+        """Forget all types. What has been found keeps arrays of its own."""
+        from volt.kernels.tokens import Types
+
+        slots, hashes = np.zeros(2 * _N_TYPES, np.int64), np.zeros(_N_TYPES, np.uint64)
+        self._types = Types(slots, hashes, np.zeros(_N_TYPES + 1, np.int64), np.zeros(_N_BYTES, np.uint8))
+        self._state, self._unknown = np.zeros(4, np.int64), dict[int, str]()
+        self._choice_starts, self._text_starts = _Grown([0], np.int64), _Grown([0], np.int64)
+        self._bounds, self._sides, self._text = _Grown([], float), _Grown([], np.int32), _Grown([], np.uint8)
+
+    def _grow(self, size: int) -> None:
+        """Make room for the words of a line with so many bytes."""
+        from volt.kernels.tokens import N_BYTES, N_TYPES, Types, enter_types
+
+        n_types, n_bytes = 2 * len(self._types.hashes), 2 * len(self._types.bytes)
+        while n_types < self._state[N_TYPES] + size:
+            n_types *= 2
+        slots, hashes = np.zeros(2 * n_types, np.int64), _longer(self._types.hashes, n_types)
+        enter_types(hashes, self._state[N_TYPES], slots)
+        starts = _longer(self._types.starts, n_types + 1)
+        self._types = Types(
+            slots, hashes, starts, _longer(self._types.bytes, max(n_bytes, self._state[N_BYTES] + size))
+        )
+
+    def _fill(self) -> None:
+        """Work out the choices of the types that have none yet."""
+        from volt.kernels.tokens import N_TYPES
+
+        done = len(self._choice_starts) - 1
+        words = _words(self._types, done, int(self._state[N_TYPES]))
+        if not words:
+            return
+        texts, sides, bounds, n_choices = list[bytes](), list[tuple[int, int]](), list[float](), list[int]()
+        first = len(self._text_starts) - 1
+        for number, found in enumerate(self._choices(words), done):
+            before = first + len(texts)
+            texts += [text.encode("utf-8", "surrogatepass") + b" " for text in found.texts]
+            sides += [(before + one, before + other) for one, other in found.sides]
+            bounds += found.bounds
+            n_choices.append(len(found.bounds))
+            if not found.bounds:
+                self._unknown[number] = words[number - done]
+        self._text_starts.add(self._text_starts.view()[-1] + np.cumsum(list(map(len, texts))))
+        self._text.add(np.frombuffer(b"".join(texts), np.uint8))
+        self._choice_starts.add(self._choice_starts.view()[-1] + np.cumsum(n_choices))
+        self._sides.add(np.array(sides, np.int32).ravel())
+        self._bounds.add(np.array(bounds, float))
+
+
+def _words(types: Types, first: int, end: int) -> list[str]:
+    """The words of the types from the first on."""
+    places = types.starts[first : end + 1].tolist()
+    data = types.bytes[places[0] : places[-1]].tobytes()
+    spans = pairwise(places)
+    return [data[start - places[0] : stop - places[0]].decode("utf-8", "surrogatepass") for start, stop in spans]
+
+
+class JoinedTexts(NamedTuple):
+    """Texts one after the other, each with a space behind it.
+
+    starts: (n_texts + 1,) int64, where each starts
+    data: uint8
+    """
+
+    starts: Longs
+    data: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnWords:
+    """The words of a column.
+
+    numbers: (n_words,) int32, of each word, its type
+    ends: (n_lines,) int64, where each line's words end
+    hashes: (n_types or more,) uint64, of each type
+    choice_starts: (n_types + 1,) int64, where the choices of each type start
+    bounds: (n_choices,) float64, of each choice, as in `Choices`
+    sides: (2 · n_choices,) int32, of each choice, the numbers of the texts of its two sides
+    texts: what may be written
+    unknown: the types that have no choices, and their words
+    """
+
+    numbers: Ints
+    ends: Longs
+    hashes: NDArray[np.uint64]
+    choice_starts: Longs
+    bounds: NDArray[np.float64]
+    sides: Ints
+    texts: JoinedTexts
+    unknown: dict[int, str]
+
+    def unknown_words(self) -> Longs:
+        """(n,) int64, which of the words have no choices: their places in `numbers`."""
+        if not self.unknown:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(np.isin(self.numbers, list(self.unknown)))
+
+    def drawn(self, words: NDArray[np.uint64], *, by_type: bool = False) -> Ints:
+        """(n_words,) int32, a choice for each word. None may be unknown.
+
+        words: (n_lines,) random bits for each line
+        by_type: whether all words of a type in a line get the same choice
+        """
+        from volt.kernels.tokens import choose
+
+        out = np.empty(len(self.numbers), np.int32)
+        choose(words, self.ends, self.numbers, self.hashes, by_type, self.choice_starts, self.bounds, out)
+        return out
+
+    def written(self, choices: Ints, *, side: int) -> Column:
+        """The lines with a side of what has been chosen, 1 or 2, a space between two words."""
+        from volt.encode.batch_encoder import expanded
+
+        part = expanded(self.sides[2 * choices + (side - 1)], self.ends, *self.texts)
+        starts = np.concatenate([[0], part.ends[:-1]]) if len(part.ends) else part.ends
+        return Column(part.values, starts, part.ends - starts - 1)
+
+
+class _Grown:
+    """An array that grows at its end; a view of it stays as it is."""
+
+    def __init__(self, values: Sequence[int], dtype: DTypeLike) -> None:
+        self._data = np.array(values, dtype)
+        self._n = len(values)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def view(self) -> NDArray[Any]:
+        """What has been added so far."""
+        return self._data[: self._n]
+
+    def add(self, values: NDArray[Any]) -> None:
+        """Add values behind the last."""
+        n = self._n + len(values)
+        if n > len(self._data):
+            self._data = _longer(self._data, 2 * n)
+        self._data[self._n : n], self._n = values, n
+
+
+def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """A copy with room for more."""
+    new = np.zeros(size, array.dtype)
+    new[: len(array)] = array
+    return new
+
 
 NO_OTHERS = Column.of([])
 _MEMO = "tokens"

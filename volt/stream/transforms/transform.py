@@ -1,32 +1,45 @@
-"""What a transform is, and what it says of itself: its name, its faults, its signature and its files.
+r"""What a transform is, and what it says of itself: its name, its faults, its signature and its files.
 
 A transform turns a `Batch` into a `Batch` and is pure: the same lines and the same chance give the same result, in any
-process and among whatever other lines. Besides the batch it gets the `Chance` of its step, and no other source of
+process and among whatever other lines. Besides the batch it gets the `LineRng` of its step, and no other source of
 random numbers.
 
 >>> from dataclasses import dataclass
 >>> @dataclass(frozen=True, slots=True)
 ... class Upper:
 ...     name: str = "upper"
-...     def __call__(self, batch: Batch, chance: Chance) -> Batch:
+...     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
 ...         return batch.map(str.upper)
->>> Upper()(Batch.of(["a\\tb", "c"]), Chance(1, 2)).lines
-['A\\tB', 'C']
+>>> Upper()(Batch.of(["a\tb", "c"]), LineRng(1, 2)).lines
+['A\tB', 'C']
+
+What is opened once and kept by its owner: the files that transforms use, and what reading keeps between blocks.
+
+Nothing here is global. A stream opens its sources, owns them, and lets them go with itself; they share one
+`LoadedFiles`, so a vocabulary that three sources encode with is loaded once. A worker receives copies of the sources
+with nothing loaded, and loads for itself what it needs.
+
+>>> files = LoadedFiles()
+>>> files.load(Path("a.txt"), lambda path: path.name), Kept(most=1).get("one", lambda: 1)
+('a.txt', 1)
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from threading import RLock
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from volt import arguments
 from volt.errors import ConfigError, StreamError
+from volt.files.paths import mark_of
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
+from volt.stream.transforms.line_rng import LineRng
 
 MOST_COPIES = 10_000  # of a line, or of a field
 
@@ -38,16 +51,16 @@ class Transform(Protocol):
     It may raise LineFault for the lines that it cannot take; the error policy then raises, skips or quarantines them.
     It may have a method `signature()`, which returns a JSON-able mapping of all that its result depends on; without
     one, that is its dataclass fields. It may have a method `opened(files)`, which returns the transform with its files
-    loaded (volt.stream.transforms.opening); the stream calls it once, and then calls what it returned.
+    loaded (volt.stream.transforms.transform); the stream calls it once, and then calls what it returned.
 
     Two more methods say what it is at validation and translation, where nothing is drawn and no line is lost. Without
     them it stays as it is, and nothing has to be undone behind the system.
-    `settled()`: the transform that takes its place, such as itself without sampling; None for noise and filters.
-    `undone()`: the transform that turns what a system has answered back into text; None if there is none.
+    `deterministic()`: the transform that takes its place, such as itself without sampling; None for noise and filters.
+    `inverse()`: the transform that turns what a system has answered back into text; None if there is none.
     One that decodes fields says so by an attribute `decodes`: then the encoding before it is undone already.
 
     One that adds tokens of its own, such as tags, names them: `special_tokens()` is a tuple of texts. One that draws
-    tokens has a method `beside(tokens)`: the same transform, which draws none of these, as other steps add them.
+    tokens has a method `excluding(tokens)`: the same transform, which draws none of these, as other steps add them.
 
     One that changes words says how, by an attribute `changes`: "spelling", "tokens" (which ones, and their order) or
     "pieces" (it makes them). It is refused after a step whose tags it would break (volt.stream.transforms.ordering).
@@ -66,7 +79,7 @@ class Transform(Protocol):
     def name(self) -> str:
         """How traces and errors call it."""
 
-    def __call__(self, batch: Batch, chance: Chance, /) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng, /) -> Batch:
         """The batch, transformed.
 
         batch: some lines of one block
@@ -152,24 +165,24 @@ def keeps_lines(transform: object) -> bool:
     return bool(getattr(transform, "keeps_lines", False))
 
 
-def settled(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
+def deterministic(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
     """Transforms as validation and translation need them: the same for every line, each line kept, nothing drawn.
 
-    >>> settled([])
+    >>> deterministic([])
     ()
     """
     found = [transform.settled() if hasattr(transform, "settled") else transform for transform in transforms]
     return tuple(transform for transform in found if transform is not None)
 
 
-def undone(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
+def inverse(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
     """The transforms that turn what a system has answered back into text: the last one is undone first.
 
     Where a step decodes a field, the nearest encoding of that field before it is undone already, and is left out.
 
     >>> from volt.stream.transforms.segmentations import JoinPieces, MorfessorEm
     >>> cut = MorfessorEm(Path("lexicon.tsv"))
-    >>> undone([cut]), undone([cut, JoinPieces((1,))]), undone([cut, JoinPieces()])
+    >>> inverse([cut]), inverse([cut, JoinPieces((1,))]), inverse([cut, JoinPieces()])
     ((JoinPieces(fields=None),), (JoinPieces(fields=(2,)),), ())
     """
     return _undone(transforms, Counter())
@@ -217,7 +230,7 @@ def _left(step: Any, decoded: Counter[int]) -> list[Transform]:
 def special_tokens(transforms: Iterable[Transform]) -> tuple[str, ...]:
     """The tokens that transforms add to lines, such as tags, each once.
 
-    >>> from volt.stream.transforms.tags_and_fields import Tag
+    >>> from volt.stream.transforms.edits import Tag
     >>> special_tokens([Tag(text="[BT] <de>"), Tag(text="[BT]")])
     ('[BT]', '<de>')
     """
@@ -230,11 +243,11 @@ def special_tokens(transforms: Iterable[Transform]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def beside(transform: Transform, tokens: tuple[str, ...]) -> Transform:
+def excluding(transform: Transform, tokens: tuple[str, ...]) -> Transform:
     """A transform for lines to which other steps add these tokens, so that it draws none of them.
 
     >>> from volt.stream.transforms.vocabulary_noise import Switchout
-    >>> beside(Switchout(Path("words.tsv")), ("[BT]",)).without
+    >>> excluding(Switchout(Path("words.tsv")), ("[BT]",)).without
     ('[BT]',)
     """
     own = getattr(transform, "beside", None)
@@ -248,3 +261,128 @@ def _name_of(value: object) -> str:
     """A stable name for functions and other objects, without the address that repr() shows."""
     named = getattr(value, "__qualname__", None)
     return f"{value.__module__}.{named}" if named else type(value).__qualname__
+
+
+T = TypeVar("T")
+Call = Callable[[Batch, LineRng], Batch]
+
+
+class Kept:
+    """Values that take long to make, by key: at most `most` of them, of which the one made first goes first.
+
+    It goes before the next is made, and threads that want the same value wait for the first of them, since a value may
+    be a whole file.
+
+    A copy that is sent to another process is empty: its owner makes values of its own.
+
+    >>> kept = Kept(most=1)
+    >>> kept.get("a", lambda: 1), kept.get("a", lambda: 2), kept.get("b", lambda: 3), kept.get("a", lambda: 4)
+    (1, 1, 3, 4)
+    """
+
+    def __init__(self, *, most: int) -> None:
+        self._most, self._values, self._lock = most, dict[Hashable, Any](), RLock()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The value of a key, made now if it is not there."""
+        with self._lock:
+            if key not in self._values:
+                while len(self._values) >= self._most:
+                    del self._values[next(iter(self._values))]
+                self._values[key] = make()
+            found: T = self._values[key]
+        return found
+
+    def __reduce__(self) -> tuple[Callable[..., Kept], tuple[int]]:
+        return _empty, (self._most,)
+
+
+def _empty(most: int) -> Kept:
+    return Kept(most=most)
+
+
+class LoadedFiles:
+    """What files hold, loaded once each; a file that has changed since is loaded again.
+
+    A copy that is sent to another process is empty: its owner loads for itself.
+    """
+
+    def __init__(self) -> None:
+        self._kept = Kept(most=1 << 10)
+
+    def load(self, path: Path, read: Callable[[Path], T]) -> T:
+        """What `read` makes of a file. Whatever `read` raises is passed on, and nothing is kept."""
+        return self._kept.get((read, str(path), mark_of(path)), lambda: read(path))
+
+    def __reduce__(self) -> tuple[type[LoadedFiles], tuple[()]]:
+        return LoadedFiles, ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A transform whose files are loaded.
+
+    transform: as it was declared.
+    call: what it does, with the files at hand.
+    told: its signature, with the fingerprints of the files.
+    """
+
+    transform: Transform
+    call: Call
+    told: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The transform's name."""
+        return self.transform.name
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the transform runs no Python code line by line."""
+        return is_compiled(self.transform)
+
+    @property
+    def joins_lines(self) -> bool:
+        """Whether a line of its result depends on the lines beside it."""
+        return joins_lines(self.transform)
+
+    @property
+    def keeps_lines(self) -> bool:
+        """Whether it gives one line for each, in order."""
+        return keeps_lines(self.transform)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether the transform decodes its fields."""
+        return decodes(self.transform)
+
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+        return self.call(batch, chance)
+
+    def settled(self) -> Transform | None:
+        """What takes the transform's place where nothing is drawn; its files are not loaded."""
+        return next(iter(deterministic([self.transform])), None)
+
+    def undone(self) -> Transform | None:
+        """What undoes the transform; its files are not loaded."""
+        return next(iter(inverse([self.transform])), None)
+
+    def special_tokens(self) -> tuple[str, ...]:
+        """The tokens that the transform adds to lines."""
+        return special_tokens([self.transform])
+
+    def signature(self) -> dict[str, Any]:
+        """All that the result depends on."""
+        return self.told
+
+
+def loaded(transform: Transform, files: LoadedFiles) -> Transform:
+    """A transform with its files loaded: what its method `loaded` gives, or itself if it has none.
+
+    Raises VoltError if a file cannot be loaded.
+    """
+    own = getattr(transform, "opened", None)
+    if own is None:
+        return transform
+    found: Transform = own(files)
+    return found

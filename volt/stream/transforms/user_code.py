@@ -1,4 +1,4 @@
-"""A function of the user's own as a transform, from the one Python file that the configuration names.
+r"""A function of the user's own as a transform, from the one Python file that the configuration names.
 
 Nothing else is imported, no folder joins the search path, no byte code is left beside the file, and what the code
 prints goes to stderr.
@@ -6,14 +6,21 @@ prints goes to stderr.
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     file = Path(folder, "mine.py")
-...     _ = file.write_text("def swap(fields):\\n    return fields[::-1]\\n")
-...     User(file=file, function="swap")(Batch.of(["a\\tb"]), Chance(1, 2)).lines
-['b\\ta']
+...     _ = file.write_text("def swap(fields):\n    return fields[::-1]\n")
+...     User(file=file, function="swap")(Batch.of(["a\tb"]), LineRng(1, 2)).lines
+['b\ta']
+
+What a function of the user's own returned, line by line → lines, or what is wrong with it.
+
+>>> made = MadeLines()
+>>> made.add([row_of(["a", "b"]), checked_line("c")])
+>>> made.column(str).strings(), made.origins
+(['a\tb', 'c'], [0, 0])
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
@@ -26,12 +33,10 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import check_values
-from volt.stream.transforms.opening import LoadedFiles, Opened
-from volt.stream.transforms.options import ConfiguredTransform, take_file
-from volt.stream.transforms.transform import LineFault
+from volt.stream.transforms.fields import ConfiguredTransform, check_values, take_file
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened
 from volt.stream.transforms.user_file import (
     Function,
     UserFile,
@@ -42,10 +47,109 @@ from volt.stream.transforms.user_file import (
     printing_to_stderr,
     traceback_of,
 )
-from volt.stream.transforms.user_lines import MadeLines, checked_line, row_of, value_of
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+@dataclass(slots=True)
+class MadeLines:
+    """What has become of the lines for which a function was called.
+
+    n_called: how many those are
+    rows, origins: the lines that it made, and from which line each
+    widths: how many fields each of them was made of
+    bad: what is wrong with lines
+    """
+
+    n_called: int = 0
+    rows: list[str] = field(default_factory=list)
+    origins: list[int] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)
+    bad: dict[int, str] = field(default_factory=dict)
+
+    def add(self, rows: list[str]) -> None:
+        """Note lines of the function's last call, which have been looked at."""
+        self.rows += rows
+        self.widths += [row.count("\t") + 1 for row in rows]
+        self.origins += [self.n_called] * len(rows)
+
+    def column(self, fault: Callable[[BaseException], str]) -> Column:
+        """The lines, looked at all at once where they are good. Those that cannot be written are bad."""
+        text = "\n".join([*self.rows, ""])
+        is_cut = text.count("\t") == sum(self.widths) - len(self.widths) and text.count("\n") == len(self.rows)
+        if is_cut and (written := encoded(text)) is not None:
+            return Column.cut(written)
+        for place in reversed(range(len(self.rows))):
+            try:
+                _check_row(self.rows[place], self.widths[place])
+            except (ValueError, TypeError) as error:
+                self.bad[self.origins[place]] = fault(error)
+                del self.rows[place], self.origins[place], self.widths[place]
+        return Column.of(self.rows)
+
+
+def encoded(text: str) -> bytes | None:
+    """A text as UTF-8; None where it holds a lone surrogate, which cannot be written.
+
+    >>> encoded("é"), encoded("\\ud800")
+    (b'\\xc3\\xa9', None)
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return None
+
+
+def _check_row(line: str, width: int) -> None:
+    """Raise ValueError unless a line can be written, and has so many fields."""
+    if line.count("\t") != width - 1:
+        raise ValueError(f"returned a field with a tab inside: {line!r}")
+    checked_line(line)
+
+
+def row_of(result: object) -> str:
+    """The line of a list of fields. Raises TypeError or ValueError if it is none.
+
+    >>> row_of(["a", "b"])
+    'a\\tb'
+    """
+    if not isinstance(result, list | tuple) or not result:
+        raise TypeError(f"returned {result!r}, not a list of strings")
+    try:
+        line = "\t".join(result)
+        if line.count("\t") == len(result) - 1 and "\n" not in line and (line.isascii() or line.encode()):
+            return line
+    except (TypeError, UnicodeEncodeError):
+        pass
+    return "\t".join([value_of(value) for value in result])  # one of them says what is wrong
+
+
+def value_of(result: object) -> str:
+    """A field. Raises TypeError or ValueError if it is none.
+
+    >>> value_of("a b")
+    'a b'
+    """
+    if "\t" in checked_line(result):
+        raise ValueError(f"returned a field with a tab inside: {result!r}")
+    return str(result)
+
+
+def checked_line(result: object) -> str:
+    """A line. Raises TypeError or ValueError if it is none.
+
+    >>> checked_line("a\\tb")
+    'a\\tb'
+    """
+    if not isinstance(result, str):
+        raise TypeError(f"returned {result!r}, not a string")
+    if "\n" in result:
+        raise ValueError(f"returned a line break: {result!r}")
+    if not result.isascii():
+        result.encode()  # a lone surrogate could not be written
+    return result
+
 
 Takes = Literal["fields", "line", "stream", "batch"]
 _ROW = "row"  # the column of a record batch that says from which line each row comes
@@ -88,7 +192,7 @@ class User(ConfiguredTransform):
         """Whether it is given whole blocks."""
         return self.takes == "stream"
 
-    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
@@ -108,7 +212,7 @@ class User(ConfiguredTransform):
         code = UserFile.run(self.file)
         return None if code.wants_rng(code.function(self.function, self.options)) else self
 
-    def _called(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
+    def _called(self, function: Function, wants_rng: bool, batch: Batch, chance: LineRng) -> Batch:
         """Call it line by line."""
         lines, drawn = batch.lines, chance.generators(batch.origins)
         given: Iterator[Any] = iter(lines) if self.takes == "line" else map(str.split, lines, repeat("\t"))
@@ -162,7 +266,7 @@ class User(ConfiguredTransform):
             return [row_of(made) for made in result]
         return [row_of(result)]
 
-    def _streamed(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
+    def _streamed(self, function: Function, wants_rng: bool, batch: Batch, chance: LineRng) -> Batch:
         """Let it run over the block. Where it raises, the line that it took last is unfit, with the rows that were
         yielded since; it is started anew on the lines behind, so that each line is handed over once.
         """
@@ -186,7 +290,7 @@ class User(ConfiguredTransform):
                     break
         return _batch_of(batch, Column.of(rows), origins, bad)
 
-    def _batched(self, function: Function, wants_rng: bool, batch: Batch, chance: Chance) -> Batch:
+    def _batched(self, function: Function, wants_rng: bool, batch: Batch, chance: LineRng) -> Batch:
         """Call it once, with all lines as a record batch."""
         options = {"rng": next(chance.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
         try:

@@ -26,7 +26,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from volt.errors import ConfigError
-from volt.files.whole import read_bytes
+from volt.files.small_files import read_bytes
 
 Function = Callable[..., Any]
 RNG = "rng"  # the parameter that is given a generator

@@ -19,11 +19,15 @@ from typing import TYPE_CHECKING
 from volt.lazy import lazy
 
 if TYPE_CHECKING:
-    from volt.text.patterns.named import NAMED as NAMED
-    from volt.text.patterns.named import named_splitter as named_splitter
+    from volt.text.patterns.published import NAMED as NAMED
+    from volt.text.patterns.published import named_splitter as named_splitter
     from volt.text.patterns.splitter import Split as Split
     from volt.text.patterns.splitter import Splitter as Splitter
 
 __getattr__, __dir__, __all__ = lazy(
-    __name__, {"named": ("NAMED", "named_splitter"), "splitter": ("Split", "Splitter")}
+    __name__,
+    {
+        "published": ("NAMED", "named_splitter"),
+        "splitter": ("Split", "Splitter"),
+    },
 )

@@ -14,33 +14,47 @@ theirs; those before it go on and may still find another. So the last match note
 What comes next decides which ways may look ahead, so a match is noted when the next character is known. That is all the
 looking ahead there is. Possessive c*+ becomes c* behind which no c may stand.
 
->>> from volt.text.patterns.parsing import parse
+>>> from volt.text.patterns.regex_parser import parse
 >>> tree = parse("a+(?!b)")
 >>> alphabet = Alphabet.of(sets_of(tree))
 >>> automaton = determinize(assemble(tree, alphabet), alphabet)
 >>> automaton.moves.shape, automaton.start
 ((3, 4), 1)
+
+Whether the loop's effort grows with the length of a text and not faster, whatever the text.
+
+A search notes a match and reads on as long as a longer one is possible. If none comes, it has overrun: what it read
+behind the match is read again by the next search. One overrun does no harm, however long it is. Many searches that
+overrun the same stretch do: a*b|a looks to the end of "aaa…" for its b from every a, n (n + 1) / 2 characters in all.
+
+If searches without number can overrun one stretch, then two of them go on together for as long as one likes, each
+without a match and about to fail. There are finitely many pairs of states, so such two go round in a circle of pairs.
+Where there is no such circle, the effort is linear. Where there is one, it may still be: the test is on the safe side.
+
+>>> from volt.text.patterns.splitter import Split, Splitter
+>>> Splitter.of(Split("a*b|a")).is_linear, Splitter.of(Split("a+b?|b")).is_linear
+(False, True)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable
 from collections.abc import Sequence as List
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError
-from volt.text.patterns.alphabet import Alphabet
-from volt.text.patterns.grammar import Ahead, Choice, Node, Repeat, Sequence
-from volt.text.patterns.parsing import sets_of
+from volt.text.patterns.regex_parser import sets_of
+from volt.text.patterns.regex_tree import Ahead, Alphabet, Alternation, Node, Repetition, Sequence
 
 MOST_INSTRUCTIONS, MOST_STATES = 5_000, 2_000
 _TOO_LARGE = "repeat fewer times, or cut in several splits"
 
 
-class Take(NamedTuple):
+class Char(NamedTuple):
     """Go on behind a character of these columns."""
 
     columns: int
@@ -60,11 +74,11 @@ class Fork(NamedTuple):
     places: tuple[int, ...]
 
 
-class Found(NamedTuple):
+class Accept(NamedTuple):
     """A match ends here."""
 
 
-Instructions: TypeAlias = list[Take | Look | Fork | Found]
+Instructions: TypeAlias = list[Char | Look | Fork | Accept]
 
 
 class Program(NamedTuple):
@@ -88,7 +102,7 @@ class Automaton:
 
 def assemble(tree: Node, alphabet: Alphabet) -> Program:
     """The program of a tree. Raises ConfigError if it is too long."""
-    program: Instructions = [Found()]
+    program: Instructions = [Accept()]
     start = _assemble(tree, 0, program, alphabet)
     return Program(program, start)
 
@@ -103,17 +117,17 @@ def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) 
         for part in reversed(tree.parts):
             then = _assemble(part, then, program, alphabet)
         return then
-    if isinstance(tree, Choice):
+    if isinstance(tree, Alternation):
         return _add(Fork(tuple(_assemble(part, then, program, alphabet) for part in tree.parts)), program)
-    if isinstance(tree, Repeat):
+    if isinstance(tree, Repetition):
         return _assemble_repeat(tree, then, program, alphabet)
     columns = alphabet.columns(tree.characters)
     if isinstance(tree, Ahead):
         return _add(Look(columns | alphabet.end * tree.at_end, then), program)
-    return _add(Take(columns, then), program)
+    return _add(Char(columns, then), program)
 
 
-def _assemble_repeat(tree: Repeat, then: int, program: Instructions, alphabet: Alphabet) -> int:
+def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabet: Alphabet) -> int:
     """A loop, or part behind part, where each may be the last; and the parts that must be, in front of it."""
     leaving = then
     if tree.possessive:
@@ -131,7 +145,7 @@ def _assemble_repeat(tree: Repeat, then: int, program: Instructions, alphabet: A
     return then
 
 
-def _add(instruction: Take | Look | Fork, program: Instructions) -> int:
+def _add(instruction: Char | Look | Fork, program: Instructions) -> int:
     program.append(instruction)
     return len(program) - 1
 
@@ -166,21 +180,21 @@ def _column_groups(program: Instructions, alphabet: Alphabet) -> list[list[int]]
     return list(groups.values())
 
 
-def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Take], bool]:
+def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Char], bool]:
     """Follow ways up to where a character is taken, knowing the next column.
 
     Returns what they take, the preferred one first, up to the first way that ends; and whether there is such a one.
     """
-    takes, met, waiting = list[Take](), set[int](), list(reversed(ways))
+    takes, met, waiting = list[Char](), set[int](), list(reversed(ways))
     while waiting:
         place = waiting.pop()
         if place in met:
             continue
         met.add(place)
         instruction = program[place]
-        if isinstance(instruction, Found):
+        if isinstance(instruction, Accept):
             return takes, True
-        if isinstance(instruction, Take):
+        if isinstance(instruction, Char):
             takes.append(instruction)
         elif isinstance(instruction, Fork):
             waiting.extend(reversed(instruction.places))
@@ -200,3 +214,87 @@ def _minimal(moves: NDArray[np.int32], start: int) -> Automaton:
             kept = moves[examples]
             return Automaton((2 * names[kept >> 1] + (kept & 1)).astype(np.int32), int(names[start]))
         n_names = len(examples)
+
+
+T = TypeVar("T", bound=Hashable)
+Rows = list[list[int]]  # of moves: 2 · (the next state) + (1 if a match ends here)
+Pair = tuple[int, int]  # the states of an earlier search and of a later one, at one place
+MOST_PAIRS = 100_000  # a few seconds
+
+
+def is_linear(automaton: Automaton) -> bool:
+    """Whether no two searches can overrun the same stretch, however long it is.
+
+    Finding out takes time with the square of the number of states, less than 1 ms for published patterns.
+    Raises ConfigError if it would take too long.
+    """
+    rows: Rows = automaton.moves.tolist()
+    doomed = _doomed(rows)
+    after_match = {move >> 1 for row in rows for move in row if move & 1 and move > 1}
+    overrunning = _closed(after_match | {automaton.start}, lambda state: _silent(rows[state])) & doomed
+
+    def following(pair: Pair) -> Iterable[Pair]:
+        """The pairs that one more character leads to while the earlier search finds no match and is about to fail."""
+        for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
+            if before > 1 and now > 1 and not before & 1 and before >> 1 in doomed:
+                yield before >> 1, now >> 1
+
+    pairs = _closed({(state, automaton.start) for state in overrunning}, following)
+    return not _has_circle({pair: set(_silent_pairs(rows, pair)) for pair in pairs if pair[1] in doomed})
+
+
+def _silent_pairs(rows: Rows, pair: Pair) -> Iterable[Pair]:
+    """The pairs that one more character leads to while neither search finds a match."""
+    for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
+        if before > 1 and now > 1 and not (before | now) & 1:
+            yield before >> 1, now >> 1
+
+
+def _silent(row: list[int]) -> Iterable[int]:
+    """The states that follow without a match."""
+    return (move >> 1 for move in row if move > 1 and not move & 1)
+
+
+def _doomed(rows: Rows) -> set[int]:
+    """The states from which a search can fail without a match on its way."""
+    found = {state for state, row in enumerate(rows) if 0 in row}
+    while more := {state for state, row in enumerate(rows) if not found.isdisjoint(_silent(row))} - found:
+        found |= more
+    return found
+
+
+def _closed(found: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
+    """What these lead to, with these themselves. Raises ConfigError if that is too much."""
+    found, waiting = set(found), list(found)
+    while waiting:
+        for new in set(after(waiting.pop())) - found:
+            found.add(new)
+            waiting.append(new)
+        if len(found) > MOST_PAIRS:
+            raise ConfigError(
+                f"a pattern has more than {MOST_PAIRS:,} pairs of states, so it would take long to find out how it "
+                "cuts long lines; repeat fewer times, as in .{100} for .{1000}, or cut in several splits"
+            )
+    return found
+
+
+def _has_circle(arrows: dict[Pair, set[Pair]]) -> bool:
+    """Whether a walk along arrows can go on for ever; what leads nowhere is taken away until nothing does.
+
+    Each arrow is looked at twice, however long the walks are.
+
+    >>> _has_circle({(0, 1): {(1, 1)}, (1, 1): {(2, 2)}}), _has_circle({(0, 1): {(1, 1)}, (1, 1): {(0, 1)}})
+    (False, True)
+    """
+    before: dict[Pair, list[Pair]] = {pair: [] for pair in arrows}
+    for pair, after in arrows.items():
+        for follower in after & before.keys():
+            before[follower].append(pair)
+    n_ways = {pair: len(after & before.keys()) for pair, after in arrows.items()}
+    ending = [pair for pair, n in n_ways.items() if not n]
+    for pair in ending:  # grows as it goes
+        for earlier in before[pair]:
+            n_ways[earlier] -= 1
+            if not n_ways[earlier]:
+                ending.append(earlier)
+    return len(ending) < len(arrows)

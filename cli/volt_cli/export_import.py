@@ -1,0 +1,291 @@
+"""`volt export`: a vocabulary → the file or folder that another library loads.
+
+`--check` of export and import: lines are encoded here and by another library, and what differs is shown.
+
+The special tokens that `volt import` is told, as the file does not name them: TOKEN, or TOKEN=ID.
+
+>>> NamedTokens(special=["<|end|>=7", "<url>"], eos="<|end|>").ids()
+{'special': {'<|end|>': 7, '<url>': None}, 'eos': {'<|end|>': None}}
+
+`volt import`: the file of another library → a VOLT vocabulary.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from volt.errors import ConfigError, quoted, shown_path
+from volt_cli.console import say
+from volt_cli.inputs import readable_model, readable_texts
+from volt_cli.io import (
+    check_place,
+    check_places,
+    is_stdout,
+    load_model,
+    read_once,
+    save,
+    say_losses,
+    say_written,
+    told_of,
+    written,
+)
+from volt_cli.options import FORMATS, MAX_LINE, EncodingErrors, MaxLine, Model, Pattern, Quiet, starting
+from volt_cli.remedies import in_options
+
+if TYPE_CHECKING:
+    from volt.files.blocks import Errors
+    from volt.formats.check import Agreement
+    from volt.vocabulary import Vocabulary
+
+
+def refuse_unchecked(text: Sequence[str] | None, check: bool, format: str | None) -> None:
+    """Raise ConfigError if there is text but nothing to check, or nothing that could check it.
+
+    format: None if it is not known yet
+    """
+    from volt.formats.registry import peer_loader
+
+    if text and not check:
+        raise ConfigError("TEXT is what --check encodes; add --check or leave it out")
+    if check and format is not None and peer_loader(format) is None:
+        raise ConfigError(f"--check: no library cuts text with {format} alone; leave it out")
+
+
+def lines_to_check(vocabulary: Vocabulary, text: list[str] | None, errors: Errors, max_line: str) -> list[str]:
+    """The lines of these files; without files, lines made of the vocabulary's tokens."""
+    from volt.files.limits import parse_max_line
+    from volt.formats.check import probe_lines
+    from volt_cli.io import read_lines
+
+    if not text:
+        return probe_lines(vocabulary)
+    blocks = read_lines(text, errors=errors, max_line=parse_max_line(max_line))
+    return [line for block in blocks for line in block]
+
+
+def print_agreement(agreement: Agreement, *, written: Path, on_stderr: bool = False) -> None:
+    """Print how far two encoders agree. Raises typer.Exit(1) if they differ.
+
+    written: what stays there all the same
+    """
+    stream = sys.stderr if on_stderr else sys.stdout
+    stream.buffer.write("\n".join(described(agreement)).encode(errors="backslashreplace") + b"\n")
+    stream.flush()
+    if not agreement.n_lines:
+        say("note: --check: TEXT holds no lines, so nothing was compared")
+    if not agreement.is_complete:
+        say(f"note: --check: the encoders differ; {'stdout' if is_stdout(written) else shown_path(written)} is written")
+        raise typer.Exit(1)
+
+
+def described(agreement: Agreement) -> list[str]:
+    """Lines that tell how far two encoders agree.
+
+    >>> from volt.formats.check import Agreement, Difference
+    >>> described(Agreement("subword-nmt", 3, 2, None, (Difference(2, ["a", "b"], ["ab"]),)))
+    ['subword-nmt: 2 of 3 lines have equal pieces', 'line 2', '  ours    a b', '  theirs  ab']
+    """
+    found = f"{agreement.library}: {agreement.n_equal_pieces:,} of {agreement.n_lines:,} lines have equal pieces"
+    if agreement.n_equal_ids is not None:
+        found += f", {agreement.n_equal_ids:,} equal ids"
+    rows = [found]
+    for difference in agreement.differences:
+        ours, theirs = " ".join(difference.ours), " ".join(difference.theirs)
+        rows += [f"line {difference.line}", f"  ours    {ours}", f"  theirs  {theirs}"]
+    return rows
+
+
+_METAVAR = "TOKEN[=ID]"
+_MOST_DIGITS = 18  # of an id
+
+
+@dataclass(frozen=True)
+class NamedTokens:
+    """Tokens with a meaning of their own, and their ids."""
+
+    PANEL = "Special tokens that the file does not name"
+
+    special: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--special", metavar=_METAVAR, help="Found in text, never split; default id: its own or the next. Repeats."
+        ),
+    ] = None
+    unk: Annotated[str | None, typer.Option(metavar=_METAVAR, help="The unknown token.")] = None
+    bos: Annotated[str | None, typer.Option(metavar=_METAVAR, help="The begin-of-sentence token.")] = None
+    eos: Annotated[str | None, typer.Option(metavar=_METAVAR, help="The end-of-sentence token.")] = None
+    pad: Annotated[str | None, typer.Option(metavar=_METAVAR, help="The padding token.")] = None
+
+    def ids(self) -> dict[str, dict[str, int | None]]:
+        """As volt.read_vocabulary takes them: only those that are given. Raises ConfigError if one has two ids."""
+        roles = {"unk": self.unk, "bos": self.bos, "eos": self.eos, "pad": self.pad}
+        asked = {"special": self.special or [], **{role: [one] for role, one in roles.items() if one is not None}}
+        return {name: _ids(name, tokens) for name, tokens in asked.items()}
+
+
+def _ids(name: str, asked: Iterable[str]) -> dict[str, int | None]:
+    """Tokens with their ids."""
+    found = dict[str, int | None]()
+    for one in asked:
+        token, number = token_and_id(one)
+        if found.setdefault(token, number) != number:
+            raise ConfigError(f"--{name} {quoted(token)} is given twice, with two ids; leave one out")
+    return found
+
+
+def token_and_id(asked: str) -> tuple[str, int | None]:
+    """TOKEN or TOKEN=ID; the token may hold "=" itself.
+
+    >>> token_and_id("<|end|>=7"), token_and_id("<a=b>"), token_and_id("=7")
+    (('<|end|>', 7), ('<a=b>', None), ('=7', None))
+    """
+    token, _, number = asked.rpartition("=")
+    if token and number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS:
+        return token, int(number)
+    return asked, None
+
+
+def import_(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", callback=readable_model, help="A file, or a folder for huggingface.")
+    ],
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the vocabulary, or - for stdout.")
+    ],
+    named: NamedTokens,
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT", callback=readable_texts, help="With --check: files, globs or folders to encode."
+        ),
+    ] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="FORMAT",
+            autocompletion=starting(FORMATS),
+            help="Its format; default: told by the content.",
+        ),
+    ] = "",
+    merges: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            callback=readable_model,
+            help="For lists of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary.",
+        ),
+    ] = None,
+    pattern: Pattern = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Encode TEXT here and with the file's own library; fail if they differ.")
+    ] = False,
+    encoding_errors: EncodingErrors = "strict",
+    max_line: MaxLine = MAX_LINE,
+    quiet: Quiet = False,
+) -> None:
+    """Read a vocabulary of another library, and write it as VOLT's.
+
+    Says on stderr what the file does not tell, and what VOLT does differently.
+    """
+    from volt.files.paths import expand
+    from volt.formats.check import check_import
+    from volt.formats.registry import files_read, format_of, read_vocabulary
+
+    refuse_unchecked(text, check, None)
+    check_places([out], [*files_read(path, format=format or None), merges, *(expand(text) if text else ())])
+    check_place(out)
+    with read_once(path) as place:
+        if check:
+            refuse_unchecked(text, check, format or format_of(place))
+        vocabulary = read_vocabulary(place, format=format or None, merges=merges, pattern=pattern, **named.ids())
+        lines = lines_to_check(vocabulary, text, encoding_errors, max_line) if check else []
+        save(vocabulary, out)
+        if not quiet:
+            say_losses(path, vocabulary)
+            say_written(out, f"{vocabulary.size:,} tokens, {len(vocabulary.merges):,} merges")
+        if check:
+            if vocabulary.provenance.get("pattern") == "assumed" and not quiet:
+                say(
+                    "note: --check: the library was told the same pattern, which is only assumed; give it with "
+                    "--pattern"
+                )
+            agreement = check_import(vocabulary, place, format or format_of(place), lines, pattern=pattern)
+            print_agreement(agreement, written=out, on_stderr=is_stdout(out))
+
+
+WRITE_SEVERAL = ("subword-nmt", "sentencepiece", "huggingface")  # formats of more than one file
+
+
+def export(
+    model: Model,
+    to: Annotated[
+        str, typer.Option("--to", metavar="FORMAT", autocompletion=starting(FORMATS), help=f"{', '.join(FORMATS)}.")
+    ],
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="PLACE", help="The file or folder to write, or - for stdout.")
+    ],
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT", callback=readable_texts, help="With --check: files, globs or folders to encode."
+        ),
+    ] = None,
+    closed: Annotated[bool, typer.Option("--closed", help="Keep scaffolding as tokens.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Encode TEXT here and with the real library; fail if they differ.")
+    ] = False,
+    pattern: Pattern = None,
+    encoding_errors: EncodingErrors = "strict",
+    max_line: MaxLine = MAX_LINE,
+    quiet: Quiet = False,
+) -> None:
+    """Write a vocabulary for another library.
+
+    Says on stderr what the format cannot carry, or does differently.
+    """
+    from volt.files.paths import expand
+    from volt.formats.check import check as compare_with_library
+    from volt.formats.registry import files_written, write_vocabulary
+
+    if is_stdout(out) and to in WRITE_SEVERAL:
+        raise ConfigError(f"-o -: {to} is more than one file, and stdout takes one; name a place")
+    refuse_unchecked(text, check, to)
+    outputs = [out] if is_stdout(out) else files_written(out, to=to)
+    check_places(outputs, expand(text) if text else (), model=model)
+    vocabulary = load_model(model, beside=text or (), pattern=pattern)
+    vocabulary = _closed(vocabulary, to, quiet=quiet) if closed else vocabulary
+    with written(out) as path:
+        notes = write_vocabulary(vocabulary, path, to=to)
+        lines = lines_to_check(vocabulary, text, encoding_errors, max_line) if check else []
+        agreement = compare_with_library(vocabulary, path, to, lines) if check else None
+    if not quiet:
+        for note in notes:
+            say(f"note: {in_options(told_of(out, path, note))}")
+        say_written(_told(out, outputs), f"{vocabulary.size:,} tokens for {to}")
+    if agreement:
+        print_agreement(agreement, written=out, on_stderr=is_stdout(out))
+
+
+def _told(out: Path, outputs: Sequence[Path]) -> Path:
+    """The first of the files if they stand beside the place that was named, and not in it."""
+    return outputs[0] if outputs and outputs[0].parent == out.parent else out
+
+
+def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
+    """With scaffolding as tokens; in the order of the merges where the format cannot number tokens otherwise."""
+    from volt.formats.registry import closing_order
+
+    closed = vocabulary.closed(order=closing_order(to))
+    if closed.tokens[: vocabulary.size] != vocabulary.tokens and not quiet:
+        say(
+            f"note: {to} numbers tokens in the order of the merges, so --closed gives other ids than MODEL has; "
+            "volt import of the file has them too"
+        )
+    return closed

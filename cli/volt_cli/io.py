@@ -1,0 +1,264 @@
+"""Where commands write: `-o` is a file, a folder, or `-` for stdout; a file appears when it is complete.
+
+What goes to stdout is one thing only: what a command would print there goes to stderr when the data takes its place.
+What a command writes is none of what it reads.
+
+Lines in, lines out: what `encode` and `decode` read and write. A line that comes is answered before one waits on.
+
+The one place where commands load a MODEL: a VOLT vocabulary, or a foreign file as it is; "-" is stdin.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from volt.errors import ConfigError, VoltError, shown_path
+from volt.urls import name_of, url_of
+from volt_cli.console import messages, output, say
+from volt_cli.remedies import in_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from volt.files.blocks import Block, Errors, Wait
+    from volt.vocabulary import Vocabulary
+
+
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+
+def is_stdout(place: str | Path | None) -> bool:
+    """Whether a place is stdout, by its short name or as a file of the system.
+
+    >>> is_stdout("-"), is_stdout("./-"), is_stdout("/dev/stdout"), is_stdout(None)
+    (True, False, True, False)
+    """
+    from volt.files.atomic import follow
+
+    if place is None or str(place) == "-":
+        return place is not None
+    try:
+        return follow(place).descriptor == 1
+    except (OSError, ValueError):  # told where it is written to
+        return False
+
+
+def check_place(place: Path) -> None:
+    """Refuse now what could not be written after minutes of work, or would not be what its name says."""
+    from volt.files.atomic import check_writable
+
+    if place.suffix in _PACKED:
+        raise ConfigError(
+            f"-o {shown_path(place)}: written as it is, not packed; leave out {place.suffix}, then pack it"
+        )
+
+    if not is_stdout(place):
+        check_writable(place)
+
+
+def check_places(
+    outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None
+) -> None:
+    """Raise ConfigError if one of these outputs is one of the inputs or belongs to the model, or two are one file.
+
+    outputs, inputs: "-" is stdout, or stdin; None stands for what was not asked for
+    """
+    from volt.files.atomic import STDOUT, check_distinct
+    from volt.formats.registry import files_read
+
+    read = [path for path in inputs if path is not None] + [
+        file for file in (files_read(model) if model else ()) if file.exists() or file == model
+    ]
+    check_distinct([STDOUT if is_stdout(place) else place for place in outputs if place is not None], read)
+
+
+@contextmanager
+def written(place: Path) -> Iterator[Path]:
+    """The path to write a file to: the place itself; for stdout one whose content is printed at the end."""
+    if not is_stdout(place):
+        yield place
+        return
+    from volt.files.temporary import scratch_folder
+
+    with scratch_folder() as folder:
+        path = folder / "stdout"
+        try:
+            yield path
+        except VoltError as error:
+            raise type(error)(told_of(place, path, str(error))) from error
+        if not path.is_file() or len(list(folder.iterdir())) > 1:
+            raise ConfigError("-o -: this is more than one file, and stdout takes one; name a place")
+        with path.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.flush()
+
+
+def told_of(place: Path, path: Path, message: str) -> str:
+    """A message on the path where a place's file was written, told of the place.
+
+    >>> told_of(Path("-"), Path("/tmp/x/stdout"), "/tmp/x/stdout: too long")
+    'stdout: too long'
+    """
+    return message.replace(str(path), "stdout") if is_stdout(place) else message
+
+
+def write_bytes(data: bytes, place: Path) -> None:
+    """Write a file, whole or not at all, or to stdout."""
+    from volt.files.atomic import write_atomic
+
+    with written(place) as path, write_atomic(path) as file:
+        file.write(data)
+
+
+def save(vocabulary: Vocabulary, place: Path) -> None:
+    """Write a vocabulary to a file or to stdout."""
+    with written(place) as path:
+        vocabulary.save(path)
+
+
+def console_beside(*places: Path | None) -> Console:
+    """Where a report goes: to stdout, or to stderr if one of these places is stdout."""
+    return messages() if any(map(is_stdout, places)) else output()
+
+
+def check_one_for_stdout(**claims: bool) -> None:
+    """Raise ConfigError if more than one thing is to go to stdout.
+
+    >>> check_one_for_stdout(json=True, output=False)
+    """
+    claimed = [f"--{name}" for name, claim in claims.items() if claim]
+    if len(claimed) > 1:
+        raise ConfigError(f"{' and '.join(claimed)} would both write to stdout; give one of them another place")
+
+
+def say_written(place: Path, what: str = "") -> None:
+    """Tell what was written where, on stderr."""
+    say(f"wrote {'stdout' if is_stdout(place) else shown_path(place)}{what and f': {what}'}")
+
+
+BLOCK_SIZE = 1 << 20  # bytes, at most, of text whose lines are decoded at once
+
+
+def text_blocks(
+    files: list[str] | None, *, errors: Errors, max_line: int | None, wait: Wait | None = None
+) -> Iterator[Block]:
+    """Blocks of the files, or of stdin.
+
+    max_line: as in `read_blocks`
+    wait: how pipes are waited for, once the lines that have come are given
+    """
+    from volt.files.blocks import read_blocks
+    from volt.files.paths import expand
+
+    for path in expand(files or ["-"]):
+        yield from read_blocks(path, block_size=BLOCK_SIZE, errors=errors, max_line=max_line, wait=wait)
+
+
+def read_lines(files: list[str] | None, **reading: Any) -> Iterator[list[str]]:
+    """Lists of lines of the files, or of stdin; a line ends at "\\n" or "\\r\\n". reading: as in `text_blocks`."""
+    for block in text_blocks(files, **reading):
+        lines = block.data.decode().split("\n")
+        yield [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def waiting_beside(place: str | Path) -> Wait:
+    """How input is waited for while output goes to a place: no longer than stdout has a reader, if it goes there."""
+    from volt.files.blocks import is_ready
+
+    try:
+        return partial(is_ready, outlet=sys.stdout.fileno()) if is_stdout(place) else is_ready
+    except OSError:  # what stands in for stdout is no file
+        return is_ready
+
+
+def is_conversation(paths: Sequence[str], place: str | Path) -> bool:
+    """Whether people type the lines or look at the answers, where a moving bar would stand between them."""
+    return ("-" in paths and sys.stdin.isatty()) or (is_stdout(place) and sys.stdout.isatty())
+
+
+def open_output(place: Path) -> AbstractContextManager[BinaryIO]:
+    """A file that appears when it is complete, or stdout, to which lines go as they come."""
+    from volt.files.atomic import write_atomic
+
+    return nullcontext(sys.stdout.buffer) if is_stdout(place) else write_atomic(place)
+
+
+def write_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
+    """Write texts so that each can be read before the next is asked for.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> write_each(file, [b"low\\n", b"lower\\n"])
+    >>> file.getvalue()
+    b'low\\nlower\\n'
+    """
+    for text in texts:
+        file.write(text)
+        file.flush()
+
+
+def load_model(path: Path, *, beside: Collection[str] = (), pattern: str | None = None) -> Vocabulary:
+    """The vocabulary in a file, whose format is told by its content.
+
+    beside: the texts that are read as well. Raises ConfigError if both are to come from stdin.
+    pattern: what cuts text into words, where the file does not say it
+
+    What a foreign file does not tell is said on stderr, as `volt import` says it.
+    """
+    if str(path) == "-" and "-" in beside:
+        raise ConfigError("-m -: stdin cannot hold both the vocabulary and the text; name a file for one of them")
+    with read_once(path) as place:
+        return _read(place, pattern)
+
+
+def _read(path: Path, pattern: str | None) -> Vocabulary:
+    from volt.formats.registry import is_own, read_vocabulary
+
+    vocabulary = read_vocabulary(path, pattern=pattern)
+    if vocabulary.provenance.get("lost") and not is_own(path):
+        say_losses(path, vocabulary)
+    return vocabulary
+
+
+def say_losses(path: Path, vocabulary: Vocabulary) -> None:
+    """Say on stderr what a foreign file did not tell, and what VOLT does differently, a line each."""
+    for loss in vocabulary.provenance.get("lost", ()):
+        say(f"note: {name_of(path) or path}: {in_options(loss)}")
+
+
+@contextmanager
+def read_once(path: Path) -> Iterator[Path]:
+    """The path; for stdin, a pipe or a URL, that of a copy, as what recognises a file reads it more than once.
+
+    Messages call a copy by the name of what was copied.
+    """
+    import shutil
+    import sys
+
+    from volt.files.small_files import is_pipe
+    from volt.files.temporary import scratch_folder
+
+    if url_of(path) is not None:
+        from volt.formats.registry import model_at_hand
+
+        with model_at_hand(path) as copy:
+            yield copy
+        return
+    is_stdin = str(path) == "-"
+    if not is_stdin and not is_pipe(path):
+        yield path
+        return
+    with scratch_folder() as folder, nullcontext(sys.stdin.buffer) if is_stdin else path.open("rb") as source:
+        copy = folder / ("stdin" if is_stdin else path.name)
+        with copy.open("wb") as file:
+            shutil.copyfileobj(source, file)
+        try:
+            yield copy
+        except VoltError as error:
+            raise type(error)(str(error).replace(str(copy), "stdin" if is_stdin else str(path))) from None

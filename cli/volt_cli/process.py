@@ -1,0 +1,86 @@
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: what is half written is removed, and one line is said.
+
+Before and after a command Ctrl-C ends the process in silence (`volt_cli.start`).
+
+stdin, stdout and stderr as commands need them, however the process was started.
+
+Python leaves out what was closed at the start, as some services close them, and the next file that is opened would take
+its number, so that messages would go into it. Python without buffers, as with -u, writes only a part where a disk is
+nearly full, and does not say so.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from volt_cli.start import end_in_silence
+
+_MODES = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)  # the first two so that using what was closed fails, in words
+
+
+def prepare_standard_files() -> None:
+    """Take the numbers of what was closed, and give stdout a buffer."""
+    for number, mode in enumerate(_MODES):
+        if _is_closed(number):
+            os.dup2(os.open(os.devnull, mode), number)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or _text(2)
+    bare = isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase)
+    sys.stdout = _text(1) if bare or sys.stdout is None else sys.stdout
+
+
+def _is_closed(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return True
+    return False
+
+
+def _text(number: int) -> io.TextIOWrapper:
+    """A text file with a buffer, which writes all or fails."""
+    whole = io.BufferedWriter(io.FileIO(number, "wb", closefd=False))
+    return io.TextIOWrapper(whole, "utf-8", "backslashreplace" if number == 2 else "strict", line_buffering=True)
+
+
+class Ended(SystemExit):
+    """What ends a command that was told to end by a signal; its status is the shell's, 128 and the signal's number.
+
+    >>> Ended(signal.SIGTERM).code, Ended(signal.SIGTERM).name
+    (143, 'SIGTERM')
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.name = signal.Signals(number).name
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Raise Ended in the block where one of the two comes. What is not as Python left it, as under nohup, stays so."""
+    default = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        default = []  # only the main thread may say what signals do
+    handlers: dict[int, Callable[[int, FrameType | None], object]] = dict.fromkeys(default, _end)
+    if signal.getsignal(signal.SIGINT) is end_in_silence:
+        handlers[signal.SIGINT] = signal.default_int_handler
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End; a second SIGTERM ends the process at once, and a second SIGHUP, which shells send too, does nothing."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    raise Ended(number)

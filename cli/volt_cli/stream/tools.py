@@ -1,0 +1,182 @@
+"""`volt stream cache` and `volt stream merge-states`: what is left behind by runs.
+
+`volt stream import-dynamicdata`: a configuration of OpenNMT-py's dynamicdata loader → one of a stream.
+
+`volt stream vocabulary`: the tokens of a mixture of tasks, with their counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from volt.display import counted
+from volt.errors import ConfigError
+from volt_cli.console import Phases, loading, prepare_kernels, print_json, say
+from volt_cli.inputs import readable_config
+from volt_cli.io import check_place, check_places, is_stdout, say_written, write_bytes
+from volt_cli.options import Json, Quiet, Trust, Workers
+from volt_cli.stream.opening import (
+    ConfigOrPipeline,
+    Opening,
+    PipelineOptions,
+    Settings,
+    Sources,
+    TaskChoice,
+    open_stream,
+    values_of,
+)
+
+
+def import_dynamicdata(
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG", callback=readable_config, help="The YAML file of dynamicdata.")
+    ],
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the configuration, or - for stdout.")
+    ],
+    batch_samples: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="The samples of a minibatch, which its schedule counts.")
+    ] = None,
+    settings: Settings = None,
+    quiet: Quiet = False,
+) -> None:
+    """Read a configuration of OpenNMT-py's dynamicdata loader, and write it as VOLT's.
+
+    Inputs stand at the top level of dynamicdata's file, and name their tasks: inputs: {NAME: {src: FILE, tgt: FILE,
+    task: TASK}}. Says on stderr, and in comments of the new file, which keys mean something else here or have no
+    counterpart.
+    """
+    from volt.files.small_files import read_text
+    from volt.stream.config.dynamicdata import imported
+
+    check_places([out], [config])
+    check_place(out)
+    folder = "" if is_stdout(out) else out.parent
+    found = imported(
+        read_text(config, kind=ConfigError), path=str(config), values=values_of(settings), folder=folder,
+        batch_samples=batch_samples, check_files=True,
+    )  # fmt: skip
+    write_bytes(found.text.encode(), out)
+    if not quiet:
+        for note in found.notes:
+            say(note, mark="note", style="bold yellow")
+        say_written(out, f"next: volt stream preview {out}" if not is_stdout(out) else "")
+
+
+def vocabulary(
+    config: ConfigOrPipeline,
+    choice: TaskChoice,
+    pipeline: PipelineOptions,
+    sources: Sources = None,
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write, or - for stdout.")
+    ] = Path("-"),
+    lines: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many lines of the stream are counted.")
+    ] = 1_000_000,
+    top: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many tokens to keep, special ones among them.")
+    ] = None,
+    workers: Workers = None,
+    trust: Trust = False,
+    quiet: Quiet = False,
+) -> None:
+    """Count the subwords of a mixture of tasks, on both sides, and write a line `count<TAB>subword` for each.
+
+    The most frequent come first. Tokens that transforms add, such as language tags, are all there, even those that no
+    line has had. `volt import --merges`, switchout, insertion and wb_noise read such files.
+    """
+    opening = Opening(config, sources or (), pipeline)
+    check_places([out], opening.files)
+    check_place(out)
+    with loading():
+        from volt.stream.checking.subword_counts import count_subwords
+
+    phases = Phases(quiet=quiet)
+    prepare_kernels(phases, "stream")
+    with open_stream(opening, choice, user_code=trust, rank=0, world=1, n_workers=workers, quiet=quiet) as stream:
+        check_places([out], stream.files)
+        with phases.phase("count subwords", total=lines, unit="lines") as advance:
+            found = count_subwords(stream, n_lines=lines, progress=advance)
+    found = found if top is None else found.top(top)
+    write_bytes(found.to_bytes(), out)
+    if not quiet and not is_stdout(out):
+        say_written(out, f"{counted(found.table.height, 'token')} of {counted(found.n_lines, 'line')}")
+
+
+_DAYS = 30.0
+
+
+def cache(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="FOLDER", help="A cache; default: that in your own cache folder.")
+    ] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove what is of no use any more.")] = False,
+    days: Annotated[
+        float | None, typer.Option(metavar="N", help="Of no use is what was not used for so many days; default: 30.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say how large the indices and split files of sources are.
+
+    --prune removes those that were not used for --days, and those of files that are gone or have changed. Nothing is
+    lost: what is needed again is made again.
+    """
+    from volt.stream.reading import shard_cache
+
+    if days is not None and not (prune and days >= 0 and math.isfinite(days)):
+        raise ConfigError(f"--days {days:g}: needs --prune, and 0 or more days")
+    place = folder or shard_cache.default_cache()
+    freed = shard_cache.prune(place, days=_DAYS if days is None else days) if prune else 0
+    size = shard_cache.cache_size(place)
+    if as_json:
+        print_json({"folder": str(place), "bytes": size, "freed": freed})
+    else:
+        say(f"{place}: {size / 1e6:,.1f} MB" + f", and {freed / 1e6:,.1f} MB were removed" * prune)
+
+
+def merge_states(
+    states: Annotated[list[Path], typer.Argument(metavar="STATE", help="The states of all ranks of a run.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the merged state.")],
+    world: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Say at which line each of so many new ranks goes on.")
+    ] = None,
+) -> None:
+    """Make one state of those of all ranks, so that a run goes on with another number of ranks.
+
+    What any rank has handed out is not handed out again, and all else is, once. Give the merged state to every new
+    rank, with --from-state.
+
+    A new rank's lines go on where the old ranks' lines, divided among the new ones, end: its consumer counts from that
+    number for --ack. --world N says the number.
+    """
+    from volt.stream.running.checkpoint import load_state, save_state
+    from volt.stream.running.resharding import merge_states
+
+    check_places([out], states)
+    merged = merge_states([load_state(state) for state in states])
+    if is_stdout(out):
+        print_json(merged)
+    else:
+        save_state(merged, out)
+        say(f"wrote {out}: {counted(len(states), 'state')}, {counted(merged['n'], 'line')}")
+    for line in _begins(merged, world) if world else ():
+        say(line)
+
+
+def _begins(merged: dict[str, Any], world: int) -> Iterator[str]:
+    """At which line each of the new ranks goes on; ranks that follow each other and go on at the same are one line."""
+    from volt.stream.running.resharding import rank_state
+    from volt.stream.running.state import State
+
+    state = State.from_json(merged)
+    for n, group in groupby(range(world), key=lambda rank: rank_state(state, rank, world).n):
+        ranks = list(group)
+        who = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}"
+        yield f"{who} of {world}: on from line {n:,}; count from {n} for --ack"

@@ -1,0 +1,240 @@
+"""How the samples of a window become steps: `ByTokens`, batches of so many tokens, or `ByPacks`, rows of fixed length.
+
+A step is what all ranks do at once: each has one batch of it. A rule is a pure function: lengths, the number of ranks,
+the seed and the window's number → `WindowPlan`.
+
+>>> planned = ByTokens(max_tokens=18).planned(Samples.of({"src": [[5] * n for n in (3, 9, 2, 8)]}), world=2)
+>>> planned.n_steps, [planned.batches[rank].tolist() for rank in range(2)]
+(1, [[2, 3], [0, 1]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from volt import arguments
+from volt.batches.collation import collate, collate_packed
+from volt.batches.lengths import Longs
+from volt.batches.packing import LONGEST, Packs, cut_samples, pack
+from volt.batches.samples import Samples
+from volt.batches.token_batching import TokenBatches, limit_of, token_batches
+
+_MOST = 1 << 53  # tokens of a batch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowPlan:
+    """The steps of a window.
+
+    batches: batch s · world + r is that of rank r in step s; what is in a batch are rows, or packs
+    packs: what is in the packs; None where batches hold rows
+    left: int64, rows that are left for the next window, in order
+    unused: int64, rows that are too long, and rows that are too short
+    """
+
+    batches: TokenBatches
+    packs: Packs | None
+    left: Longs
+    unused: tuple[Longs, Longs]
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps there are."""
+        return len(self.batches) // self.batches.world
+
+    def given(self, n_steps: int) -> Longs:
+        """The rows of all ranks in the first so many steps."""
+        n = n_steps * self.batches.world
+        placed: Longs = self.batches.order[: int(self.batches.ends[n - 1]) if n else 0]
+        if self.packs is None:
+            return placed
+        is_placed = np.zeros(len(self.packs), bool)
+        is_placed[placed] = True
+        rows: Longs = self.packs.segments.rows[np.repeat(is_placed, np.diff(self.packs.ends, prepend=0))]
+        return rows
+
+    def rest(self, n_steps: int) -> Longs:
+        """The rows that have not been given after so many steps, and have not been refused; in order."""
+        wanted = np.zeros(sum(map(len, self.unused)) + len(self.left) + len(self.given(self.n_steps)), bool)
+        wanted[self.left] = wanted[self.given(self.n_steps)] = True
+        wanted[self.given(n_steps)] = False
+        return np.flatnonzero(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class ByTokens:
+    """Batches in which rows times the padded width are at most `max_tokens`: the options of `token_batches`.
+
+    `pad_to_multiple` is an option of the layout of arrays, from which `Steps` take it.
+
+    >>> ByTokens(max_tokens=4096).multiple
+    8
+    """
+
+    name: ClassVar[str] = "tokens"
+    max_tokens: int
+    max_sentences: int | None = None
+    multiple: int = 8
+    sort: Literal["length", "sides"] = "length"
+    noise: float = 0.0
+    max_length: int | None = None
+    min_length: int = 1
+    buckets: tuple[int, ...] | None = None
+    on_long: Literal["raise", "report"] = "raise"
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_tokens", "max_sentences", "multiple", "max_length", "min_length"):
+            _make_whole(self, name, high=_MOST)
+        if self.buckets is not None:
+            object.__setattr__(self, "buckets", tuple(arguments.wholes(self.buckets, "buckets")))
+        object.__setattr__(self, "noise", arguments.number(self.noise, "noise"))
+        arguments.choice(self.on_long, "on_long", ("raise", "report"))
+        self.check()
+
+    def check(self, pad_to_multiple: int = 1) -> None:
+        """Raise ConfigError for an option out of range, or where no sample fits that is padded to a multiple."""
+        token_batches([], pad_to_multiple=pad_to_multiple, **self._options)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {**asdict(self), "on_long": "report"}
+
+    def prepared(self, samples: Samples) -> Samples:
+        """Samples as they are."""
+        return samples
+
+    def planned(
+        self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
+        pad_to_multiple: int = 1,
+    ) -> WindowPlan:  # fmt: skip
+        """The steps of a window.
+
+        world: how many ranks there are
+        n_old: how many of the samples, the first, have been left by earlier windows
+        is_last: whether no window follows. Where one does, and there are several ranks, a step is left for it, so that
+            the last window has rows for all of them.
+        pad_to_multiple: of the layout of arrays
+        """
+        batches = token_batches(
+            samples.lengths, world=world, seed=seed, window=window, pad_to_multiple=pad_to_multiple, **self._options
+        )
+        unused = batches.too_long, batches.too_short
+        if is_last or world == 1 or len(batches) <= world:
+            return WindowPlan(batches, None, batches.left, unused)
+        kept = _first_steps(batches, len(batches) // world - 1)
+        return WindowPlan(kept, None, np.sort(np.concatenate([batches.left, batches.order[len(kept.order) :]])), unused)
+
+    def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
+        """The name, and the value, of what bounds the length of a sample."""
+        return limit_of(self.max_tokens, self.max_length, self.buckets, pad_to_multiple)
+
+    def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays of a batch. layout: options of `collate`"""
+        width = int(planned.batches.longest[number]) if self.buckets else None
+        return collate(samples, planned.batches[number], width=width, **layout)
+
+
+@dataclass(frozen=True, slots=True)
+class ByPacks:
+    """Batches of `rows` rows, each `length` ids long and filled with whole samples, for language models.
+
+    on_long: what becomes of a sample with more ids than a row: "raise" refuses it by name, "report" leaves it out, and
+        "split" cuts it after every `length` ids
+    shuffle: False leaves packs in the order in which they were begun
+
+    >>> ByPacks(length=1024, rows=8).on_long
+    'raise'
+    """
+
+    name: ClassVar[str] = "packs"
+    length: int
+    rows: int
+    on_long: Literal["raise", "report", "split"] = "raise"
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        _make_whole(self, "length", high=LONGEST)
+        _make_whole(self, "rows", high=_MOST // self.length)
+        pack([], self.length, on_long=self.on_long)  # which checks on_long
+
+    def prepared(self, samples: Samples) -> Samples:
+        """Samples that are cut, if they are to be."""
+        return cut_samples(samples, self.length) if self.on_long == "split" else samples
+
+    def planned(
+        self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
+        pad_to_multiple: int = 1,
+    ) -> WindowPlan:  # fmt: skip
+        """The steps of a window: those of `ByTokens.planned`.
+
+        Where a window follows, only whole steps are made, of `rows` rows for each rank, if any; what fills a row least
+        is left for it, and enough of it for all ranks.
+        """
+        packs = pack(
+            samples.lengths[:, 0], self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window
+        )
+        chosen = np.arange(len(packs)) if is_last else self._fullest(packs, world, n_old)
+        batches = token_batches(
+            np.full(len(chosen), self.length), max_tokens=self.rows * self.length, multiple=1, world=world,
+            shuffle=False,
+        )  # fmt: skip
+        made = _renumbered(batches, chosen)
+        planned = WindowPlan(made, packs, np.empty(0, np.int64), (packs.too_long, packs.empty))
+        used = np.zeros(len(samples), bool)
+        used[planned.given(planned.n_steps)] = used[packs.too_long] = used[packs.empty] = True
+        return WindowPlan(made, packs, np.flatnonzero(~used), planned.unused)
+
+    def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
+        """The packs of whole steps: those with rows that waited, then the fullest.
+
+        At least 2 · world − 1 are left out, so that the last window has a pack for each rank: two packs of a best fit
+        hold more than one pack does, so these hold more than world − 1, however they are packed again.
+        """
+        n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
+        starts = packs.ends - np.diff(packs.ends, prepend=0)
+        if not n:
+            return np.empty(0, np.int64)
+        filled = np.add.reduceat(packs.segments.sizes, starts)
+        has_old = np.minimum.reduceat(packs.segments.rows, starts) < n_old
+        return np.sort(np.lexsort((-filled, ~has_old))[:n])
+
+    def check(self, pad_to_multiple: int = 1) -> None:
+        """Do nothing: rows have one length, which is not padded to a multiple."""
+
+    def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
+        """The name, and the value, of what bounds the length of a sample."""
+        return "length", self.length
+
+    def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays of a batch. layout: options of `collate_packed`"""
+        assert planned.packs is not None
+        packs = [planned.packs[one].rows for one in planned.batches[number].tolist()]
+        return collate_packed(samples, packs, length=self.length, **layout)
+
+
+def _make_whole(rule: ByTokens | ByPacks, name: str, *, high: int) -> None:
+    """Have an option that is given as a whole number, 1 or more, as an int."""
+    if (value := getattr(rule, name)) is not None:
+        object.__setattr__(rule, name, arguments.whole(value, name, low=1, high=high))
+
+
+def _first_steps(batches: TokenBatches, n_steps: int) -> TokenBatches:
+    """The batches of the first so many steps."""
+    n, world = n_steps * batches.world, batches.world
+    order = batches.order[: int(batches.ends[n - 1]) if n else 0]
+    return TokenBatches(
+        order, batches.ends[:n], batches.longest[:n], batches.too_long, batches.too_short, batches.left, world
+    )
+
+
+def _renumbered(batches: TokenBatches, numbers: Longs) -> TokenBatches:
+    """The same with other numbers for what is in them."""
+    return TokenBatches(
+        numbers[batches.order], batches.ends, batches.longest, batches.too_long, batches.too_short,
+        numbers[batches.left], batches.world,
+    )  # fmt: skip

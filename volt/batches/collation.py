@@ -1,0 +1,332 @@
+"""Samples → the arrays of one step, as fairseq lays them out; and packed samples, for language models.
+
+    src_tokens            PAD PAD  a   b  EOS        the source, padded on the left
+    prev_output_tokens    EOS  x   y   z  PAD        the target with EOS moved to its front
+    target                 x   y   z  EOS PAD        the target, padded on the right
+
+>>> samples = Samples.of({"src": [[5, 6, 2], [2]], "tgt": [[7, 2], [8, 9, 2]]})
+>>> step = collate(samples, [1, 0], pad=1, eos=2)
+>>> step["net_input"]["src_tokens"].tolist(), step["net_input"]["prev_output_tokens"].tolist(), step["target"].tolist()
+([[1, 1, 2], [5, 6, 2]], [[2, 8, 9], [2, 7, 1]], [[8, 9, 2], [7, 2, 1]])
+>>> step["id"].tolist(), step["nsentences"], step["ntokens"], step["net_input"]["src_lengths"].tolist()
+([1, 0], 2, 5, [1, 3])
+
+How the arrays of a step are laid out: `Layout`, the options of `collate` that do not depend on its samples.
+
+>>> Layout(pad_to_multiple=8).of(SampleFormat({"text": ["<s>", "<pad>", "</s>", "lo"]}))["pad"]
+{'text': 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from volt import arguments
+from volt.batches.lengths import WIDEST
+from volt.batches.samples import MOST_ID, SampleFormat, Samples
+from volt.encode.batch_encoder import Encoded
+from volt.errors import ConfigError, StreamError, missing, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How samples are laid out.
+
+    pad: the id that fills rows, or one for each field by its name; by default that of each field's <pad>
+    left_pad_source, left_pad_target: whether padding stands in front
+    pad_to_multiple: the width of a batch is a multiple of it
+    dtype: of ids
+    Packs have neither side nor multiple: only `pad` and `dtype` matter to them.
+
+    >>> Layout(dtype="int32").left_pad_source
+    True
+    """
+
+    pad: int | Mapping[str, int] | None = None
+    left_pad_source: bool = True
+    left_pad_target: bool = False
+    pad_to_multiple: int = 1
+    dtype: Literal["int64", "int32"] = "int64"
+
+    def __post_init__(self) -> None:
+        for pad in self.pad.values() if isinstance(self.pad, Mapping) else [self.pad]:
+            if pad is not None:
+                arguments.whole(pad, "pad", low=0, high=MOST_ID)
+        object.__setattr__(
+            self, "pad_to_multiple", arguments.whole(self.pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
+        )
+        arguments.choice(self.dtype, "dtype", ("int64", "int32"))
+
+    def of(self, samples: SampleFormat, *, packed: bool = False) -> dict[str, Any]:
+        """The options of `collate`, or of `collate_packed`, for samples of this format.
+
+        Raises ConfigError if a vocabulary lacks <pad> and no id is given, or the target's lacks EOS.
+        """
+        names = [*samples.vocabularies]
+        if len(names) > 2:
+            raise ConfigError(f"samples of {', '.join(names)}: a batch has a source and a target, or one field")
+        eos = samples.vocabularies[names[-1]].eos
+        if eos is None:
+            raise ConfigError(f"the vocabulary of {names[-1]} has no EOS, which targets end in; add the token </s>")
+        told = {"pad": self._pad(samples, names), "eos": eos, "dtype": self.dtype}
+        if packed:
+            return told
+        sides = {"left_pad_source": self.left_pad_source, "left_pad_target": self.left_pad_target}
+        return {**told, **sides, "pad_to_multiple": self.pad_to_multiple}
+
+    def _pad(self, samples: SampleFormat, names: list[str]) -> int | Mapping[str, int]:
+        if self.pad is not None:
+            return self.pad
+        pads: dict[str, int | None] = {name: samples.vocabularies[name].pad for name in names}
+        for name, pad in pads.items():
+            if pad is None:
+                raise ConfigError(f"the vocabulary of {quoted(name)} has no <pad>; add the token, or give pad, an id")
+        return {name: pad for name, pad in pads.items() if pad is not None}
+
+
+Longs = NDArray[np.int64]
+Ids = NDArray[Any]  # int64 or int32
+Rows = Iterable[int] | Longs
+Each = int | Mapping[str, int]  # one number, or one for each field
+_NO_MASK, _NO_POSITIONS = np.zeros(0, bool), np.zeros(0, np.int64)
+
+
+class _Side(NamedTuple):
+    """One side of a batch, (n_rows, width).
+
+    before: the same with EOS moved to the front; empty unless asked for
+    mask: where ids stand
+    lengths: (n_rows,) how many
+    """
+
+    tokens: Ids
+    before: Ids
+    mask: NDArray[np.bool_]
+    lengths: Longs
+
+
+def collate(
+    samples: Samples, rows: Rows, *, pad: Each, eos: Each, left_pad_source: bool = True, left_pad_target: bool = False,
+    width: Each | None = None, pad_to_multiple: int = 1, dtype: DTypeLike = np.int64,
+) -> dict[str, Any]:  # fmt: skip
+    """The arrays of one step.
+
+    samples: of two fields, source and target, or of one, for a language model
+    rows: the samples of the batch, by their index; rows stand in this order
+    pad: the id that fills rows; or one for each field by its name, where source and target have their own vocabularies
+    eos: the id that each target ends with, which its input starts with; or one for each field, of which the target's
+        counts
+    left_pad_source, left_pad_target: whether padding stands in front
+    width: how wide the arrays are, or how wide for each field; by default as wide as the longest row. With what
+        `TokenBatches.longest` tells of a step, both sides have the same width, in all ranks.
+    pad_to_multiple: both widths are rounded up to a multiple of it
+    dtype: int64 or int32, of ids
+
+    Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target), `target`, `src_mask` and
+    `tgt_mask` (true where ids stand), and `net_input` with `src_tokens`, `src_lengths` and `prev_output_tokens`.
+    With one field, `src_tokens` is what stands before each id of `target`, and there is no `prev_output_tokens`.
+
+    Raises ConfigError if there are no rows, or one is no sample, or an option is out of range; StreamError if a target
+    does not end in EOS.
+
+    >>> step = collate(Samples.of({"text": [[5, 6, 2]]}), [0], pad=1, eos=2, pad_to_multiple=4)
+    >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist(), step["tgt_mask"].tolist()
+    ([[2, 5, 6, 1]], [[5, 6, 2, 1]], [[True, True, True, False]])
+    """
+    source, target = _sides(arguments.instance(samples, Samples, "samples"))
+    chosen, kind = _rows(rows, len(samples)), _kind(dtype)
+    pads, end = _each(pad, "pad", samples), _of(target, eos, "eos", samples)
+    multiple = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1)
+    widths = {} if width is None else _each(width, "width", samples)
+
+    def side(name: str, *, left: bool, shift: bool) -> _Side:
+        return _side(
+            samples, name, chosen, left=left, eos=end if shift else None, pad=pads[name], width=widths.get(name),
+            multiple=multiple, kind=kind,
+        )  # fmt: skip
+
+    made = side(target, left=left_pad_target, shift=True)
+    batch = {"id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(made.lengths.sum())}
+    if source == target:
+        net_input = {"src_tokens": made.before, "src_lengths": made.lengths}
+        return {**batch, "net_input": net_input, "target": made.tokens, "tgt_mask": made.mask}
+    given = side(source, left=left_pad_source, shift=False)
+    net_input = {"src_tokens": given.tokens, "src_lengths": given.lengths, "prev_output_tokens": made.before}
+    return {**batch, "net_input": net_input, "target": made.tokens, "src_mask": given.mask, "tgt_mask": made.mask}
+
+
+def collate_packed(
+    samples: Samples, packs: Sequence[Rows], *, length: int, pad: Each, eos: Each, dtype: DTypeLike = np.int64
+) -> dict[str, Any]:
+    """The arrays of one step of a language model whose rows hold several samples each.
+
+    samples: of one field; those that are longer than a row, cut by `cut_samples`
+    packs: for each row, its samples by their index
+    length: the ids of a row
+    pad, eos, dtype: those of `collate`
+
+    Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and `net_input` with `src_tokens`,
+    `position_ids` (n_packs, length), which start anew with each sample, and, for attention that must not look beyond a
+    sample, `cu_seqlens` (n_segments + 1,) int32 and `max_seqlen`: where, in the flat batch, each sample starts; the
+    padding of a row is a segment of its own. A part of a line is a segment like others: positions start anew with it,
+    and attention does not look beyond it; only the input of its first id is the id before it in the line.
+
+    Raises ConfigError if there are no packs, or one is longer than a row; StreamError if a line does not end in EOS.
+
+    >>> samples = Samples.of({"text": [[5, 2], [6, 7, 2], [2]]})
+    >>> step = collate_packed(samples, [[1, 2], [0]], length=4, pad=1, eos=2)
+    >>> step["net_input"]["src_tokens"].tolist(), step["net_input"]["position_ids"].tolist()
+    ([[2, 6, 7, 2], [2, 5, 1, 1]], [[0, 1, 2, 0], [0, 1, 0, 1]])
+    >>> step["target"].tolist(), step["net_input"]["cu_seqlens"].tolist()
+    ([[6, 7, 2, 2], [5, 2, 1, 1]], [0, 3, 4, 6, 8])
+    """
+    source, target = _sides(arguments.instance(samples, Samples, "samples"))
+    if source != target:
+        raise ConfigError(f"samples of {', '.join(samples.fields)}: only those of one field are packed; use collate")
+    length, kind = arguments.whole(length, "length", low=1), _kind(dtype)
+    fill, end = _of(target, pad, "pad", samples), _of(target, eos, "eos", samples)
+    listed = [_rows(pack, len(samples)) for pack in arguments.several(packs, "packs", one="give a list of rows")]
+    if not listed:
+        raise ConfigError("packs is empty; a batch needs one or more")
+    rows, n = np.concatenate(listed), len(listed)
+    sizes = _sizes(samples[target], rows)
+    firsts = np.cumsum([0, *map(len, listed)])
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    filled = np.diff(ends[firsts])  # ids of each pack
+    if (filled > length).any():
+        pack = int(np.argmax(filled))
+        raise ConfigError(f"packs[{pack}] has {filled[pack]:,} ids, more than length={length:,}; give it fewer samples")
+    shift = np.repeat(np.arange(n) * length - ends[firsts[:-1]], np.diff(firsts))
+    tokens, before = np.full((n, length), fill, kind), np.full((n, length), fill, kind)
+    mask, positions = np.zeros((n, length), bool), np.arange(length) - filled[:, None]
+    _put(samples, target, rows, ends[:-1] + shift, end, tokens, before, mask, positions)
+    starts = np.concatenate([ends[:-1] + shift, np.arange(n) * length + filled, [n * length]])
+    segments = np.unique(starts)
+    net_input = {
+        "src_tokens": before, "position_ids": positions, "cu_seqlens": segments.astype(np.int32),
+        "max_seqlen": int(np.diff(segments).max()),
+    }  # fmt: skip
+    return {
+        "id": samples.numbers[rows], "nsentences": len(rows), "ntokens": int(filled.sum()), "net_input": net_input,
+        "target": tokens, "tgt_mask": mask,
+    }  # fmt: skip
+
+
+def to_torch(collated: Any) -> Any:
+    """The same with torch tensors, which share the memory of the arrays.
+
+    collated: what `collate` or `collate_packed` gives
+
+    Raises MissingLibraryError if torch is not installed.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise missing("torch", extra="torch") from None
+    if isinstance(collated, dict):
+        return {name: to_torch(value) for name, value in collated.items()}
+    return torch.from_numpy(collated) if isinstance(collated, np.ndarray) else collated
+
+
+def _sides(samples: Samples) -> tuple[str, str]:
+    """The names of source and target, which are one for a language model."""
+    names = [*samples.fields]
+    if not 1 <= len(names) <= 2:
+        found = f"samples of {', '.join(names) or 'no field'}"
+        raise ConfigError(f"{found}: a batch has a source and a target, or one field; name these in SampleFormat")
+    return names[0], names[-1]
+
+
+def _each(given: Each, name: str, samples: Samples) -> dict[str, int]:
+    """Field → its number. Raises ConfigError if a field has none."""
+    return {field: _of(field, given, name, samples) for field in samples.fields}
+
+
+def _of(field: str, given: Each, name: str, samples: Samples) -> int:
+    """The number of one field, which may be given for all fields alike. Raises ConfigError if it has none."""
+    if not isinstance(given, Mapping):
+        return arguments.whole(given, name, low=0, high=MOST_ID)
+    fields = ", ".join(samples.fields)
+    for one in given:
+        if one not in samples.fields:
+            raise ConfigError(f"{name}: no field {quoted(str(one))} in these samples; choose from {fields}")
+    if field not in given:
+        raise ConfigError(f"{name} lacks field {quoted(field)}; give one number for all, or one for each of {fields}")
+    return arguments.whole(given[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
+
+
+def _rows(rows: Rows, n: int) -> Longs:
+    """Indices of samples. Raises ConfigError if there are none, or one is out of range."""
+    found = rows if isinstance(rows, np.ndarray) else arguments.wholes(rows, "rows")
+    chosen = np.asarray(found)
+    if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
+        raise ConfigError(
+            f"rows is an array of {chosen.dtype}, {chosen.ndim}-dimensional; give indices of samples in a list"
+        )
+    if not len(chosen):
+        raise ConfigError("rows is empty; a batch needs one or more")
+    bad = (chosen < 0) | (chosen >= n)
+    if bad.any():
+        raise ConfigError(f"rows: no sample {chosen[bad][0]}; there are {n:,}, from 0 to {n - 1:,}")
+    return chosen.astype(np.int64, copy=False)
+
+
+def _kind(dtype: DTypeLike) -> np.dtype[Any]:
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind not in (np.int64, np.int32):
+        raise ConfigError(f"dtype is {quoted(str(dtype))}; give int64 or int32")
+    return kind
+
+
+def _sizes(encoded: Encoded, rows: Longs) -> Longs:
+    """(n_rows,) how many ids each has. Only these are looked at, since a window of samples holds many batches."""
+    return encoded.offsets.take(rows + 1) - encoded.offsets.take(rows)
+
+
+def _side(
+    samples: Samples, name: str, rows: Longs, *, left: bool, eos: int | None, pad: int, width: int | None,
+    multiple: int, kind: np.dtype[Any],
+) -> _Side:  # fmt: skip
+    encoded = samples[name]
+    lengths = _sizes(encoded, rows)
+    width = int(lengths.max()) if width is None else width
+    if (lengths > width).any():
+        row = int(np.argmax(lengths > width))
+        found = f"line {samples.numbers[rows[row]]:,} of the stream has {lengths[row]:,} ids in field {quoted(name)}"
+        raise ConfigError(f"width is {width:,}, but {found}; give the longest of the step, or no width")
+    width += -width % multiple
+    shape = len(rows), width
+    tokens, mask = np.full(shape, pad, kind), np.zeros(shape, bool)
+    before = np.full(shape if eos is not None else (0, 0), pad, kind)
+    places = np.arange(len(rows)) * width + (width - lengths if left else 0)
+    _put(samples, name, rows, places, eos or 0, tokens, before, mask, _NO_POSITIONS)
+    return _Side(tokens, before, mask, lengths)
+
+
+def _put(
+    samples: Samples, name: str, rows: Longs, places: Longs, eos: int, tokens: Ids, before: Ids,
+    mask: NDArray[np.bool_], positions: Longs,
+) -> None:  # fmt: skip
+    """Write samples at their places. Raises StreamError if one does not end in EOS, and is to be moved behind it."""
+    from volt.kernels.batching import put_rows
+
+    encoded: Encoded = samples[name]
+    firsts, is_last = _NO_POSITIONS, _NO_MASK  # which matter to `before` alone
+    if len(before):
+        _, firsts, is_last = samples.parts_of(rows)
+        firsts = np.where(firsts < 0, eos, firsts)
+    flat = tokens.reshape(-1), before.reshape(-1), mask.reshape(-1), positions.reshape(-1)
+    bad = put_rows(encoded.ids, encoded.offsets, rows, places, firsts, is_last, eos, *flat)
+    if bad >= 0:
+        found = (
+            f"line {samples.numbers[rows[bad]]:,} of the stream: field {quoted(name)} does not end in EOS, the id {eos}"
+        )
+        raise StreamError(f"{found}; make samples with eos=True, or name the id that they end in")

@@ -1,0 +1,367 @@
+"""Lengths of rows → batches of at most so many tokens, in which rows of like length stand together.
+
+A batch costs what a trainer computes for it: its number of rows times its longest side, rounded up to the multiple
+that arrays are padded to. The rule:
+
+    order    rows are permuted, then sorted by their longest side, ties by the first side less the last: upwards for
+             even lengths and downwards for odd ones, so that neighbours are alike on all sides. With noise ρ they are
+             sorted by length + U(−ρ · length, ρ · length) alone. sort="sides" is what fairseq does: by the last side,
+             then by the one before it, up to the first, ties left as they are.
+    cut      from its first row on, a step takes as many rows as fit, k. It keeps m · ⌊k / m⌋ of them, m being a
+             multiple such as 8, or all where k < m; what it does not keep begins the next. The last keeps all.
+    buckets  with them, each side of a row counts as long as the smallest bucket that holds it, here and above, so that
+             the batches of an epoch have few widths, whatever their rows
+    deal     with w ranks, a step is w batches: m is 8 · w, or w where fewer rows fit. Its rows go round the ranks, so
+             the batches of a step have equally many rows; only where the rows end, the numbers differ, by one at most.
+             Where fewer than w rows would be left for the last step, the one before gives it what it needs, if it can.
+    shuffle  the steps are permuted
+
+What is random follows from (seed, epoch, window) and, for noise, the row's number.
+
+The rows are those of a whole epoch, or of a window: a stream takes so many samples, makes their batches, and puts the
+rows that are left in front of the next window, so that none is lost. None is left with one rank, nor where the last
+step has two rows for each rank: only where rows are few, or so long that one fills a batch.
+
+>>> left, seen = [], []
+>>> for window, lengths in enumerate(([3, 9, 2], [8, 1, 4])):
+...     lengths = left + lengths
+...     batches = token_batches(lengths, max_tokens=18, world=2, seed=1, window=window)
+...     left, seen = [lengths[row] for row in batches.left], seen + [lengths[row] for row in batches.order]
+>>> sorted(left + seen)
+[1, 2, 3, 4, 8, 9]
+
+Batches that are there already → the same number, of like cost, for each rank.
+
+Batches that `token_batches` makes for a number of ranks have equally many rows in each step. Where the number changes
+later, or where batches come from elsewhere, they are dealt as they are: sorted by cost, cut into steps of `world`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from operator import itemgetter
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from volt import arguments
+from volt.batches.lengths import (
+    MOST,
+    WIDEST,
+    Longs,
+    check_place,
+    check_world,
+    longest_sides,
+    refuse_long,
+    single,
+    stable_order,
+    table,
+)
+from volt.display import counted
+from volt.errors import ConfigError
+from volt.stream.reading.sampler import permutation
+from volt.stream.running.resharding import check_rank
+from volt.stream.transforms.line_rng import LineRng
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dealt:
+    """Which batch each rank gets in each step.
+
+    steps: (n_steps, world) int64, numbers of batches
+    left: int64, batches that are too few for one more step, fewer than `world`
+    """
+
+    steps: Longs
+    left: Longs
+
+    def of_rank(self, rank: int) -> Longs:
+        """(n_steps,) the batches of one rank.
+
+        >>> deal([7, 8, 9], world=2).of_rank(0).shape
+        (1,)
+        """
+        return self.steps[:, check_rank(rank, self.steps.shape[1])[0]]
+
+
+def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window: int = 0) -> Dealt:
+    """Deal batches to ranks: in a step, each rank gets one, and their costs are neighbours among all costs.
+
+    costs: (n,) whole numbers, such as `TokenBatches.costs`
+    world: how many ranks there are
+    seed, epoch, window: which batches are left, and the order of steps, follow from them
+
+    Each batch is dealt once or left. The costs of the ranks, summed up over all steps, differ by no more than those of
+    the dearest and the cheapest batch: the rank that gets the dearest of a step gets the cheapest of the next dearer.
+
+    >>> dealt = deal([10, 20, 11, 21], world=2)
+    >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
+    ([[0, 2], [1, 3]], [])
+    """
+    found, world, place = single(costs, "costs"), check_world(world), check_place(seed, epoch, window)
+    order = permutation(len(found), "deal", "batches", *place)
+    n_steps = len(found) // world
+    kept = order[: n_steps * world]
+    steps = kept[stable_order(found[kept])].reshape(n_steps, world)
+    steps[1::2] = steps[1::2, ::-1].copy()
+    return Dealt(steps[permutation(n_steps, "deal", "steps", *place)], np.sort(order[n_steps * world :]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenBatches:
+    """The batches of an epoch or a window, each being some rows.
+
+    order: (n_kept,) int64, rows, batch after batch
+    ends: (n_batches,) int64, where each batch ends in `order`
+    longest: (n_batches,) int64, the longest side of any row of the step, which a batch need not be padded beyond; with
+        buckets, the bucket that holds it, to which `collate` pads with width=longest; rounded up to `pad_to_multiple`
+    too_long, too_short: int64, rows that are beyond max_length, max_tokens or the last bucket, or below min_length
+    left: int64, rows that are too few for one more step, fewer than `world`; put them into the next window
+    world: how many batches are a step, one for each rank: batch i is for rank i % world
+
+    >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, shuffle=False)
+    >>> batches.sizes.tolist(), batches.longest.tolist(), batches.costs.tolist(), batches[0].tolist()
+    ([2, 2], [3, 9], [6, 18], [2, 0])
+    """
+
+    order: Longs
+    ends: Longs
+    longest: Longs
+    too_long: Longs
+    too_short: Longs
+    left: Longs
+    world: int = 1
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, number: int) -> Longs:
+        """The rows of a batch."""
+        number = range(len(self))[number]
+        return self.order[self.ends[number - 1] if number else 0 : self.ends[number]]
+
+    def __iter__(self) -> Iterator[Longs]:
+        """The rows of each batch."""
+        return iter(np.split(self.order, self.ends[:-1]) if len(self) else [])
+
+    @property
+    def sizes(self) -> Longs:
+        """(n_batches,) int64, the number of rows of each."""
+        return np.diff(self.ends, prepend=0)
+
+    @property
+    def costs(self) -> Longs:
+        """(n_batches,) int64, tokens with padding: rows times the longest side."""
+        return self.sizes * self.longest
+
+    def of_rank(self, rank: int) -> TokenBatches:
+        """The batches of one rank, one of each step.
+
+        >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, world=2, shuffle=False)
+        >>> [rows.tolist() for rows in batches.of_rank(0)], [rows.tolist() for rows in batches.of_rank(1)]
+        ([[2, 3]], [[0, 1]])
+        """
+        mine = list(self)[check_rank(rank, self.world)[0] :: self.world]
+        ends = np.cumsum([len(rows) for rows in mine], dtype=np.int64)
+        order = np.concatenate([*mine, np.empty(0, np.int64)])
+        return replace(self, order=order, ends=ends, longest=self.longest[rank :: self.world], world=1)
+
+
+def token_batches(
+    lengths: ArrayLike,
+    *,
+    max_tokens: int,
+    max_sentences: int | None = None,
+    multiple: int = 8,
+    pad_to_multiple: int = 1,
+    sort: Literal["length", "sides"] = "length",
+    noise: float = 0.0,
+    buckets: Iterable[int] | None = None,
+    max_length: int | None = None,
+    min_length: int = 1,
+    on_long: Literal["raise", "report"] = "raise",
+    world: int = 1,
+    shuffle: bool = True,
+    seed: int = 0,
+    epoch: int = 0,
+    window: int = 0,
+) -> TokenBatches:
+    """Batches in which rows times the padded width are at most `max_tokens`; see the module for the rule.
+
+    lengths: (n,) or (n, sides) whole numbers, tokens; the length of a row is that of its longest side
+    max_tokens, max_sentences: the most tokens, with padding, and rows of a batch
+    multiple: the number of rows of a batch is a multiple of it, where so many fit
+    pad_to_multiple: the width of a batch counts as the next multiple of it, as `collate` pads arrays; rows whose padded
+        width is beyond max_tokens are too long
+    sort: "length" leaves less padding; "sides" is fairseq's order
+    noise: ρ, from 0 to 1: how far lengths are blurred before rows are sorted, anew in each epoch
+    buckets: lengths that rise, up to max_tokens: `longest` is always one of them, and rows beyond the last are too long
+    max_length, min_length: rows with more tokens (by default more than max_tokens), or fewer, are in no batch
+    on_long: "raise" refuses rows that are too long by name; "report" lists them in `too_long`
+    world: how many ranks there are; each gets as many batches, of as many rows. Padded to `longest`, the batches of a
+        step cost the same within one row, and so do those of a rank, summed up over all steps.
+    shuffle: False leaves steps in the order of lengths, and equally long rows in their own
+    seed, epoch, window: what is random follows from them
+
+    A row is in one batch, or listed as too long, too short or left; no batch is empty.
+    Raises ConfigError for an option, StreamError for a row that is too long.
+
+    >>> batches = token_batches([[3, 4], [9, 7], [2, 2], [8, 9]], max_tokens=18, seed=1)
+    >>> sorted(sorted(rows.tolist()) for rows in batches)
+    [[0, 2], [1, 3]]
+    """
+    rows, max_tokens = table(lengths), arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
+    world, multiple = check_world(world), arguments.whole(multiple, "multiple", low=1)
+    padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
+    most = max(1, len(rows))
+    if max_sentences is not None:
+        most = min(most, arguments.whole(max_sentences, "max_sentences", low=1))
+    place = check_place(seed, epoch, window)
+    noise, widths = _checked_noise(noise, sort, shuffle=shuffle), _checked_buckets(buckets, max_tokens, padded)
+    if max_length is not None:
+        max_length = arguments.whole(max_length, "max_length", low=1)
+    limit = limit_of(max_tokens, max_length, widths.tolist(), padded)
+    kept, too_long, too_short = _fitting(longest_sides(rows), *limit, min_length, on_long)
+    if len(widths):
+        rows = widths[np.searchsorted(widths[:-1], rows)]
+    longest = longest_sides(rows)
+    order = kept[_turns(len(kept), shuffle, "rows", *place)]
+    order = _by_sides(rows, order) if sort == "sides" else _by_length(rows, longest[order], order, noise, place)
+    longest = longest + -longest % padded
+    ends = _steps(longest[order], max_tokens, most, multiple, world)
+    turns = _turns(len(ends), shuffle, "steps", *place)
+    dealt, batch_ends, tops = _dealt(order, ends, turns, world, longest)
+    left = np.sort(order[int(ends[-1]) if len(ends) else 0 :])
+    return TokenBatches(dealt, batch_ends, tops, too_long, too_short, left, world)
+
+
+def limit_of(
+    max_tokens: int, max_length: int | None, buckets: Sequence[int] | None, pad_to_multiple: int
+) -> tuple[str, int]:
+    """The name, and the value, of what bounds the length of a row.
+
+    >>> limit_of(100, None, None, 64), limit_of(100, 50, [16, 32], 8)
+    (('max_tokens with pad_to_multiple=64', 64), ('the last of buckets', 32))
+    """
+    fitting = max_tokens - max_tokens % pad_to_multiple
+    if not fitting:
+        raise ConfigError(
+            f"pad_to_multiple is {pad_to_multiple:,}, more than max_tokens, {max_tokens:,}: no row fits; lower it"
+        )
+    limits = {f"max_tokens with {pad_to_multiple=}" if fitting < max_tokens else "max_tokens": fitting}
+    if buckets:
+        limits["the last of buckets"] = buckets[-1]
+    if max_length is not None:
+        limits["max_length"] = max_length
+    return min(limits.items(), key=itemgetter(1))
+
+
+def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> Longs:
+    """(n_buckets,) int64, lengths that rise, each of which a row may have; none if none is asked for."""
+    found = [] if buckets is None else arguments.wholes(buckets, "buckets")
+    if buckets is not None and not found:
+        raise ConfigError("buckets is empty; give lengths that rise, or None")
+    for place, (before, one) in enumerate(pairwise([0, *found])):
+        if one <= before:
+            raise ConfigError(f"buckets[{place}] is {one:,}, after {before:,}; give lengths that rise, from 1 on")
+    if found and (width := found[-1] + -found[-1] % padded) > max_tokens:
+        told = f", padded to {width:,}" if width > found[-1] else ""
+        raise ConfigError(
+            f"the last of buckets is {found[-1]:,}{told}, more than max_tokens, {max_tokens:,}; leave it out"
+        )
+    return np.array(found, np.int64)
+
+
+def _fitting(longest: Longs, name: str, limit: int, min_length: int, on_long: str) -> tuple[Longs, Longs, Longs]:
+    """The rows that batches can have, and those that are too long, and too short.
+
+    name, limit: the most tokens of a row, and what says so
+    """
+    if arguments.whole(min_length, "min_length", low=1) > limit:
+        raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row has a length between")
+    is_long, is_short = longest > limit, longest < min_length
+    (kept,), (too_long,), (too_short,) = np.nonzero(~is_long & ~is_short), np.nonzero(is_long), np.nonzero(is_short)
+    refuse_long(too_long, longest, limit, name, on_long=on_long, ways=("raise", "report"))
+    return kept, too_long, too_short
+
+
+def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
+    """ρ, if it is in range, and goes with the other options."""
+    noise = arguments.number(noise, "noise")
+    if not 0 <= noise <= 1:
+        raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
+    if arguments.choice(sort, "sort", ("length", "sides")) == "sides" and noise:
+        raise ConfigError(f"noise is {noise:g} but sort is 'sides', which has none; give noise=0 or sort='length'")
+    if noise and not shuffle:
+        raise ConfigError(f"noise is {noise:g} but shuffle is False; noise is random, so give noise=0 or shuffle=True")
+    return noise
+
+
+def _turns(n: int, shuffle: bool, *place: str | int) -> Longs:
+    """A random order of 0 … n−1 that follows from a place, or this order itself."""
+    return permutation(n, "batches", *place) if shuffle else np.arange(n)
+
+
+def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
+    """Rows in the order of their longest side, ties up and down in turn; or of their blurred length."""
+    if noise:
+        drawn = LineRng.of("batches", "noise", *place).uniform(order)
+        return order[np.argsort(longest * (1 + noise * (2 * drawn - 1)), kind="stable")]
+    lean = (lengths[:, 0] - lengths[:, -1])[order]
+    first = stable_order(np.where(longest % 2 == 0, lean, -lean) + longest.max(initial=0))
+    return order[first][stable_order(longest[first])]
+
+
+def _by_sides(lengths: Longs, order: Longs) -> Longs:
+    """Rows in the order of their first side, ties in that of the next, and so on."""
+    for side in reversed(range(lengths.shape[1])):
+        order = order[stable_order(lengths[order, side])]
+    return order
+
+
+def _steps(longest: Longs, max_tokens: int, max_sentences: int, multiple: int, world: int) -> Longs:
+    """(n_steps,) where the rows of each step end."""
+    from volt.kernels.batching import cut_steps
+
+    n = len(longest)
+    ends = np.empty(n // world, np.int64)
+    return ends[: cut_steps(longest, max_tokens, max_sentences, min(multiple, n + 1), min(world, n + 1), ends)]
+
+
+def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Longs) -> tuple[Longs, Longs, Longs]:
+    """Rows batch after batch, where each batch ends, and the longest side of its step."""
+    from volt.kernels.batching import deal_rows
+
+    n_steps = len(step_ends)
+    order, ends = np.empty(int(step_ends[-1]) if n_steps else 0, np.int64), np.empty(n_steps * world, np.int64)
+    if not n_steps:
+        return order, ends, ends
+    deal_rows(rows, step_ends, turns, world, order, ends)
+    starts = np.concatenate(([0], step_ends[:-1]))
+    return order, ends, np.repeat(np.maximum.reduceat(longest[rows[: len(order)]], starts)[turns], world)
+
+
+def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
+    """The share of padding in what is laid out for batches, each side as long as its longest row in the batch.
+
+    lengths: as given to `token_batches`
+    to_longest: each side is as long as `longest` of the batch, as `collate` lays it out with width=longest
+    0.0 where there is nothing to lay out. Raises ConfigError where the batches have rows that lengths has not.
+
+    >>> padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8])
+    0.08333333333333333
+    """
+    found = table(lengths)
+    if not len(arguments.instance(batches, TokenBatches, "batches", remedy="give what token_batches returns")):
+        return 0.0
+    if (last := int(batches.order.max())) >= len(found):
+        raise ConfigError(
+            f"batches have row {last}, but lengths has {counted(len(found), 'row')}; give those they were made of"
+        )
+    rows = found[batches.order]
+    own = np.maximum.reduceat(rows, batches.ends - batches.sizes)
+    laid_out = (np.broadcast_to(batches.longest[:, None], own.shape) if to_longest else own) * batches.sizes[:, None]
+    return float((laid_out.sum() - rows.sum()) / laid_out.sum())

@@ -1,0 +1,326 @@
+"""Rules that are read off the exact counts at every size of a BPE sweep: properties of the corpus.
+
+Neither the sizes that are searched nor the number of candidates moves what they find, as long as the candidates reach
+beyond it (for knee, beyond its range); where they do not, the rule says "at least". The smallest size A is the number
+of atoms, or of all that an extended vocabulary makes, of which fed and f95 count new types alone: a model is to learn
+a row for each.
+
+utility   the smallest size S ≥ max(1,000, 2 A) whose last doubling lowered the entropy (Eq. 2, type length) by less
+          than 1/8 of its value: (H_{S/2} − H_S) / H_{S/2} < 1/8, the paper's MUV per doubling instead of per token
+fed       the largest size at which half of the tokens in use, those that occur at all, occur at least 500 times
+f95       the largest size at which 95 % of all tokens occur at least 100 times (Gowda & May 2020)
+knee      where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
+scaling   the size that a language model deserves (Tao et al. 2024; volt.choose.language_model)
+
+The first fall of the utility counts: near the end of the merges the entropy falls again, only because tokens grow long.
+
+>>> from volt.count import WordCounts
+>>> from volt.learn import learn_bpe
+>>> words = {f"{a}{b}{c}": 900 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
+>>> readings = ExactCurve.of(learn_bpe(WordCounts.from_pairs(words)))
+>>> readings.fed().size, readings.utility().at_least
+(93, True)
+
+Candidates → the exact entropy of every size of a BPE sweep, and the marginal utility that MUV-search maximises.
+
+    MUV(v_t) = −(H_t − H_{t−1}) / (|v_t| − |v_{t−1}|)       (Eq. 1)
+
+>>> from volt.count import WordCounts
+>>> from volt.learn import learn_bpe
+>>> muv_search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)).sizes
+array([6, 7, 8, 9])
+
+Counts → as many candidates as the rules need that are read off the exact curve.
+
+>>> from volt.count.word_counts import WordCounts
+>>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
+>>> learn_enough(WordCounts.from_pairs(words))
+<Candidates: 93 tokens, 13 atoms, 80 merges, suffix, from 300 words>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.choose.criteria import Length, knee, muv
+from volt.choose.language_model import LanguageModel
+from volt.count.word_counts import WordCounts
+from volt.display import counted
+from volt.learn.bpe import learn_bpe
+from volt.learn.candidates import Candidates
+from volt.text.characters import Marker
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntropyCurve:
+    """Every size of a BPE sweep, from exact counts.
+
+    sizes: (n,) int64, tokens
+    entropies: (n,) Eq. 2, nats per character
+    muv: (n − 1,) Eq. 1 against the size before, nats per character and token
+    n_pieces: (n,) int64, pieces that the corpus takes
+
+    >>> EntropyCurve(np.array([6, 7]), np.array([1.5, 1.25]), np.array([0.25]), np.array([9, 7]))
+    <EntropyCurve: 2 sizes from 6 to 7, entropy 1.5000 to 1.2500>
+    """
+
+    sizes: Longs
+    entropies: Floats
+    muv: Floats
+    n_pieces: Longs
+
+    def __repr__(self) -> str:
+        sizes = f"{counted(len(self.sizes), 'size')} from {self.sizes[0]:,} to {self.sizes[-1]:,}"
+        return f"<EntropyCurve: {sizes}, entropy {self.entropies[0]:.4f} to {self.entropies[-1]:.4f}>"
+
+
+def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCurve:
+    """Entropy and MUV of the BPE sweep at every size from the smallest up: the paper's MUV-search at full resolution.
+
+    candidates: what `learn_bpe` or `replay_bpe` returns
+    length: what l averages over, the tokens ("type") or their pieces ("occurrence")
+
+    >>> from volt.count.word_counts import WordCounts
+    >>> from volt.learn.bpe import learn_bpe
+    >>> curve = muv_search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3))
+    >>> curve.sizes, curve.n_pieces
+    (array([6, 7, 8, 9]), array([25, 18, 13, 11]))
+    """
+    candidates = arguments.instance(candidates, Candidates, "candidates", call="volt.muv_search({})")
+    arguments.choice(length, "length", get_args(Length))
+    sizes = np.arange(candidates.smallest, candidates.n_tokens + 1)
+    at = np.searchsorted(candidates.sizes_after(), sizes, side="right") - 1
+    lengths = candidates.lengths
+    n = candidates.curve(lambda counts, _: counts)[at]
+    n_log_n = candidates.curve(lambda counts, _: counts * np.log(np.maximum(counts, 1)))[at]
+    if length == "type":
+        means = (np.cumsum(lengths) / np.arange(1, len(lengths) + 1))[sizes - 1]
+    else:
+        means = candidates.curve(lambda counts, tokens: counts * lengths[tokens])[at] / n
+    entropies = (np.log(n) - n_log_n / n) / means
+    return EntropyCurve(sizes, entropies, muv(entropies, sizes), n.astype(np.int64))
+
+
+Flags = NDArray[np.bool_]
+
+FED_COUNT, FED_SHARE = 500, 0.5
+F95_COUNT, F95_SHARE = 100, 0.95
+UTILITY = 1 / 8  # of the entropy, for a doubling of the size
+LEAST = 1_000  # tokens, from which on the utility is looked at
+KNEE_RANGE = 1_000, 30_000  # tokens
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReading:
+    """What a rule finds on the curve.
+
+    size: tokens
+    why: the reason
+    at_least: whether the candidates end before the rule is decided, so that the size may be greater
+    """
+
+    size: int
+    why: str
+    at_least: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactCurve:
+    """The exact curve of candidates, and what the rules read off it.
+
+    candidates, curve: the curve is the sweep with lengths by type
+    merges_at: (n_sizes,) int64, the merges that make each size of the curve
+    """
+
+    candidates: Candidates
+    curve: EntropyCurve
+    merges_at: Longs
+
+    @classmethod
+    def of(cls, candidates: Candidates, curve: EntropyCurve | None = None) -> Self:
+        """Of these candidates. curve: their sweep with lengths by type, if it has been worked out."""
+        curve = curve or muv_search(candidates)
+        return cls(candidates, curve, np.searchsorted(candidates.sizes_after(), curve.sizes, side="right") - 1)
+
+    def balanced(self) -> RuleReading:
+        """The larger of `utility` and `fed`; for what extends a vocabulary, `fed`: few extensions double it."""
+        fed = self.fed()
+        if self.candidates.extends:
+            why = "for an extension balanced leaves utility out, because few extensions double a vocabulary"
+            return RuleReading(fed.size, f"{fed.why}; {why}", fed.at_least)
+        utility = self.utility()
+        if utility.at_least or utility.size > fed.size:
+            return RuleReading(utility.size, f"{utility.why} (utility; fed is not larger)", utility.at_least)
+        return RuleReading(fed.size, f"{fed.why} (fed; utility is not larger)", fed.at_least)
+
+    def utility(self) -> RuleReading:
+        """The first size whose last doubling lowered the entropy by less than 1/8 of its value."""
+        found = np.flatnonzero(self.doublings() < UTILITY)
+        start = self._utility_start()
+        if len(found):
+            size = start + int(found[0])
+            fell = "the last doubling lowered the entropy by less than 1/8 of its value"
+            return RuleReading(size, f"the first size from {start:,} on at which {fell}")
+        size = self.candidates.n_tokens
+        if size < start:
+            return RuleReading(size, f"the {size:,} tokens learned end before {start:,}, where the rule begins", True)
+        least = 100 * self.doublings().min()
+        falls = f"every doubling up to {size:,} tokens lowers the entropy by {least:.3g} % of its value or more"
+        return RuleReading(size, f"{falls}, not yet by less than 1/8", True)
+
+    def doublings(self) -> NDArray[np.float64]:
+        """(H_{S/2} − H_S) / H_{S/2} of each size S from max(1,000, 2 A) up; S/2 is rounded down."""
+        sizes = np.arange(self._utility_start(), self.candidates.n_tokens + 1)
+        entropies, low = self.curve.entropies, self.candidates.smallest
+        before = entropies[sizes // 2 - low]
+        return np.asarray(np.where(before > 0, 1 - entropies[sizes - low] / np.where(before > 0, before, 1), 0.0))
+
+    def _utility_start(self) -> int:
+        return max(LEAST, 2 * self.candidates.smallest)
+
+    def fed(self) -> RuleReading:
+        """The largest size at which half of the tokens in use occur at least 500 times."""
+        occurring = self._types(1)
+        enough = (self._types(FED_COUNT) >= np.ceil(FED_SHARE * occurring)) & (occurring > 0)
+        kind = self._kind
+        index, at_least = self._last(enough, FED_COUNT)
+        if index is None:
+            size = self.candidates.smallest
+            return RuleReading(size, f"at no size do half of the {kind}s in use occur {FED_COUNT} times", at_least)
+        size = int(self.curve.sizes[index])
+        found = f"the largest size at which half of the {kind}s in use occur {FED_COUNT} times or more"
+        return RuleReading(size, found, at_least)
+
+    def f95(self) -> RuleReading:
+        """The largest size of whose types 95 % occur at least 100 times; without one, the size that comes closest."""
+        sizes, kind = self.curve.sizes - self._first, self._kind
+        enough = (self._types(F95_COUNT) >= np.ceil(F95_SHARE * sizes)) & (sizes > 0)
+        index, at_least = self._last(enough, F95_COUNT)
+        if index is not None:
+            size = int(self.curve.sizes[index])
+            found = f"the largest size at which 95 % of the {kind}s occur {F95_COUNT} times or more"
+            return RuleReading(size, found, at_least)
+        shares = self._types(F95_COUNT) / np.maximum(sizes, 1)
+        index = int(np.argmax(shares))
+        size, share = int(self.curve.sizes[index]), 100 * shares[index]
+        found = f"at no size do 95 % of the {kind}s occur {F95_COUNT} times; this comes closest, with {share:.0f} %"
+        return RuleReading(size, found, at_least)
+
+    def scaling(self, model: LanguageModel) -> RuleReading:
+        """The size that a language model deserves, whatever the corpus."""
+        size, low, high = model.size, self.candidates.smallest, self.candidates.n_tokens
+        why = f"{model.params:g} parameters of width {model.width:,} deserve {size:,} tokens"
+        if size > high:
+            return RuleReading(high, why, at_least=True)
+        return (
+            RuleReading(size, why) if size >= low else RuleReading(low, f"{why}, fewer than the {low:,} {self._least}")
+        )
+
+    def knee(self) -> RuleReading:
+        """Where the entropy lies farthest below the chord, over a range that is always the same."""
+        low, high = (min(max(bound, self.candidates.smallest), self.candidates.n_tokens) for bound in KNEE_RANGE)
+        low = low if low < high else self.candidates.smallest
+        within = slice(low - self.candidates.smallest, high + 1 - self.candidates.smallest)
+        index = knee(self.curve.entropies[within], self.curve.sizes[within])
+        size = int(self.curve.sizes[within][index])
+        short = high < KNEE_RANGE[1] and self.candidates.left != 0
+        return RuleReading(
+            size, f"the entropy lies farthest below the straight line from {low:,} to {high:,} tokens", short
+        )
+
+    @property
+    def _least(self) -> str:
+        return "tokens that are extended" if self.candidates.extends else "atoms"
+
+    def _types(self, least: int) -> Longs:
+        """(n_sizes,): how many types of each size occur at least so often; of an extension, only new ones count."""
+        first = self._first
+        often = self.candidates.curve(lambda counts, tokens: (counts >= least) & (tokens >= first))
+        return often[self.merges_at].astype(np.int64)
+
+    @property
+    def _first(self) -> int:
+        """The first token that counts for fed and f95."""
+        return self.candidates.smallest if self.candidates.extends else 0
+
+    @property
+    def _kind(self) -> str:
+        return "new token" if self.candidates.extends else "token"
+
+    def _last(self, enough: Flags, least: int) -> tuple[int | None, bool]:
+        """The last size with enough, and whether the candidates end before that is certain.
+
+        Until merges make only tokens that occur less than `least` times, a corpus with many rare characters may still
+        come to have enough; the first size afterwards that has not is the end.
+        """
+        faded = np.flatnonzero(~enough & (self.merges_at >= self._faded(least)))
+        end = int(faded[0]) if len(faded) else len(enough)
+        found = np.flatnonzero(enough[:end])
+        undecided = not len(faded) and self.candidates.left != 0
+        if not len(found):
+            return None, undecided
+        return int(found[-1]), undecided and bool(enough[-1])
+
+    def _faded(self, least: int) -> int:
+        """After how many merges none makes a token that occurs so often; overlaps, as in "aaa", tell less and are
+        left out."""
+        parts, gains = self.candidates.parts, self.candidates.gains()
+        extends = self.candidates.extends
+        gains[: len(extends.vocabulary.merges) if extends else 0] = least  # which are made at every size
+        faded = np.flatnonzero((gains < least) & (parts[:, 0] != parts[:, 1]))
+        if len(faded):
+            return int(faded[0])
+        known = self.candidates.left is not None and self.candidates.left < least
+        return len(gains) if known else len(gains) + 1
+
+
+MOST_GROWN = 1 << 18  # merges, in steps that double
+
+
+def learn_enough(
+    counts: WordCounts | Mapping[str, int],
+    *,
+    marker: Marker | None = None,
+    min_pair_count: int = 2,
+    coverage: float = 1.0,
+    model: LanguageModel | None = None,
+    report: Callable[[int], object] | None = None,
+) -> Candidates:
+    """Learn merges until `balanced` is decided, no pair is left, or 262,144 merges are made.
+
+    counts, marker, min_pair_count, coverage, report: as in `learn_bpe`
+    model: a language model, whose size is to be reached as well
+    Raises CandidateError if min_pair_count is below 1.
+
+    >>> learn_enough({"low": 5, "lower": 2})
+    <Candidates: 11 tokens, 6 atoms, 5 merges, suffix, from 7 words>
+    """
+    learn = partial(learn_bpe, counts, marker=marker, min_pair_count=min_pair_count, coverage=coverage, report=report)
+    return learned_until_decided(learn, model)
+
+
+def learned_until_decided(learn: Callable[..., Candidates], model: LanguageModel | None) -> Candidates:
+    """What `learn` learns, called with more and more merges while a rule is undecided and pairs are left.
+
+    learn: takes the number of merges; without one, it decides itself
+    """
+    found = learn()
+    while found.left != 0 and found.n_merges < MOST_GROWN and _is_short(found, model):
+        found = learn(min(2 * found.n_merges, MOST_GROWN))
+    return found
+
+
+def _is_short(candidates: Candidates, model: LanguageModel | None) -> bool:
+    """Whether a rule is not decided yet."""
+    readings = ExactCurve.of(candidates)
+    return readings.balanced().at_least or (model is not None and readings.scaling(model).at_least)

@@ -1,0 +1,414 @@
+"""A search → `Study`: what MUV-search picks, how that depends on the sizes it compares, and what it costs.
+
+MUV-search takes the BPE vocabulary whose marginal utility (Eq. 1) is greatest. Where the entropy curve is convex, Eq. 1
+falls from the first step on, and the argmax is the first size that could be picked: the choice of sizes decides, not
+the corpus. The study therefore compares the sizes of the paper's grid, all sizes, and grids that start at different
+sizes, each with the mean length of Eq. 2 over tokens and over their pieces. Beside them stands the entropy after the
+transport.
+
+>>> from volt.learn.bpe import learn_bpe
+>>> from volt.choose.search import search
+>>> from volt.count.word_counts import WordCounts
+>>> words = {f"{a}{b}{c}": i + 1 for a in "lst" for b in "aeiou" for i, c in enumerate("nrdw")}
+>>> found = muv_study(search(learn_bpe(WordCounts.from_pairs(words), 40)), grid=range(20, 50, 5), grid_step=5)
+>>> [(one.over, one.length, one.size, one.on_edge) for one in found.argmaxes[:2]]
+[('grid', 'type', 30, False), ('grid', 'occurrence', 25, True)]
+
+A search → what becomes of every token along the sizes, and sample lines cut at each size.
+
+>>> from volt.learn.bpe import learn_bpe
+>>> from volt.choose.search import search
+>>> from volt.count.word_counts import WordCounts
+>>> result = search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6}), n_merges=9), sizes=[11, 16])
+>>> table = token_table(result)
+>>> at = table.tokens.index("low</w>")
+>>> int(table.appears[at]), int(table.peaks[at]), int(table.peak_counts[at])
+(16, 16, 5)
+>>> cuts = sample_cuts(result, [("en", "low newer")])
+>>> [[table.tokens[piece] for piece in word] for word in cuts.cuts[0][0]]
+[['l', 'o', 'w</w>'], ['n', 'e', 'w', 'e', 'r</w>']]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.choose.criteria import Length, muv
+from volt.choose.exact_curve import EntropyCurve, muv_search
+from volt.choose.search import SearchResult
+from volt.choose.size_steps import SearchParameters, SizeStep, size_steps
+from volt.choose.vocabulary_at import counts_of_kept, vocabulary_of
+from volt.comparison.cost import Cost
+from volt.encode.encoder import Encoder
+from volt.learn.candidates import Candidates
+from volt.text.characters import PREFIX, SUFFIX
+from volt.vocabulary import Vocabulary
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenTable:
+    """One entry for each candidate token: atoms first, then the others in the order in which merges make them.
+
+    Counts are those of the corpus that the merges were learned from, rescaled if a temperature rescaled it.
+    tokens: spelled as in the vocabulary, marker included
+    lengths: (n,) int64, characters
+    counts: (n,) int64, pieces in the corpus cut by the chosen vocabulary, −1 for a token that it lacks
+    ranks: (n,) int64 from 1, the most frequent first, 0 for a token that the chosen vocabulary lacks
+    appears: (n,) int64, the smallest size that holds the token
+    peaks: (n,) int64, the smallest size at which the token is used most
+    peak_counts: (n,) int64, its count at that size
+    scaffolding: (n,) int64, the first searched size that has the token and drops it, 0 if none does
+    """
+
+    tokens: tuple[str, ...]
+    lengths: Longs
+    counts: Longs
+    ranks: Longs
+    appears: Longs
+    peaks: Longs
+    peak_counts: Longs
+    scaffolding: Longs
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCuts:
+    """Sample lines, cut by the vocabulary of every searched size: its kept tokens, all others split back.
+
+    sizes: those that were searched
+    samples: (name of the text, line)
+    cuts: for every size, sample and word, its pieces. A piece is the number of a token in the TokenTable, or the
+        string of a character that no token holds.
+    counts: for every size, the count in the corpus of each token number that the samples use
+    """
+
+    sizes: tuple[int, ...]
+    samples: tuple[tuple[str, str], ...]
+    cuts: tuple[tuple[tuple[tuple[int | str, ...], ...], ...], ...]
+    counts: tuple[dict[int, int], ...]
+
+
+def token_table(search: SearchResult) -> TokenTable:
+    """What becomes of every candidate token, and how the chosen vocabulary uses those that it holds."""
+    candidates = search.candidates
+    counts, ranks = _chosen(search)
+    peaks, peak_counts = _peaks(candidates)
+    dropped = np.zeros(candidates.n_tokens, np.int64)
+    for step in search.steps:
+        new = np.flatnonzero(~step.kept & (dropped[: step.size] == 0))
+        dropped[new] = step.size
+    appears = np.maximum(np.arange(1, candidates.n_tokens + 1), candidates.n_atoms)
+    return TokenTable(candidates.tokens, candidates.lengths, counts, ranks, appears, peaks, peak_counts, dropped)
+
+
+def _chosen(search: SearchResult) -> tuple[Longs, Longs]:
+    """Counts and ranks in the chosen vocabulary, −1 and 0 for tokens that it lacks."""
+    held = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
+    counts = np.array([held.get(token, -1) for token in search.candidates.tokens], np.int64)
+    ranks = np.zeros(len(counts), np.int64)
+    ordered = np.argsort(-counts, kind="stable")[: len(held)]
+    ranks[ordered] = np.arange(1, len(held) + 1)
+    return counts, ranks
+
+
+def _peaks(candidates: Candidates) -> tuple[Longs, Longs]:
+    """The smallest size at which each token is used most, and how often then."""
+    change, n_atoms = candidates.trajectory, candidates.n_atoms
+    tokens = np.concatenate([np.arange(n_atoms), change.tokens])
+    sizes = np.concatenate([np.full(n_atoms, n_atoms), candidates.sizes_after()[1:][change.merges]])
+    counts = np.concatenate([candidates.atom_counts, change.after])
+    order = np.argsort(tokens, kind="stable")
+    tokens, sizes, counts = tokens[order], sizes[order], counts[order]
+    last = np.append((tokens[1:] != tokens[:-1]) | (sizes[1:] != sizes[:-1]), True)  # where a size ends for a token
+    tokens, sizes, counts = tokens[last], sizes[last], counts[last]
+    best = np.lexsort((sizes, -counts, tokens))
+    found, first = np.unique(tokens[best], return_index=True)
+    peaks, peak_counts = np.arange(1, candidates.n_tokens + 1), np.zeros(candidates.n_tokens, np.int64)
+    peaks[found], peak_counts[found] = sizes[best][first], counts[best][first]
+    return peaks, peak_counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Narrowed:
+    """Candidates with those of their merges and tokens that can occur in some words.
+
+    A vocabulary of these alone is small, and cuts the words as one of all merges and tokens does.
+    merges: (rank, pair)
+    tokens: the numbers of the tokens
+    """
+
+    candidates: Candidates
+    merges: tuple[tuple[int, tuple[str, str]], ...]
+    tokens: tuple[int, ...]
+
+    @classmethod
+    def of(cls, candidates: Candidates, words: Sequence[str]) -> _Narrowed:
+        longest = max(map(len, candidates.tokens))
+        texts = set[str]()
+        for word in words:
+            text = PREFIX * (candidates.marker == "prefix") + word + SUFFIX * (candidates.marker == "suffix")
+            texts.update(text[start:end] for start in range(len(text)) for end in range(start + 1, start + longest + 1))
+        merges = tuple((rank, pair) for rank, pair in enumerate(candidates.merges) if "".join(pair) in texts)
+        tokens = enumerate(candidates.tokens)
+        return cls(candidates, merges, tuple(n for n, token in tokens if n < candidates.n_atoms or token in texts))
+
+    def at_step(self, step: SizeStep) -> Vocabulary:
+        """The vocabulary of a searched size, as far as it matters to the words."""
+        candidates, n_merges = self.candidates, self.candidates.merges_at(step.size)
+        return vocabulary_of(
+            candidates,
+            merges=(pair for rank, pair in self.merges if rank < n_merges),
+            tokens=(candidates.tokens[n] for n in self.tokens if n < step.size and step.kept[n]),
+        )
+
+
+def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> SampleCuts:
+    """Cut lines at every searched size. samples: (name of the text, line)."""
+    candidates = search.candidates
+    normalizer, pretokenizer = candidates.counts.normalizer, candidates.counts.pretokenizer
+    lines = [pretokenizer.split(normalizer.normalize(line)) for _, line in samples]
+    words = list(dict.fromkeys(word for line in lines for word in line))
+    numbers = {token: number for number, token in enumerate(candidates.tokens)}
+    narrowed = _Narrowed.of(candidates, words)
+    cuts, counts = [], []
+    for step in search.steps:
+        found = Encoder(narrowed.at_step(step)).encode_words(words)
+        pieces = {
+            word: tuple(numbers.get(piece, piece) for piece in cut) for word, cut in zip(words, found, strict=True)
+        }
+        cuts.append(tuple(tuple(pieces[word] for word in line) for line in lines))
+        used = {piece for cut in pieces.values() for piece in cut if isinstance(piece, int)}
+        exact = counts_of_kept(candidates, step.kept)
+        counts.append({token: int(exact[token]) for token in sorted(used)})
+    return SampleCuts(tuple(step.size for step in search.steps), tuple(samples), tuple(cuts), tuple(counts))
+
+
+GRID = (*range(1_000, 10_001, 1_000), 20_000)  # the paper's Section 5.2
+FLOORS = (0, 250, 500, 1_000, 2_000, 4_000, 8_000)  # the first sizes of grids; 0 stands for the number of atoms
+GRID_STEP = 1_000
+CURVE_POINTS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class GridRow:
+    """One size of the grid. Entropies are in nats per character; each MUV is Eq. 1 against the row before, if any.
+
+    entropy, muv: Eq. 2 of the BPE sweep, the mean length taken over tokens
+    occurrence_entropy, occurrence_muv: Eq. 2 of the BPE sweep, the mean length taken over pieces
+    transport_entropy, transport_muv: Eq. 4 after the transport of this size, with the search's own parameters
+    """
+
+    size: int
+    entropy: float
+    muv: float | None
+    occurrence_entropy: float
+    occurrence_muv: float | None
+    transport_entropy: float
+    transport_muv: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Argmax:
+    """Where Eq. 1 is greatest among some sizes.
+
+    over: which sizes: "grid" (the paper's), "every size", or "floor" (steps of 1,000 from `floor` on)
+    floor: the smallest of them
+    length: what the mean length of Eq. 2 is taken over, "type" (tokens) or "occurrence" (pieces)
+    size, muv: the argmax, and Eq. 1 there, nats per character and token
+    on_edge: whether it is the first or the last size that could be picked
+    """
+
+    over: str
+    floor: int
+    length: str
+    size: int
+    muv: float
+    on_edge: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """A row in the format of the paper's Table 4.
+
+    seconds: wall time if measured, CPU time if quoted, None where there is none
+    memory_mb: greatest resident memory above that before, in 10⁶ bytes, None if quoted
+    gpu_hours: of trial trainings
+    measured: whether it was measured in this run, not quoted from the paper
+    """
+
+    approach: str
+    size: int
+    seconds: float | None
+    memory_mb: float | None
+    gpu_hours: float
+    measured: bool
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The BPE sweep at up to 500 evenly spaced sizes, n of them. The fields are named as in `GridRow`.
+
+    sizes, n_pieces, entropies, occurrence_entropies: (n,)
+    muv, occurrence_muv: (n − 1,) Eq. 1 from one of the sizes to the next
+    """
+
+    sizes: tuple[int, ...]
+    entropies: tuple[float, ...]
+    muv: tuple[float, ...]
+    occurrence_entropies: tuple[float, ...]
+    occurrence_muv: tuple[float, ...]
+    n_pieces: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What MUV-search picks, and what it costs.
+
+    grid: the sizes of the paper's grid that the candidates reach
+    argmaxes: over that grid, over every size, and from each floor on, wherever there are two sizes to compare
+    curve: the entropies over size
+    costs: this search and MUV-search, measured, beside the rows of the paper's Table 4
+    warnings: sentences on what the argmaxes depend on
+    """
+
+    grid: tuple[GridRow, ...]
+    argmaxes: tuple[Argmax, ...]
+    curve: Curve
+    costs: tuple[CostRow, ...]
+    warnings: tuple[str, ...]
+
+
+_TABLE_4 = "the paper's Table 4: WMT-14 English-German, trial trainings and downstream evaluation on GPUs"
+QUOTED = (
+    CostRow("BPE-Search (quoted)", 12_600, None, None, 384, False, _TABLE_4),
+    CostRow("MUV-Search (quoted)", 9_700, 5.4 * 3600, None, 30, False, _TABLE_4),
+    CostRow("VOLT (quoted)", 11_600, 0.5 * 3600, None, 30, False, _TABLE_4),
+)
+
+
+def muv_study(
+    search: SearchResult,
+    *,
+    parameters: SearchParameters | None = None,
+    volt_cost: Cost | None = None,
+    sweep_cost: Cost | None = None,
+    grid: Sequence[int] = GRID,
+    grid_step: int = GRID_STEP,
+) -> Study:
+    """Study MUV-search on the candidates of a search.
+
+    parameters: those of the search
+    volt_cost, sweep_cost: what the search, and the entropies of MUV-search, took in this run
+    grid: the sizes that MUV-search compares (default: those of the paper)
+    grid_step: from one size to the next on the grids that start at a floor
+    """
+    candidates, reached = search.candidates, _within(search.candidates, grid)
+    curves = {length: muv_search(candidates, length=length) for length in get_args(Length)}
+    argmaxes = list(_argmaxes(candidates, curves, reached, grid_step))
+    on_grid = next((one for one in argmaxes if (one.over, one.length) == ("grid", "type")), None)
+    return Study(
+        grid=_grid_rows(search, reached, curves, parameters or SearchParameters()),
+        argmaxes=tuple(argmaxes),
+        curve=_thinned(curves),
+        costs=(*_measured(search, on_grid, volt_cost, sweep_cost), *QUOTED),
+        warnings=tuple(_warnings(argmaxes, reached, grid, candidates.n_tokens)),
+    )
+
+
+def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequence[int] = GRID) -> Argmax | None:
+    """What MUV-search picks on the paper's grid, or None if the candidates reach fewer than two of its sizes.
+
+    >>> from volt.learn.bpe import learn_bpe
+    >>> from volt.count.word_counts import WordCounts
+    >>> grid_argmax(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3), grid=range(6, 10)).size
+    7
+    """
+    return _argmax(muv_search(candidates, length=length), _within(candidates, grid), "grid", length)
+
+
+def _argmaxes(
+    candidates: Candidates, curves: dict[str, EntropyCurve], reached: Sequence[int], grid_step: int
+) -> Iterator[Argmax]:
+    """The argmax over the grid, over every size and from each floor on, for either mean length."""
+    sizes_of = [("grid", list(reached)), ("every size", list(range(candidates.n_atoms, candidates.n_tokens + 1)))]
+    for floor in FLOORS:
+        if floor == 0 or floor > candidates.n_atoms:
+            first = max(floor, candidates.n_atoms)
+            sizes_of.append(("floor", list(range(first, candidates.n_tokens + 1, grid_step))))
+    for over, sizes in sizes_of:
+        found = (_argmax(curve, sizes, over, length) for length, curve in curves.items())
+        yield from (one for one in found if one is not None)
+
+
+def _within(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
+    return [size for size in sizes if candidates.n_atoms <= size <= candidates.n_tokens]
+
+
+def _argmax(curve: EntropyCurve, sizes: Sequence[int], over: str, length: str) -> Argmax | None:
+    if len(sizes) < 2:
+        return None
+    at = np.array(sizes) - curve.sizes[0]
+    values = muv(curve.entropies[at], curve.sizes[at])
+    index = int(np.argmax(values))
+    edge = index in (0, len(values) - 1)
+    return Argmax(over, sizes[0], length, sizes[index + 1], float(values[index]), edge)
+
+
+def _grid_rows(
+    search: SearchResult, sizes: Sequence[int], curves: dict[str, EntropyCurve], parameters: SearchParameters
+) -> tuple[GridRow, ...]:
+    transported = {step.size: step.transport_entropy for step in search.steps}
+    missing = [size for size in sizes if size not in transported]
+    transported |= {s.size: s.transport_entropy for s in size_steps(search.candidates, missing, parameters=parameters)}
+    at = np.array(sizes, np.int64) - search.candidates.n_atoms
+    columns = [curves["type"].entropies[at], curves["occurrence"].entropies[at]]
+    columns.append(np.array([transported[size] for size in sizes]))
+    with_muv = [(entropies.tolist(), [None, *muv(entropies, np.array(sizes)).tolist()]) for entropies in columns]
+    flat = [column for pair in with_muv for column in pair]
+    return tuple(GridRow(size, *row) for size, *row in zip(sizes, *flat, strict=False))
+
+
+def _thinned(curves: dict[str, EntropyCurve]) -> Curve:
+    by_type, by_occurrence = curves["type"], curves["occurrence"]
+    at = np.unique(np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS).round().astype(int))
+    sizes, first, second = by_type.sizes[at], by_type.entropies[at], by_occurrence.entropies[at]
+    columns = (sizes, first, muv(first, sizes), second, muv(second, sizes), by_type.n_pieces[at])
+    return Curve(*(tuple(column.tolist()) for column in columns))
+
+
+def _measured(
+    search: SearchResult, picked: Argmax | None, volt_cost: Cost | None, sweep_cost: Cost | None
+) -> Iterator[CostRow]:
+    if volt_cost is not None:
+        note = f"learning the candidates, and {len(search.steps)} transports; no training"
+        yield _cost_row(f"VOLT, {search.pick.rule}", search.pick.size, volt_cost, note)
+    if sweep_cost is not None and picked is not None:
+        note = "learning the candidates; the entropy of every size follows from it, without encoding; no training"
+        yield _cost_row("MUV-search", picked.size, sweep_cost, note)
+
+
+def _cost_row(approach: str, size: int, cost: Cost, note: str) -> CostRow:
+    return CostRow(approach, size, cost.seconds, cost.memory_mb, 0.0, True, note)
+
+
+def _warnings(argmaxes: Sequence[Argmax], reached: Sequence[int], grid: Sequence[int], n_tokens: int) -> Iterator[str]:
+    if len(reached) < len(grid):
+        found = f"{len(reached)} of the grid's {len(grid)} sizes can be compared"
+        yield f"the candidates offer {n_tokens:,} tokens at most: {found}"
+    for one in argmaxes:
+        if one.over == "grid" and one.on_edge:
+            yield (
+                f"Eq. 1 (mean length by {one.length}) is greatest at {one.size:,}, on the edge of the grid "
+                f"{reached[0]:,} to {reached[-1]:,}: the grid decides, not the corpus"
+            )
+    floors = [one for one in argmaxes if one.over == "floor" and one.length == "type"]
+    if len({one.size for one in floors}) > 1:
+        picks = ", ".join(f"{one.size:,} from {one.floor:,}" for one in floors)
+        yield f"the argmax moves with the smallest size of the grid: {picks}"

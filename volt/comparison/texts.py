@@ -1,0 +1,225 @@
+"""Files by name → `NamedText`s: word counts and a few lines; and what a held-out text holds that the training lacks.
+
+>>> [text.name for text in read_sources([f"code={__file__}"])]
+['code']
+
+The texts that a comparison is given, in any of their forms → `NamedText`s.
+
+>>> from volt.count.word_counts import WordCounts
+>>> as_texts(NamedText("en", WordCounts.from_pairs({"low": 2})), "sources")
+[<NamedText 'en': 1 word, 2 in all, 0 files>]
+>>> as_texts(["en=train.en", "train.de"], "sources")
+['en=train.en', 'train.de']
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from volt import arguments
+from volt.count.corpus import count_words
+from volt.count.named_files import source_paths
+from volt.count.word_counts import WordCounts, as_counts
+from volt.display import counted
+from volt.errors import ConfigError
+from volt.files.blocks import read_blocks
+from volt.files.paths import expand
+
+Progress = Callable[[str, int, "int | None"], object]
+
+N_SAMPLES = 4  # lines per text, where none are given
+SAMPLE_LENGTHS = range(40, 161)  # characters
+UNSEEN_SHARE = 0.01  # of a held-out text's characters; fewer are not worth a sentence
+_SAMPLE_BLOCK = 1 << 20  # bytes read for samples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedText:
+    """A text by its name.
+
+    name: of the text
+    counts: of its words, which may be a mapping
+    files: the files that it was read from
+    lines: a few of its lines, to show how they are cut
+
+    >>> NamedText("en", {"low": 2, "a": 1})
+    <NamedText 'en': 2 words, 3 in all, 0 files>
+    """
+
+    name: str
+    counts: WordCounts
+    files: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        arguments.text(self.name, "name", remedy="did you mean NamedText('name', counts)?")
+        object.__setattr__(
+            self, "counts", as_counts(self.counts)
+        )  # a frozen dataclass takes what was meant in this way
+
+    def __repr__(self) -> str:
+        words = f"{counted(self.counts.n_words, 'word')}, {self.counts.total:,} in all"
+        return f"<NamedText {arguments.shortened(repr(self.name))}: {words}, {counted(len(self.files), 'file')}>"
+
+    @property
+    def n_characters(self) -> int:
+        """Characters of all words, repetitions included.
+
+        >>> NamedText("en", WordCounts.from_pairs({"low": 2, "a": 1})).n_characters
+        7
+        """
+        table = self.counts.table
+        return int((table["word"].str.len_chars().cast(table["count"].dtype) * table["count"]).sum())
+
+
+def read_sources(
+    arguments: Sequence[str], *, progress: Progress | None = None, **options: Any
+) -> tuple[NamedText, ...]:
+    """Read each text and count its words, in the order given.
+
+    progress, options: those of `count_words`
+    Raises ConfigError if two texts have the same name.
+    Raises CorpusError if a text cannot be read or has no words.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+    ...     _ = file.write(b"low lower low\\n") and file.flush()
+    ...     text = read_sources([f"en={file.name}"])[0]
+    >>> text.name, text.counts.total, text.lines
+    ('en', 3, ('low lower low',))
+    """
+    found = []
+    for name, path in source_paths(arguments).items():
+        counts = count_words(path, progress=progress, **options)
+        files = expand(path)
+        found.append(NamedText(name, counts, tuple(files), sample_lines(files[0])))
+    return tuple(found)
+
+
+def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
+    """A few lines from the start of a file, evenly spaced among those of 40 to 160 characters.
+
+    There are none of a pipe, nor of a file that holds records.
+    """
+    if path == "-" or path.endswith((".parquet", ".jsonl")):
+        return ()
+    blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None)  # counting has looked
+    text = next((block.data.decode() for block in blocks), "")
+    lines = [line.strip() for line in text.split("\n")]
+    fitting = [line for line in lines if len(line) in SAMPLE_LENGTHS] or [line[:160] for line in lines if line]
+    chosen = dict.fromkeys(fitting[i * (len(fitting) - 1) // max(1, n - 1)] for i in range(n) if fitting)
+    return tuple(chosen)
+
+
+def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:
+    """The held-out texts under the names of the training texts, and a sentence on each text without a partner.
+
+    One held-out text belongs to one training text, whatever it is called. A held-out text whose name no training text
+    has is part of the measures of the whole, and of no comparison by source.
+
+    >>> match_names(["en", "de"], [NamedText("fr", WordCounts.from_pairs({"le": 1}))])[1][0]
+    "held-out 'fr' has the name of no source (en, de): it is measured, but compared with none; write NAME=FILE"
+    """
+    if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:
+        only = heldout[0]
+        return (NamedText(names[0], only.counts, only.files, only.lines),), []
+    known, given = ", ".join(names), [text.name for text in heldout]
+    tail = "it is measured, but compared with none; write NAME=FILE"
+    notes = [f"held-out {name!r} has the name of no source ({known}): {tail}" for name in given if name not in names]
+    if set(given) & set(names):
+        notes += [f"source {name!r} has no held-out text" for name in names if name not in given]
+    return tuple(heldout), notes
+
+
+def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | None:
+    """A sentence on the characters of a held-out text that the training texts lack, or None if there are few of them.
+
+    >>> greek = NamedText("el", WordCounts.from_pairs({"και": 2}))
+    >>> print(unseen_characters([NamedText("en", WordCounts.from_pairs({"a": 1}))], greek))
+    held-out 'el': 100.0 % of its characters (3 distinct, mostly GREEK) do not occur in the training text; a vocabulary
+    without byte fallback writes them as unknown
+    """
+    known = set().union(*(set("".join(text.counts.words)) for text in seen))
+    counted = Counter[str]()
+    for word, count in heldout.counts.table.rows():
+        for character in word:
+            counted[character] += count
+    unseen = {character: count for character, count in counted.items() if character not in known}
+    share = sum(unseen.values()) / max(1, counted.total())
+    if share < UNSEEN_SHARE:
+        return None
+    return (
+        f"held-out {heldout.name!r}: {100 * share:.1f} % of its characters ({len(unseen)} distinct, mostly "
+        f"{_commonest_script(unseen)}) do not occur in the training text; a vocabulary without byte fallback "
+        "writes them as unknown"
+    )
+
+
+def _commonest_script(counts: Mapping[str, int]) -> str:
+    """The first word of the characters' names that occurs most often: GREEK, LATIN, CJK and so on."""
+    scripts = Counter[str]()
+    for character, count in counts.items():
+        scripts[unicodedata.name(character, "UNNAMED").split()[0]] += count
+    return scripts.most_common(1)[0][0]
+
+
+def are_aligned(texts: Sequence[NamedText]) -> bool:
+    """Whether there are several texts of as many lines each, as translations of each other have.
+
+    >>> are_aligned([NamedText("en", WordCounts.from_pairs({"low": 2}))])
+    False
+    """
+    n_lines = {text.counts.n_lines for text in texts}
+    return len(texts) > 1 and len(n_lines) == 1 and 0 not in n_lines
+
+
+Text = str | os.PathLike[str] | NamedText
+Given = Text | Iterable[Text]
+
+
+def as_texts(given: Given, name: str) -> list[str | NamedText]:
+    """Named texts, read or as NAME=FILE, of which a single one may stand by itself.
+
+    name: of the argument, for errors
+    Raises ConfigError if one is neither.
+    """
+    listed = (
+        [given] if isinstance(given, str | os.PathLike | NamedText | WordCounts) else arguments.several(given, name)
+    )
+    return [_text(text, f"{name}[{place}]") for place, text in enumerate(listed)]
+
+
+def _text(text: str | os.PathLike[str] | NamedText, name: str) -> str | NamedText:
+    if isinstance(text, str | os.PathLike):
+        return arguments.path(text, name)
+    remedy = "give NAME=FILE, or volt.comparison.NamedText('name', counts)"
+    return arguments.instance(text, NamedText, name, remedy=remedy)
+
+
+def read_both(
+    training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], max_line: int | None
+) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...], list[str]]:
+    """The training texts, the held-out texts under the names of those, and what is to be said of them.
+
+    max_line: the most bytes of a line of text; None for no limit
+    Raises ConfigError if two texts have the same name.
+    Raises CorpusError if one cannot be read.
+    """
+    texts, others = _read(training, max_line), _read(heldout, max_line)
+    held, notes = match_names([text.name for text in texts], others)
+    return texts, held, [*notes, *filter(None, (unseen_characters(texts, text) for text in held))]
+
+
+def _read(texts: Sequence[str | NamedText], max_line: int | None) -> tuple[NamedText, ...]:
+    """The texts, read and counted where they are files. Raises ConfigError if two have the same name."""
+    files = iter(read_sources([text for text in texts if isinstance(text, str)], max_line=max_line))
+    found = tuple(text if isinstance(text, NamedText) else next(files) for text in texts)
+    names = [text.name for text in found]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"source names {', '.join(names)} are not distinct; give each a name of its own")
+    return found

@@ -1,0 +1,224 @@
+"""WordCounts and a share → the characters that a vocabulary spells, and the rare ones that it leaves out.
+
+The commonest characters stay, as few as make up the share of all characters; of equally frequent ones those with the
+lower code point. A space for each word is among the characters, and always stays. This is sentencepiece's
+character_coverage.
+
+>>> from volt.count.word_counts import WordCounts
+>>> found = coverage_of(WordCounts.from_pairs({"low": 5, "löw": 1}), 0.9)
+>>> found.left_out, found.n_left_out, found.n_characters  # 6 spaces among them
+('ö', 1, 24)
+
+WordCounts → whether white space cuts this text into words at all.
+
+Some scripts are written without spaces between words. What white space cuts there are clauses and sentences, which
+hardly ever repeat, so they make poor words.
+
+>>> from volt.count.word_counts import WordCounts
+>>> unspaced(WordCounts.from_pairs({"係呢個講座同係睇轉播嘅女性": 1, "TED": 1}))
+Unspaced(script='Han', share=0.8125, length=13.0)
+>>> unspaced(WordCounts.from_pairs({"講座": 1, "女性": 1})) is None  # words, with spaces put between them
+True
+
+WordCounts → the bytes of the text that they stand for, which "tokens per byte" divides by.
+
+The bytes follow from the words, so they are known however the corpus was read: from text, tables, JSON lines or pairs.
+
+>>> from volt.count.word_counts import WordCounts
+>>> text_bytes(WordCounts.from_pairs({"für": 2, "a": 1}))  # "für für a" and a line end
+12
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.errors import ConfigError, CorpusError
+from volt.forks import about_to_use_polars
+from volt.text.characters import SPACE
+from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
+
+if TYPE_CHECKING:
+    from volt.count.word_counts import WordCounts
+
+
+# Unicode's names of the scripts that are written without spaces between words.
+SCRIPTS = (
+    "Han", "Hiragana", "Katakana", "Bopomofo", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan", "Tai_Tham", "New_Tai_Lue",
+    "Javanese", "Balinese",
+)  # fmt: skip
+LEAST_SHARE = 0.1  # of a text's characters; a few names in another script say nothing about the text
+LEAST_LENGTH = 6  # letters; words in these scripts have 1.5 (Chinese) to 4 (Thai), clauses more than 8
+_WORD, _COUNT = pl.col("word"), pl.col("count").cast(pl.Float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Unspaced:
+    """Text in scripts that have no spaces between words.
+
+    script: the commonest of them, as Unicode names it
+    share: of all characters of the text, those of words in such scripts
+    length: mean letters of such scripts in a word that holds any
+    """
+
+    script: str
+    share: float
+    length: float
+
+
+def unspaced(counts: WordCounts) -> Unspaced | None:
+    """What is known of text without spaces, or None if white space cuts this text, or does not do the cutting.
+
+    counts: what `count_words` returns
+    """
+    if counts.pretokenizer.name != "whitespace":
+        return None
+    about_to_use_polars()
+    held = counts.table.filter(_WORD.str.contains(_letters(*SCRIPTS)))
+    if not held.height:
+        return None
+    letters = {script: _sum(held, _WORD.str.count_matches(_letters(script))) for script in SCRIPTS}
+    share = _sum(held, _WORD.str.len_chars()) / _sum(counts.table, _WORD.str.len_chars())
+    length = sum(letters.values()) / float(held["count"].cast(pl.Float64).sum())
+    if share < LEAST_SHARE or length < LEAST_LENGTH:
+        return None
+    return Unspaced(max(letters, key=lambda script: letters[script]), share, length)
+
+
+def warning(found: Unspaced) -> str:
+    """A sentence on what to do about such text.
+
+    >>> warning(Unspaced("Thai", 0.987, 14.25))
+    "98.7 % of this text is written without spaces between words (mostly Thai), so what white space cuts are clauses, of
+    14.2 letters on average: count with pretokenizer='unicode', which cuts at punctuation as well, or with
+    pretokenizer='metaspace'"
+    """
+    return (
+        f"{100 * found.share:.1f} % of this text is written without spaces between words "
+        f"(mostly {found.script.replace('_', ' ')}), so what white space cuts are clauses, of {found.length:.1f} "
+        "letters on average: count with pretokenizer='unicode', which cuts at punctuation as well, or with "
+        "pretokenizer='metaspace'"
+    )
+
+
+def _letters(*scripts: str) -> str:
+    """What matches one letter of these scripts; vowel signs and tone marks are none.
+
+    >>> print(_letters("Thai", "Lao"))
+    [\\p{L}&&[\\p{Thai}\\p{Lao}]]
+    """
+    names = "".join(rf"\p{{{script}}}" for script in scripts)
+    return rf"[\p{{L}}&&[{names}]]"
+
+
+def _sum(table: pl.DataFrame, numbers: pl.Expr) -> float:
+    """A number of each word, times its count, summed."""
+    return float(table.select((numbers * _COUNT).sum()).item())
+
+
+_MORE = len(SPACE.encode()) - 1  # bytes that "▁" takes more than the space that it stands for
+
+
+def text_bytes(counts: WordCounts) -> int:
+    """UTF-8 bytes of all words and their spaces, repetitions included.
+
+    counts: what `count_words` returns
+
+    Where the pre-tokeniser drops white space, each word counts one byte more, for the white space behind it. Where it
+    keeps spaces, "▁" is one byte. Of "bytes", each character is one.
+
+    >>> from volt.count.word_counts import WordCounts
+    >>> text_bytes(WordCounts.from_pairs({"▁für": 2, "▁a": 1}, pretokenizer="metaspace"))
+    12
+    """
+    about_to_use_polars()
+    table, pretokenizer = counts.table, counts.pretokenizer
+    if pretokenizer.is_bytes:
+        lengths = _WORD.str.len_chars()
+    elif pretokenizer.keeps_spaces:
+        lengths = _WORD.str.len_bytes() - _MORE * _WORD.str.count_matches(SPACE, literal=True)
+    else:
+        lengths = _WORD.str.len_bytes() + 1
+    return int(table.select((lengths.cast(pl.Int128) * pl.col("count")).sum()).item())
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What a share of all characters leaves out.
+
+    share: the share that was asked for
+    left_out: the distinct characters that are left out, the commonest first
+    n_left_out: their occurrences
+    n_characters: those of all characters, spaces included
+    """
+
+    share: float
+    left_out: str
+    n_left_out: int
+    n_characters: int
+
+    @property
+    def codes(self) -> NDArray[np.int64]:
+        """The code points of what is left out, (n,).
+
+        >>> Coverage(0.9, "ö", 1, 24).codes
+        array([246])
+        """
+        return np.fromiter(map(ord, self.left_out), np.int64, len(self.left_out))
+
+
+def checked_share(share: float, *, is_bytes: bool = False) -> float:
+    """A share above 0 and at most 1, which must be 1 where words are spelled by bytes.
+
+    >>> checked_share(0.9995)
+    0.9995
+    """
+    share = arguments.number(share, "coverage")
+    if not 0 < share <= 1:
+        raise ConfigError(f"coverage is {share:g}; give a share of all characters, above 0 and at most 1")
+    if is_bytes and share < 1:
+        raise ConfigError(f"coverage is {share:g}, but 256 bytes spell every character; leave it out")
+    return share
+
+
+def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
+    """What a share of all characters leaves out, None for the share 1.
+
+    counts: what `count_words` returns
+    share: above 0, at most 1
+    Raises ConfigError if the share is out of range, or below 1 where words are spelled by bytes.
+    Raises CorpusError if no character but the space stays.
+
+    >>> from volt.count.word_counts import WordCounts
+    >>> coverage_of(WordCounts.from_pairs({"low": 5, "löw": 1}), 1)
+    """
+    if checked_share(share, is_bytes=counts.pretokenizer.is_bytes) == 1:
+        return None
+    codes, found = _character_counts(counts)
+    order = np.lexsort((codes, -found))
+    codes, found = codes[order], found[order]
+    before = np.cumsum(found) - found
+    total = int(found.sum())
+    left_out = (before / total >= share) & (codes != ord(SPACE))
+    if left_out.sum() == (codes != ord(SPACE)).sum():
+        raise CorpusError(f"coverage {share:g} leaves no character but the space; raise it, to 0.9995, say")
+    return Coverage(share, "".join(map(chr, codes[left_out].tolist())), int(found[left_out].sum()), total)
+
+
+def _character_counts(counts: WordCounts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Code points and how often each occurs, a space for each word included where the words hold none."""
+    words = counts.words
+    codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32).astype(np.int64)
+    found = np.zeros(LAST_HIDDEN + 3, np.int64)
+    np.add.at(found, codes, np.repeat(counts.counts, np.fromiter(map(len, words), np.int64, len(words))))
+    found[FIRST_HIDDEN : LAST_HIDDEN + 1] = 0  # user tokens are no characters
+    if not counts.pretokenizer.keeps_spaces:
+        found[ord(SPACE)] += counts.total
+    occurring = np.flatnonzero(found)
+    return occurring, found[occurring]

@@ -1,0 +1,281 @@
+r"""`BatchEncoder`: bytes in, ids or text out, by the million lines, without a Python object for a word or a line.
+
+Text is cut into chunks at line ends. Threads look up the values of a chunk's units (volt.encode.pretokens) and write
+them. The compiled loop encodes a new unit where that is simple; Python encodes the others, all at once. Every
+thread has a `UnitCache` of its own, so there are no locks; caches that wait for work are kept.
+
+>>> from volt.encode.merge_tables import MergeTables
+>>> from volt.encode.rendering import as_ids
+>>> from volt.vocabulary import Vocabulary
+>>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
+>>> [part] = BatchEncoder(tables, as_ids(tables)).encode([Chunk(b"low low\n\nlot")])
+>>> part.values.tolist(), part.ends.tolist()
+([7, 6, 7, 6, 7, 0], [4, 4, 6])
+
+`Encoded`: the ids of many lines, flat, with the places where lines start.
+
+>>> Encoded(np.array([5, 6, 7], np.int32), np.array([0, 2, 3]))[1]
+array([7], dtype=int32)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, pairwise
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.display import counted
+from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
+from volt.encode.merge_tables import MergeTables
+from volt.encode.pretokens import UnitRule, joined_lines, split_lines, unit_words
+from volt.encode.rendering import Rendering
+from volt.encode.unit_cache import LineValues, UnitCache, unit_encoder_of, uses_classes
+from volt.errors import ConfigError
+from volt.files.blocks import utf8_error
+from volt.files.threads import available_cores, in_order
+from volt.text.characters import CharacterClasses
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPart:
+    """What a chunk's lines became.
+
+    values: ids (n,) int32, or text (n,) uint8 with a line end behind each line
+    ends: (n_lines,) int64, where each line's values end
+    """
+
+    values: NDArray[Any]
+    ends: Longs
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """Merges that are passed over at random.
+
+    probability: the probability that a merge is passed over
+    seed: a 64-bit number; it and a line's number start the generator of the line
+    """
+
+    probability: float
+    seed: int
+
+    @classmethod
+    def of(cls, probability: float, seed: int | None) -> Dropout | None:
+        """The dropout with this probability, checked. None if nothing is dropped.
+
+        Raises ConfigError if the probability is not in [0, 1] or there is no seed.
+
+        >>> Dropout.of(0.0, None), Dropout.of(0.1, 1).probability
+        (None, 0.1)
+        """
+        if not 0.0 <= (probability := arguments.number(probability, "dropout")) <= 1.0:
+            raise ConfigError(f"dropout is {probability}; give a probability from 0 to 1")
+        seed = None if seed is None else arguments.whole(seed, "seed")
+        if not probability:
+            return None
+        if seed is None or seed < 0:
+            raise ConfigError(f"dropout draws at random: give a seed, a whole number from 0 up (it is {seed})")
+        return cls(probability, np.random.SeedSequence(seed).generate_state(1, np.uint64).view(np.int64)[0].item())
+
+
+class BatchEncoder:
+    """Encodes many lines with one vocabulary. Safe to share between threads.
+
+    tables: the vocabulary as compiled code sees it
+    rendering: what symbols become: ids, pieces as text, or ids as text
+    sampled: whether units are remembered as atoms, so that dropout can be drawn for each
+    limit: about how many units each thread remembers
+    """
+
+    def __init__(
+        self, tables: MergeTables, rendering: Rendering, *, sampled: bool = False, limit: int = 1 << 20
+    ) -> None:
+        self.tables, self.rendering, self.sampled, self._limit = tables, rendering, sampled, limit
+        self._rule = UnitRule.of(tables.vocabulary)
+        self._classes = CharacterClasses()  # its threads share what they find out
+        self._encoder = unit_encoder_of(tables, None if sampled else rendering, self._classes)
+        self._idle: list[UnitCache] = []
+
+    def encode(
+        self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
+    ) -> Iterator[EncodedPart]:
+        """What each chunk's lines became, in order; behind an awaited chunk, before the next one is asked for.
+
+        dropout: given if, and only if, `sampled`
+        Raises CorpusError, with the line, where text is not UTF-8.
+        """
+        assert self.sampled == (dropout is not None)
+        encode, n_threads = partial(self._encode, dropout=dropout), n_threads or available_cores()
+        return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
+
+    def _encode(self, chunk: Chunk, *, dropout: Dropout | None) -> EncodedPart:
+        if not len(chunk.text):  # as at the end of each file: it takes no table, which would be dropped with its units
+            return EncodedPart(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
+        try:
+            return self._run(chunk, self._table(), dropout)
+        except UnicodeDecodeError:  # the cache is not used again: it holds units without values
+            raise utf8_error(chunk.block) from None
+
+    def _table(self) -> UnitCache:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            dtype = np.int32 if self.sampled else self.rendering.dtype
+            return UnitCache(self._rule, self._encoder, dtype, limit=self._limit)
+
+    def _run(self, chunk: Chunk, table: UnitCache, dropout: Dropout | None) -> EncodedPart:
+        if self._rule.words:
+            chunk = self._joined(chunk)
+        table.trim()
+        text = table.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
+        lines = table.encode(text, strips_return=chunk.strips_return)
+        if len(table.pending):
+            self._encode_pending(table)
+            lines = table.encode(text, strips_return=chunk.strips_return)
+        if len(lines.left):
+            lines = self._with_left_lines(lines, text.data.tobytes(), chunk.separator)
+        self._idle.append(table)
+        return self._sampled(lines, chunk, dropout) if dropout else EncodedPart(lines.values, lines.ends)
+
+    def _joined(self, chunk: Chunk) -> Chunk:
+        """The chunk as pre-tokens with spaces between them, for vocabularies whose units are pre-tokens."""
+        joined = joined_lines(
+            self.tables.vocabulary, bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
+        )
+        return Chunk(joined, NO_BYTE_OF_TEXT, chunk.first, numbers=chunk.numbers)
+
+    def _encode_pending(self, table: UnitCache) -> None:
+        """Encode the units that the compiled loop has left to Python."""
+        if uses_classes(self._encoder) and self._classes.classify(table.units(table.pending)[0].decode()):
+            table.encode_pending()
+        numbers = table.pending
+        if not len(numbers):
+            return
+        data, ends = table.units(numbers)
+        found = unit_words(self.tables.vocabulary, data, ends, first=table.firsts(numbers))
+        values, ends = self._values(found.text, found.lengths)
+        table.fill_pending(values, _ends_of_groups(ends, found.n_words), found.irregular)
+
+    def _values(self, text: str, lengths: Longs) -> tuple[NDArray[Any], Longs]:
+        """The values of words, and where each word's end. For dropout these are atoms, marked where words end."""
+        symbols, ends = self.tables.atoms(text, lengths)
+        if self.sampled:
+            atoms = 2 * symbols
+            atoms[ends - 1] += 1
+            return atoms, ends
+        symbols, ends = self.tables.encode_atoms(symbols, ends)
+        values, symbol_ends = self.rendering.expand(symbols)
+        return values, _ends_of_groups(symbol_ends, np.diff(ends, prepend=0))
+
+    def _with_left_lines(self, lines: LineValues, text: bytes, separator: int) -> LineValues:
+        """The same, with the lines that are left to Python encoded, each as a whole."""
+        numbers, mark = lines.left[:, 0], bytes([separator])
+        left = [text[text.rfind(mark, 0, end) + 1 : end].decode() for end in lines.left[:, 1].tolist()]
+        split = split_lines(self.tables.vocabulary, left)
+        words = list(chain.from_iterable(split))
+        values, ends = self._values("".join(words), np.array([len(word) for word in words], np.int64))
+        starts_ends = pairwise([0, *_ends_of_groups(ends, np.array([len(words) for words in split])).tolist()])
+        parts, done, is_text = list[NDArray[Any]](), 0, lines.values.dtype == np.uint8
+        sizes = np.diff(lines.ends, prepend=0)
+        for number, (start, end) in zip(numbers.tolist(), starts_ends, strict=True):
+            place = lines.ends[number] - is_text  # before the line end
+            parts += [lines.values[done:place], values[start : max(start, end - is_text)]]
+            done, sizes[number] = place, sizes[number] + len(parts[-1])
+        return LineValues(np.concatenate([*parts, lines.values[done:]]), np.cumsum(sizes), lines.left[:0])
+
+    def _sampled(self, lines: LineValues, chunk: Chunk, dropout: Dropout) -> EncodedPart:
+        from volt.kernels.apply_bpe import encode_sampled
+
+        numbers = np.arange(chunk.first, chunk.first + len(lines.ends)) if chunk.numbers is None else chunk.numbers
+        tables, drawn = self.tables, (dropout.probability, dropout.seed, numbers)
+        symbols, ends = encode_sampled(lines.values, lines.ends, tables.sampled_merges, tables.rule, *drawn)
+        places, rows = self.rendering.numbered(symbols)
+        return expanded(places, ends, rows.starts, rows.values)
+
+
+def expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> EncodedPart:
+    """Write down what numbers stand for."""
+    from volt.kernels.decode import expand
+
+    sizes, out_ends = np.diff(starts), np.empty(len(ends), np.int64)
+    out = np.empty(int(sizes[numbers].sum()) + len(ends), values.dtype)
+    n = expand(numbers, ends, starts, values, out, out_ends, values.dtype == np.uint8)
+    return EncodedPart(out[:n], out_ends)
+
+
+def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:
+    """Where groups of things end, given where things end and how many are in each group.
+
+    >>> _ends_of_groups(np.array([2, 3, 7]), np.array([1, 0, 2])).tolist()
+    [2, 2, 7]
+    """
+    return np.concatenate([[0], ends])[np.cumsum(sizes)]
+
+
+Ids = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """The ids of many lines, flat.
+
+    ids: (n_ids,) int32
+    offsets: (n_lines + 1,) int64, line i has ids[offsets[i]:offsets[i + 1]]
+    Both are plain numpy arrays, so `torch.from_numpy(encoded.ids)` shares their memory.
+
+    >>> encoded = Encoded(np.array([5, 6, 7], np.int32), np.array([0, 2, 2, 3]))
+    >>> len(encoded), encoded[0]
+    (3, array([5, 6], dtype=int32))
+    >>> encoded
+    <Encoded: 3 ids of 3 lines>
+    """
+
+    ids: Ids
+    offsets: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        return f"<Encoded: {counted(len(self.ids), 'id')} of {counted(len(self), 'line')}>"
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, line: int) -> Ids:
+        line = arguments.whole(line, "line")
+        if not -len(self) <= line < len(self):
+            raise IndexError(f"line {line} of {len(self)}")
+        line %= len(self)
+        return self.ids[self.offsets[line] : self.offsets[line + 1]]
+
+    @classmethod
+    def of(cls, parts: Iterable[EncodedPart], *, n_bytes: int = 0) -> Encoded:
+        """The parts' lines, one after the other.
+
+        parts: what chunks of text became
+        n_bytes: how many the text has, which most often has fewer ids than bytes
+        """
+        ids, n, ends = _room_for_ids(n_bytes), 0, [np.zeros(1, np.int64)]
+        for part in parts:
+            end = n + len(part.values)
+            if end > len(ids):
+                ids = np.concatenate([ids[:n], np.empty(max(end - n, n // 2), np.int32)])
+            ids[n:end] = part.values
+            ends.append(part.ends + n)
+            n = end
+        return cls(ids[:n], np.concatenate(ends))
+
+
+def _room_for_ids(n: int) -> Ids:
+    """Room for n ids, or for a quarter of them if no more can be promised. Room that is not used costs nothing."""
+    try:
+        return np.empty(n, np.int32)
+    except MemoryError:
+        return np.empty(n // 4, np.int32)

@@ -1,0 +1,355 @@
+r"""Sentences of ids as fairseq and Megatron keep them: NAME.bin holds the ids, NAME.idx says where each sentence is.
+
+    NAME.idx      magic "MMIDIDX\0\0", version 1 (u64), code of the kind of number (u8), count (u64),
+                  [Megatron: count of document bounds (u64)], sizes int32[count], pointers int64[count], in bytes,
+                  [Megatron: document bounds int64[], numbers of sentences]
+    NAME.bin      the ids, sentence after sentence
+
+All numbers are little-endian. Both files are mapped into memory, so that opening costs the same however many sentences
+there are; what is read is checked when it is read, and `IndexedIds.check` checks all of it. A file that is made shorter
+while it is mapped ends the process: that is how mapped files are.
+
+>>> import tempfile
+>>> from volt.files.indexed_dataset import write_ids
+>>> with tempfile.TemporaryDirectory() as folder:
+...     with write_ids(f"{folder}/train.de", dtype="u16") as writer:
+...         writer.add(np.array([7, 8, 2, 2]), np.array([3, 1]))
+...     found = open_ids(f"{folder}/train.de")
+...     found, found.ids(0)
+(<IndexedIds: 2 sentences, 4 ids as u16>, array([7, 8, 2], dtype=uint16))
+
+Sentences of ids → NAME.bin and NAME.idx, as `volt.files.indexed_dataset` describes them; both whole, or as they were.
+
+>>> dtype_for(65_499), dtype_for(65_500)
+('u16', 'i32')
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.display import counted
+from volt.errors import ConfigError, CorpusError, shown_path, unreadable
+from volt.files.atomic import follow, retire, write_atomic
+
+MAGIC = b"MMIDIDX\x00\x00"
+VERSION = 1
+BIN, IDX = ".bin", ".idx"
+CODES = {"u8": 1, "i8": 2, "i16": 3, "i32": 4, "i64": 5, "u16": 8, "u32": 9, "u64": 10}
+HEAD = struct.Struct("<9sQBQ")  # magic, version, code, count
+_FLOATS = (6, 7)
+_OLD_MAGIC = b"TNTIDX\x00\x00"
+_COUNT = struct.Struct("<Q")
+_SPAN = 1 << 18  # sentences that are checked at a time
+_AGAIN = "restore it, or make it again"
+
+Ids = NDArray[Any]
+Longs = NDArray[np.int64]
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """The numbers that a name such as u16 stands for, as they stand in files.
+
+    >>> dtype_of("u16").str
+    '<u2'
+    """
+    return np.dtype(f"<{name[0]}{int(name[1:]) // 8}")
+
+
+def prefix_of(path: str | os.PathLike[str]) -> str:
+    """What the two files are called without their endings. path: of either, or the prefix.
+
+    >>> prefix_of("train.de.bin"), prefix_of("train.de.idx"), prefix_of("train.de")
+    ('train.de', 'train.de', 'train.de')
+    """
+    return os.fspath(path).removesuffix(BIN).removesuffix(IDX)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexedIds:
+    """Sentences of ids, mapped into memory.
+
+    prefix: their files without .bin and .idx
+    dtype: u8, i8, i16, i32, i64, u16, u32 or u64
+    sizes: (n,) int32, ids per sentence
+    pointers: (n,) int64, the byte in .bin at which each sentence starts
+    data: (n_ids,) all ids, one sentence after the other
+    documents: (n_documents + 1,) int64, of Megatron: the sentences at which documents start, and the last one's end
+    """
+
+    prefix: str
+    dtype: str
+    sizes: NDArray[np.int32]
+    pointers: Longs
+    data: Ids
+    documents: Longs | None = None
+
+    def __repr__(self) -> str:
+        return f"<IndexedIds: {counted(len(self), 'sentence')}, {counted(len(self.data), 'id')} as {self.dtype}>"
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def ids(self, sentence: int) -> Ids:
+        """The ids of a sentence, a view of the file.
+
+        sentence: its number, from 0
+        Raises CorpusError if the files are damaged there, IndexError if there is no such sentence.
+        """
+        if not 0 <= sentence < len(self):
+            raise IndexError(f"sentence {sentence} of {len(self):,}")
+        start, end, item = int(self.pointers[sentence]), self._end(sentence), self.data.itemsize
+        if start != (self._end(sentence - 1) if sentence else 0) or not start <= end <= self.data.nbytes:
+            return self.span(sentence, sentence + 1)[0]  # which says what is wrong
+        return self.data[start // item : end // item]
+
+    def span(self, first: int, last: int) -> tuple[Ids, Longs]:
+        """The ids of consecutive sentences, a view of the file, and (n + 1,) offsets of sentences in it.
+
+        first, last: the number of the first, from 0, and one more than that of the last
+        Raises CorpusError if the files are damaged there.
+        """
+        offsets = np.concatenate([[0], np.cumsum(self.sizes[first:last], dtype=np.int64)])
+        self._check_span(first, self.sizes[first:last], offsets)
+        start = int(self.pointers[first]) // self.data.itemsize if first < last else 0
+        return self.data[start : start + int(offsets[-1])], offsets
+
+    def check(self) -> None:
+        """Read the whole index. Raises CorpusError if it is damaged anywhere."""
+        for first in range(0, len(self), _SPAN):
+            self.span(first, min(first + _SPAN, len(self)))
+        if self.documents is not None and (np.diff(self.documents) < 0).any():
+            raise CorpusError(f"{shown_path(self.prefix + IDX)}: bounds of documents do not rise; {_AGAIN}")
+
+    def _check_span(self, first: int, sizes: NDArray[np.int32], offsets: Longs) -> None:
+        """Raise CorpusError if a size is negative, or a sentence does not start where the one before it ends."""
+        if (negative := sizes < 0).any():
+            place = int(np.argmax(negative))
+            raise self._damaged(first + place, f"has {sizes[place]} ids")
+        starts, item = self.pointers[first : first + len(sizes)], self.data.itemsize
+        before = self._end(first - 1) if first else 0
+        if (wrong := starts != before + offsets[:-1] * item).any():
+            place = int(np.argmax(wrong))
+            found, expected = int(starts[place]), before + int(offsets[place]) * item
+            raise self._damaged(first + place, f"starts at byte {found:,}, and what is before it ends at {expected:,}")
+        if before + int(offsets[-1]) * item > self.data.nbytes:
+            raise self._damaged(first + len(sizes) - 1, f"ends behind the end of {shown_path(self.prefix + BIN)}")
+
+    def _end(self, sentence: int) -> int:
+        """The byte at which a sentence ends."""
+        return int(self.pointers[sentence]) + int(self.sizes[sentence]) * self.data.itemsize
+
+    def _damaged(self, sentence: int, found: str) -> CorpusError:
+        return CorpusError(f"{shown_path(self.prefix + IDX)}: sentence {sentence + 1:,} {found}; {_AGAIN}")
+
+
+class IndexLayout(NamedTuple):
+    """Where things are in an index.
+
+    dtype: of the ids
+    n: sentences
+    start: the byte at which sizes start
+    n_bounds: how many bounds of documents follow; None in fairseq's files
+    """
+
+    dtype: str
+    n: int
+    start: int
+    n_bounds: int | None
+
+
+def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
+    """Map sentences of ids.
+
+    path: of NAME.bin or NAME.idx, or NAME
+    Raises CorpusError if one of the files is missing, damaged, or holds no ids.
+    """
+    prefix = prefix_of(path)
+    index, data = (_mapped(prefix + ending) for ending in (IDX, BIN))
+    layout = layout_of(prefix + IDX, index)
+    n, start = layout.n, layout.start
+    bounds = None
+    if layout.n_bounds is not None:
+        bounds = np.frombuffer(index, "<i8", layout.n_bounds, start + 12 * n)
+        if not layout.n_bounds or bounds[0] != 0 or bounds[-1] != n:
+            raise CorpusError(f"{shown_path(prefix + IDX)}: documents do not cover its sentences; {_AGAIN}")
+    sizes, pointers = np.frombuffer(index, "<i4", n, start), np.frombuffer(index, "<i8", n, start + 4 * n)
+    dtype = dtype_of(layout.dtype)
+    ids = np.frombuffer(data, dtype, len(data) // dtype.itemsize)
+    found = IndexedIds(prefix, layout.dtype, sizes, pointers, ids, bounds)
+    _check_length(found, len(data))
+    return found
+
+
+def layout_of(path: str, index: bytes | mmap.mmap) -> IndexLayout:
+    """What the head of an index says. Raises CorpusError if the index is of another kind, or has another length.
+
+    >>> layout_of("a.idx", HEAD.pack(MAGIC, 1, 8, 0))
+    IndexLayout(dtype='u16', n=0, start=26, n_bounds=None)
+    """
+    told = shown_path(path)
+    if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
+        remedy = "binarize the text again, or let fairseq write its mmap kind"
+        raise CorpusError(f"{told}: is an index of fairseq's older kind; {remedy}")
+    if not MAGIC.startswith(index[: len(MAGIC)]):
+        raise CorpusError(f"{told}: is no index of fairseq or Megatron, which starts with MMIDIDX; check the path")
+    if len(index) < HEAD.size:
+        raise CorpusError(f"{told}: has {counted(len(index), 'byte')}, and its head alone has {HEAD.size}; {_AGAIN}")
+    _, version, code, count = HEAD.unpack(index[: HEAD.size])
+    if version != VERSION:
+        raise CorpusError(f"{told}: is of version {version}, and {VERSION} is what can be read; make it again")
+    if code in _FLOATS:
+        raise CorpusError(f"{told}: holds numbers with a fraction, which are no ids; name another file")
+    names = [name for name, number in CODES.items() if number == code]
+    if not names:
+        raise CorpusError(f"{told}: holds numbers of an unknown kind, {code}; 1 to 5 and 8 to 10 are ids; {_AGAIN}")
+    start, n_bounds = _tail(told, index, count)
+    return IndexLayout(names[0], count, start, n_bounds)
+
+
+def _tail(told: str, index: bytes | mmap.mmap, count: int) -> tuple[int, int | None]:
+    """The byte at which sizes start, and how many bounds of documents there are: the length of the file says it."""
+    size = HEAD.size + 12 * count
+    if len(index) == size:
+        return HEAD.size, None
+    start = HEAD.size + _COUNT.size
+    if len(index) >= start:
+        (n_bounds,) = _COUNT.unpack(index[HEAD.size : start])
+        if len(index) == size + _COUNT.size + 8 * n_bounds:
+            return start, n_bounds
+        if len(index) == size + _COUNT.size + 8 * n_bounds + count:
+            raise CorpusError(f"{told}: is Megatron's index of several modes; only one of text can be read")
+    found = f"has {len(index):,} bytes; {counted(count, 'sentence')} need {size:,}"
+    raise CorpusError(f"{told}: {found}, or those of Megatron's head with documents; {_AGAIN}")
+
+
+def _check_length(found: IndexedIds, n_bytes: int) -> None:
+    """Raise CorpusError unless .bin ends where the index says."""
+    if len(found) and (last := int(found.sizes[-1])) < 0:
+        raise found._damaged(len(found) - 1, f"has {last} ids")
+    expected = found._end(-1) if len(found) else 0
+    if n_bytes != expected:
+        held, index = shown_path(found.prefix + BIN), shown_path(found.prefix + IDX)
+        raise CorpusError(f"{held}: has {n_bytes:,} bytes, and {index} tells of {expected:,}; {_AGAIN}")
+
+
+def _mapped(path: str) -> bytes | mmap.mmap:
+    """The bytes of a file. Raises CorpusError if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            if not os.fstat(file.fileno()).st_size:  # nothing can be mapped
+                return b""
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        remedy = f"{IDX} and {BIN} belong together: check the path"
+        raise unreadable(path, error, kind=CorpusError, remedy=remedy) from error
+
+
+_WRITE_SPAN = 1 << 18  # sentences whose pointers are written at a time
+_MOST_SMALL = 65_500  # ids that u16 is not taken for, as in fairseq: it leaves room for tokens that are added
+
+
+def dtype_for(n_ids: int) -> str:
+    """The kind of number that ids of a vocabulary are kept as. n_ids: how many there are."""
+    return "u16" if n_ids < _MOST_SMALL else "i32"
+
+
+def check_dtype(dtype: str, n_ids: int) -> None:
+    """Raise ConfigError unless a kind of number holds the ids below `n_ids`.
+
+    >>> check_dtype("u8", 300)
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: dtype='u8' holds ids up to 255, and there are ids up to 299; choose dtype='u16'
+    """
+    most = int(np.iinfo(dtype_of(arguments.choice(dtype, "dtype", tuple(CODES)))).max)
+    if n_ids - 1 > most:
+        found = f"dtype={dtype!r} holds ids up to {most:,}, and there are ids up to {n_ids - 1:,}"
+        raise ConfigError(f"{found}; choose dtype={dtype_for(n_ids)!r}")
+
+
+class IdsWriter:
+    """Writes sentences one after the other; sizes, 4 bytes each, are kept until the end.
+
+    data: what the ids are written to
+    dtype: of the ids
+    """
+
+    def __init__(self, data: BinaryIO, dtype: str) -> None:
+        self.dtype, self._data = dtype, data
+        self._file_dtype = dtype_of(dtype)
+        self._info = np.iinfo(self._file_dtype)
+        self._sizes = list[NDArray[np.int32]]()
+
+    def add(self, ids: NDArray[Any], sizes: NDArray[Any]) -> None:
+        """Write sentences.
+
+        ids: (n_ids,) whole numbers, of all of them, one sentence after the other
+        sizes: (n,) ids per sentence
+        Raises ConfigError if an id does not fit the kind of number, or the sizes do not make up the ids.
+        """
+        if len(sizes) and (int(sizes.min()) < 0 or int(sizes.max()) > np.iinfo(np.int32).max):
+            raise ConfigError(f"a sentence of {int(sizes.min())} or {int(sizes.max()):,} ids; 0 to 2^31 − 1 can be")
+        if int(sizes.sum()) != len(ids):
+            raise ConfigError(f"sizes sum up to {int(sizes.sum()):,}, and there are {len(ids):,} ids; give all of both")
+        for id_ in (int(ids.min()), int(ids.max())) if len(ids) else ():
+            if not self._info.min <= id_ <= self._info.max:
+                held = f"{self.dtype} holds {int(self._info.min):,} to {int(self._info.max):,}"
+                raise ConfigError(f"id {id_:,} does not fit: {held}; choose another dtype")
+        self._data.write(ids.astype(self._file_dtype, copy=False).tobytes())
+        self._sizes.append(sizes.astype("<i4"))
+
+    def write_index(self, file: BinaryIO) -> None:
+        """Write what .idx holds."""
+        sizes = np.concatenate([np.zeros(0, "<i4"), *self._sizes])
+        file.write(HEAD.pack(MAGIC, VERSION, CODES[self.dtype], len(sizes)))
+        file.write(sizes.tobytes())
+        before = 0
+        for first in range(0, len(sizes), _WRITE_SPAN):
+            ends = before + self._file_dtype.itemsize * np.cumsum(sizes[first : first + _WRITE_SPAN], dtype=np.int64)
+            file.write(np.concatenate([[before], ends[:-1]]).astype("<i8").tobytes())
+            before = int(ends[-1])
+
+
+@contextmanager
+def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter]:
+    """What writes NAME.bin and NAME.idx, which take their places when the block ends, and vanish if it fails.
+
+    A kill at any moment leaves the old pair, the new pair, or no .idx, without which no .bin is read.
+    path: NAME, or that of either file
+    dtype: u8, i8, i16, i32, i64, u16, u32 or u64
+    Raises OutputError if a file cannot be written, ConfigError if one is to be a pipe or a device.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with write_ids(f"{folder}/a", dtype="u8") as writer:
+    ...         writer.add(np.array([5, 2]), np.array([2]))
+    ...     sorted(os.listdir(folder))
+    ['a.bin', 'a.idx']
+    """
+    arguments.choice(dtype, "dtype", tuple(CODES))
+    prefix = prefix_of(path)
+    for ending in (BIN, IDX):
+        _refuse_pipe(prefix + ending)
+    with write_atomic(prefix + IDX) as index, write_atomic(prefix + BIN) as data:
+        writer = IdsWriter(data, dtype)
+        yield writer
+        writer.write_index(index)
+        retire(prefix + IDX, data, index)
+
+
+def _refuse_pipe(path: str) -> None:
+    """Raise ConfigError if a path leads to a pipe or a device."""
+    with suppress(OSError, ValueError):  # writing reports it
+        if follow(path).is_written_through:
+            raise ConfigError(f"{shown_path(path)}: no file, and ids are two of them; name files")

@@ -1,0 +1,214 @@
+"""A URL, read from its start to its end: by ranges a few at a time, or, where a server knows none, in one go.
+
+What is read is what was there when it was opened: bytes that another version has given are not told as this one's.
+
+>>> import fsspec
+>>> fsspec.filesystem("memory").pipe_file("/reading.txt", b"low newest")
+>>> with RemoteFile("memory://reading.txt") as file:
+...     file.read(3), file.read(100), file.read(1)
+(b'low', b' newest', b'')
+
+Files of a URL as files of this machine, and the other way round: read as a whole, and written whole or not at all.
+
+>>> with put("memory://copies/a.txt") as file:
+...     _ = file.write(b"low")
+>>> with local_copy("memory://copies/a.txt", kind=VoltError) as path:
+...     path.name, path.read_bytes()
+('a.txt', b'low')
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from volt.errors import VoltError, shown_path, unreadable
+from volt.files import remote
+from volt.files.remote import ChangedError, NoRangesError, ServerError, files_at
+from volt.files.temporary import scratch_folder
+from volt.files.threads import in_order, prefetch
+from volt.urls import is_web, name_of, url_of
+
+HEAD, STEP = 64 << 10, 8 << 20  # bytes of the first range, which often is enough, and of the others
+_N_THREADS = 3  # so many ranges are read at a time
+
+
+class RemoteFile:
+    """A URL that is open for reading, as a file is that has no buffer. Raises OSError where there is no file."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.found = url, remote.look(url)
+        if self.found.is_folder:
+            raise IsADirectoryError(errno.EISDIR, "is a folder; name the files in it, or the folder as a source")
+        self._pieces, self._rest = self._all(), memoryview(b"")
+
+    def __enter__(self) -> RemoteFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, as many as are asked for or fewer; b"" at the end. Without a size, all the rest."""
+        if size < 0:
+            return b"".join([bytes(self._rest), *self._pieces])
+        if size and not self._rest:
+            self._rest = memoryview(next(self._pieces, b""))
+        data, self._rest = bytes(self._rest[:size]), self._rest[size:]
+        return data
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._pieces.close()
+
+    def _all(self) -> Generator[bytes, None, None]:
+        if self.found.size is None:
+            yield from prefetch(self._in_one_go(0))
+            return
+        done = 0
+        try:
+            for piece in self._ranges(self.found.size):
+                yield piece
+                done += len(piece)
+        except NoRangesError:
+            yield from prefetch(self._in_one_go(done))
+        if done > HEAD and remote.look(self.url) != self.found:
+            raise ChangedError(errno.ESTALE, "changed while it was read")
+
+    def _ranges(self, size: int) -> Iterator[bytes]:
+        yield self._range(0, min(HEAD, size))
+        if size > HEAD:  # alone: it shows whether there are ranges
+            yield self._range(HEAD, min(STEP, size))
+        spans = [(start, min(start + STEP, size)) for start in range(STEP, size, STEP)]
+        yield from in_order(lambda span: self._range(*span), spans, n_threads=_N_THREADS)
+
+    def _range(self, start: int, end: int) -> bytes:
+        """A range in full."""
+        try:
+            data = remote.read_range(self.url, start, end - start)
+        except ServerError as error:
+            self._refuse(error)
+        if len(data) != end - start:
+            self._refuse(ServerError(errno.EIO, f"the server gave {len(data):,} of {end - start:,} bytes"))
+        return data
+
+    def _refuse(self, error: OSError) -> NoReturn:
+        """Raise what went wrong: that the file has changed, if it has, and the server answers."""
+        if error.errno != errno.ETIMEDOUT and remote.look(self.url) != self.found:
+            raise ChangedError(errno.ESTALE, "changed while it was read") from error
+        raise error
+
+    def _in_one_go(self, done: int) -> Iterator[bytes]:
+        """What stands behind `done` bytes. A server that breaks off is asked for all again, less what is known."""
+        for number in range(remote.TRIES):
+            if number:
+                time.sleep(remote.PAUSE * 2 ** (number - 1))
+            try:
+                for piece in self._answer(done):
+                    yield piece
+                    done += len(piece)
+                if self.found.size is None or done == self.found.size:
+                    return
+                last: Exception = ServerError(
+                    errno.EIO, f"the answer ended after {done:,} of {self.found.size:,} bytes"
+                )
+            except Exception as error:
+                last = error
+                if final := remote.failure(error):
+                    self._refuse(final)
+        self._refuse(ServerError(errno.ESTALE, f"{remote.TRIES} tries failed, the last with: {remote.told(last)}"))
+
+    def _answer(self, passed: int) -> Iterator[bytes]:
+        """The pieces of one answer, less its first bytes."""
+        system, path = remote.system_of(self.url)
+        with system.open(path, block_size=0) as file:
+            for piece in iter(partial(_read, file), b""):
+                if rest := piece[passed:]:
+                    yield rest
+                passed = max(0, passed - len(piece))
+
+
+def _read(file: Any) -> bytes:
+    return bytes(file.read(1 << 20))
+
+
+Beside = Callable[[Path], Iterable[Path]]
+
+
+@contextmanager
+def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None = None) -> Iterator[Path]:
+    """A path itself; for a URL, that of a copy, which is gone behind the block. A folder is copied with its files.
+
+    beside: of a copy, the files that are copied as well, if they are there
+    Messages call a copy by its URL. Raises an error of this kind if it cannot be read.
+    """
+    if (url := url_of(path)) is None:
+        yield Path(path)
+        return
+    with scratch_folder() as folder:
+        copy = folder / (name_of(url) or "file")
+        try:
+            _fetch(url, copy)
+            _fetch_beside(url, copy, beside)
+        except OSError as error:
+            raise unreadable(url, error, kind=kind) from error
+        try:
+            yield copy
+        except VoltError as error:
+            if (message := str(error)) == (told := message.replace(str(folder), shown_path(url.rpartition("/")[0]))):
+                raise
+            raise type(error)(told) from error
+
+
+def _fetch_beside(url: str, copy: Path, beside: Beside | None) -> None:
+    for other in beside(copy) if beside else ():
+        if not other.exists() and other.parent == copy.parent:
+            with suppress(FileNotFoundError):
+                _fetch(f"{url.rpartition('/')[0]}/{other.name}", other)
+
+
+def _fetch(url: str, place: Path) -> None:
+    """Copy the file of a URL, or all files directly in a folder. Raises OSError if it cannot be read."""
+    if not remote.look(url).is_folder:
+        with RemoteFile(url) as source, place.open("wb") as file:
+            shutil.copyfileobj(source, file, 1 << 20)
+        return
+    place.mkdir()
+    folder = url.rstrip("/")
+    for found in files_at(folder + "/"):
+        if "/" not in found.removeprefix(f"{folder}/"):
+            _fetch(found, place / name_of(found))
+
+
+@contextmanager
+def put(url: str) -> Iterator[BinaryIO]:
+    """A binary file that is sent to a URL when the block ends well, so that it appears there whole or not at all.
+
+    Raises OSError if it cannot be sent.
+    """
+    check_can_put(url)
+    with scratch_folder() as folder:
+        copy = folder / "whole"
+        with copy.open("w+b") as file:
+            yield file
+        remote.ask(url, lambda system, path: _send(system, path, copy))
+
+
+def check_can_put(url: str) -> None:
+    """Raise OSError now if nothing can be written to a URL of this kind, or it is a folder."""
+    if is_web(url):
+        raise OSError(errno.EROFS, "a server of http takes no files")
+    remote.system_of(url)
+    if url.endswith("/"):
+        raise IsADirectoryError(errno.EISDIR, "is a folder")
+
+
+def _send(system: Any, path: str, copy: Path) -> None:
+    system.put_file(os.fspath(copy), path)

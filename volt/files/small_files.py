@@ -1,0 +1,157 @@
+"""A small file, read at once: its path → its bytes or its text, or an error with the file, the line and the remedy.
+
+A file that gzip, bzip2, xz or zstd has packed is unpacked, whatever its name.
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile() as file:
+...     _ = file.write("lō\\n".encode()) and file.flush()
+...     read_text(file.name, kind=VoltError)
+'lō\\n'
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from volt.errors import CorpusError, VoltError, shown_path, unreadable
+from volt.urls import plain_path, url_of
+
+if TYPE_CHECKING:
+    from volt.files.remote_files import RemoteFile
+
+_REMEDY = "; convert or restore the file"
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # how packed files begin; to look closer takes an import
+_LONGEST_MARK = 8  # bytes that tell what packed a file
+_MOST_UNPACKED = 1 << 28  # bytes, where no fewer are asked for
+
+
+def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = None) -> bytes:
+    """The bytes of a file, unpacked. Raises an error of this kind if it cannot be read or unpacked, or has more than
+    `most` bytes.
+
+    >>> read_bytes("/nowhere/codes", kind=VoltError)
+    Traceback (most recent call last):
+        ...
+    volt.errors.VoltError: /nowhere/codes: cannot be read: no such file or directory; check the path
+    """
+    try:
+        with _opened(path) as file:
+            data = file.read() if most is None else file.read(most + 1)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error, kind=kind) from None
+    if data.startswith(_PACKED):
+        most = _MOST_UNPACKED if most is None else most
+        data = b"".join(_unpacked(path, data, kind=kind, most=most))
+    if most is not None and len(data) > most:
+        raise kind(f"{shown_path(path)}: more than {most:,} bytes, which no file of this kind needs; check the path")
+    return data
+
+
+def is_pipe(path: str | Path) -> bool:
+    """Whether what is there can be read only once.
+
+    >>> is_pipe(__file__), is_pipe("/nowhere/pipe")
+    (False, False)
+    """
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except (OSError, ValueError):  # told where it is read
+        return False
+
+
+def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes:
+    """The first bytes of a file, unpacked. Raises an error of this kind if it cannot be read or unpacked.
+
+    >>> read_head(__file__, 10, kind=VoltError)[3:]
+    b'A small'
+    """
+    try:
+        with _opened(path) as file:
+            head = file.read(n_bytes)
+            if not head.startswith(_PACKED):
+                return head
+            data = head + file.read()
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error, kind=kind) from None
+    return b"".join(_unpacked(path, data, kind=kind, most=n_bytes))[:n_bytes]
+
+
+def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:
+    """The first bytes of a file as they are. Raises an error of this kind if it cannot be read.
+
+    >>> read_start(__file__, 10)[3:]
+    b'A small'
+    """
+    try:
+        with _opened(path) as file:
+            return file.read(n_bytes)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error, kind=kind) from None
+
+
+def is_packed(path: str | Path, *, kind: type[VoltError]) -> bool:
+    """Whether a file is packed. Raises an error of this kind if it cannot be read.
+
+    >>> is_packed(__file__, kind=VoltError)
+    False
+    """
+    from volt.files.decompression import find_decoder
+
+    return find_decoder(read_start(path, _LONGEST_MARK, kind=kind)) is not None
+
+
+def read_text(path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None) -> str:
+    """The text of a UTF-8 file, its line ends as they are. remedy: what an error says behind "not UTF-8 text".
+
+    Raises an error of this kind if the file cannot be read or has more than `most` bytes, or, with the line, if it is
+    not UTF-8.
+
+    >>> read_text(__file__, kind=VoltError).startswith("A small file", 3)
+    True
+    """
+    return decoded(path, read_bytes(path, kind=kind, most=most), kind=kind, remedy=remedy)
+
+
+def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str = _REMEDY) -> str:
+    """UTF-8 bytes of a file as text. remedy: what an error says behind "not UTF-8 text".
+
+    >>> decoded("codes", b"l o\\n\\xff", kind=VoltError)
+    Traceback (most recent call last):
+        ...
+    volt.errors.VoltError: codes:2: not UTF-8 text; convert or restore the file
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise kind(f"{shown_path(path)}:{line}: not UTF-8 text{remedy}") from None
+
+
+def _opened(path: str | Path) -> BinaryIO | RemoteFile:
+    """A file of this machine, or of a URL, open for reading. Raises OSError or ValueError if it cannot be."""
+    if (url := url_of(path)) is None:
+        return open(plain_path(os.fspath(path)), "rb")
+    from volt.files.remote_files import RemoteFile
+
+    return RemoteFile(url)
+
+
+def _unpacked(path: str | Path, data: bytes, *, kind: type[VoltError], most: int) -> Iterator[bytes]:
+    """The text of a packed file until there is more than `most` of it; its bytes as they are if nothing packed them."""
+    from volt.files.decompression import decompress, find_decoder
+
+    if (start := find_decoder(data)) is None:
+        yield data
+        return
+    n_bytes = 0
+    try:
+        for piece in decompress([data], start, path=str(path)):
+            yield piece
+            if (n_bytes := n_bytes + len(piece)) > most:
+                return
+    except CorpusError as error:
+        raise kind(str(error)) from None

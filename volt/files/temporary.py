@@ -1,0 +1,202 @@
+r"""Temporary files beside an output: locked while their writer lives, removed when it is dead, renamed when complete.
+
+A writer that is killed cannot remove its part. The next one that writes to the same place does: a part that can be
+locked has no writer. Names are counted instead of drawn, so that stale parts are found without listing the folder,
+which may be large. Where a file system has no locks, parts are not swept.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     part = TempFile(Path(folder, "a.txt"), 0o666)
+...     print(part.path.name)
+...     part.close()
+...     os.listdir(folder)
+.a.txt.00000000.part
+[]
+
+A temporary folder that is gone afterwards: at once, or, if the process is killed, when the next one is made.
+
+It lies in the folder that TMPDIR names, and nowhere else; where TMPDIR is not set, in the one that the system has.
+
+>>> with scratch_folder() as folder:
+...     _ = Path(folder, "words.tsv").write_text("low\t5\n")
+>>> folder.exists()
+False
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+
+from volt.errors import OutputError, reason, shown_path
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder for the length of a block; it is locked, so that nobody takes it for that of a dead process.
+
+    Those of this user's dead processes are removed. Raises OutputError if there can be none.
+    """
+    asked, prefix = os.environ.get("TMPDIR"), f"volt-{os.getuid()}-"
+    try:
+        place = os.path.abspath(asked or tempfile.gettempdir())
+        for path in Path(place).glob(f"{prefix}*"):
+            _sweep(path)
+        handle, folder = _locked(place, prefix)
+    except OSError as error:
+        name = f"TMPDIR={shown_path(asked)}" if asked else "temporary files"
+        raise OutputError(
+            f"{name}: no folder can be made there: {reason(error)}; set TMPDIR to a folder that can be written"
+        ) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+def _locked(place: str, prefix: str) -> tuple[int, Path]:
+    """A descriptor that holds the lock of a new folder, and the folder."""
+    while True:
+        folder = tempfile.mkdtemp(prefix=prefix, dir=place)
+        with suppress(FileNotFoundError):  # another process took it for stale before it was locked
+            handle = os.open(folder, os.O_RDONLY)
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.path.isdir(folder):
+                return handle, Path(folder)
+            os.close(handle)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove a folder of this user that nobody holds."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(handle).st_uid == os.getuid():
+                shutil.rmtree(folder)
+        finally:
+            os.close(handle)
+
+
+N_NAMES = 8  # so many writers of one place at a time leave parts that are found again; more take names that are drawn
+_N_DRAWN = 100
+_LONGEST = 255 - len("..00000000.part")  # bytes of a name that leave room for the rest
+
+
+class TempFile:
+    """A new file beside `place`, locked. path: its own;  handle: open for writing.
+
+    Raises OSError if there can be none.
+    """
+
+    def __init__(self, place: Path, mode: int) -> None:
+        names = list(_counted(place))
+        for name in names:
+            sweep(name)
+        for name in chain(names, _drawn(place)):
+            with suppress(FileExistsError):
+                handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+                if _lock(handle) and _is_at(handle, name):
+                    self.path, self.handle = name, handle
+                    return
+                os.close(handle)  # another writer took it for stale before it was locked
+        raise FileExistsError(errno.EEXIST, "too many others write to it")
+
+    def close(self) -> None:
+        """Remove the file, unless it has been renamed, and let go of it."""
+        try:
+            if _is_at(self.handle, self.path):
+                self.path.unlink()
+        finally:
+            os.close(self.handle)
+
+
+def sweep(part: Path) -> None:
+    """Remove a part whose writer is dead; leave everything else, also what cannot be told.
+
+    >>> sweep(Path("/nowhere/.a.txt.00000000.part"))
+    """
+    with suppress(OSError):
+        handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            if _is_stale(handle, part):
+                part.unlink()
+        finally:
+            os.close(handle)
+
+
+def sweep_beside(places: Iterable[Path]) -> list[Path]:
+    """Remove the parts of some places whose writers are dead. Returns those that are left, as their writers live.
+
+    Folders are listed once, whatever the number of places.
+
+    >>> sweep_beside([Path("/nowhere/a.txt")])
+    []
+    """
+    names, found = dict[Path, set[str]](), list[Path]()
+    for place in places:
+        if place.parent not in names:
+            names[place.parent] = _names_in(place.parent)
+        found += [part for part in _counted(place) if part.name in names[place.parent]]
+    for part in found:
+        sweep(part)
+    return [part for part in found if part.exists()]
+
+
+def _names_in(folder: Path) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()
+
+
+def _is_stale(handle: int, part: Path) -> bool:
+    """Whether a regular file can be locked, and stands where it was opened."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        return False
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return _is_at(handle, part)
+
+
+def _lock(handle: int) -> bool:
+    """Lock a file of one's own; False if somebody else has. A file system without locks is taken as it is."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _counted(place: Path) -> Iterator[Path]:
+    return (_name(place, number) for number in range(N_NAMES))
+
+
+def _drawn(place: Path) -> Iterator[Path]:
+    return (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))
+
+
+def _name(place: Path, number: int) -> Path:
+    """The name of a part; that of a place whose own name is too long to add to holds a digest instead."""
+    own = os.fsencode(place.name)
+    name = place.name if len(own) <= _LONGEST else blake2b(own, digest_size=16).hexdigest()
+    return place.with_name(f".{name}.{number:08x}.part")

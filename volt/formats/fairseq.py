@@ -1,0 +1,84 @@
+"""fairseq dict.txt ⇄ vocabulary: "piece count" a line; ids are line numbers + 3, behind <s> <pad> </s> <unk>.
+
+fairseq gives its own four tokens the ids 0 to 3, so every id from 4 up equals ours. It reads text that is cut
+already, at white space. A piece spelled like an earlier one has to say so with "#fairseq:overwrite".
+
+>>> import tempfile
+>>> from volt.vocabulary import Vocabulary
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder, "dict.txt")
+...     notes = write(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo"), counts=(7, 3)), path)
+...     path.read_text().split("\\n")
+['l@@ 7', 'lo@@ 3', '']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from volt.errors import VocabularyError
+from volt.formats import marian
+from volt.formats import token_list as lists
+from volt.vocabulary import Vocabulary
+
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # ids 0 to 3, whatever our vocabulary calls them
+_OVERWRITE = " #fairseq:overwrite"
+_FILLER = re.compile(r"madeupword\d{4}")  # with which fairseq-preprocess rounds a size up to a multiple of 8
+_ROW = re.compile(r"\S+ \d+( #fairseq:overwrite)?")
+
+
+def write(vocabulary: Vocabulary, path: Path) -> list[str]:
+    """Write dict.txt. Raises VocabularyError if a token holds a space or a line end."""
+    pieces = lists.joined_spelling(vocabulary)
+    glued = lists.glued(vocabulary)
+    counts = lists.counts(vocabulary) + [0] * len(glued)
+    lists.refuse_characters(pieces, "\n\r ", path, "a line of dict.txt")
+    seen, rows, repeated = set(SPECIAL), [], []
+    for piece, count in zip(pieces + glued, counts, strict=True):
+        repeated += [piece] * (piece in seen)
+        rows.append(f"{piece} {count}{_OVERWRITE * (piece in seen)}")
+        seen.add(piece)
+    lists.write_lines(path, rows)
+    return list(_notes(vocabulary, repeated))
+
+
+def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
+    """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
+    return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether every line is a piece, a space and a count, and this is no YAML.
+
+    >>> recognises(Path("dict.txt"), b"l@@ 7\\nlo@@ 3\\n"), recognises(Path("a.yml"), b"</s>: 0\\nlo: 2\\n")
+    (True, False)
+    """
+    is_list = lists.all_lines(head, lambda line: _ROW.fullmatch(line) is not None)
+    return is_list and not marian.recognises(path, head)
+
+
+def rows(path: Path) -> Iterator[lists.ListEntry]:
+    """The listed tokens. Raises VocabularyError, with file and line, for what is none."""
+    for number, line in lists.lines_of(path):
+        piece, _, count = line.removesuffix(_OVERWRITE).rpartition(" ")
+        if not piece:
+            raise VocabularyError(f"{path}:{number}: expected 'piece count', found {line[:60]!r}; restore it")
+        found = lists.ListEntry(number, piece, lists.count_of(path, number, count), line.endswith(_OVERWRITE))
+        if not (_FILLER.fullmatch(piece) and found.count == 0):
+            yield found
+
+
+def _notes(vocabulary: Vocabulary, repeated: list[str]) -> Iterator[str]:
+    usual = "ids from 4 up equal VOLT's; fairseq's own <s> <pad> </s> <unk> have the ids 0 to 3, VOLT's are 1 3 2 0"
+    yield lists.id_note(vocabulary, usual, "fairseq")
+    yield from lists.spelling_notes(vocabulary)
+    yield from lists.not_listed(vocabulary)
+    if not vocabulary.counts:
+        yield "the vocabulary has no counts: all are written as 0"
+    yield from lists.glued_notes(vocabulary)
+    if repeated:
+        yield f"{', '.join(repeated[:3])}: spelled like an earlier piece, which fairseq then never finds"
+    if any(character.isspace() for token in vocabulary.tokens for character in token):
+        yield "some tokens hold white space, at which fairseq cuts: it never finds them"

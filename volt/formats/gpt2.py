@@ -1,0 +1,198 @@
+"""GPT-2's merges.txt → vocabulary: merges over bytes, which look like subword-nmt's codes but mark no word ends.
+
+Both files start with "#version: 0.2". GPT-2's spells bytes by its alphabet, a space as "Ġ", and holds no "</w>". With a
+vocab.json or encoder.json beside it, ids are those that it lists; without one, the bytes come first, in the order that
+GPT-2 gives them, then what the merges make. Files beside them may name special tokens, as in the folders of
+transformers. None of them names the pattern that cuts text into words: it is GPT-2's, or the file is refused as far as
+its tokens tell.
+
+>>> spells_bytes([("Ġ", "t"), ("Ġt", "h")]), spells_bytes([("t", "h"), ("th", "e</w>")])
+(True, False)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from volt.errors import VocabularyError
+from volt.files.small_files import read_text
+from volt.formats.huggingface.foreign import added_losses
+from volt.formats.huggingface.tokens import Json, can_be_special, folder_tokens, merging_of, order_of
+from volt.text.characters import ALPHABET, PREFIX, SUFFIX, to_bytes, whole_characters
+from volt.text.patterns.cut_tokens import cut_tokens
+from volt.text.patterns.published import NAMED
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import ROLES, SpecialTokens
+from volt.vocabulary import Vocabulary
+from volt.vocabulary.special_roles import END, FINDS_END, FINDS_OTHERS, control_notes
+
+BESIDE = ("vocab.json", "encoder.json")
+MERGES = ("merges.txt", "vocab.bpe")
+GPT2_ORDER = tuple(sorted(ALPHABET))
+ASSUMED = "No merge holds '</w>' or 'Ġ': the file is taken for subword-nmt's, with no merge at the end of a word."
+_CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
+
+
+def spells_bytes(pairs: Sequence[tuple[str, str]]) -> bool:
+    """Whether merges are over bytes: all letters are of the alphabet of bytes, and they spell spaces, or characters of
+    several bytes, nothing that is in no text, and no "</w>"."""
+    tokens = list(map("".join, pairs))
+    if not set("".join(tokens)) <= set(ALPHABET):
+        return False
+    texts = [whole_characters(to_bytes(token)) or "" for token in tokens]
+    if any("Ġ" in token for token in tokens):
+        return True
+    in_text = all(map(is_in_text, map(to_bytes, tokens)))
+    return in_text and not "".join(texts).isascii() and not any(token.endswith(SUFFIX) for token in tokens)
+
+
+def is_in_text(token: bytes) -> bool:
+    """Whether bytes are part of some text without control characters.
+
+    >>> is_in_text(b"l\\xc3"), is_in_text(b"\\xc3l"), is_in_text(b"l\\x05")
+    (True, False, False)
+    """
+    text = whole_characters(token)
+    return text is not None and _CONTROLS.isdisjoint(text)
+
+
+def is_ambiguous(pairs: Sequence[tuple[str, str]]) -> bool:
+    """Whether merges may be over bytes or characters: nothing in them tells."""
+    tokens = list(map("".join, pairs))
+    return bool(tokens) and not any(SUFFIX in token for token in tokens) and set("".join(tokens)) <= set(ALPHABET)
+
+
+def marks_starts(pairs: Sequence[tuple[str, str]]) -> bool:
+    """Whether merges mark the starts of words by "▁", and not their ends.
+
+    >>> marks_starts([("▁", "t"), ("▁t", "h")])
+    True
+    """
+    tokens = list(map("".join, pairs))
+    return any(token.startswith(PREFIX) for token in tokens) and not any(SUFFIX in token for token in tokens)
+
+
+def merges_in(folder: Path) -> Path | None:
+    """The file of merges in a folder that has ids beside it, and no tokenizer.json; None if there is none.
+
+    >>> merges_in(Path("/nowhere")) is None
+    True
+    """
+    has_ids = any((folder / name).is_file() for name in BESIDE)
+    return next((place for name in MERGES if has_ids and (place := folder / name).is_file()), None)
+
+
+def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
+    """The vocabulary of merges over bytes, and of the files beside them if there are some.
+
+    Raises VocabularyError if a token that merges use has no id, or the pattern cuts a token.
+    """
+    made = dict.fromkeys(map("".join, pairs))
+    beside = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
+    listed = {} if beside is None else _listed(beside)
+    ids = listed or {token: number for number, token in enumerate((*GPT2_ORDER, *made))}
+    if beside and (missing := next((token for token in (*ALPHABET, *made) if token not in ids), None)):
+        raise VocabularyError(f"{beside}: no id for {missing!r}, which {path.name} makes or uses; restore it")
+    roles, found, flags = folder_tokens(path.parent)
+    special = _special(ids | found, roles, flags, made)
+    ids = dict(sorted((ids | found).items(), key=lambda item: item[1]))
+    named, letters = set(special.all), set(ALPHABET)
+    tokens = tuple(token for token in ids if token not in named and (token in made or token in letters))
+    if cut := cut_tokens([to_bytes(token) for token in tokens], NAMED["gpt2"]):
+        raise VocabularyError(other_pattern(path, [to_bytes(token) for token in tokens], cut))
+    last = {pair: rank for rank, pair in enumerate(pairs)}  # of equal merges tokenizers takes the last; none is usual
+    merges = tuple(sorted(last, key=last.__getitem__))
+    try:
+        vocabulary = Vocabulary(
+            merges=merges, tokens=tokens, marker="none", pretokenizer=PreTokenizer("bytes"), special=special,
+            merging=merging_of(merges), order=order_of(ids, special.all, tokens),
+        )  # fmt: skip
+    except VocabularyError as error:
+        section, index = error.place or ("", 0)
+        line = f":{index + 2}" if section == "merges" else ""
+        raise VocabularyError(f"{path}{line}: {error.message}") from None
+    lost = [*_losses(path, vocabulary, beside, ids), *_special_losses(vocabulary, flags)]
+    return replace(vocabulary, provenance={"format": "merges over bytes", "lost": lost})
+
+
+def _special(
+    ids: Mapping[str, int], roles: Mapping[str, str], named: Collection[str], made: Collection[str]
+) -> SpecialTokens:
+    """The special tokens: those that the files beside the merges name are found in text.
+
+    What the list of ids holds beside bytes and merges is there for some use; it is a control token if nothing says so.
+    """
+    roles_of = {
+        role: token for role, token in roles.items() if token in ids and can_be_special(token) and len(token) > 1
+    }
+    user = [token for token in ids if token in named]
+    known_uses = {*made, *ALPHABET, *user}
+    control = [token for token in ids if token not in known_uses and can_be_special(token)]
+    return SpecialTokens(**{role: roles_of.get(role) for role in ROLES}, user=tuple(user), control=tuple(control))
+
+
+def other_pattern(path: Path, tokens: Sequence[bytes], cut: Sequence[bytes]) -> str:
+    """What to say of a file, some of whose tokens GPT-2's pattern cuts.
+
+    >>> other_pattern(Path("a"), [b"x", b"!x"], [b"!x"])[:43]
+    "a: 1 of its 2 tokens, such as '!x', are cut"
+    """
+    return (
+        f"{path}: {len(cut):,} of its {len(tokens):,} tokens, such as {cut[0].decode(errors='backslashreplace')!r}, "
+        "are cut by GPT-2's pattern, which VOLT cuts text by: the file goes with another pattern, and VOLT would "
+        "encode otherwise; choose one that goes with GPT-2's, such as r50k_base, or find a vocabulary on your corpus, "
+        "counted with pretokenizer='bytes'"
+    )
+
+
+def _listed(path: Path) -> dict[str, int]:
+    """The ids of the tokens of a vocab.json."""
+    try:
+        data = json.loads(read_text(path, kind=VocabularyError))
+    except (ValueError, RecursionError) as error:
+        raise VocabularyError(
+            f"{path}:{getattr(error, 'lineno', 1)}: damaged or cut short ({error}); restore it"
+        ) from None
+    if not isinstance(data, dict) or not all(type(number) is int and number >= 0 for number in data.values()):
+        raise VocabularyError(f"{path}:1: no object of tokens with their ids; restore it, or move it elsewhere")
+    owners = dict[int, str]()
+    for token, number in data.items():
+        if (other := owners.setdefault(number, token)) != token:
+            raise VocabularyError(f"{path}: {other!r} and {token!r} have the same id {number}; restore one")
+    return data
+
+
+def _losses(path: Path, made: Vocabulary, beside: Path | None, ids: Mapping[str, int]) -> Iterator[str]:
+    """What the files do not tell."""
+    tokens, special = made.tokens, made.special
+    yield "The file names no pattern: text is cut by GPT-2's, which fits all of its tokens."
+    if beside is None:
+        yield f"There is no {BESIDE[0]} beside {path.name}: ids are those of bytes, in GPT-2's order, then of merges."
+    elif len(special.control) > len(tokens):
+        yield (
+            f"{len(special.control):,} tokens of {beside.name}, such as {special.control[0]!r}, are made by no merge "
+            f"of {path.name}, which may be cut short: compare it with its source."
+        )
+    else:
+        yield from control_notes(made)
+    if len(ids) > len(tokens) + len(special.all):
+        kept = {*tokens, *special.all}
+        left = next(token for token in ids if token not in kept)
+        yield f"Tokens that nothing makes are left out, such as {left!r}; their ids are not used."
+
+
+def _special_losses(made: Vocabulary, flags: Mapping[str, Json]) -> Iterator[str]:
+    """How transformers finds special tokens. flags: of those that the folder names"""
+    yield from added_losses(list(flags.values()), made, {})
+    if END in made.special.control:
+        yield FINDS_END
+    elif made.special.control and not flags:
+        yield FINDS_OTHERS
+    if lacking := next((token for token in flags if token not in made.ids), None):
+        yield (
+            f"The folder names the token {lacking} without an id, and transformers gives it the next free one; read it "
+            f"with special=[{lacking!r}] for that."
+        )

@@ -1,0 +1,337 @@
+r"""Foreign pre_tokenizer sections → the pre-tokeniser that cuts text alike.
+
+A step of such a section takes the matches of a pattern for words of their own, and keeps or drops what lies between
+them. Steps that keep all are splits, one inside the other. One that drops something is a regex, and what is then cut
+out of its words must be classes of characters, such as digits.
+
+>>> step = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated", "invert": False}
+>>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+>>> cut_name([step, level])
+'bytes+split:\\p{N}{1,3}'
+>>> cut_name([{"type": "WhitespaceSplit"}, {"type": "Digits", "individual_digits": True}])
+'matches:[\\p{N}]|[^\\s\\p{N}]+'
+
+A pattern of a split → the same for Oniguruma, the engine of tokenizers, where it is spelled otherwise.
+
+    $           \z                the end of the text; Oniguruma's is before each line end
+    c{1,3}+     (?>c{1,3})        its {1,3}+ repeats the whole
+    \pL         \p{L}
+    \u4E00      \x{4E00}          and other ways to write a code
+    []a]        [\]a]
+
+>>> spelled(r"\p{N}{1,3}+|a+$|[$]")
+'(?>\\p{N}{1,3})|a+\\z|[$]'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from volt.errors import ConfigError, VocabularyError, quoted
+from volt.text import characters
+from volt.text.patterns.published import BYTES, name_of
+from volt.text.patterns.regex_parser import parse, sets_of
+from volt.text.patterns.regex_tree import Alternation, CharClass, Node, Repetition
+from volt.text.patterns.regex_tree import Sequence as Sequence_
+from volt.text.patterns.splitter import Split, Splitter
+
+_CODE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[uU]\{([0-9A-Fa-f]{1,8})\})")
+_PROPERTY = re.compile(r"\\([pP])([A-Z])")
+_ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP].|[xuU]\{[^}]*\}|x..|u.{4}|U.{8}|.)", re.DOTALL)
+_COUNTED = re.compile(r"(\{[0-9]+(?:,[0-9]*)?\})\+")
+_ATOMIC = re.compile(r"\(\?>((?:\[[^\[\]]*\]|\\[pP]\{[^}]*\}|\\.|[^\\\[\]()])\{[0-9]+(?:,[0-9]*)?\})\)")
+_JOINERS = r"\u200C\u200D"
+# What Oniguruma takes for these, which depends on where they stand.
+_INSIDE = {
+    r"\w": rf"[\w&&[^{_JOINERS}]]", r"\W": rf"[\W{_JOINERS}]", r"\h": "[0-9A-Fa-f]", r"\H": "[^0-9A-Fa-f]",
+}  # fmt: skip
+_ALONE = _INSIDE | {
+    r"\w": rf"[\w²³¹¼½¾&&[^{_JOINERS}]]", r"\W": rf"[\W{_JOINERS}&&[^²³¹¼½¾]]", "$": r"(?=\n|\z)",
+}  # fmt: skip
+_DOT = re.compile(r"(?<=(?<!\\)\[)\.")  # "[." is how POSIX begins something else
+
+
+def spelled(pattern: str) -> str:
+    """The pattern as Oniguruma reads it. pattern: one that volt.text.patterns can parse."""
+    written, place = list[str](), 0
+    for end in _item_ends(pattern):
+        if end <= place:
+            continue
+        item, place = _item(pattern[place:end]), end
+        if found := _COUNTED.match(pattern, place):
+            item, place = f"(?>{item}{found[1]})", found.end()
+        written.append(item)
+    return "".join(written)
+
+
+def original(pattern: str) -> str:
+    r"""What `spelled` may have made this of, as publishers write it.
+
+    >>> original(r"(?>\p{N}{1,3})|a+\z")
+    '\\p{N}{1,3}+|a+$'
+    """
+    return _ATOMIC.sub(r"\1+", pattern).replace(r"\z", "$")
+
+
+def understood(pattern: str) -> str:
+    r"""The pattern of a foreign file, as it is written for Oniguruma, in the grammar of volt.text.patterns.
+
+    >>> understood(r"(?i)a$|\w{2}+|(?>\p{N}{1,3})")
+    '(?i:a(?=\\n|\\z)|(?:[\\w²³¹¼½¾&&[^\\u200C\\u200D]]{2})+|\\p{N}{1,3}+)'
+    """
+    if pattern.startswith("(?i)"):
+        return f"(?i:{understood(pattern[4:])})"
+    written, place = list[str](), 0
+    for end in _item_ends(pattern):
+        if end <= place:
+            continue
+        item, place = pattern[place:end], end
+        item = _ESCAPE.sub(_inside, item) if item[0] == "[" else _ALONE.get(item, item)
+        item = _DOT.sub(r"\\.", item)
+        if found := _COUNTED.match(pattern, place):
+            item, place = f"(?:{item}{found[1]})+", found.end()
+        written.append(item)
+    return _ATOMIC.sub(r"\1+", "".join(written))
+
+
+def _inside(found: re.Match[str]) -> str:
+    """An escape in a class."""
+    return _INSIDE.get(found[0], found[0])
+
+
+def _item_ends(pattern: str) -> Iterator[int]:
+    """Where the characters, escapes and classes of a pattern end."""
+    place = 0
+    while place < len(pattern):
+        place = _class_end(pattern, place) if pattern[place] == "[" else _sign_end(pattern, place)
+        yield place
+        if found := _COUNTED.match(pattern, place):
+            place = found.end()
+
+
+def _class_end(pattern: str, start: int) -> int:
+    """Where the class that starts there ends; classes inside it end before."""
+    place = start + 1 + pattern.startswith("^", start + 1)
+    place += pattern.startswith("]", place)
+    while pattern[place] != "]":
+        place = _class_end(pattern, place) if pattern[place] == "[" else _sign_end(pattern, place)
+    return place + 1
+
+
+def _sign_end(pattern: str, place: int) -> int:
+    found = _ESCAPE.match(pattern, place)
+    return found.end() if found else place + 1
+
+
+def _item(text: str) -> str:
+    if text == "$":
+        return r"\z"
+    if text.startswith(("[]", "[^]")):
+        text = text.replace("]", r"\]", 1)
+    text = _PROPERTY.sub(r"\\\1{\2}", text)
+    return _CODE.sub(lambda found: rf"\x{{{found[1] or found[2] or found[3]}}}", text)
+
+
+Json = dict[str, Any]
+
+# What the library calls punctuation is ASCII's, and that of an old version of Unicode.
+_NEWER = (
+    r"\u061D\u09FD\u0A76\u0C77\u0C84\u1B4E-\u1B4F\u1B7D-\u1B7F\u2E43-\u2E4F\u2E52-\u2E5D\U00010D6E\U00010EAD"
+    r"\U00010F55-\U00010F59\U00010F86-\U00010F89\U000113D4-\U000113D5\U000113D7-\U000113D8\U0001144B-\U0001144F"
+    r"\U0001145A-\U0001145B\U0001145D\U00011660-\U0001166C\U000116B9\U0001183B\U00011944-\U00011946\U000119E2"
+    r"\U00011A3F-\U00011A46\U00011A9A-\U00011A9C\U00011A9E-\U00011AA2\U00011B00-\U00011B09\U00011BE1\U00011C41-\U00011C45"
+    r"\U00011C70-\U00011C71\U00011EF7-\U00011EF8\U00011F43-\U00011F4F\U00011FFF\U00012FF1-\U00012FF2"
+    r"\U00016D6D-\U00016D6F\U00016E97-\U00016E9A\U00016FE2\U0001E5FF\U0001E95E-\U0001E95F"
+)
+PUNCTUATION = rf"!-/:-@\[-`{{-~\u166D\U000111C9[\p{{P}}&&[^{_NEWER}]]"
+_ITEM = re.compile(r"\[.*\]|\\.+|[^.()^]", re.DOTALL)  # what may stand inside a class
+_REMEDY = "choose another tokenizer, or find a vocabulary on your corpus with volt.search"
+
+
+class Cut(NamedTuple):
+    """Words are the matches of a pattern and, unless these are dropped, what lies between them.
+
+    inside: of the class [...] whose characters, or runs of characters, are all that the pattern matches; else empty
+    """
+
+    pattern: str
+    drops: bool = False
+    inside: str = ""
+
+
+def cut_name(steps: Sequence[Json], *, found: Sequence[str] = ()) -> str:
+    """The name of the pre-tokeniser that does these steps.
+
+    found: what is found in text, and cut out, before
+
+    Raises VocabularyError if there is none, ConfigError if a pattern is not supported.
+    """
+    cuts, is_bytes = list[Cut](), False
+    for step in steps:
+        if is_bytes:
+            raise VocabularyError(f"{step.get('type')} cuts words that are bytes already, which VOLT cannot; {_REMEDY}")
+        is_bytes = step.get("type") == "ByteLevel"
+        cuts += _of_level(step, is_first=not cuts) if is_bytes else _of_step(step)
+    dropping = [number for number, cut in enumerate(cuts) if cut.drops]
+    level, again = BYTES * is_bytes, Cut(characters.ORIGINAL)
+    if dropping == [0] and cuts[1:] == [again] and _leaves_whole(cuts[0].pattern, found):
+        cuts.remove(again)
+    if not dropping:
+        is_usual = is_bytes and [cut.pattern for cut in cuts] in ([characters.ORIGINAL], [characters.GROUPED])
+        return "bytes" if is_usual else level + name_of(tuple(Split(cut.pattern) for cut in cuts))
+    if dropping == [0]:
+        return f"{level}matches:{_one_pattern(*cuts)}"
+    raise VocabularyError(f"text is dropped after it is cut, which VOLT cannot; {_REMEDY}")
+
+
+def _of_level(step: Json, *, is_first: bool) -> list[Cut]:
+    """The cut of ByteLevel, which is GPT-2's pattern or none."""
+    if step.get("add_prefix_space", True):
+        raise VocabularyError(
+            "ByteLevel with add_prefix_space puts a space before each text that starts with none, which VOLT cannot; "
+            "set it to false, and put the space there yourself"
+        )
+    if not step.get("use_regex", True) and is_first:
+        return [Cut(r"[\s\S]+")]
+    return [Cut(characters.ORIGINAL)] * bool(step.get("use_regex", True))
+
+
+def _of_step(step: Json) -> Iterator[Cut]:
+    """The cuts of one step. Raises VocabularyError if VOLT cannot cut so."""
+    kind = step.get("type")
+    if kind == "WhitespaceSplit":
+        yield Cut(r"[^\s]+", drops=True, inside=r"^\s")
+    elif kind == "Whitespace":
+        yield Cut(r"\w+|[^\w\s]+", drops=True)
+    elif kind == "BertPreTokenizer":
+        yield Cut(rf"[{PUNCTUATION}]|[^\s{PUNCTUATION}]+", drops=True)
+    elif kind == "Digits":
+        yield _class(r"\p{N}", "Isolated" if step.get("individual_digits") else "Contiguous")
+    elif kind == "Punctuation":
+        yield _class(PUNCTUATION, str(step.get("behavior", "Isolated")))
+    elif kind == "CharDelimiterSplit" and isinstance(step.get("delimiter"), str):
+        yield _class(re.escape(step["delimiter"]), "Removed")
+    elif kind == "Split":
+        yield _of_split(step)
+    else:
+        raise VocabularyError(f"the step {kind} of the pre_tokenizer cuts text in a way that VOLT cannot; {_REMEDY}")
+
+
+def _of_split(step: Json) -> Cut:
+    pattern, behavior, inverted = step.get("pattern"), str(step.get("behavior")), bool(step.get("invert"))
+    found = pattern if isinstance(pattern, dict) and len(pattern) == 1 else {}
+    text = understood(found["Regex"]) if isinstance(found.get("Regex"), str) else ""
+    if isinstance(found.get("String"), str):
+        text = "".join(map(_literal, found["String"]))
+    if not text:
+        raise VocabularyError(f"a Split by {pattern!r}, which is no pattern; restore the file")
+    try:
+        tree = parse(text)
+    except ConfigError as error:
+        raise VocabularyError(f"{error}; VOLT cannot cut by this pattern: {_REMEDY}") from None
+    if behavior == "Isolated":
+        return Cut(text)
+    if behavior == "Removed" and inverted:
+        return Cut(text, drops=True)
+    is_run = isinstance(tree, Repetition) and (tree.least, tree.most) == (1, None) and text[-1] == "+"
+    inside = text[: -1 - tree.possessive] if isinstance(tree, Repetition) and is_run else text
+    if not isinstance(tree.part if isinstance(tree, Repetition) and is_run else tree, CharClass) or not _ITEM.fullmatch(
+        inside
+    ):
+        raise VocabularyError(
+            f"a Split by {quoted(text, 200)} that is {behavior}, which VOLT can for one character or runs of it only; "
+            f"{_REMEDY}"
+        )
+    return _class(inside, behavior, is_run=is_run, inverted=inverted)
+
+
+def _class(inside: str, behavior: str, *, is_run: bool = False, inverted: bool = False) -> Cut:
+    """The cut at characters of a class, or at runs of them."""
+    if inverted and behavior.startswith("MergedWith"):
+        behavior = {"MergedWithPrevious": "MergedWithNext", "MergedWithNext": "MergedWithPrevious"}.get(behavior, "")
+    one, many, others = f"[{inside}]", f"[{inside}]" + "+" * is_run, f"[^{inside}]+"
+    if behavior == "Isolated":
+        return Cut(many, inside=inside)
+    if behavior == "Contiguous":
+        return Cut(one + "+", inside=inside)
+    if behavior == "Removed":
+        return Cut(others, drops=True, inside=f"^{inside}")
+    if behavior == "MergedWithPrevious":
+        return Cut(f"{others}{many}|{others}|{many}")
+    if behavior == "MergedWithNext":
+        return Cut(f"{many}{others}|{others}|{many}")
+    raise VocabularyError(f"a behavior {behavior!r} of a split, which VOLT does not know; {_REMEDY}")
+
+
+def _leaves_whole(pattern: str, found: Sequence[str]) -> bool:
+    r"""Whether GPT-2's pattern, as far as can be told, leaves the matches of another one whole.
+
+    found: texts that no match is
+
+    >>> _leaves_whole(r"'s|[\p{L}]+|[\p{N}]|<a>|[^\s\p{L}\p{N}]+", ["<a>"]), _leaves_whole(r"\w+", [])
+    (True, False)
+    """
+    tree, gpt = parse(pattern), Splitter.of(Split(characters.ORIGINAL))
+    classes = [sets_of(parse(text))[0] for text in (r"\p{L}", r"\p{N}", r"[^\s\p{L}\p{N}]")]
+    for part in tree.parts if isinstance(tree, Alternation) else (tree,):
+        text = _text(part)
+        one = part.part if isinstance(part, Repetition) else part
+        fits = isinstance(one, CharClass) and any((one.characters & ~inside).edges == () for inside in classes)
+        if not fits and (text is None or (text not in found and gpt.split(text) != [text])):
+            return False
+    return True
+
+
+def _text(tree: Node) -> str | None:
+    """The one text that a tree matches; None if it is no such tree."""
+    parts = tree.parts if isinstance(tree, Sequence_) else (tree,)
+    characters = [part.characters.edges for part in parts if isinstance(part, CharClass)]
+    if len(characters) < len(parts) or not all(len(edges) == 2 and edges[1] == edges[0] + 1 for edges in characters):
+        return None
+    return "".join(chr(edges[0]) for edges in characters)
+
+
+def _literal(character: str) -> str:
+    r"""A character as a pattern has it.
+
+    >>> _literal("|"), _literal("a")
+    ('\\|', 'a')
+    """
+    return character if character.isalnum() or not character.isascii() or character in " \n\r\t" else f"\\{character}"
+
+
+def _one_pattern(first: Cut, *others: Cut) -> str:
+    """One pattern whose matches are the words of all cuts; the first drops something, the others are classes."""
+    if not others:
+        return first.pattern
+    sets = [sets_of(parse(f"[{cut.inside}]"))[0] for cut in others if cut.inside]
+    apart = all((one & other).edges == () for number, one in enumerate(sets) for other in sets[:number])
+    if not first.inside.startswith("^") or len(sets) < len(others) or not apart:
+        raise VocabularyError(
+            f"what {quoted(first.pattern, 100)} leaves is cut by {quoted(others[0].pattern, 100)}, which VOLT cannot; "
+            f"{_REMEDY}"
+        )
+    kept = [cut.pattern if not _meet(cut, first) else _without(cut, first) for cut in others]
+    rest = "".join(_nested(cut.inside) for cut in others)
+    return "|".join([*kept, f"[{first.inside}{rest}]+"])
+
+
+def _meet(cut: Cut, dropped: Cut) -> bool:
+    """Whether a class holds characters that are dropped.
+
+    >>> _meet(Cut("[a]", inside="a"), Cut("[^ab]+", drops=True, inside="^ab"))
+    True
+    """
+    [inside], [gone] = sets_of(parse(f"[{cut.inside}]")), sets_of(parse(f"[{dropped.inside[1:]}]"))
+    return (inside & gone).edges != ()
+
+
+def _without(cut: Cut, dropped: Cut) -> str:
+    """The cut at a class without the characters that are dropped."""
+    return f"[{_nested(cut.inside)}&&[{dropped.inside}]]" + "+" * cut.pattern.endswith("+")
+
+
+def _nested(inside: str) -> str:
+    return f"[{inside}]" if inside.startswith("^") or "&&" in inside else inside

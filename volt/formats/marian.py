@@ -1,0 +1,135 @@
+r"""Marian .yml ⇄ vocabulary: "piece": id, with </s> 0 and <unk> 1, then the pieces.
+
+Every piece is a double-quoted YAML string in which all that does not print is escaped, so that no YAML reader takes
+one for a number, a truth value, a comment or a line end.
+
+>>> quoted("a"), quoted("\x85😀\U000f0000"), unquoted(quoted('\u2028"')) == '\u2028"'
+('"a"', '"\\u0085😀\\U000f0000"', True)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from volt.errors import VocabularyError
+from volt.formats import token_list as lists
+from volt.vocabulary import Vocabulary
+
+EOS, UNK = "</s>", "<unk>"
+LONGEST_KEY = 1000  # of a YAML key on one line, which may have 1024 characters
+_OTHER_NAMES = {"eos": 0, "UNK": 1}  # of </s> and <unk>, in older files, at these ids
+_ROW = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#].*?):\s+(-?\d+)\s*""")
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
+_ESCAPED = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b",
+            '"': '"', "/": "/", "\\": "\\", " ": " ",
+            "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}  # fmt: skip
+
+
+def write(vocabulary: Vocabulary, path: Path) -> list[str]:
+    """Write the dictionary. Raises VocabularyError if two tokens would be spelled alike or one is too long for YAML."""
+    pieces = lists.joined_spelling(vocabulary) + lists.glued(vocabulary)
+    lists.check_unique(vocabulary, pieces, path)
+    for piece in pieces:
+        if piece in (EOS, UNK):
+            raise VocabularyError(f"{path}: token {piece!r} is spelled like Marian's own; rename it")
+        if len(quoted(piece)) > LONGEST_KEY:
+            raise VocabularyError(f"{path}: token {piece[:20]!r}… is too long for a YAML key; leave it out")
+    lists.write_lines(path, (f"{quoted(piece)}: {number}" for number, piece in enumerate([EOS, UNK, *pieces])))
+    return list(_notes(vocabulary))
+
+
+def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
+    """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
+    return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether every line is a key and a number, and </s> is among them.
+
+    >>> recognises(Path("a.yml"), b"</s>: 0\\nlo: 2\\n"), recognises(Path("a.yml"), b"lo: 2\\n")
+    (True, False)
+    """
+    names = ("</s>:", '"</s>":', "'</s>':", "eos:", '"eos":')
+    return all_keys(head) and any(head.startswith(name.encode()) or f"\n{name}".encode() in head for name in names)
+
+
+def all_keys(head: bytes) -> bool:
+    """Whether every line is a key and a number.
+
+    >>> all_keys(b"lo: 2\\n'l': 3\\n"), all_keys(b"lo 2\\n")
+    (True, False)
+    """
+    return lists.all_lines(head, lambda line: line == "---" or _ROW.fullmatch(line) is not None)
+
+
+def quoted(text: str) -> str:
+    """A string as YAML, in double quotes.
+
+    >>> quoted("\\n")
+    '"\\\\u000a"'
+    """
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def unquoted(text: str) -> str:
+    """The string that a YAML key on one line stands for. Raises KeyError if it holds an escape that YAML has not.
+
+    >>> unquoted("'it''s'"), unquoted("lo")
+    ("it's", 'lo')
+    """
+    if text.startswith("'"):
+        return text[1:-1].replace("''", "'")
+    if not text.startswith('"'):
+        return text
+    return _ESCAPE.sub(lambda match: _unescaped(match[1]), text[1:-1])
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _unescaped(escape: str) -> str:
+    return chr(int(escape[1:], 16)) if len(escape) > 1 else _ESCAPED[escape]
+
+
+def rows(path: Path) -> Iterator[lists.ListEntry]:
+    """The tokens by their ids, Marian's own left out. Raises VocabularyError, with file and line, for what is none."""
+    found = sorted((number, line, piece) for line, piece, number in _entries(path))
+    own = {EOS, UNK, *(name for number, _, name in found if _OTHER_NAMES.get(name) == number)}
+    for (number, line, _), (following, other, _) in pairwise(found):
+        if number == following:
+            raise VocabularyError(f"{path}:{other}: id {number} repeats line {line}; give every piece its own id")
+    yield from (lists.ListEntry(line, piece) for _, line, piece in found if piece not in own)
+
+
+def _entries(path: Path) -> Iterator[tuple[int, str, int]]:
+    for line, text in lists.lines_of(path):
+        match = _ROW.fullmatch(text)
+        if text == "---" and line == 1:
+            continue
+        if match is None or match[2].startswith("-"):
+            what = "id is negative" if match else "expected 'piece: id'"
+            raise VocabularyError(f"{path}:{line}: {what}, found {text[:60]!r}; restore the line")
+        try:
+            piece = unquoted(match[1])
+        except (KeyError, ValueError):
+            raise VocabularyError(f"{path}:{line}: {match[1][:60]!r} is no YAML string; restore the line") from None
+        if not lists.is_number(match[2]):
+            raise VocabularyError(f"{path}:{line}: {match[2][:40]!r} is no id; give a whole number from 0 up")
+        yield line, piece, int(match[2])
+
+
+def _notes(vocabulary: Vocabulary) -> Iterator[str]:
+    usual = "ids are VOLT's less 2: </s> is 0 and <unk> 1, and there is no <s> and no <pad>"
+    yield lists.id_note(vocabulary, usual, "Marian")
+    yield from lists.spelling_notes(vocabulary)
+    yield from lists.not_listed(vocabulary, counts=bool(vocabulary.counts))
+    yield from lists.glued_notes(vocabulary)

@@ -1,0 +1,111 @@
+"""OpenNMT-py vocabulary ⇄ vocabulary: "piece<TAB>count" a line; OpenNMT-py puts its own special tokens before them.
+
+The other order, "count<TAB>piece", is read as well, though OpenNMT-py takes its counts for pieces. A list that can be
+read both ways, because all its pieces are numbers, is taken as OpenNMT-py takes it, pieces first. A count may have a
+fraction, as dynamicdata writes those of sampled text, in the other order. Where pieces end in "</w>", as those that
+`volt stream vocabulary` counts, they are spelled as VOLT spells them.
+
+>>> import tempfile
+>>> from volt.vocabulary import Vocabulary
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder, "vocab.txt")
+...     notes = write(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo"), counts=(7, 3)), path)
+...     path.read_text().split("\\n")
+['l@@\\t7', 'lo@@\\t3', '']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from volt.errors import VocabularyError
+from volt.formats import token_list as lists
+from volt.text.characters import SPLIT_SPACE, SUFFIX
+from volt.vocabulary import Vocabulary
+
+_FRACTION = re.compile(r"\d{1,99}(\.\d+)?([eE][+-]?\d{1,3})?")
+_ROW, _SWAPPED = re.compile(r"\S+\t\d+"), re.compile(rf"(\d+|{_FRACTION.pattern})\t[^ \t\r\n]+")
+_MOST = 1e300  # of a count
+
+
+def write(vocabulary: Vocabulary, path: Path) -> list[str]:
+    """Write the list. Raises VocabularyError if a token holds white space or two would be spelled alike."""
+    glued = lists.glued(vocabulary)
+    pieces, counts = lists.joined_spelling(vocabulary) + glued, lists.counts(vocabulary) + [0] * len(glued)
+    lists.refuse_characters(pieces, SPLIT_SPACE, path, "OpenNMT, which cuts lines there,")
+    lists.check_unique(vocabulary, pieces, path)
+    lists.write_lines(path, (f"{piece}\t{count}" for piece, count in zip(pieces, counts, strict=True)))
+    return list(_notes(vocabulary))
+
+
+def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
+    """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
+    found = list(rows(path))
+    is_ours = any(row.piece.endswith(SUFFIX) and row.piece != SUFFIX for row in found)
+    return lists.vocabulary_of(path, found, merges=merges, joined=not is_ours)
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether every line is a piece, a tab and a count, or all are the other way round.
+
+    >>> recognises(Path("a.txt"), b"l@@\\t7\\nlo\\t3\\n"), recognises(Path("a.txt"), b"l@@ 7\\n")
+    (True, False)
+    """
+    return any(lists.all_lines(head, partial(_matches, row)) for row in (_ROW, _SWAPPED))
+
+
+def odd_line(head: bytes) -> int | None:
+    """The first line that is no row of such a list, where most lines and the first one are; None elsewhere.
+
+    head: the first bytes of the file
+
+    >>> odd_line(b"7\\tl\\n3\\tlo\\nx\\ty\\n"), odd_line(b"a text\\nof two lines\\n")
+    (3, None)
+    """
+    lines = head.decode(errors="replace").split("\n")[:-1]
+    for row in (_SWAPPED, _ROW):
+        odd = [number for number, line in enumerate(lines, 1) if not _matches(row, line.removesuffix("\r"))]
+        if odd and odd[0] > 1 and 2 * len(odd) < len(lines):
+            return odd[0]
+    return None
+
+
+def _matches(row: re.Pattern[str], line: str) -> bool:
+    return row.fullmatch(line) is not None
+
+
+def rows(path: Path) -> Iterator[lists.ListEntry]:
+    """The listed tokens. Raises VocabularyError, with file and line, for what is none."""
+    lines = list(lists.lines_of(path))
+    fitting, swapped = (sum(_matches(row, line) for _, line in lines) for row in (_ROW, _SWAPPED))
+    for number, line in lines:
+        parts = line.split("\t")
+        if len(parts) != 2 or not all(parts):
+            raise VocabularyError(
+                f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}; restore it"
+            )
+        piece, count = reversed(parts) if swapped > fitting else parts
+        yield lists.ListEntry(number, piece, _count_of(path, number, count))
+
+
+def _count_of(path: Path, line: int, text: str) -> int:
+    """A count; one with a fraction, as of sampled text, becomes the next whole number, so that none is 0."""
+    if not lists.is_number(text) and _FRACTION.fullmatch(text):
+        if (count := float(text)) > _MOST:
+            raise VocabularyError(f"{path}:{line}: the count {text} is above {_MOST:g}; divide all counts by a number")
+        return int(count) + 1
+    return lists.count_of(path, line, text)
+
+
+def _notes(vocabulary: Vocabulary) -> Iterator[str]:
+    yield "ids are OpenNMT-py's: its own special tokens, then the pieces in the order of VOLT's ids"
+    yield from lists.spelling_notes(vocabulary)
+    yield from lists.not_listed(vocabulary)
+    yield from lists.glued_notes(vocabulary)
+    if not vocabulary.counts:
+        yield "the vocabulary has no counts: all are written as 0"
+    if 0 in (vocabulary.counts or (0,)):
+        yield "OpenNMT-py leaves out pieces with the count 0 where src_words_min_frequency or its like is above 0"

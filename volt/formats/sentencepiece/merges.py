@@ -1,0 +1,214 @@
+"""Pieces and scores of a sentencepiece model → the merges that they imply.
+
+sentencepiece joins the two neighbours whose joint string has the best score, the leftmost of them, so each piece has
+one last join, which is its merge. Where every piece has a worse score than its parts, and no other piece has its score,
+these merges encode as the scores do. Otherwise a rank must belong to what a merge makes ("ranks").
+
+>>> last_join("low", {"lo": 0.0, "ow": -1.0, "low": -2.0})
+('lo', 'w')
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Literal
+
+from volt.text.characters import SUFFIX
+
+_PRIVATE = 0x100000  # the first of the private characters
+NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # types of pieces
+
+
+@dataclass(frozen=True, slots=True)
+class ImpliedMerges:
+    """The merges that a model's pieces imply.
+
+    merges: by rank
+    merging: how they apply, as a vocabulary names it
+    dropped: pieces that no two others spell
+    clash: two pieces of one score of which sentencepiece takes the one further left, which no ranks tell; usually none
+    """
+
+    merges: tuple[tuple[str, str], ...]
+    merging: Literal["pairs", "ranks"]
+    dropped: tuple[str, ...]
+    clash: tuple[str, str] | None
+
+    @classmethod
+    def of(cls, scores: Mapping[str, float]) -> ImpliedMerges:
+        """A merge for each piece of two or more characters. Those that sentencepiece never makes never apply.
+
+        >>> scores = {"lo": -1.0, "low": -2.0, "new": -3.0}, {"lo": -2.0, "low": -1.0}
+        >>> [ImpliedMerges.of(one).merges for one in scores]
+        [(('l', 'o'), ('lo', 'w')), (('lo', 'w'), ('l', 'o'))]
+        """
+        joins = {piece: last_join(piece, scores) for piece in scores}
+        ranks = dict[str, float]()
+        for piece in sorted(scores, key=len):
+            if pair := joins[piece]:
+                ranks[piece] = min(scores[piece], *(ranks.get(part, math.inf) for part in pair))
+        late = [piece for piece in ranks if ranks[piece] != scores[piece]]
+        made = {piece: scores[piece] for piece in ranks}
+        is_paired = not late and len(set(made.values())) == len(made)
+        ordered = sorted(ranks, key=lambda piece: (-scores[piece], -len(piece)))
+        others = sorted((piece for piece in scores if piece not in ranks), key=len)
+        merges, dropped = _made_anyhow(others, [pair for piece in ordered if (pair := joins[piece])])
+        return cls(
+            tuple(merges), "pairs" if is_paired else "ranks", tuple(dropped),
+            None if is_paired else first_clash(made, late),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """A private character for each atom that ends with "</w>", so that every atom of a piece is one character.
+
+    >>> letters = Letters.of(["low</w>", "lo"])
+    >>> len(letters.short("low</w>")), letters.long(letters.short("low</w>"))
+    (3, 'low</w>')
+    """
+
+    atoms: dict[str, str]
+
+    @classmethod
+    def of(cls, pieces: Iterable[str]) -> Letters:
+        """Those of the atoms that these pieces end with."""
+        finals = dict.fromkeys(piece.removesuffix(SUFFIX)[-1:] for piece in pieces if piece.endswith(SUFFIX))
+        return cls({final: chr(_PRIVATE + number) for number, final in enumerate(finals) if final})
+
+    def short(self, piece: str) -> str:
+        """A piece with one character for its last atom."""
+        text = piece.removesuffix(SUFFIX)
+        return text[:-1] + self.atoms[text[-1]] if text and text != piece else piece
+
+    def long(self, text: str) -> str:
+        """The inverse of `short`."""
+        return text.translate({ord(letter): final + SUFFIX for final, letter in self.atoms.items()})
+
+
+def _made_anyhow(pieces: Sequence[str], merges: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The merges, and one more for each piece that two parts spell; and the pieces that none do.
+
+    >>> _made_anyhow(["low", "new"], [("l", "o")])
+    ([('l', 'o'), ('lo', 'w')], ['new'])
+    """
+    merges, made, dropped = list(merges), set(map("".join, merges)), list[str]()
+    for piece in pieces:
+        pair = next((cut for cut in two_parts(piece) if all(len(part) == 1 or part in made for part in cut)), None)
+        if pair:
+            merges.append(pair)
+            made.add(piece)
+        else:
+            dropped.append(piece)
+    return merges, dropped
+
+
+def first_clash(scores: Mapping[str, float], late: Sequence[str]) -> tuple[str, str] | None:
+    """Two pieces of one score whose order in text matters; None if of all such pieces the longest may go first.
+
+    late: pieces of a better score than their parts
+    Order does not matter if they can share no character. Pieces that are runs of one character, all of one score,
+    grow from the left as the longest does.
+
+    >>> first_clash({"ab": 0.0, "bc": 0.0}, []), first_clash({"ab": 0.0, "cd": 0.0}, [])
+    (('ab', 'bc'), None)
+    >>> first_clash({"--": 0.0, "---": 0.0, "----": 0.0}, [])
+    """
+    groups = defaultdict[float, list[str]](list)
+    for piece, score in scores.items():
+        groups[score].append(piece)
+    n_runs = Counter(piece[0] for piece in scores if _is_run(piece))
+    inside = {part: piece for piece in late for part in _inner(piece)}
+    for group in groups.values():
+        if len(group) == 1:
+            continue
+        if found := next((piece for piece in group if piece in inside), None):
+            return found, inside[found]
+        met = Counter(piece[0] for piece in group if _is_run(piece))
+        family = {piece: piece[0] if _is_run(piece) and met[piece[0]] == n_runs[piece[0]] else piece for piece in group}
+        if clash := _first_shared(family):
+            return clash
+    return None
+
+
+def _is_run(piece: str) -> bool:
+    return piece == piece[0] * len(piece)
+
+
+def _inner(piece: str) -> Iterator[str]:
+    """The strings of two characters or more inside a piece, without itself.
+
+    >>> list(_inner("low"))
+    ['lo', 'ow']
+    """
+    for start, end in combinations(range(len(piece) + 1), 2):
+        if 1 < end - start < len(piece):
+            yield piece[start:end]
+
+
+def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
+    """Two pieces of different families of which one holds the other, or ends as the other starts."""
+    starts = defaultdict[str, dict[str, str]](dict)
+    for piece, name in family.items():
+        for end in range(1, len(piece)):
+            starts[piece[:end]].setdefault(name, piece)
+    for piece, name in family.items():
+        tails = (starts.get(piece[start:], {}) for start in range(1, len(piece)))
+        others = [other for found in tails for kind, other in found.items() if kind != name]
+        others += [part for part in _inner(piece) if family.get(part, name) != name]
+        if others:
+            return piece, others[0]
+    return None
+
+
+def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None:
+    """The two parts that sentencepiece joins last when it makes this piece of two or more characters.
+
+    scores: of all pieces. None if sentencepiece never makes the piece.
+
+    >>> last_join("low", {"ow": 0.0, "low": -1.0}), last_join("low", {"low": 0.0})
+    (('l', 'ow'), None)
+    """
+    parts = list(piece)
+    while len(parts) > 2:
+        joint = [left + right for left, right in pairwise(parts)]
+        values = [scores.get(text, -math.inf) for text in joint]
+        best = max(values)
+        if best == -math.inf:
+            return None
+        place = values.index(best)
+        parts[place : place + 2] = [joint[place]]
+    return parts[0], parts[1]
+
+
+def two_parts(piece: str) -> Iterator[tuple[str, str]]:
+    """All ways to cut a piece in two.
+
+    >>> list(two_parts("low"))
+    [('l', 'ow'), ('lo', 'w')]
+    """
+    return ((piece[:i], piece[i:]) for i in range(1, len(piece)))
+
+
+def merges_that_make(pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Merges for pieces that no merges made, such as those of a unigram model.
+
+    Each piece, in this order, is made of the longest strings that are made before it, from left to right.
+
+    >>> list(merges_that_make(["lo", "lower"]))
+    [('l', 'o'), ('lo', 'w'), ('low', 'e'), ('lowe', 'r')]
+    """
+    made = set[str]()
+    for piece in pieces:
+        start = 0
+        while start < len(piece):
+            ends = range(len(piece), start + 1, -1)
+            end = next((end for end in ends if piece[start:end] in made), start + 1)
+            if start and piece[:end] not in made:
+                yield piece[:start], piece[start:end]
+                made.add(piece[:end])
+            start = end

@@ -1,0 +1,162 @@
+r"""What a sentencepiece model replaces before it cuts text: a map of strings ⇄ its "precompiled charsmap".
+
+    charsmap = size of the trie, 4 bytes | trie | replacements, each with a zero byte behind it
+
+The library makes it; what it made is read here. The trie is a double array (Aoe 1989): a node is a place in an array of
+32-bit units, the child for a byte is at `base ^ byte`, and the unit there holds that byte.
+
+    bits 0–7   the byte       bits 10–30  the node's own place ^ base; shifted by 8 where bit 9 is set
+    bit 8      whether a string ends here: the unit at `base` then has bit 31 set and says where its replacement starts
+
+sentencepiece takes the longest string that fits at each place, from left to right, and never looks at what it wrote.
+
+>>> table = pack({"\t": " ", "A": "a", "AE": "æ"})
+>>> unpack(table) == {"\t": " ", "A": "a", "AE": "æ"}, find(table, "A"), find(table, "a")
+(True, 'a', None)
+
+The sentencepiece package, and the protobuf class of its models: each loaded where it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import VocabularyError, missing
+
+
+def model_class() -> Any:
+    """The protobuf class of a sentencepiece model. Raises MissingLibraryError if it is not installed."""
+    try:
+        from sentencepiece import sentencepiece_model_pb2 as pb2
+    except ImportError:
+        raise missing("sentencepiece or protobuf") from None
+    return vars(pb2)["ModelProto"]  # made at run time, so unknown to type checkers
+
+
+def load_library() -> Any:
+    """The sentencepiece package. Raises MissingLibraryError if it is not installed."""
+    try:
+        import sentencepiece
+    except ImportError:
+        raise missing("sentencepiece") from None
+    return sentencepiece
+
+
+_BLOCK, _ENDS, _WIDE, _LEAF = 256, 1 << 8, 1 << 9, 1 << 31
+_MOST_UNITS = 1 << 21  # what 21 bits of a unit can say
+_DAMAGED = "its table of what is replaced is damaged; copy or train it again"
+_SIZE = 4  # bytes of the size in front
+_LONGEST, _MOST_NODES = 1000, 1 << 22  # bytes of a string that is replaced; nodes of a table that is no loop
+_ERRORS = 2  # the library's level of what it tells
+
+Units = NDArray[np.uint32]
+
+
+def pack(replacements: Mapping[str, str]) -> bytes:
+    """The table of what replaces strings; nothing if nothing is replaced. No string is empty or holds U+0000.
+
+    Raises MissingLibraryError if sentencepiece is not installed.
+    """
+    if not replacements:
+        return b""
+    library = load_library()
+    library.set_min_log_level(_ERRORS)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "rules.tsv")
+        path.write_text("".join(f"{_codes(key)}\t{_codes(text)}\n" for key, text in replacements.items()))
+        spec = library.SentencePieceNormalizer(rule_tsv=str(path)).serialized_model_proto()
+    return bytes(model_class().FromString(spec).normalizer_spec.precompiled_charsmap)
+
+
+def _codes(text: str) -> str:
+    """
+    >>> _codes("a▁")
+    '61 2581'
+    """
+    return " ".join(f"{ord(character):X}" for character in text)
+
+
+def unpack(table: bytes) -> dict[str, str]:
+    """What replaces which string: the inverse of `pack`. Raises VocabularyError if the table is damaged."""
+    units, texts = _parts(table)
+    try:
+        return {key.decode(): _text(texts, place) for key, place in _leaves(units)}
+    except (IndexError, ValueError, UnicodeDecodeError):
+        raise VocabularyError(_DAMAGED) from None
+
+
+def check(table: bytes) -> None:
+    """Raise VocabularyError if some unit leads out of the trie, or behind the replacements: all units at once.
+
+    >>> check(pack({"A": "a"}))
+    """
+    units, texts = _parts(table)
+    places, offsets = np.arange(len(units)), (units >> 10 & _MOST_UNITS - 1).astype(np.int64)
+    bases = places ^ offsets << np.where(units & _WIDE, 8, 0)
+    outside = np.where(units & _LEAF, (units & ~np.uint32(_LEAF)) >= len(texts), bases >= len(units))
+    if outside.any() or (texts and not texts.endswith(b"\0")):
+        raise VocabularyError(_DAMAGED)
+
+
+def find(table: bytes, text: str) -> str | None:
+    """What replaces a string as a whole; None if nothing does.
+
+    >>> find(pack({"\\u3000": " "}), "\\u3000")
+    ' '
+    """
+    if not table:
+        return None
+    units, texts = _parts(table)
+    base = _base(units, 0)
+    for byte in text.encode():
+        place = base ^ byte
+        if place >= len(units) or int(units[place]) & (_LEAF | 0xFF) != byte:
+            return None
+        base = _base(units, place)
+    return _text(texts, int(units[base]) & ~_LEAF) if int(units[place]) & _ENDS else None
+
+
+def _parts(table: bytes) -> tuple[Units, bytes]:
+    """The trie, and the replacements. Raises VocabularyError if the size in front is that of none."""
+    size = int.from_bytes(table[:_SIZE], "little")
+    if not table:
+        return np.zeros(0, np.uint32), b""
+    if size % _SIZE or not _SIZE * _BLOCK <= size <= len(table) - _SIZE:
+        raise VocabularyError(_DAMAGED)
+    return np.frombuffer(table, "<u4", size // _SIZE, _SIZE), table[_SIZE + size :]
+
+
+def _base(units: Units, place: int) -> int:
+    """Where the children of the node at a place are, each `^` its byte.
+
+    >>> _base(np.array([0, 3 << 10], np.uint32), 1)
+    2
+    """
+    unit = int(units[place])
+    return place ^ (unit >> 10 & _MOST_UNITS - 1) << (8 if unit & _WIDE else 0)
+
+
+def _leaves(units: Units) -> Iterator[tuple[bytes, int]]:
+    """The strings of a trie, and where the replacement of each starts."""
+    waiting = [(b"", 0)] if len(units) else []
+    seen = _MOST_NODES
+    while waiting:
+        key, place = waiting.pop()
+        base, seen = _base(units, place), seen - 1
+        if seen < 0 or len(key) > _LONGEST:
+            raise ValueError("nodes lead back to themselves")
+        if int(units[place]) & _ENDS:
+            yield key, int(units[base]) & ~_LEAF
+        block = units[base & -_BLOCK :][:_BLOCK][np.arange(_BLOCK) ^ base & _BLOCK - 1]
+        fits = np.flatnonzero((block & (_LEAF | 0xFF)) == np.arange(_BLOCK))
+        waiting += [(key + bytes([byte]), base ^ byte) for byte in fits.tolist() if byte]
+
+
+def _text(texts: bytes, place: int) -> str:
+    return texts[place : texts.index(b"\0", place)].decode()

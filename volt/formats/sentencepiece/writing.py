@@ -1,0 +1,350 @@
+"""Vocabulary → what a sentencepiece BPE model holds: pieces with scores and types, and what will be cut differently.
+
+    score(piece) = −rank of the merge that makes it;  characters below all merges
+
+Where "</w>" ends words, sentencepiece puts its "▁" behind them (treat_whitespace_as_suffix): "low</w>" is "low▁", and
+"w▁" has a score above all merges, so that the two are joined first.
+
+>>> from volt.vocabulary import Vocabulary
+>>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
+('▁l', -0.0, 1)
+
+What a vocabulary does to text before it cuts it → a table of sentencepiece that does the same.
+
+A normal form is a table of strings there: characters that it changes, and letters with their marks. All Unicode spaces
+become U+0020, as far as the pre-tokeniser cuts at all of them.
+
+>>> from volt.vocabulary import Vocabulary
+>>> replacements(Vocabulary(merges=(), tokens=("a",), normalizer="lowercase"))["É"]
+'é'
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import chain, count
+from typing import Any
+
+from volt.errors import VocabularyError
+from volt.formats.sentencepiece import model_proto
+from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Letters, last_join
+from volt.formats.sentencepiece.model_proto import load_library, model_class
+from volt.text.characters import PREFIX, SPLIT_SPACE, SUFFIX
+from volt.text.normalizer import Normalizer
+from volt.text.special_tokens import ROLES, SpecialTokens
+from volt.vocabulary import Vocabulary
+
+_UNKNOWN = ("\ufffd", "\U0010ffff")  # one of these stands for a "▁" of the text that would be a space
+CHANGED = (range(1, 0xD800), range(0xE000, 0x20000), range(0x2F800, 0x2FA20))  # no other characters are ever changed
+
+
+def table_of(vocabulary: Vocabulary) -> bytes:
+    """The table. Raises MissingLibraryError if sentencepiece is not installed."""
+    return _packed(tuple(replacements(vocabulary).items()))
+
+
+@lru_cache(maxsize=4)
+def _packed(items: tuple[tuple[str, str], ...]) -> bytes:
+    return model_proto.pack(dict(items))
+
+
+def replacements(vocabulary: Vocabulary) -> dict[str, str]:
+    """String → what replaces it."""
+    found = dict(_normal_items(vocabulary.normalizer))
+    if vocabulary.pretokenizer.name == "whitespace":
+        found |= {space: " " for space in SPLIT_SPACE if space != " "}
+        spaces = str.maketrans(dict.fromkeys(SPLIT_SPACE, " "))
+        found = {key: text.translate(spaces) for key, text in found.items()}
+    if vocabulary.marker == "suffix" and not vocabulary.byte_fallback:
+        known = set(vocabulary.atoms)
+        found |= {PREFIX: next(char for char in _UNKNOWN if char not in known)}
+    return found
+
+
+@lru_cache(maxsize=8)
+def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
+    """The strings that a normaliser changes, and what it makes of them."""
+    import polars as pl
+
+    if normalizer == Normalizer():
+        return ()
+    keys = dict.fromkeys(map(chr, chain.from_iterable(CHANGED)))
+    if normalizer.form != "none":
+        keys |= dict.fromkeys(_marked(list(keys)))
+    if normalizer.form == "nfkc":
+        keys |= dict.fromkeys(_of_library())
+    texts = normalizer.apply_series(pl.Series("text", list(keys), dtype=pl.String)).to_list()
+    return tuple((key, text) for key, text in zip(keys, texts, strict=True) if key != text)
+
+
+def _marked(characters: list[str]) -> Iterator[str]:
+    """Letters with their marks, wholly and partly taken apart."""
+    for character in characters:
+        apart = unicodedata.normalize("NFD", character)
+        if apart != character:
+            yield apart
+            yield unicodedata.normalize("NFC", apart[:-1]) + apart[-1]
+
+
+def _of_library() -> list[str]:
+    """The strings that the library's own table for NFKC replaces."""
+    normalizer = load_library().SentencePieceNormalizer(rule_name="nfkc")
+    if hasattr(normalizer, "decompile"):  # since 0.2.3, and ten times as fast
+        return [key for key, _ in normalizer.decompile()]
+    model = model_class().FromString(normalizer.serialized_model_proto())
+    return list(model_proto.unpack(model.normalizer_spec.precompiled_charsmap))
+
+
+BPE = 2  # model type
+ONLY_SPACES = "regex:[^ ]+"
+RUNS_UNMARKED, UNMARKED_LINE = "split: +[^ ]*|[^ ]+", r"split:[\s\S]+"
+REDUCING = ("whitespace", ONLY_SPACES)  # pre-tokenisers to which several spaces are one
+_SCHEMES = {
+    *((name, marker) for name in REDUCING for marker in ("prefix", "suffix")),
+    *((name, "none") for name in ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)),
+}
+_TYPES = {"unk": UNKNOWN, "user": USER, "byte": BYTE, "token": NORMAL, "marker": NORMAL}  # others: control
+TRIMMED = f"sentencepiece drops a {PREFIX!r} of the text itself beside a space, another one, or an end of the line."
+END_UNKNOWN = (
+    "{} no word that the vocabulary knows: where it does in text, it is unknown here, and itself and a lone "
+    f"{PREFIX!r} in sentencepiece."
+)
+_MAX_RANK = 1 << 24  # scores are 32-bit floats
+_FIRST_OF_ALL = 1.0  # the score of what is joined before any merge
+
+
+def check_scheme(vocabulary: Vocabulary) -> None:
+    """Raise VocabularyError if sentencepiece cannot mark words or spell tokens as the vocabulary does.
+
+    >>> check_scheme(Vocabulary(merges=(), tokens=("▁",), marker="prefix"))
+    """
+    scheme = vocabulary.pretokenizer.name, vocabulary.marker
+    if scheme not in _SCHEMES:
+        raise VocabularyError(
+            f"marker {scheme[1]!r} with {scheme[0]!r} pre-tokens: sentencepiece marks words with {PREFIX!r} and cuts "
+            "them at spaces; learn with marker='prefix', or count with pretokenizer='metaspace' and learn with "
+            "marker='none'"
+        )
+    if vocabulary.unmade:
+        raise VocabularyError(
+            f"{such(vocabulary.unmade, 'is')} made by no merges: sentencepiece looks no words up; leave such tokens out"
+        )
+    if bad := next((token for token in vocabulary.special.user if PREFIX in token), None):
+        raise VocabularyError(
+            f"user token {bad!r} holds {PREFIX!r}, which is a space to sentencepiece; choose another spelling"
+        )
+    if len(vocabulary.merges) >= _MAX_RANK:
+        raise VocabularyError(f"{len(vocabulary.merges)} merges; sentencepiece can rank {_MAX_RANK}: search for fewer")
+    if vocabulary.marker == "suffix":
+        _check_ends(vocabulary)
+
+
+def _check_ends(vocabulary: Vocabulary) -> None:
+    """Raise VocabularyError if "▁" cannot stand for "</w>"."""
+    for token in (*vocabulary.atoms, *map("".join, vocabulary.merges)):
+        if PREFIX in token:
+            raise VocabularyError(
+                f"token {token!r} holds {PREFIX!r}, which ends words in sentencepiece; remove it from the corpus and "
+                "search again"
+            )
+
+
+def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
+    """Piece, score and type of every id, then of what has no id: an unknown token if there is none, scaffolding.
+
+    >>> vocabulary = Vocabulary(merges=(("▁", "l"), ("▁l", "o")), tokens=("▁", "l", "o", "▁lo"), marker="prefix")
+    >>> [piece for piece, _, kind in model_rows(vocabulary) if kind != CONTROL]
+    ['<unk>', '▁', 'l', 'o', '▁lo', '▁l']
+    """
+    scores, ends = _scores(vocabulary.merges), _ends(vocabulary)
+    below = count(-float(len(vocabulary.merges)), -1.0)
+    for number, (piece, kind) in enumerate(zip(vocabulary.pieces, vocabulary.kinds, strict=True)):
+        if kind == "unused":
+            yield _filler(number, vocabulary), 0.0, UNUSED
+        elif kind in ("token", "marker"):
+            score = _FIRST_OF_ALL if piece in ends else scores.get(piece, max(next(below), -float(_MAX_RANK)))
+            yield spelled(piece, vocabulary), score, NORMAL
+        else:
+            yield piece, 0.0, _TYPES.get(kind, CONTROL)
+    if "unk" not in vocabulary.kinds:
+        yield _filler(len(vocabulary.pieces), vocabulary, "unk"), 0.0, UNKNOWN
+    kept = set(vocabulary.tokens)
+    yield from ((spelled(atom, vocabulary), _FIRST_OF_ALL, UNUSED) for atom in ends if atom not in kept)
+    yield from ((spelled(token, vocabulary), scores[token], UNUSED) for token in vocabulary.scaffolding)
+
+
+def spelled(piece: str, vocabulary: Vocabulary) -> str:
+    """A token as sentencepiece spells it.
+
+    >>> spelled("low</w>", Vocabulary(merges=(), tokens=()))
+    'low▁'
+    """
+    ends = vocabulary.marker == "suffix" and piece.endswith(SUFFIX)
+    return piece.removesuffix(SUFFIX) + PREFIX if ends else piece
+
+
+def _ends(vocabulary: Vocabulary) -> dict[str, None]:
+    """The atoms that end words."""
+    ends = vocabulary.marker == "suffix"
+    return {atom: None for atom in vocabulary.atoms if ends and atom.endswith(SUFFIX) and atom != SUFFIX}
+
+
+def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
+    """What stands for an id that is not used: a spelling that no piece has."""
+    names = (f"<{name}_{number}{'_' * n}>" for n in count())
+    return next(name for name in names if name not in vocabulary.ids)
+
+
+def _scores(merges: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """The score of each string that merges make.
+
+    >>> _scores([("a", "b"), ("b", "c")])
+    {'ab': -0.0, 'bc': -1.0}
+    """
+    scores = dict[str, float]()
+    for rank, (left, right) in enumerate(merges):
+        scores.setdefault(left + right, -float(rank))
+    return scores
+
+
+def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
+    """Raise VocabularyError if a piece of a model's rows repeats, or is none that a model can hold.
+
+    >>> check_spellings([("<unk>", 0.0, UNKNOWN), ("lo", 0.0, NORMAL)])
+    """
+    first = dict[str, int]()
+    for number, (piece, _, kind) in enumerate(rows):
+        if first.setdefault(piece, number) != number:
+            raise VocabularyError(
+                f"merges spell {piece!r}, which is a special token too, and sentencepiece allows a piece once; "
+                "rename the special token"
+            )
+        if "\0" in piece:
+            raise VocabularyError(
+                f"{'scaffolding' if kind == UNUSED else 'token'} {piece!r} holds U+0000, which sentencepiece's pieces "
+                "cannot; remove it from the corpus and search again"
+            )
+
+
+def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> Any:
+    """The model, a protobuf message, that holds these rows. Raises MissingLibraryError."""
+    model = model_class()()
+    for piece, score, kind in rows:
+        model.pieces.add(piece=piece, score=score, type=kind)
+    _set_trainer(model.trainer_spec, vocabulary, rows)
+    spec, cut = model.normalizer_spec, vocabulary.pretokenizer
+    spec.name = {"none": "identity"}.get(vocabulary.normalizer.name, vocabulary.normalizer.name)
+    spec.precompiled_charsmap = table_of(vocabulary)
+    spec.add_dummy_prefix = vocabulary.marker != "none" or cut.dummy_prefix
+    spec.escape_whitespaces, spec.remove_extra_whitespaces = True, cut.name in REDUCING
+    return model
+
+
+def _set_trainer(trainer: Any, vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> None:
+    """What the library reads of how a model was trained."""
+    special, control = vocabulary.special, {piece for piece, _, kind in rows if kind == CONTROL}
+    trainer.model_type, trainer.vocab_size, trainer.byte_fallback = BPE, len(rows), vocabulary.byte_fallback
+    trainer.treat_whitespace_as_suffix = vocabulary.marker == "suffix"
+    unknown = next(number for number, (_, _, kind) in enumerate(rows) if kind == UNKNOWN)
+    for role in ROLES:
+        token = rows[unknown][0] if role == "unk" else special.roles.get(role)
+        name = f"{role}_piece"
+        if token is not None:
+            setattr(trainer, name, token)
+        elif getattr(trainer, name) in control:  # it would have the role by its usual name
+            setattr(trainer, name, f"<no {role}>")
+        setattr(trainer, f"{role}_id", unknown if role == "unk" else vocabulary.ids.get(token or "", -1))
+    trainer.unk_surface = rows[unknown][0]
+    trainer.user_defined_symbols.extend(special.user)
+    trainer.control_symbols.extend(special.control)
+
+
+def differences(vocabulary: Vocabulary) -> Iterator[str]:
+    """A sentence for everything that the model does not carry, or that sentencepiece does otherwise.
+
+    >>> [*differences(Vocabulary(merges=(), tokens=("▁",), marker="prefix", counts=(7,)))][-1]
+    'The counts of tokens are not carried.'
+    """
+    special = vocabulary.special
+    yield from _text_differences(vocabulary)
+    if special.unk is None:
+        yield "sentencepiece needs a piece for what is unknown, and here is none: one stands behind all others."
+    if not vocabulary.byte_fallback:
+        yield unknown_runs(special)
+    if vocabulary.counts:
+        yield "The counts of tokens are not carried."
+    inner = [token for token in map("".join, vocabulary.merges) if _spans(token, vocabulary)]
+    if inner:
+        yield (
+            f"{such(inner)} a {PREFIX!r} inside: sentencepiece cannot tell it from a space and will join words there."
+        )
+    odd = list(_other_joins(vocabulary))
+    if odd:
+        yield f"{such(odd, 'joins')} other parts than its merge says: sentencepiece joins whatever spells a piece."
+
+
+def unknown_runs(special: SpecialTokens) -> str:
+    """What both do with characters that they do not know."""
+    return (
+        f"A run of characters that the vocabulary lacks is one {special.unk} in sentencepiece and one "
+        "for each character here."
+    )
+
+
+def _spans(token: str, vocabulary: Vocabulary) -> bool:
+    """Whether the library would join a token where this vocabulary cuts."""
+    name = vocabulary.pretokenizer.name
+    if name in ("metaspace-line", UNMARKED_LINE):
+        return False
+    return PREFIX in (token.lstrip(PREFIX) if name in ("metaspace-runs", RUNS_UNMARKED) else token[1:])
+
+
+def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
+    normalizer, special = vocabulary.normalizer, vocabulary.special
+    if vocabulary.marker == "prefix":
+        yield TRIMMED
+    if vocabulary.marker == "suffix":
+        if inside := [char for char in vocabulary.tokens if len(char) == 1 and char + SUFFIX not in vocabulary.ids]:
+            yield END_UNKNOWN.format(such(inside, "ends"))
+        if SUFFIX in vocabulary.ids and not vocabulary.byte_fallback:
+            yield f"An unknown character at the end of a word leaves {PREFIX!r} behind it in sentencepiece."
+        if vocabulary.byte_fallback:
+            yield f"A {PREFIX!r} of the text itself is a space to sentencepiece."
+    if normalizer.form != "none":
+        yield (
+            f"{normalizer.form.upper()} is a table of strings in sentencepiece: several marks behind one letter that "
+            "are in another order than the usual one stay so."
+        )
+    if normalizer.lowercase:
+        yield "A capital sigma at the end of a word becomes σ in sentencepiece and ς here."
+    if special.user and normalizer.name != "none":
+        yield "A user token that only normalisation brings about is taken as one by sentencepiece."
+
+
+def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
+    """The strings that sentencepiece makes in another way than by the merge of the lowest rank."""
+    if vocabulary.merging == "ranks":
+        return
+    scores, first = _scores(vocabulary.merges), dict[str, tuple[str, str]]()
+    for pair in vocabulary.merges:
+        first.setdefault("".join(pair), pair)
+    letters = Letters.of(scores if vocabulary.marker == "suffix" else ())
+    short = {letters.short(token): score for token, score in scores.items()}
+    for token, (left, right) in first.items():
+        if last_join(letters.short(token), short) not in (None, (letters.short(left), letters.short(right))):
+            yield token
+
+
+def such(tokens: Sequence[str], verb: str = "holds") -> str:
+    """The subject and verb of a sentence on tokens of one kind, one of them named.
+
+    >>> such(["a"]), such(["a", "b"])
+    ("'a' holds", "Each of 2 tokens, 'a' among them, holds")
+    """
+    return (
+        f"{tokens[0]!r} {verb}"
+        if len(tokens) == 1
+        else f"Each of {len(tokens)} tokens, {tokens[0]!r} among them, {verb}"
+    )

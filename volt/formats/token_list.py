@@ -1,0 +1,360 @@
+r"""What the formats that list tokens share: rows of a list → vocabulary, spelling, and what no list can carry.
+
+>>> from volt.text.special_tokens import SpecialTokens
+>>> from volt.vocabulary import Vocabulary
+>>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "low</w>"))
+>>> joined_spelling(vocabulary)
+['l@@', 'low']
+
+Formats that list tokens and hold no merges: dictionaries of fairseq, Marian and OpenNMT, and plain lists.
+
+Token list ⇄ vocabulary: one token a line, in the order of ids; the four tokens with roles are left out.
+
+A list holds no merges: `read` takes them from elsewhere, and what is not listed becomes scaffolding. Dictionaries of
+fairseq, Marian and OpenNMT are token lists too, and share what is here. They go with text that subword-nmt cut, so
+tokens that end no word are spelled with its "@@" there, and no token with "</w>".
+
+>>> recognises(Path("tokens.txt"), b"l\no\nlo\n"), recognises(Path("a.txt"), b"two words\n")
+(True, False)
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from volt.errors import VocabularyError
+from volt.files.atomic import write_atomic
+from volt.files.small_files import read_text
+from volt.formats.protocol import HEAD_SIZE, MOST_DIGITS
+from volt.formats.registry import read_merges
+from volt.text.characters import BYTE_TOKENS, SUFFIX, atom_code
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import ROLES
+from volt.vocabulary import Vocabulary
+
+SEPARATOR = "@@"
+N_ROLES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ListEntry:
+    """A token of a foreign list.
+
+    line: the number of its line in the file
+    piece: the token as it is spelled there
+    repeats: whether it may be spelled like an earlier one
+    """
+
+    line: int
+    piece: str
+    count: int = 0
+    repeats: bool = False
+
+
+def listed(vocabulary: Vocabulary) -> list[str]:
+    """All pieces in the order of their ids, but for those with a role that no text holds.
+
+    >>> from volt.text.special_tokens import SpecialTokens
+    >>> listed(Vocabulary(merges=(), tokens=("l",), special=SpecialTokens(control=("[A]",))))
+    ['[A]', 'l']
+    """
+    return [
+        piece
+        for piece, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True)
+        if kind not in ROLES and kind != "unused"
+    ]
+
+
+def joined_spelling(vocabulary: Vocabulary) -> list[str]:
+    """The pieces of `listed`, tokens as subword-nmt spells them where "</w>" marks ends."""
+    if vocabulary.marker != "suffix":
+        return listed(vocabulary)
+    tokens = set(vocabulary.tokens)
+    return [_joined(piece) if piece in tokens else piece for piece in listed(vocabulary)]
+
+
+def counts(vocabulary: Vocabulary) -> list[int]:
+    """The counts of the pieces of `listed`; 0 for what has none.
+
+    >>> from volt.text.special_tokens import SpecialTokens
+    >>> counts(Vocabulary(merges=(), tokens=("l",), counts=(7,), special=SpecialTokens(control=("[A]",))))
+    [0, 7]
+    """
+    known = dict(zip(vocabulary.tokens, vocabulary.counts, strict=False))
+    return [known.get(piece, 0) for piece in listed(vocabulary)]
+
+
+def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
+    """How ids relate to VOLT's.
+
+    usual: what to say of a list whose first piece has VOLT's id 4, and so on
+    library: what numbers pieces by their places in the list
+    """
+    ids = [vocabulary.ids[piece] for piece in listed(vocabulary)]
+    if ids == list(range(N_ROLES, N_ROLES + len(ids))):
+        return usual
+    return f"ids differ from VOLT's: {library} numbers pieces by their places in the list, which is in VOLT's order"
+
+
+def _joined(token: str) -> str:
+    return token.removesuffix(SUFFIX) if token.endswith(SUFFIX) and token != SUFFIX else token + SEPARATOR
+
+
+def glued(vocabulary: Vocabulary) -> list[str]:
+    """User tokens and byte tokens as subword-nmt spells them where more of the word follows.
+
+    Text cut with "@@" holds both: "<0xC3>@@ <0xA9>" is an "é" that ends a word.
+
+    >>> from volt.text.special_tokens import SpecialTokens
+    >>> glued(Vocabulary(merges=(), tokens=("l",), special=SpecialTokens(user=("<url>",))))
+    ['<url>@@']
+    """
+    if vocabulary.marker != "suffix":
+        return []
+    return [piece + SEPARATOR for piece in (*vocabulary.special.user, *BYTE_TOKENS * vocabulary.byte_fallback)]
+
+
+def glued_notes(vocabulary: Vocabulary) -> Iterator[str]:
+    """What listing `glued` means, in a sentence."""
+    if found := glued(vocabulary):
+        yield (
+            f"pieces that spell no text of their own, such as {found[0].removesuffix(SEPARATOR)}, are listed twice: as "
+            f"VOLT numbers them, and last, as {found[0]}, for where more of the word follows, with ids that VOLT does "
+            f"not have; {SUFFIX} is listed but never met"
+        )
+
+
+def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None, joined: bool = False) -> Vocabulary:
+    """Listed tokens and a file of merges → vocabulary. joined: the list is spelled as `joined_spelling` does it."""
+    rows, base = list(rows), _base(path, merges)
+    if set(BYTE_TOKENS) <= {row.piece for row in rows}:
+        base = replace(base, byte_fallback=True)
+    tokens = list(_tokens(path, rows, base, joined=joined and base.marker == "suffix"))
+    if not tokens:
+        raise VocabularyError(f"{path}: lists no token; restore the file")
+    names = tuple(name for name, _ in tokens)
+    found = tuple(count for _, count in tokens) if any(count for _, count in tokens) else ()
+    if not found and set(names) == set(base.tokens) and base.counts:
+        known = dict(zip(base.tokens, base.counts, strict=True))
+        found = tuple(known[name] for name in names)
+    provenance = {**base.provenance, "imported": path.name}
+    return replace(base, tokens=names, counts=found, order=_order(base, names), provenance=provenance)
+
+
+def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
+    """The ids of a base that numbers its pieces itself: those that are not listed are unused, new ones come last."""
+    if not base.order or names == base.tokens:
+        return base.order
+    left = {*listed(base), *base.special.all} - set(base.tokens) | set(names)
+    kept = [piece if piece in left else "" for piece in base.order]
+    if [piece for piece in kept if piece in set(names)] == [name for name in names if name in base.ids]:
+        return (*kept, *(name for name in names if name not in base.ids))
+    return ()  # another order than that of its ids, so they are given out anew
+
+
+def _base(path: Path, merges: Path | None) -> Vocabulary:
+    """The merges, and the settings where a VOLT vocabulary holds them."""
+    if merges is None:
+        raise VocabularyError(
+            f"{path}: lists tokens but holds no merges, which are needed to cut text; name the subword-nmt codes, "
+            "sentencepiece model or VOLT vocabulary that has them: read it with merges=FILE"
+        )
+    if merges.is_file() and merges.read_bytes()[:7] == b'{"volt"':
+        return Vocabulary.load(merges)
+    found = read_merges(merges)
+    cut = PreTokenizer("bytes" if found.spells_bytes else "whitespace")
+    return Vocabulary(merges=tuple(dict.fromkeys(found.pairs)), tokens=(), marker=found.marker, pretokenizer=cut)
+
+
+def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: bool) -> Iterator[tuple[str, int]]:
+    """Every listed token with its count, in our spelling.
+
+    Raises VocabularyError where one is listed twice or cannot be made.
+    """
+    reserved = set(base.ids) - set(base.tokens)
+    reserved |= set(glued(base)) if joined else set()
+    made, lines = set(map("".join, base.merges)), dict[str, int]()
+    for row in rows:
+        fitting = [name for name in _names(row.piece, reserved, joined=joined) if _fits(name, made, reserved, base)]
+        if not fitting:
+            raise VocabularyError(
+                f"{path}:{row.line}: no merge makes {row.piece!r}; give the merges that this list was made with, as a "
+                "VOLT vocabulary if it holds user tokens, or remove the line"
+            )
+        free = [name for name in fitting if name not in lines]
+        if not free or (free != fitting and not row.repeats and not _may_share(row.piece, rows)):
+            raise VocabularyError(f"{path}:{row.line}: {row.piece!r} repeats line {lines[fitting[0]]}; remove one")
+        lines[free[0]] = row.line
+        if free[0] not in reserved:
+            yield free[0], row.count
+
+
+def _may_share(piece: str, rows: Sequence[ListEntry]) -> bool:
+    """Whether the piece is listed once, so that another spelling has taken its first reading."""
+    return sum(row.piece == piece for row in rows) == 1
+
+
+def _names(piece: str, reserved: set[str], *, joined: bool) -> list[str]:
+    """What a spelling may stand for, the likeliest first."""
+    if not joined:
+        return [piece]
+    own = [piece] if piece in reserved else []
+    if piece.endswith(SEPARATOR) and piece != SEPARATOR:
+        return [*own, piece.removesuffix(SEPARATOR), piece + SUFFIX]
+    return [*own, piece + SUFFIX]
+
+
+def _fits(name: str, made: set[str], reserved: set[str], base: Vocabulary) -> bool:
+    return name in reserved or name in made or atom_code(name, marker=base.marker) is not None
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers. Raises VocabularyError if it is unreadable, empty or no UTF-8."""
+    lines = read_text(path, kind=VocabularyError).split("\n")
+    if lines == [""]:
+        raise VocabularyError(f"{path}: empty; restore the file")
+    for number, text in enumerate(lines if lines[-1] else lines[:-1], 1):
+        if not text.rstrip("\r"):
+            raise VocabularyError(f"{path}:{number}: an empty line where a token belongs; remove it")
+        yield number, text.removesuffix("\r")
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write these lines, all or none.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     write_lines(Path(file.name), ["l", "lo"])
+    ...     list(lines_of(Path(file.name)))
+    [(1, 'l'), (2, 'lo')]
+    """
+    with write_atomic(path) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where: str) -> None:
+    """Raise VocabularyError if a piece holds one of these characters, which would end it.
+
+    where: what cannot hold them, in the words of the error.
+
+    >>> refuse_characters(["lo"], "\\n", Path("a.txt"), "a line")
+    """
+    bad = set(characters)
+    for piece in pieces:
+        if not bad.isdisjoint(piece):
+            raise VocabularyError(
+                f"{path}: token {piece!r} holds white space that {where} cannot hold; export to marian or huggingface, "
+                "or count with pretokenizer='whitespace'"
+            )
+
+
+def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]:
+    """What no list carries, a sentence each. counts: whether there are counts that this list leaves out.
+
+    >>> list(not_listed(Vocabulary(merges=(), tokens=("l",))))
+    ['no merges: reading the list back takes merges=FILE']
+    """
+    yield "no merges: reading the list back takes merges=FILE"
+    if counts:
+        yield "no counts"
+    if vocabulary.scaffolding:
+        yield (
+            f"{len(vocabulary.scaffolding)} merges make tokens that are not listed and have to be split back, as "
+            "VOLT and subword-nmt's --vocabulary do; Vocabulary.closed() lists them"
+        )
+
+
+def spelling_notes(vocabulary: Vocabulary) -> Iterator[str]:
+    """What `joined_spelling` changes, a sentence each.
+
+    >>> list(spelling_notes(Vocabulary(merges=(), tokens=("l",), marker="none")))
+    []
+    """
+    if vocabulary.marker == "suffix":
+        yield "spelled as subword-nmt does, '@@' behind what ends no word: cut text with separator='@@'"
+
+
+def all_lines(head: bytes, fits: Callable[[str], bool]) -> bool:
+    """Whether the first bytes of a file are UTF-8 text, with a whole line or more, all of which fit.
+
+    >>> all_lines(b"1\\n2\\n", str.isdecimal), all_lines(b"1\\nx\\n", str.isdecimal)
+    (True, False)
+    """
+    complete = len(head) < HEAD_SIZE
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head, final=complete)
+    except UnicodeDecodeError:
+        return False
+    lines = text.split("\n")
+    lines = lines if complete and lines[-1] else lines[:-1]
+    return bool(lines) and all(fits(line.removesuffix("\r")) for line in lines)
+
+
+def count_of(path: Path, line: int, text: str) -> int:
+    """A count. Raises VocabularyError if it is no whole number from 0 up.
+
+    >>> count_of(Path("dict.txt"), 1, "17")
+    17
+    """
+    if not is_number(text):
+        raise VocabularyError(f"{path}:{line}: {text[:40]!r} is no count; give a whole number from 0 up")
+    return int(text)
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a whole number from 0 up, of 1,000 digits at most.
+
+    >>> is_number("17"), is_number("-1"), is_number("9" * 5000)
+    (True, False, False)
+    """
+    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+
+
+def check_unique(vocabulary: Vocabulary, spelled: Sequence[str], path: Path) -> None:
+    """Raise VocabularyError if two pieces are spelled alike.
+
+    spelled: the spellings of `listed`, then those of `glued`
+
+    >>> check_unique(Vocabulary(merges=(), tokens=("l", "o")), ["l", "o"], Path("a.txt"))
+    """
+    first = dict[str, str]()
+    twice = (*vocabulary.special.user, *BYTE_TOKENS)[: len(glued(vocabulary))]
+    for piece, text in zip((*listed(vocabulary), *twice), spelled, strict=True):
+        if text in first:
+            raise VocabularyError(
+                f"{path}: {first[text]!r} and {piece!r} would both be spelled {text!r}; export to fairseq, tokens or "
+                "huggingface, which can tell them apart"
+            )
+        first[text] = piece
+
+
+_LINE_ENDS = "\n\r"
+
+
+def write(vocabulary: Vocabulary, path: Path) -> list[str]:
+    """Write the list. Raises VocabularyError if a token holds a line end."""
+    pieces = listed(vocabulary)
+    refuse_characters(pieces, _LINE_ENDS, path, "a line of a token list")
+    write_lines(path, pieces)
+    return [
+        id_note(vocabulary, "ids are line numbers + 3: the four tokens with roles are not listed", "a list"),
+        *not_listed(vocabulary, counts=bool(vocabulary.counts)),
+    ]
+
+
+def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
+    """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
+    return vocabulary_of(path, rows(path), merges=merges)
+
+
+def rows(path: Path) -> Iterator[ListEntry]:
+    """The listed tokens. Raises VocabularyError if the file cannot be read."""
+    return (ListEntry(*numbered) for numbered in lines_of(path))
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether every line holds one word and nothing else; the last resort."""
+    return not head.startswith((b'{"', b"{\n", b"#version")) and all_lines(head, lambda line: line.split() == [line])

@@ -1,0 +1,479 @@
+"""Merging the symbols of one word by ranked merges.
+
+    repeat: of the adjacent pairs that have a merge, take the lowest rank and merge its occurrences from left to right
+
+or, one by one: merge only the leftmost of these occurrences, and look again.
+
+A word's symbols are doubly linked. The pairs of a short one are all looked at in every step; those of a long one wait
+in a binary heap of (rank, position), so a word of n symbols takes O(n log n). Dropout (Provilkov et al. 2020) passes
+over each applicable merge with a given probability, anew at every step.
+
+Greedy encoding of words: flat arrays in, flat arrays out.
+
+A word's symbols are merged (see volt.kernels.apply_bpe); tokens that the vocabulary does not keep are then split back
+into two parts, those of the first merge that makes them. Where whole words are looked up, a word that is itself a kept
+token is that token; with dropout, merges alone decide.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, copy_into, grown_longs, longs
+from volt.kernels.bpe_tables import N_FIRST, NO_RANK, NO_TOKEN, Merges, Spellings, rank_of, token_of, token_spelled
+from volt.kernels.jit import borrowing, inlined, loop, releasing
+
+NO_MERGE = -1
+LONG = 100  # symbols; of more, a heap is faster than looking at every pair; at most 125, for 7 bits of a position
+NO_PLACE = 0x7FFFFF80  # places from here on have no merge
+_POSITION_BITS, _POSITIONS = 7, 127  # below the rank in a place
+# Unsigned places need no look at whether they count from the end.
+_U0, _U1, _U2, _U3, _U4, _U5 = (np.uint64(i) for i in range(6))
+_FIRST = np.uint64(N_FIRST)
+_SHIFT = np.uint64(_POSITION_BITS)
+
+
+class Word(NamedTuple):
+    """Room for one word while it is merged.
+
+    symbols: (room,) int32, tokens
+    follows, precedes: (room,) int32, links to the neighbours; where there is none, −1 in a long word, and 0 or n + 1
+        in a short one
+    heap: (room,) int64, the pairs of a long word
+    aside: (room,) int64, the entries of the heap that dropout passes over
+    """
+
+    symbols: IntArray
+    follows: IntArray
+    precedes: IntArray
+    heap: LongArray
+    aside: LongArray
+
+
+class WordBuffers(NamedTuple):
+    """Room for encoding a word, whose symbols start at 1. Those of a long word are then moved to 0.
+
+    positions: int32, the positions of one merge in a long word, or the rank and position of each pair in a short one
+    passed: uint8, which pairs dropout passes over
+    stack: int32, tokens yet to be split back
+    """
+
+    word: Word
+    positions: IntArray
+    passed: FlagArray
+    stack: IntArray
+
+
+def room_of(n: int) -> WordBuffers:
+    """Room for encoding words of at most n symbols, made by Python, because compiled code takes a while to load."""
+    symbols, follows, precedes, positions = (np.empty(n + 4, np.int32) for _ in range(4))
+    heap, aside = np.empty(3 * n + 12, np.int64), np.empty(3 * n + 12, np.int64)
+    word = Word(symbols, follows, precedes, heap, aside)
+    return WordBuffers(word, positions, np.empty(n + 1, np.uint8), np.empty(2 * n + 2, np.int32))
+
+
+@borrowing
+def _push(heap: LongArray, size: int, entry: int) -> int:
+    """Add an entry to a min-heap. Returns its new size."""
+    i = size
+    while i > 0 and entry < heap[(i - 1) >> 1]:
+        heap[i] = heap[(i - 1) >> 1]
+        i = (i - 1) >> 1
+    heap[i] = entry
+    return size + 1
+
+
+@borrowing
+def _pop(heap: LongArray, size: int) -> int:
+    """Remove the first entry of a min-heap. Returns its new size."""
+    entry, i, child = heap[size - 1], 0, 1
+    while child < size - 1:
+        if child + 2 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if entry <= heap[child]:
+            break
+        heap[i] = heap[child]
+        i, child = child, 2 * child + 1
+    heap[i] = entry
+    return size - 1
+
+
+@borrowing
+def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
+    """Push the pair that starts at position p, if it has a merge. Returns the heap's new size."""
+    if p < 0 or word.follows[p] < 0:
+        return size
+    rank = rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs)
+    return size if rank == NO_RANK else _push(word.heap, size, int((np.int64(rank) << 32) | np.int64(p)))
+
+
+@borrowing
+def _random(state: LongArray) -> float:
+    """The next number in [0, 1) of the generator splitmix64, whose (1,) int64 state advances."""
+    state[0] += np.int64(-7046029254386353131)
+    z = np.uint64(state[0])
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * (1.0 / (1 << 53))
+
+
+@borrowing
+def load_word(symbols: IntArray, word: Word, merges: Merges) -> int:
+    """Copy a word's symbols into the room and link them. Returns the size of the heap of its pairs."""
+    n, size = len(symbols), 0
+    for p in range(n):
+        word.symbols[p], word.precedes[p], word.follows[p] = symbols[p], p - 1, p + 1
+    word.follows[n - 1] = -1
+    for p in range(n - 1):
+        size = _push_pair(p, size, word, merges)
+    return size
+
+
+@borrowing
+def next_merge(
+    size: int, word: Word, merges: Merges, dropout: float, state: LongArray, positions: IntArray
+) -> tuple[int, int, int]:
+    """The next rank to merge (NO_MERGE: none), how many `positions` it is merged at, and the heap's new size."""
+    rank, n, n_aside = NO_MERGE, 0, 0
+    while size > 0 and (n == 0 or (word.heap[0] >> 32 == rank and not merges.one_by_one)):
+        entry = word.heap[0]
+        size = _pop(word.heap, size)
+        p = entry & 0xFFFFFFFF
+        if word.follows[p] < 0 or rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) != entry >> 32:
+            continue
+        if dropout > 0.0 and _random(state) < dropout:
+            word.aside[n_aside] = entry
+            n_aside += 1
+            continue
+        rank, positions[n], n = entry >> 32, p, n + 1
+    for entry in word.aside[:n_aside]:
+        size = _push(word.heap, size, entry)
+    return rank, n, size
+
+
+@borrowing
+def _merge_at(p: int, result: int, word: Word) -> None:
+    """Replace the pair that starts at p by one token."""
+    second = word.follows[p]
+    after = word.follows[second]
+    word.symbols[p], word.follows[p] = result, after
+    word.symbols[second], word.follows[second] = -1, -1
+    if after >= 0:
+        word.precedes[after] = p
+
+
+@borrowing
+def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: Merges) -> tuple[int, int]:
+    """Merge at the positions that still hold the pair. Returns how many did, and the heap's new size."""
+    n_done = 0
+    for p in positions:
+        if word.follows[p] >= 0 and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
+            _merge_at(p, token_of(rank, merges), word)
+            positions[n_done] = p
+            n_done += 1
+    for i in range(n_done):
+        if i == 0 or word.precedes[positions[i]] != positions[i - 1]:  # else the pair is that of the one before
+            size = _push_pair(word.precedes[positions[i]], size, word, merges)
+        size = _push_pair(positions[i], size, word, merges)
+    return n_done, size
+
+
+def line_state(seed: int, line: int) -> int:
+    """Where the generator of a line starts."""
+    state = np.zeros(1, np.int64)
+    start_line(state, seed, line)
+    return int(state[0])
+
+
+@releasing
+def start_line(state: LongArray, seed: int, line: int) -> None:
+    """Set the generator of a line to its start: a function of the seed and the line's number alone."""
+    state[0] = seed
+    _random(state)
+    state[0] ^= line * np.int64(-4417276706812531889)
+    _random(state)
+
+
+@inlined
+def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
+    """The rank of a pair above its position, so that the least is the one to merge."""
+    return np.int64(np.uint64(rank_of(left, right, pairs)) << _SHIFT | p)
+
+
+@inlined
+def _least(places: IntArray, n: Any) -> Any:
+    """The least of places 1 to n − 1, four at a time. Those up to n + 2 are read too, and have no merge."""
+    one, two, three, four, p = places[_U1], places[_U2], places[_U3], places[_U4], _U5
+    while p < n:
+        one, two = min(one, places[p]), min(two, places[p + _U1])
+        three, four = min(three, places[p + _U2]), min(four, places[p + _U3])
+        p += _U4
+    return np.int64(min(min(one, two), min(three, four)))
+
+
+@borrowing
+def _least_drawn(places: IntArray, passed: FlagArray, n: Any, dropout: float, state: LongArray) -> Any:
+    """The least of places 1 to n − 1 that dropout does not pass over. It draws for each that has a merge."""
+    found: Any = NO_PLACE
+    for p in range(1, n):
+        if places[p] < NO_PLACE:
+            passed[p] = _random(state) < dropout
+            if passed[p] == 0:
+                found = min(found, np.int64(places[p]))
+    return found
+
+
+@inlined
+def _merge_place(p: Any, rank: Any, places: IntArray, word: Word, merges: Merges) -> Any:
+    """Merge the pair at a position. Returns whether a pair of a lower rank has come of it."""
+    second, before, made = np.uint64(word.follows[p]), np.uint64(word.precedes[p]), token_of(rank, merges)
+    after = np.uint64(word.follows[second])
+    word.symbols[p], word.follows[p], word.precedes[after] = made, np.int64(after), np.int64(p)
+    here = _place(made, word.symbols[after], p, merges.pairs)
+    there = _place(word.symbols[before], made, before, merges.pairs)
+    places[second], places[p], places[before] = NO_PLACE, here, there
+    return min(here, there) >> _POSITION_BITS < np.int64(rank)
+
+
+@borrowing
+def _merge_short(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> None:
+    """Merge a short word, looking at all its pairs at every step: a heap pays off later.
+
+    Unknown symbols before and behind it, which merge with nothing, save looking at whether there are neighbours.
+    """
+    places, word, behind = room.positions, room.word, np.uint64(n + 1)
+    word.symbols[_U0] = word.symbols[behind] = -1
+    p, left = _U1, np.uint64(word.symbols[_U1])
+    while p < behind:
+        word.precedes[p], word.follows[p] = np.int64(p - _U1), np.int64(p + _U1)
+        right = np.uint64(word.symbols[p + _U1])
+        if left | right < _FIRST:
+            places[p] = np.int64(np.uint64(merges.first_ranks[left * _FIRST + right]) << _SHIFT | p)
+        else:
+            places[p] = _place(word.symbols[p], word.symbols[p + _U1], p, merges.pairs)
+        left, p = right, p + _U1
+    places[p] = places[p + _U1] = places[p + _U2] = NO_PLACE
+    while True:
+        found = _least_drawn(places, room.passed, n, dropout, state) if dropout > 0.0 else _least(places, behind)
+        if found >= NO_PLACE:
+            return
+        rank, first = np.uint64(found >> _POSITION_BITS), np.uint64(found & _POSITIONS)
+        lower = _merge_place(first, rank, places, word, merges)
+        # Otherwise the merge's other places are the next least, as no result is its own part.
+        if (lower or dropout > 0.0) and not merges.one_by_one:
+            p = first + _U1
+            while p < behind:
+                if places[p] >> _POSITION_BITS == found >> _POSITION_BITS and (dropout == 0.0 or room.passed[p] == 0):
+                    _merge_place(p, rank, places, word, merges)
+                p += _U1
+
+
+@borrowing
+def _merge_long(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> None:
+    """Merge a long word with a heap of its pairs."""
+    size = load_word(room.word.symbols[1 : n + 1], room.word, merges)
+    while size > 0:
+        rank, n, size = next_merge(size, room.word, merges, dropout, state, room.positions)
+        if rank == NO_MERGE:
+            break
+        n, size = apply_merge(rank, size, room.positions[:n], room.word, merges)
+
+
+@inlined
+def merge_word(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> tuple[int, int]:
+    """Merge the n symbols that start at 1 in the room. Those that are left are linked.
+
+    Returns the first position of these, and what follows the last.
+    """
+    if n > LONG:
+        _merge_long(n, room, merges, dropout, state)
+        return 0, -1
+    _merge_short(n, room, merges, dropout, state)
+    return 1, n + 1
+
+
+class PieceRule(NamedTuple):
+    """How a word becomes pieces, other than by merging.
+
+    kept: (n_tokens,) uint8, whether each token may stay
+    parts: (n_tokens,) int64, the pair key of the two parts that each token is split back into, −1 where there are none
+    words: the tokens that are looked up as whole words; empty where none are
+    """
+
+    kept: FlagArray
+    parts: LongArray
+    words: Spellings
+
+
+@borrowing
+def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
+    """Write a token's kept parts to `out`. Returns how many pieces `out` then has.
+
+    parts: the pair key of each token, −1 for an atom
+    """
+    stack[0], depth = token, 1
+    while depth > 0:
+        depth -= 1
+        token = stack[depth]
+        if token < 0 or kept[token] or parts[token] < 0:
+            out[n_out] = token
+            n_out += 1
+        else:
+            stack[depth] = parts[token] & 0xFFFFFFFF
+            stack[depth + 1] = parts[token] >> 32
+            depth += 2
+    return n_out
+
+
+@inlined
+def encode_word(
+    n: int,
+    room: WordBuffers,
+    merges: Merges,
+    rule: PieceRule,
+    dropout: float,
+    state: LongArray,
+    out: IntArray,
+    n_out: int,
+) -> int:
+    """Write the pieces of the word of n symbols that starts at 1 in the room. Returns how many `out` then has."""
+    if n <= rule.words.longest and dropout == 0.0:
+        token = token_spelled(room.word.symbols, 1, n, rule.words)
+        if token != NO_TOKEN and rule.kept[token]:
+            out[n_out] = token
+            return n_out + 1
+    p, end = merge_word(n, room, merges, dropout, state)
+    while p != end:
+        symbol, p = room.word.symbols[p], room.word.follows[p]
+        if symbol < 0 or rule.kept[symbol]:
+            out[n_out], n_out = symbol, n_out + 1
+        else:
+            n_out = _split_back(symbol, rule.kept, rule.parts, out, n_out, room.stack)
+    return n_out
+
+
+def encode_words(
+    symbols: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, state: LongArray
+) -> tuple[IntArray, LongArray]:
+    """Encode words into pieces.
+
+    symbols: (n_symbols,) int32 atoms, −1 where unknown
+    ends: (n_words,) int64, where each word's symbols end
+    rule: what becomes of merged tokens
+    dropout: probability of passing over a merge
+    state: (1,) int64, the generator that dropout draws from
+    Returns the pieces (n_pieces,) int32 and where each word's pieces end (n_words,) int64.
+    """
+    out, piece_ends, room = np.empty(len(symbols), np.int32), np.empty(len(ends), np.int64), room_of(longest(ends))
+    n_out = encode_each(symbols, ends, merges, rule, dropout, state, room, out, piece_ends)
+    return out[:n_out], piece_ends
+
+
+def longest(ends: LongArray) -> int:
+    """The length of the longest run, where each run starts at the end of the one before, and 1 at least.
+
+    >>> longest(np.array([2, 2, 7])), longest(np.array([], np.int64))
+    (5, 1)
+    """
+    return int(np.diff(ends, prepend=0).max(initial=1))
+
+
+@releasing
+def encode_each(
+    symbols: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, state: LongArray,
+    room: WordBuffers, out: IntArray, piece_ends: LongArray,
+) -> int:  # fmt: skip
+    """Write the pieces of words, and where each word's pieces end. Returns how many pieces there are."""
+    n_out = start = 0
+    for i in range(len(ends)):
+        end = ends[i]
+        if end > start:
+            copy_into(room.word.symbols, 1, symbols, start, end)
+            n_out = encode_word(end - start, room, merges, rule, dropout, state, out, n_out)
+        piece_ends[i], start = n_out, end
+    return n_out
+
+
+def encode_sampled(
+    atoms: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, seed: int, numbers: LongArray
+) -> tuple[IntArray, LongArray]:
+    """Encode lines of atoms with dropout, line i by the generator of (seed, numbers[i]).
+
+    atoms: (n_atoms,) int32, each 2 · symbol, + 1 for the last of a word
+    ends: (n_lines,) int64, where each line's atoms end
+    numbers: (n_lines,) int64
+    Returns the pieces (n_pieces,) int32 and where each line's pieces end (n_lines,) int64.
+    """
+    out, piece_ends = np.empty(len(atoms), np.int32), np.empty(len(ends), np.int64)
+    room, state = room_of(longest(np.flatnonzero(atoms & 1) + 1)), np.zeros(1, np.int64)
+    n_out = sample_each(atoms, ends, merges, rule, dropout, seed, numbers, state, room, out, piece_ends)
+    return out[:n_out], piece_ends
+
+
+@releasing
+def sample_each(
+    atoms: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, seed: int,
+    numbers: LongArray, state: LongArray, room: WordBuffers, out: IntArray, piece_ends: LongArray,
+) -> int:  # fmt: skip
+    """Write the pieces of lines, and where each line's pieces end. Returns how many pieces there are."""
+    n = n_out = done = 0
+    for line in range(len(ends)):
+        start_line(state, seed, numbers[line])
+        for place in range(done, ends[line]):
+            n += 1
+            room.word.symbols[n] = atoms[place] >> 1
+            if atoms[place] & 1:
+                n_out = encode_word(n, room, merges, rule, dropout, state, out, n_out)
+                n = 0
+        done, piece_ends[line] = ends[line], n_out
+    return n_out
+
+
+def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray, LongArray, LongArray]:
+    """Encode every word with all merges and note when each replacement happens as the merges are added one by one.
+
+    With only the merges below rank k, a word goes through the same replacements up to the first whose rank is k or
+    more. So a replacement of rank r happens at step max(r, all ranks before it in that word).
+    Returns the replacements whose step is their rank, summed by rank and weighted by word count (n_merges,) int64; and
+    the late ones: (n_late,) keys step << 32 | rank, and their weights (n_late,).  progress[1] ≠ 0 stops.
+    """
+    regular = np.zeros(len(merges.results), np.int64)
+    late, late_counts = trace_each(
+        words, merges, room_of(longest(words.ends)), np.zeros(1, np.int64), regular, progress
+    )
+    return regular, late, late_counts
+
+
+@loop
+def trace_each(
+    words: Words, merges: Merges, room: WordBuffers, no_state: LongArray, regular: LongArray, progress: LongArray
+) -> tuple[LongArray, LongArray]:
+    """Count the regular replacements in `regular`, which is zero before. Returns the late ones and their weights."""
+    late, late_counts, n_late = longs(16), longs(16), 0
+    word, positions, start = room.word, room.positions, 0
+    for i in range(len(words.ends)):
+        end = words.ends[i]
+        step, size = 0, load_word(words.symbols[start:end], word, merges) if end > start else 0
+        while size > 0:
+            rank, n, size = next_merge(size, word, merges, 0.0, no_state, positions)
+            if rank == NO_MERGE:
+                break
+            n, size = apply_merge(rank, size, positions[:n], word, merges)
+            step = max(step, rank)
+            if step == rank:
+                regular[rank] += n * words.counts[i]
+                continue
+            if n_late == len(late):
+                late, late_counts = grown_longs(late, 2 * n_late), grown_longs(late_counts, 2 * n_late)
+            late[n_late], late_counts[n_late], n_late = (
+                (np.int64(step) << 32) | rank,
+                n * words.counts[i],
+                n_late + 1,
+            )
+        start = end
+        progress[0] = i + 1
+        if progress[1] != 0:
+            break
+    return late[:n_late], late_counts[:n_late]

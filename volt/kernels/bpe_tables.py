@@ -1,0 +1,284 @@
+"""The table of the pairs that merge: two tokens → the rank of their merge, read without a branch.
+
+>>> made = ranked_merges(np.array([0, 2]), np.array([1, 0]), np.array([2, 3]))
+>>> len(made.results), int((made.pairs != 0).sum()), made.first_ranks[[1, 2 * N_FIRST]].tolist()
+(2, 2, [0, 1])
+
+The table of spellings: the symbols that a token is made of → the token, and all ways to cut tokens in two.
+
+A run of symbols s_1 … s_n has the hash Σ (s_i + 1) · B^(n − i + 1) modulo 2^64, so that the hash of what follows a
+prefix is known from that of the prefix and of the whole.
+
+>>> table = spellings(np.array([0, 1, 0, 1], np.int32), np.array([1, 2, 4]))
+>>> [column.tolist() for column in cuts(table)]
+[[0], [1], [2]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.jit import borrowing, inlined, releasing
+
+NO_TOKEN = -1
+_BASE, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_U0, _U1, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
+
+
+class Spellings(NamedTuple):
+    """The symbols of tokens. Of tokens that are spelled alike, the first is in the table.
+
+    slots: (n_slots,) int32, token + 1, or 0: open addressing
+    symbols: (n_symbols,) int32, token after token
+    starts: (n_tokens + 1,) int64, token t is symbols[starts[t]:starts[t + 1]]; one without symbols is not in the table
+    longest: the most symbols of a token
+    """
+
+    slots: IntArray
+    symbols: IntArray
+    starts: LongArray
+    longest: int
+
+
+@inlined
+def _added(hashed: Any, symbol: Any) -> Any:
+    """The hash of a run with one more symbol."""
+    return (hashed + np.uint64(np.int64(symbol)) + np.uint64(1)) * _BASE
+
+
+@inlined
+def _home_slot(hashed: Any, slots: IntArray) -> Any:
+    """Where the search for a run starts: the upper bits of the hash are mixed best."""
+    return (((hashed ^ hashed >> _HALF) * _MIX) >> _HALF) & np.uint64(len(slots) - 1)
+
+
+@borrowing
+def _find(symbols: IntArray, start: Any, n: Any, hashed: Any, table: Spellings) -> Any:
+    """The slot of the token that these n symbols spell, or the free one where it belongs."""
+    slot = _home_slot(hashed, table.slots)
+    while table.slots[slot] != 0:
+        first = table.starts[table.slots[slot] - 1]
+        if table.starts[table.slots[slot]] - first == n:
+            i = 0
+            while i < n and table.symbols[first + i] == symbols[start + i]:
+                i += 1
+            if i == n:
+                return slot
+        slot = (slot + np.uint64(1)) & np.uint64(len(table.slots) - 1)
+    return slot
+
+
+@borrowing
+def token_spelled(symbols: IntArray, start: int, n: int, table: Spellings) -> int:
+    """The token that symbols[start:start + n] spell, or NO_TOKEN."""
+    if n > table.longest:
+        return NO_TOKEN
+    hashed = _U0
+    for i in range(start, start + n):
+        hashed = _added(hashed, symbols[i])
+    return int(table.slots[_find(symbols, start, n, hashed, table)]) - 1
+
+
+def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
+    """The table of tokens. symbols: (n_symbols,), token after token; ends: (n_tokens,), where those of each end."""
+    n_slots, starts = 8, np.append(0, ends).astype(np.int64)
+    sizes = np.diff(starts)
+    while n_slots < 2 * np.count_nonzero(sizes):
+        n_slots *= 2
+    longest = int(sizes.max(initial=0))
+    table = Spellings(np.zeros(n_slots, np.int32), np.ascontiguousarray(symbols, np.int32), starts, longest)
+    enter(table)
+    return table
+
+
+def no_spellings() -> Spellings:
+    """A table of no tokens."""
+    return Spellings(np.zeros(8, np.int32), np.zeros(0, np.int32), np.zeros(1, np.int64), 0)
+
+
+@releasing
+def enter(table: Spellings) -> None:
+    """Enter all tokens into an empty table."""
+    for token in range(len(table.starts) - 1):
+        start, end = table.starts[token], table.starts[token + 1]
+        hashed = _U0
+        for i in range(start, end):
+            hashed = _added(hashed, table.symbols[i])
+        slot = _find(table.symbols, start, end - start, hashed, table)
+        if end > start and table.slots[slot] == 0:
+            table.slots[slot] = token + 1
+
+
+def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
+    """All ways to cut a token into two tokens: the lefts, the rights, and the tokens that are cut, int32."""
+    lefts, rights, wholes = (np.empty(len(table.symbols), np.int32) for _ in range(3))
+    n = find_cuts(table, np.empty(table.longest + 1, np.uint64), lefts, rights, wholes)
+    return lefts[:n], rights[:n], wholes[:n]
+
+
+@releasing
+def find_cuts(table: Spellings, hashes: LongArray, lefts: IntArray, rights: IntArray, wholes: IntArray) -> int:
+    """Write the ways to cut tokens. Returns how many there are.
+
+    hashes: (longest + 1,) uint64, memory to work in
+    """
+    found = 0
+    for token in range(len(table.starts) - 1):
+        start, n, power = table.starts[token], table.starts[token + 1] - table.starts[token], _BASE
+        hashes[0] = _U0
+        for i in range(n):
+            hashes[i + 1] = _added(hashes[i], table.symbols[start + i])
+        for i in range(n - 1, 0, -1):
+            rest = hashes[n] - hashes[i] * power
+            power *= _BASE
+            left = table.slots[_find(table.symbols, start, i, hashes[i], table)]
+            if left == 0:
+                continue
+            right = table.slots[_find(table.symbols, start + i, n - i, rest, table)]
+            if right != 0:
+                lefts[found], rights[found], wholes[found] = left - 1, right - 1, token
+                found += 1
+    return found
+
+
+NO_RANK = 0xFFFFFF  # above every rank
+MOST = (1 << 21) - 1  # tokens, and merges
+N_FIRST = 256  # tokens whose pairs are looked up without hashing
+# Unsigned places need no look at whether they count from the end.
+_TOKEN_BITS, _RANK_BITS, _RANKS = np.uint64(21), np.uint64(22), np.uint64((1 << 22) - 1)
+_GOLDEN, _UPPER, _MIDDLE = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(24)
+_MOST_MOVES = 500  # for one pair
+_MOST_DOUBLINGS = 7  # of the size that should do
+
+
+class Merges(NamedTuple):
+    """Ranked merges.
+
+    pairs: (n_slots,) uint64, a cuckoo table (Pagh and Rodler 2001) of pairs and their ranks; of equal pairs, the first
+        is in it
+    results: (n,) int32, the token that each merge makes
+    first_ranks: (256 · 256,) int32, the rank of each pair of the first 256 tokens, or NO_RANK
+    one_by_one: whether only the first place of a merge is merged before pairs are compared again, or all its places
+    first: the token that rank 0 makes, if rank r makes the token first + r, which is then not looked up; else −1
+    """
+
+    pairs: LongArray
+    results: IntArray
+    first_ranks: IntArray
+    one_by_one: bool
+    first: int
+
+
+@inlined
+def token_of(rank: Any, merges: Merges) -> Any:
+    """The token that a merge makes."""
+    return merges.results[rank] if merges.first < 0 else np.int64(rank) + merges.first
+
+
+@inlined
+def _pair(left: int, right: int) -> Any:
+    """One number, not 0, for two tokens."""
+    return np.uint64(left + 1) << _TOKEN_BITS | np.uint64(right)
+
+
+@inlined
+def _slots(pair: Any, pairs: LongArray) -> tuple[Any, Any]:
+    """The two slots where a pair may be."""
+    mixed, mask = pair * _GOLDEN, np.uint64(len(pairs) - 1)
+    return mixed >> _UPPER & mask, mixed >> _MIDDLE & mask
+
+
+@inlined
+def rank_of(left: int, right: int, pairs: LongArray) -> Any:
+    """The rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) are part of no pair.
+
+    Both slots are read and neither is branched on: nobody could foretell which pairs have a merge.
+    """
+    pair = _pair(left, right)
+    one, other = _slots(pair, pairs)
+    entry, entry2 = pairs[one], pairs[other]
+    found = (entry & _RANKS) * np.uint64(entry >> _RANK_BITS == pair)
+    found |= (entry2 & _RANKS) * np.uint64(entry2 >> _RANK_BITS == pair)
+    return np.int64(found - _U1) & NO_RANK
+
+
+def ranked_merges(
+    lefts: IntArray, rights: IntArray, results: IntArray, *, ranks: IntArray | None = None, one_by_one: bool = False
+) -> Merges:
+    """The merges with a table of their pairs. There may be `MOST` tokens, and as many merges.
+
+    lefts, rights: (n_pairs,), the tokens of each pair
+    results: (n_merges,), the token that the merge of each rank makes
+    ranks: (n_pairs,), the rank of each pair; by default 0, 1, 2, …
+    one_by_one: see `Merges`
+    """
+    lefts, rights = (np.ascontiguousarray(side, np.int32) for side in (lefts, rights))
+    ranks = np.ascontiguousarray(np.arange(len(lefts)) if ranks is None else ranks, np.int32)
+    enter = partial(_entered, lefts=lefts, rights=rights, ranks=ranks)
+    return filled(len(lefts), results, enter, one_by_one=one_by_one)
+
+
+def _entered(merges: Merges, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
+    return bool(fill(merges.pairs, merges.first_ranks, lefts, rights, ranks))
+
+
+def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, one_by_one: bool) -> Merges:
+    """A table that is large enough for its pairs.
+
+    n_pairs: how many there are at most
+    results, one_by_one: see `ranked_merges`
+    enter: fills an empty table by `fill`, and tells whether that was large enough
+    """
+    n_slots, results = 8, results.astype(np.int32)
+    while n_slots < 2 * n_pairs:
+        n_slots *= 2
+    for _ in range(_MOST_DOUBLINGS):
+        first_ranks = np.full(N_FIRST * N_FIRST, NO_RANK, np.int32)
+        merges = Merges(np.zeros(n_slots, np.uint64), results, first_ranks, one_by_one, _first(results))
+        if enter(merges):
+            return merges
+        n_slots *= 2
+    raise ValueError("the pairs of these merges share their slots at every size")
+
+
+def _first(results: IntArray) -> int:
+    """The token that rank 0 makes, if rank r makes that token + r, else −1."""
+    return int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
+
+
+def pairs_met(merges: Merges) -> tuple[IntArray, IntArray, IntArray]:
+    """The pairs in the table, in any order: their left tokens, right tokens and ranks, each (n_pairs,) int64."""
+    pairs = merges.pairs[merges.pairs != 0] >> _RANK_BITS
+    lefts, rights = (pairs >> _TOKEN_BITS) - _U1, pairs & ((_U1 << _TOKEN_BITS) - _U1)
+    return np.asarray(lefts, np.int64), np.asarray(rights, np.int64), ranks_met(merges)
+
+
+def ranks_met(merges: Merges) -> IntArray:
+    """The ranks of the pairs in the table, (n_pairs,) int64, in any order."""
+    return np.asarray((merges.pairs[merges.pairs != 0] & _RANKS) - _U1, np.int64)
+
+
+@releasing
+def fill(pairs: LongArray, first_ranks: IntArray, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
+    """Enter pairs into a table. Returns False if it must be larger; then a pair is lost."""
+    for i in range(len(lefts) - 1, -1, -1):
+        if max(lefts[i], rights[i]) < N_FIRST:
+            first_ranks[lefts[i] * N_FIRST + rights[i]] = ranks[i]
+    for i in range(len(lefts)):
+        if rank_of(lefts[i], rights[i], pairs) != NO_RANK:
+            continue
+        entry, slot = _pair(lefts[i], rights[i]) << _RANK_BITS | np.uint64(ranks[i] + 1), _U0
+        for _ in range(_MOST_MOVES):
+            one, other = _slots(entry >> _RANK_BITS, pairs)
+            slot = other if slot == one else one  # what had to go from one slot goes to its other
+            entry, pairs[slot] = pairs[slot], entry
+            if entry == _U0:
+                break
+        if entry != _U0:
+            return False
+    return True

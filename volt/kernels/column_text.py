@@ -1,0 +1,308 @@
+r"""What values of text hold: words, characters, tabs. They are counted 64 bytes at a time, exactly as Python counts.
+
+A value is its start in `data` and its size in bytes, as in `volt.kernels.columns`; a size of −1 says that a line has no
+such field, and counts as 0 of everything. White space is that of `str.split()` (volt.text.characters), so
+
+    words of a value = len(text.split())        a value without words is blank: not text.strip()
+
+Sixty-four bytes give one bit each in a mask: whether the byte is white, whether it may start white space of two or
+three bytes, whether it starts a character. A word starts at a bit that is not white, behind one that is.
+
+>>> data, starts, sizes, out = np.zeros(64, np.uint8), np.array([0]), np.array([8]), np.empty(1, np.int64)
+>>> data[:8] = np.frombuffer("a\u3000 né".encode(), np.uint8)
+>>> count_words(data, starts, sizes, out)
+>>> out.tolist()
+[2]
+
+Values of many lines, changed: with text before and behind, and in other case.
+
+The compiled loops behind `tag`, `append` and the transforms of case. What is read and written are the values of a
+`Column`: bytes of UTF-8, and where each value starts. No value that is changed here by a table changes its size, so the
+caller knows beforehand where each goes; those that would are left to the caller.
+
+>>> data, out = np.frombuffer(b"Abc", np.uint8), np.empty(5, np.uint8)
+>>> marks = np.frombuffer(b"<>", np.uint8)
+>>> surround(data, np.array([0]), np.array([3]), marks[:1], marks[1:], out, np.array([0]))
+>>> bytes(out)
+b'<Abc>'
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import config, types
+from numba.extending import intrinsic
+
+from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.columns import copy_bytes
+from volt.kernels.jit import inlined, releasing
+from volt.kernels.memory import load64, store64, trailing_zeros
+
+NO_CASE, CASED, UNTOLD = 0, 1, 2  # what `find_case` finds, of a character and of a value
+
+
+@releasing
+def surround(
+    data: IntArray, starts: LongArray, sizes: LongArray, before: IntArray, after: IntArray, out: IntArray, at: LongArray
+) -> None:
+    """Each value with the same bytes before it, and the same behind it; nothing for one that is missing.
+
+    out: uint8, is written;  at: (n,) int64, where each new value starts in it
+    """
+    for i in range(len(starts)):
+        if sizes[i] >= 0:
+            copy_bytes(before, 0, out, at[i], len(before))
+            copy_bytes(data, starts[i], out, at[i] + len(before), sizes[i])
+            copy_bytes(after, 0, out, at[i] + len(before) + sizes[i], len(after))
+
+
+@inlined
+def code_at(data: IntArray, place: int, end: int) -> tuple[int, int]:
+    """The code point of the character at a place, and its bytes; −1 and 1 where it has four bytes, or is not whole."""
+    byte = int(data[place])
+    if byte < 0x80:
+        return byte, 1
+    if 0xC2 <= byte < 0xE0 and place + 1 < end:
+        return (byte & 0x1F) << 6 | (int(data[place + 1]) & 0x3F), 2
+    if 0xE0 <= byte < 0xF0 and place + 2 < end:
+        return (byte & 0x0F) << 12 | (int(data[place + 1]) & 0x3F) << 6 | (int(data[place + 2]) & 0x3F), 3
+    return -1, 1
+
+
+@inlined
+def put_code(out: IntArray, at: int, code: int, width: int) -> None:
+    """Write a character of so many bytes, three at most."""
+    if width == 1:
+        out[at] = code
+    elif width == 2:
+        out[at], out[at + 1] = 0xC0 | code >> 6, 0x80 | code & 0x3F
+    else:
+        out[at], out[at + 1], out[at + 2] = 0xE0 | code >> 12, 0x80 | code >> 6 & 0x3F, 0x80 | code & 0x3F
+
+
+@inlined
+def flipped(word: Any, letter: Any) -> Any:
+    """Eight bytes of ASCII whose letters, from `letter` to the 25th behind it, become those of the other case."""
+    ones = np.uint64(0x0101010101010101)
+    from_letter = word + (np.uint64(0x80) - letter) * ones
+    behind = word + (np.uint64(0x80 - 26) - letter) * ones
+    return word ^ ((from_letter ^ behind) & np.uint64(0x8080808080808080)) >> np.uint64(2)
+
+
+@releasing
+def change_case(
+    data: IntArray, starts: LongArray, sizes: LongArray, letter: int, inner: IntArray, first: IntArray,
+    opens: IntArray, out: IntArray, at: LongArray, is_hard: IntArray,
+) -> None:  # fmt: skip
+    """Each value in another case, character by character, as tables say.
+
+    letter: eight ASCII bytes at a time, those from this letter on flip their case; 0: all goes by the tables
+    inner: (65,536,) uint16 code point → its new one, of as many bytes; 0 where no table can say
+    first: the same for a character at the start, or behind one of those in `opens`, (65,536,) uint8
+    out: uint8, is written;  at: (n,) int64, where each new value starts in it
+    is_hard: (n,) bool, is set for the values with a character that no table tells; the caller changes these
+    """
+    high = np.uint64(0x8080808080808080)
+    for i in range(len(starts)):
+        place, end, to, is_first = starts[i], starts[i] + max(sizes[i], 0), at[i], 1
+        while place < end:
+            if letter > 0 and place + 8 <= end:
+                word = load64(data, place)
+                if word & high == np.uint64(0):
+                    store64(out, to, flipped(word, np.uint64(letter)))
+                    place, to = place + 8, to + 8
+                    continue
+            code, width = code_at(data, place, end)
+            new = 0 if code < 0 else int(first[code]) if is_first else int(inner[code])
+            if new == 0:
+                break
+            put_code(out, to, new, width)
+            place, to, is_first = place + width, to + width, int(opens[code])
+        is_hard[i] = place < end
+
+
+@releasing
+def find_case(data: IntArray, starts: LongArray, sizes: LongArray, cased: IntArray, found: IntArray) -> None:
+    """Whether each value holds a character that has case.
+
+    cased: (65,536,) uint8 code point → NO_CASE, CASED, or UNTOLD where the characters beside it matter
+    found: (n,) uint8, is set to the same of each value; one with an ASCII letter has case, whatever stands beside it
+    """
+    for i in range(len(starts)):
+        place, end, known = starts[i], starts[i] + max(sizes[i], 0), NO_CASE
+        while place < end:
+            code, width = code_at(data, place, end)
+            told = UNTOLD if code < 0 else int(cased[code])
+            known, place = max(known, told), place + width
+            if told == CASED and code < 0x80:
+                known, place = CASED, end
+        found[i] = known
+
+
+BLOCK = 64  # bytes that are looked at together; `data` holds as many at least
+
+if vars(config)["DISABLE_JIT"]:
+
+    def within(data: IntArray, position: Any, first: int, span: int) -> Any:
+        """Which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
+        block = data[position : position + BLOCK].astype(np.int64)
+        bits = np.packbits((block >= first) & (block <= first + span), bitorder="little")
+        return np.uint64(int.from_bytes(bits.tobytes(), "little"))
+
+    def ones(word: Any) -> Any:
+        """How many bits are set."""
+        return int(word).bit_count()
+
+else:
+
+    @intrinsic
+    def within(typing: Any, data: Any, position: Any, first: Any, span: Any) -> Any:
+        """Which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
+        from llvmlite import ir
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), BLOCK)
+            zeros = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), [0] * BLOCK)
+
+            def everywhere(number: Any) -> Any:
+                one = builder.insert_element(
+                    ir.Constant(bytes_, ir.Undefined), builder.trunc(number, byte), ir.IntType(32)(0)
+                )
+                return builder.shuffle_vector(one, one, zeros)
+
+            place = builder.gep(array.data, [arguments[1]])
+            block = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
+            above = builder.sub(block, everywhere(arguments[2]))
+            found = builder.icmp_unsigned("<=", above, everywhere(arguments[3]))
+            return builder.bitcast(found, ir.IntType(BLOCK))
+
+        return types.uint64(data, position, first, span), generate
+
+    @intrinsic
+    def ones(typing: Any, word: Any) -> Any:
+        """How many bits are set."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.ctpop(arguments[0])
+
+        return types.int64(word), generate
+
+
+@inlined
+def _lowest(n: int) -> Any:
+    """A mask of the n lowest of 64 bits; 1 ≤ n."""
+    return np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(max(BLOCK - n, 0))
+
+
+@inlined
+def _wide_space(data: IntArray, place: Any, end: int) -> int:
+    """How many bytes the white space takes that starts at a place with the byte C2, E1, E2 or E3; 0 if none does."""
+    first = data[place]
+    if place + 1 >= end:
+        return 0
+    second = data[place + 1]
+    if first == 0xC2:
+        return 2 if second == 0x85 or second == 0xA0 else 0
+    if place + 2 >= end:
+        return 0
+    third = data[place + 2]
+    if first == 0xE1:
+        found = second == 0x9A and third == 0x80
+    elif first == 0xE3:
+        found = second == 0x80 and third == 0x80
+    elif second == 0x80:
+        found = third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF
+    else:
+        found = second == 0x81 and third == 0x9F
+    return 3 if found else 0
+
+
+@inlined
+def _white(data: IntArray, place: int, end: int, spilled: Any) -> tuple[Any, Any]:
+    """Which of the 64 bytes from a place on are white, or behind `end`; and which of the next 64 are for sure.
+
+    spilled: those of these 64 that are for sure
+    """
+    last = len(data) - BLOCK
+    shift = np.uint64(max(place - last, 0))
+    at = min(place, last)
+    white = ((within(data, at, 9, 4) | within(data, at, 28, 4)) >> shift) | spilled
+    wide = (within(data, at, 0xC2, 0) | within(data, at, 0xE1, 2)) >> shift
+    spilled = np.uint64(0)
+    inside = _lowest(end - place)
+    wide &= inside
+    while wide != np.uint64(0):
+        bit = trailing_zeros(wide)
+        wide &= wide - np.uint64(1)
+        size = _wide_space(data, place + np.int64(bit), end)
+        if size > 0:
+            bytes_ = _lowest(size)
+            white |= bytes_ << bit
+            if np.int64(bit) > BLOCK - size:
+                spilled = bytes_ >> (np.uint64(BLOCK) - bit)
+    return white | ~inside, spilled
+
+
+@releasing
+def count_words(data: IntArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
+    """How many words each value has.
+
+    data: uint8, 64 bytes at least;  out: (n,) int64, is written
+    """
+    for i in range(len(starts)):
+        place, end, total = starts[i], starts[i] + sizes[i], 0
+        before, spilled = np.uint64(1), np.uint64(0)  # a value starts as if white space stood before it
+        while place < end:
+            white, spilled = _white(data, place, end, spilled)
+            total += ones(~white & ((white << np.uint64(1)) | before))
+            before = white >> np.uint64(63)
+            place += BLOCK
+        out[i] = total
+
+
+@releasing
+def find_blank(data: IntArray, starts: LongArray, sizes: LongArray, out: FlagArray) -> None:
+    """Whether each value is without words: empty, white space or missing.
+
+    data: uint8, 64 bytes at least;  out: (n,) bool, is written
+    """
+    for i in range(len(starts)):
+        place, end, spilled = starts[i], starts[i] + sizes[i], np.uint64(0)
+        is_blank = True
+        while is_blank and place < end:
+            white, spilled = _white(data, place, end, spilled)
+            is_blank = ~white == np.uint64(0)
+            place += BLOCK
+        out[i] = is_blank
+
+
+@releasing
+def count_within(data: IntArray, starts: LongArray, sizes: LongArray, first: int, span: int, out: LongArray) -> None:
+    """How many bytes of each value lie from `first` to first + span.
+
+    data: uint8, 64 bytes at least;  out: (n,) int64, is written
+    """
+    last = len(data) - BLOCK
+    for i in range(len(starts)):
+        place, end, total = starts[i], starts[i] + sizes[i], 0
+        while place < end:
+            found = within(data, min(place, last), first, span) >> np.uint64(max(place - last, 0))
+            total += ones(found & _lowest(end - place))
+            place += BLOCK
+        out[i] = total
+
+
+@releasing
+def find_any(data: IntArray, starts: LongArray, sizes: LongArray, wanted: FlagArray, out: FlagArray) -> None:
+    """Whether each value holds any of some bytes.
+
+    data: uint8;  wanted: (256,) bool, by byte;  out: (n,) bool, is written
+    """
+    for i in range(len(starts)):
+        place, end = starts[i], starts[i] + sizes[i]
+        while place < end and not wanted[data[place]]:
+            place += 1
+        out[i] = place < end

@@ -1,0 +1,331 @@
+"""Bytes → the values of their units, in one loop: find where a unit ends, look it up, write its values.
+
+A unit is a run of bytes between break bytes (white space), with the breaks before it if they are kept. Most units cost
+one row of the table of those met before (see volt.kernels.unit_table) and no look at their bytes. The words that are
+used here are explained in volt.kernels.
+
+What happens to a unit, from the byte that ends it on:
+
+    end found ---> waits in the ring ---> row is looked at ---+--- has values ----------------> they are written
+                                                 ^            +--- open, and text follows ----> they are written
+                                                 |            +--- open, and space may follow -> its line is left
+                                                 |            +--- irregular -----------------> its line is left
+                                                 |            +--- pending -------------------> nothing is written
+                                                 |            +--- there is no row -+
+                                                 |                                  v
+                                                 +--- row is entered <--- encoded here: it has values or is open;
+                                                                          where Python must encode it, it is pending
+
+What `encode_units` returns, and what the caller (volt.encode.unit_cache) does then:
+
+    DONE         all of the text is read       no unit pending:  the values are those of the text
+                                               some pending:     Python gives these their values, and the loop starts
+                                                                 anew; what it wrote before is of no use
+    TABLE_FULL   a new unit finds no room      a longer table, and the loop goes on with that unit
+    OUT_FULL     values find no room           a longer `out`, and the loop goes on with that unit
+    LINES_FULL   ends of lines find no room    longer `line_ends` and `left_lines`, and the loop goes on
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.jit import borrowing, inlined, releasing
+from volt.kernels.memory import character, load64, prefetch, separators, store64, trailing_zeros
+from volt.kernels.pretokenize import CARRIES, OPEN, PARTS, Cutter, cut_unit
+from volt.kernels.unit_encoder import (
+    BEHIND_BREAK,
+    HOLDS_IRREGULAR,
+    IRREGULAR,
+    IS_INSIDE,
+    LINE,
+    N_LEFT,
+    NO_ROW,
+    OPEN_ENDED,
+    POSITION,
+    START,
+    WRITTEN,
+    UnitEncoder,
+    enter_unit,
+    write_words,
+)
+from volt.kernels.unit_table import FIRST, UnitRows, find_row, home_slot, slot_shift, unit_key
+
+DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
+LINES = 128  # lines that may end before the loop looks again whether there is room
+ROOM = 8 * LINES + 64  # bytes that may be written meanwhile
+# The ring of units that wait for their rows has four numbers for each: the two halves of its key; the slot where its
+# row is looked for, above its length; and where it starts, above its kind. The kind has bit 0 set if there is a unit,
+# and bit 1 if a line ends behind it.
+RING = 4 * LINES
+# Unsigned places need no look at whether they count from the end.
+_U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
+_EIGHT, _BLOCK = np.uint64(8), np.uint64(64)
+_SIZE, _HALF, _LAST = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(63)
+_RING_MASK, _LAG = np.uint64(RING - 1), np.uint64(4 * 32)
+
+
+class Rule(NamedTuple):
+    """How lines and units are parted.
+
+    separator: the byte that ends a line
+    strips_return: whether a "\\r" in front of the separator ends the line too
+    breaks: bit b is set if byte b ≤ 32 parts units
+    clinging: the same for those breaks that part units behind some characters only, as the cutter's `kinds` say
+    keeps_breaks: whether breaks belong to the unit behind them
+    marks_first: whether a line's first unit is another unit than the same bytes elsewhere
+    is_text: whether values are text, with a space behind each, and a line end behind each line
+    """
+
+    separator: int
+    strips_return: bool
+    breaks: int
+    clinging: int
+    keeps_breaks: bool
+    marks_first: bool
+    is_text: bool
+
+
+@inlined
+def _ask_for_row(low: Any, high: Any, begin: Any, length: Any, kind: Any, rows: LongArray, ring: LongArray, head: Any,
+                 shift: Any) -> Any:  # fmt: skip
+    """Have a unit's row brought into the cache, and let the unit wait for it in the ring.
+
+    Returns the ring's new head.
+    """
+    slot = home_slot(low, high, shift)
+    prefetch(rows, slot << _U2)
+    ring[head], ring[head + _U1] = low, high
+    ring[head + _U2], ring[head + _U3] = slot << _HALF | length, begin << _U2 | kind
+    return (head + _U4) & _RING_MASK
+
+
+@borrowing
+def _kind_before(data: IntArray, place: Any, rule: Rule, cutter: Cutter) -> int:
+    """How the character in front of a clinging break stands to it: PARTS, or the part of a text goes on."""
+    first = int(place) - 1
+    if data[first] <= 32 and rule.clinging >> int(data[first]) & 1:
+        return CARRIES
+    while first > 0 and data[first] & 0xC0 == 0x80:
+        first -= 1
+    code = character(data, first, int(place))[0]
+    return int(cutter.kinds[cutter.classes[max(code, 0)]])
+
+
+@inlined
+def _find_units(
+    data: IntArray, base: Any, stop: Any, rule: Rule, rows: LongArray, shift: Any, ring: LongArray, head: Any,
+    start: Any, behind_break: Any, flag: Any, cutter: Cutter,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Look for the ends of units and lines in a block of 64 bytes, and let the units wait in the ring.
+
+    flag: FIRST if the next unit is the first of its line and that is marked, else 0
+    Returns the ring's new head, where the next unit starts, the place behind the last break, and the next unit's flag.
+    """
+    separator = np.uint64(rule.separator)
+    breaks, clinging = np.uint64(rule.breaks) | _U1 << (separator & _LAST), np.uint64(rule.clinging)
+    found = separators(data, base, rule.separator)
+    if base + _BLOCK > stop:
+        found &= (_U1 << (stop - base)) - _U1
+    while found != _U0:
+        place = base + trailing_zeros(found)
+        found &= found - _U1
+        byte = np.uint64(data[place])
+        if (breaks >> (byte & _LAST)) & _U1 == _U0:
+            continue
+        ends_line, end = byte == separator, place
+        if ends_line:
+            if rule.strips_return and start < place and data[place - _U1] == 13:
+                end = place - _U1
+            is_unit = start < end
+        else:
+            is_unit = place != behind_break
+            if is_unit and (clinging >> byte) & _U1 != _U0:
+                kind_before = _kind_before(data, place, rule, cutter)
+                if kind_before != PARTS:
+                    behind_break = behind_break if kind_before == CARRIES else place + _U1
+                    continue
+        if is_unit:
+            low, high = unit_key(data, start, end - start)
+            kind = np.uint64(ends_line) << _U1 | _U1
+            head, flag = _ask_for_row(low, high | flag, start, end - start, kind, rows, ring, head, shift), _U0
+        elif ends_line:
+            ring[head + _U2], ring[head + _U3], head = _U0, end << _U2 | _U2, (head + _U4) & _RING_MASK
+        behind_break = place + _U1
+        if ends_line or not (is_unit or rule.keeps_breaks):
+            start = behind_break
+        elif is_unit:
+            start = place if rule.keeps_breaks else behind_break
+        if ends_line:
+            flag = FIRST if rule.marks_first else _U0
+    return head, start, behind_break, flag
+
+
+@inlined
+def _look_up(
+    data: IntArray, ring: LongArray, tail: Any, table: UnitRows, encoder: UnitEncoder, state: LongArray
+) -> Any:
+    """The place of the row of the unit that has waited longest. NO_ROW if it is new and there is no room for it."""
+    low, high, slot = ring[tail], ring[tail + _U1], ring[tail + _U2] >> _HALF
+    start, length = ring[tail + _U3] >> _U2, ring[tail + _U2] & _SIZE
+    row = find_row(data, start, length, low, high, slot, table)
+    if table.rows[row + _U2] != _U0:
+        return row
+    return enter_unit(data, start, length, low, high, row, table, encoder, state)
+
+
+@inlined
+def _is_closed(data: IntArray, end: Any, ends_line: Any, rule: Rule) -> bool:
+    """Whether an open unit has the values of its row: its line ends, or one break and then text follow.
+
+    Otherwise the white space that ends the unit may go on behind it. White space beyond ASCII starts with one of the
+    bytes 0xC2 and 0xE1 to 0xE3. A private character, at which the byte-level pattern cuts, starts with 0xF4.
+    """
+    if ends_line != _U0:
+        return True
+    byte = np.uint64(data[end + _U1])
+    is_break = byte <= np.uint64(32) or byte == np.uint64(rule.separator)
+    is_space = byte == np.uint64(0xC2) or np.uint64(0xE1) <= byte <= np.uint64(0xE3)
+    return not (is_break or is_space or byte == np.uint64(0xF4))
+
+
+@inlined
+def _write(source: Any, i: Any, n: Any, table: UnitRows, out: IntArray, at: Any) -> None:
+    """Write the values of the table from `source` on, n bytes of which the first i are written already."""
+    while i < n:
+        store64(out, at + i, load64(table.values, source + i))
+        i += _EIGHT
+
+
+@inlined
+def _unit_end(ring: LongArray, tail: Any) -> Any:
+    """Where the unit that has waited longest ends."""
+    return (ring[tail + _U3] >> _U2) + (ring[tail + _U2] & _SIZE)
+
+
+@inlined
+def _write_unit(
+    data: IntArray, ring: LongArray, tail: Any, row: Any, rule: Rule, table: UnitRows, out: IntArray, at: Any,
+    room: Any, state: LongArray,
+) -> tuple[Any, int]:  # fmt: skip
+    """Write the values of the unit that has waited longest. Nothing is written for a pending or an irregular one.
+
+    Returns where the next unit's values start, and OUT_FULL if there is no room for these.
+    """
+    rows, entry = table.rows, table.rows[row + _U2]
+    n = entry & _SIZE
+    store64(out, at, rows[row + _U3])
+    if n > _EIGHT:
+        source, i = np.uint64(table.value_starts[(entry >> _HALF) - _U1]), _EIGHT
+        if n == np.uint64(OPEN_ENDED):
+            is_closed = _is_closed(data, _unit_end(ring, tail), ring[tail + _U3] & _U2, rule)
+            n = rows[row + _U3] if is_closed else np.uint64(IRREGULAR)
+            source, i = source + _EIGHT, _U0
+        if n >= np.uint64(IRREGULAR):  # or pending
+            state[HOLDS_IRREGULAR] |= n == np.uint64(IRREGULAR)
+            n = _U0
+        elif at + n > room:
+            return at, OUT_FULL
+        else:
+            _write(source, i, n, table, out, at)
+    return at + n, DONE
+
+
+@inlined
+def _end_line(
+    end: Any, is_text: bool, out: IntArray, at: Any, line_ends: LongArray, line: Any, left_lines: LongArray,
+    state: LongArray,
+) -> Any:  # fmt: skip
+    """Note where a line's values end, or that it is left to Python. Returns where the next line's values start."""
+    line_start = np.uint64(line_ends[line - _U1]) if line > _U0 else _U0
+    if state[HOLDS_IRREGULAR] != 0:
+        at, left_lines[state[N_LEFT], 0], left_lines[state[N_LEFT], 1] = line_start, line, end
+        state[HOLDS_IRREGULAR], state[N_LEFT] = 0, state[N_LEFT] + 1
+    if is_text:
+        at += np.uint64(at == line_start)
+        out[at - _U1] = 10
+    line_ends[line] = at
+    return at
+
+
+@releasing
+def encode_units(
+    data: IntArray, stop: int, rule: Rule, table: UnitRows, encoder: UnitEncoder, out: IntArray,
+    line_ends: LongArray, left_lines: LongArray, ring: LongArray, state: LongArray,
+) -> int:  # fmt: skip
+    """Write the values of the units of data[:stop], and add the units that are new to the table.
+
+    A unit's row is asked for when the unit's end is found, and looked at `_LAG` units later, when it has come into the
+    cache. Parts are copied into the loop, because a call with all these arrays takes longer than most units do.
+
+    data: (stop + PADDING or more,) uint8, a separator at stop − 1
+    out: (…,) uint8 values, with ROOM to spare
+    line_ends: (…,) int64, where each line's values end, with room for LINES to spare
+    left_lines: (…, 2) int64, the lines that are left to Python: number of the line, and where its text ends
+    ring: (RING,) uint64, memory to work in
+    state: int64, the slots of a LoopState
+    Returns DONE, or what is full: see above.
+    """
+    shift, mark = slot_shift(table.rows), FIRST if rule.marks_first else _U0
+    base, end_of_all, room = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(len(out) - ROOM)
+    start, behind_break = np.uint64(state[START]), np.uint64(state[BEHIND_BREAK])
+    at, line, flag = np.uint64(state[WRITTEN]), np.uint64(state[LINE]), mark if state[IS_INSIDE] == 0 else _U0
+    most_lines, most_left, status = np.uint64(len(line_ends) - LINES), len(left_lines) - LINES, DONE
+    head = tail = _U0
+    while status == DONE and (base < end_of_all or tail != head):
+        if line > most_lines or state[N_LEFT] > most_left or at > room:
+            status = OUT_FULL if at > room else LINES_FULL
+            break
+        if base < end_of_all:
+            head, start, behind_break, flag = _find_units(
+                data, base, end_of_all, rule, table.rows, shift, ring, head, start, behind_break, flag, encoder.cutter
+            )
+            base += _BLOCK
+        lag = _LAG if base < end_of_all else _U0
+        while (head - tail) & _RING_MASK > lag:
+            kind = ring[tail + _U3]
+            if kind & _U1 != _U0:
+                row = _look_up(data, ring, tail, table, encoder, state)
+                if row == NO_ROW:
+                    status = TABLE_FULL
+                    break
+                at, status = _write_unit(data, ring, tail, row, rule, table, out, at, room, state)
+                if status != DONE:
+                    break
+            if kind & _U2 != _U0:
+                end = _unit_end(ring, tail)
+                at = _end_line(end, rule.is_text, out, at, line_ends, line, left_lines, state)
+                line += _U1
+            tail = (tail + _U4) & _RING_MASK
+    if tail != head:  # go on with the first unit that is not yet written
+        kind = ring[tail + _U3]
+        start = behind_break = kind >> _U2
+        base = _unit_end(ring, tail)
+        flag = mark & ring[tail + _U1] if kind & _U1 != _U0 else mark
+    state[POSITION], state[START], state[BEHIND_BREAK] = base, start, behind_break
+    state[WRITTEN], state[LINE], state[IS_INSIDE] = at, line, flag != mark
+    return status
+
+
+@releasing
+def encode_pending(
+    data: IntArray, table: UnitRows, encoder: UnitEncoder, numbers: LongArray, sizes: LongArray, used: int
+) -> int:  # fmt: skip
+    """Try to encode pending units now that more is known of their characters.
+
+    data: table.bytes, read-only as texts are
+    numbers: (n,) int64, the numbers of the units
+    sizes: (n,) int64, is set to the bytes of each unit's values, −1 if it stays pending
+    used: bytes of table.values in use, which has room for (2 · (bytes of the units) + 2 · n) · encoder.widest more
+    Returns how many bytes of values are in use then.
+    """
+    for i in range(len(numbers)):
+        start, end = int(table.starts[numbers[i]]), int(table.starts[numbers[i] + 1])
+        first = table.firsts[numbers[i]] != 0
+        shape, n = cut_unit(data, start, end, first, encoder.cutter)
+        sizes[i] = -1 if shape == OPEN or n < 0 else write_words(data, first, n, encoder, table.values, used)
+        if sizes[i] >= 0:
+            table.value_starts[numbers[i]] = used
+            used += sizes[i]
+    return used

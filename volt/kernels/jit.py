@@ -1,0 +1,409 @@
+"""Where compiled loops are kept on disk: in a folder whose name is a digest of all that they are made of.
+
+numba keeps the code of a function until the function's own file changes. Most loops hold code of other files as well,
+which numba does not look at, so after a change there the old code would run on. Here a change of any file beside this
+one, or of Python, numba or llvmlite, leads to a new folder:
+
+    the folder that numba chooses / loops-DIGEST / what numba keeps
+
+numba chooses __pycache__ where it can be written to, else the user's folder for caches, or NUMBA_CACHE_DIR.
+
+How a loop that is kept on disk is loaded: without what numba needs to compile others.
+
+numba first gets ready to compile: it imports how it would compile all of Python and NumPy, which takes longer than all
+else, and SciPy's linear algebra with it (experiments/bench/startup.py). Machine code needs none of that. A loop that is
+not on disk is compiled as ever, since numba's compiler gets itself ready.
+
+What this module takes over of numba is not promised to stay. Where numba has changed it, `LOADS_ALONE` is False, and
+numba loads loops itself.
+
+Parts of compiled loops: they become code within the loops that call them, and nowhere else.
+
+numba gives each function that it compiles machine code of its own, wrappers for Python and C and an optimisation of
+all that it calls. A part needs none of that: the loop that holds it is optimised with it. Without, the loops compile
+in half the time (experiments/LOG.md), to code as fast as before.
+
+    a part called by a loop       its intermediate code, linked into that of the loop
+    a part called by Python       the plain function, as with NUMBA_DISABLE_JIT
+
+numba compiles a function for each combination of types that it is called with, and tries constants as types of their
+own. A part is compiled once for all whole numbers, as int64, and constants are whole numbers like others.
+
+What this module takes over of numba is not promised to stay. Where numba has changed it, `PARTS_DIFFER` is False, and
+parts are ordinary functions: all is right then, but compiles for longer.
+
+How loops are compiled. A decorator from here makes each one. Loops are kept on disk (`volt.kernels.jit`), and
+parts go with the loops that call them (`volt.kernels.jit`).
+
+    loop          what Python calls; the interpreter's lock is released meanwhile
+    compiled      a part of a loop
+
+Where nothing is allocated, arrays are borrowed from the caller, who keeps them alive. Otherwise every call would count
+the references to each array that it is given, up and down, with instructions that all threads wait for: encoding a
+new unit, with 29 arrays and six calls, took 3.1 µs with such counts and 0.6 µs without.
+
+    releasing     what Python calls; the interpreter's lock is released meanwhile
+    borrowing     a part of a loop
+    inlined       a part of a loop, which is copied into its callers together with what it calls
+
+An array is seven arguments, so a call with all arrays of a `UnitEncoder` costs 0.1 µs. Parts of the loop over units
+are therefore copied into it. Such a part can still cost time by what it returns, or works out too early, so a loop that
+runs millions of times is split only where that has been measured: some are longer than other functions here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from shutil import rmtree
+from threading import Lock, Timer
+from time import monotonic, time
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import llvmlite
+import numba
+from numba import config, njit, types
+from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.dispatcher import Dispatcher
+from numba.core.registry import CPUDispatcher
+from numba.core.runtime.nrt import rtsys
+
+from volt.errors import CompilingWarning
+
+UNUSED = 24 * 3600  # seconds since a process last started with a folder, after which it may be removed
+_PREFIX = "loops-"
+_NUMBA_DECIDES = ""
+_deciding = Lock()
+
+
+class Keeping(NamedTuple):
+    """Whether code is kept, and the folder for it."""
+
+    is_kept: bool
+    folder: str = _NUMBA_DECIDES
+
+
+@contextmanager
+def kept() -> Iterator[bool]:
+    """What numba is told to keep inside is kept in the folder of this digest. Says whether it can be kept at all.
+
+    numba chooses a function's folder when it is told to keep it, and NUMBA_CACHE_DIR, a documented setting, goes first.
+    """
+    settings = vars(config)
+    with _deciding:
+        keeping, users = _keeping(), settings["CACHE_DIR"]
+        settings["CACHE_DIR"] = keeping.folder or users
+        try:
+            yield keeping.is_kept
+        finally:
+            settings["CACHE_DIR"] = users
+
+
+def is_on_disk(kernel: Any) -> bool:
+    """Whether an earlier process has left code of the kernel where this one looks for it."""
+    folder, function = kernel.stats.cache_path, kernel.py_func
+    name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
+    return folder is not None and any(Path(folder).glob(f"{name}-*.nbi"))
+
+
+def kept_in() -> str | None:
+    """The folder where compiled code is kept, empty where numba chooses it; None if nothing can be kept."""
+    keeping = _keeping()
+    return keeping.folder if keeping.is_kept else None
+
+
+@cache
+def _keeping() -> Keeping:
+    if hasattr(sys, "frozen"):  # numba looks at the whole program, which holds all loops
+        return Keeping(True)
+    try:
+        place = _place()
+    except AttributeError:  # loops run as plain Python, or this numba does not tell
+        return Keeping(True)
+    except RuntimeError:  # numba has found no folder that can be written to
+        return Keeping(False)
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    if not sources:  # as in a zip file: rather compile every time than run old code
+        return Keeping(False)
+    return _opened(place / (_PREFIX + _digest(sources)))
+
+
+def _place() -> Path:
+    """The folder that numba chooses for functions of this file, asked for as numba 0.68 tells it."""
+    return Path(str(njit(cache=True)(_example).stats.cache_path)).absolute()
+
+
+def _example() -> None:
+    """A function for numba to choose a folder for. It is never called."""
+
+
+def _digest(sources: list[Path]) -> str:
+    """A digest of the files' names and contents and of what compiles them."""
+    digest = sha256(repr((sys.implementation.cache_tag, numba.__version__, llvmlite.__version__)).encode())
+    for path in sources:
+        content = path.read_bytes()
+        digest.update(f"\n{path.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+def _opened(folder: Path) -> Keeping:
+    """The folder, marked as used now. If it is new, folders that have long been unused are removed."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        with suppress(OSError):  # the mark is not worth failing for
+            os.utime(folder)
+        _remove_damaged(folder)
+    except OSError:
+        return Keeping(False)
+    else:
+        _remove_unused(folder)
+    return Keeping(True, str(folder))
+
+
+def _remove_damaged(folder: Path) -> None:
+    """Remove files that were cut short or emptied, as a full disk or a loss of power leaves them.
+
+    numba would end every later process with an error. What it keeps are pickles, which start with 0x80 and end with a
+    full stop.
+    """
+    for path in folder.glob("*/*.nb[ic]"):
+        with suppress(OSError):  # another process has removed it
+            if not _is_whole(path):
+                path.unlink()
+
+
+def _is_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        first = file.read(1)
+        file.seek(-1 if first else 0, os.SEEK_END)
+        return first == b"\x80" and file.read(1) == b"."
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove the folders beside this one that no process has started with for a day.
+
+    Should one still run with such a folder, it compiles what it has not loaded yet, and numba makes the folder again.
+    """
+    for other in folder.parent.glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # another process is removing it
+            if other != folder and other.stat().st_mtime < time() - UNUSED:
+                rmtree(other, ignore_errors=True)
+
+
+LOADS_ALONE = all(
+    hasattr(owner, name)
+    for owner, names in (
+        (FunctionCache, ("load_overload", "save_overload", "_load_overload", "_guard_against_spurious_io_errors")),
+        (Dispatcher, ("enable_caching",)),
+        (rtsys, ("initialize",)),
+    )
+    for name in names
+)
+
+
+SILENT = 2.0  # seconds that compiling may take without a word
+MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it ahead"
+
+
+class _Notice:
+    """Says once in a process that a call takes long because loops are compiled: meanwhile where stderr is a terminal,
+    else as a warning when a loop is compiled.
+
+    It fails no call where warnings are errors, as in the tests of users.
+    """
+
+    def __init__(self) -> None:
+        self.is_due, self._start, self._spent, self._timer = True, 0.0, 0.0, Timer(0, self._print)
+
+    def begin(self) -> None:
+        """Note that a loop is being compiled."""
+        self._start = monotonic()
+        if self.is_due and sys.stderr is not None and sys.stderr.isatty():
+            self._timer = Timer(max(0.0, SILENT - self._spent), self._print)
+            self._timer.daemon = True  # it keeps no process from ending
+            self._timer.start()
+
+    def end(self) -> None:
+        """Note that the loop is compiled."""
+        self._timer.cancel()
+        self._spent += monotonic() - self._start
+        if self.is_due and self._spent > SILENT:
+            self.is_due = False
+            with suppress(CompilingWarning):
+                warnings.warn(MESSAGE, CompilingWarning, stacklevel=2)
+
+    def _print(self) -> None:
+        if self.is_due:
+            self.is_due = False
+            sys.stderr.write(f"{MESSAGE}\n")
+            sys.stderr.flush()
+
+
+_notice = _Notice()
+
+
+@contextmanager
+def announced() -> Iterator[None]:
+    """Compile without a notice inside: whoever does so says it, as commands do."""
+    was_due, _notice.is_due = _notice.is_due, False
+    try:
+        yield
+    finally:
+        _notice.is_due = was_due
+
+
+class KeptCode(FunctionCache):
+    """The code of a loop on disk. allocates: whether the loop allocates memory, for which numba has functions."""
+
+    def __init__(self, function: Callable[..., Any], *, allocates: bool) -> None:
+        make: Any = super().__init__
+        make(function)
+        self._allocates = allocates
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The code for these types; None if there is none."""
+        cache: Any = self
+        if self._allocates:
+            rtsys.initialize(target_context)
+        with cache._guard_against_spurious_io_errors():
+            if (found := cache._load_overload(sig, target_context)) is not None:
+                return found
+        _notice.begin()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the code for these types, which numba has just compiled."""
+        save: Any = super().save_overload
+        save(sig, data)
+        _notice.end()
+
+
+def keep(loop: Any, *, allocates: bool) -> None:
+    """Have a loop kept on disk, in the folder that numba chooses now; the plain function of NUMBA_DISABLE_JIT is not.
+
+    loop: as `numba.njit` gives it
+    """
+    if not isinstance(loop, Dispatcher):
+        return
+    if LOADS_ALONE:
+        vars(loop)["_cache"] = KeptCode(loop.py_func, allocates=allocates)
+    else:
+        loop.enable_caching()
+
+
+PARTS_DIFFER = all(
+    hasattr(owner, name)
+    for owner, names in (
+        (JITCodeLibrary, ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals")),
+        (CPUDispatcher, ("add_overload", "get_call_template")),
+        (Compiler, ("compile_extra",)),
+    )
+    for name in names
+)
+
+
+def _untyped(thing: Any) -> Any:
+    """numba's functions have no types, which a strict checker minds."""
+    return thing
+
+
+class _Code(JITCodeLibrary):
+    """The intermediate code of a part and of the parts that it calls, for loops to link."""
+
+    def _optimize_final_module(self) -> None:
+        """The loop's code is optimised."""
+
+    def _finalize_final_module(self) -> None:
+        """The loop's code becomes machine code."""
+        _untyped(self)._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _PartCompiler(Compiler):
+    """numba's compiler up to intermediate code."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, arguments: Any, result: Any, flags: Any, local: Any):
+        flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
+        make, compiler = _untyped(_Code), _untyped(super())
+        compiler.__init__(typing, target, library or make(target.codegen(), "part"), arguments, result, flags, local)
+
+    def compile_extra(self, function: Callable[..., Any]) -> Any:
+        """The compiled part, known to the compiler by an entry point that nobody calls."""
+        found = _untyped(super()).compile_extra(function)._replace(entry_point=(function, object()))
+        self.state.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
+        return found
+
+
+class _Part(CPUDispatcher):
+    """A part, for each combination of types that it is called with."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.py_func(*arguments)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile the part for these types, made wider."""
+        return super().get_call_template(tuple(map(_widened, args)), kws)
+
+    def add_overload(self, found: Any) -> None:
+        """Remember what has been compiled, for loops but not for calls from Python."""
+        self.overloads[tuple(found.signature.args)] = found
+
+
+def _widened(kind: Any) -> Any:
+    """int64 for whole numbers that fit into it, but for bytes; the type of a constant.
+
+    >>> _widened(types.int32), _widened(types.literal(5)), _widened(types.uint8)
+    (int64, int64, uint8)
+    """
+    kind = _untyped(types).unliteral(kind)
+    return types.int64 if kind in (types.int16, types.int32) else kind
+
+
+def part(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator that makes parts, with numba's options."""
+    return lambda function: _Part(function, targetoptions={"nopython": True, **options}, pipeline_class=_PartCompiler)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Decorator(Protocol):
+    """What makes a compiled function of a function, for the same arguments and results."""
+
+    def __call__(self, function: F, /) -> F: ...
+
+
+def _loop(**options: Any) -> Decorator:
+    """numba's decorator with these options, for code that is kept on disk."""
+
+    def decorate(function: F) -> F:
+        settings: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True, **options}
+        decorated: F = njit(**settings)(function)
+        with kept() as can_be_kept:
+            if can_be_kept:
+                keep(decorated, allocates=options.get("_nrt", True))
+        return decorated
+
+    return decorate
+
+
+def _part(**options: Any) -> Decorator:
+    """A decorator for parts with these options."""
+    made: Decorator = (part if PARTS_DIFFER and not vars(config)["DISABLE_JIT"] else njit)(**options)
+    return made
+
+
+loop = _loop()
+releasing = _loop(_nrt=False)
+compiled = _part()
+borrowing = _part(_nrt=False)
+inlined = _part(_nrt=False, forceinline=True)

@@ -1,0 +1,285 @@
+"""Drawing a segmentation of each line as SentencePiece's models define it: the compiled loops.
+
+    BPE       joins that are passed over with a probability, each once (sentencepiece's reading of BPE-dropout)
+    unigram   a path of the lattice, with probability ∝ exp(Σ score): forward sums, then draws from the end backwards
+
+A line's draws come from a generator of its own, whose start is given.
+
+The n best ways to cut words into pieces of a unigram model: Viterbi's algorithm with n paths to each place.
+
+A path to a place is its cost, where its last piece starts, and its number among the paths that lead there. Of equal
+costs that path comes first whose last piece is longer, and then the one that goes on from the better path. The arrays
+are made in `volt.stream.transforms.segmenters`.
+"""
+
+from __future__ import annotations
+
+from math import exp, inf, log1p
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from volt.kernels.apply_bpe import Word, WordBuffers, _merge_at, _pop, _push, _random, _split_back
+from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.bpe_tables import NO_RANK, rank_of
+from volt.kernels.jit import borrowing, releasing
+
+
+class JoinTable(NamedTuple):
+    """The pairs of symbols that join.
+
+    pairs: as in volt.kernels.bpe_tables: two symbols → a row
+    results: (n_rows,) int32, the piece that a row makes
+    orders: (n_rows,) int32, which is joined first: the lowest, then the one furthest to the left
+    kept: (n_symbols,) uint8, 0 for a piece that is split back into what it was joined from
+    """
+
+    pairs: LongArray
+    results: IntArray
+    orders: IntArray
+    kept: FlagArray
+
+
+@borrowing
+def _push_join(p: int, size: int, word: Word, joins: JoinTable, parts: LongArray) -> int:
+    """Push the pair that starts at position p, if it joins. Returns the heap's new size."""
+    if p < 0 or word.follows[p] < 0:
+        return size
+    left, right = word.symbols[p], word.symbols[word.follows[p]]
+    row = rank_of(left, right, joins.pairs)
+    if row == NO_RANK:
+        return size
+    if joins.kept[joins.results[row]] == 0:
+        parts[joins.results[row]] = (np.int64(left) << 32) | np.int64(right)
+    return _push(word.heap, size, int((np.int64(joins.orders[row]) << 32) | np.int64(p)))
+
+
+@borrowing
+def _join(word: Word, size: int, joins: JoinTable, parts: LongArray, dropout: float, state: LongArray) -> None:
+    """Join the symbols of a line. Each pair is drawn once: one that is passed over comes back only as a new pair."""
+    while size > 0:
+        entry = word.heap[0]
+        size = _pop(word.heap, size)
+        p = entry & 0xFFFFFFFF
+        if word.follows[p] < 0:
+            continue
+        row = rank_of(word.symbols[p], word.symbols[word.follows[p]], joins.pairs)
+        if row == NO_RANK or joins.orders[row] != entry >> 32 or _random(state) < dropout:
+            continue
+        _merge_at(p, joins.results[row], word)
+        size = _push_join(word.precedes[p], size, word, joins, parts)
+        size = _push_join(p, size, word, joins, parts)
+
+
+@releasing
+def join_lines(
+    symbols: IntArray, ends: LongArray, joins: JoinTable, parts: LongArray, dropout: float, states: LongArray,
+    room: WordBuffers, out: IntArray, out_ends: LongArray,
+) -> int:  # fmt: skip
+    """Write the pieces of lines, and where each line's end. Returns how many pieces there are.
+
+    symbols: (n_symbols,) int32; below 0 for a character that is in no piece
+    ends: (n_lines,) int64, where each line's symbols end
+    parts: (n_symbols of the model,) int64, is overwritten: what pieces that are split back were joined from
+    dropout: the probability that a pair is passed over
+    states: (n_lines,) int64, is overwritten: where each line's generator starts
+    """
+    n_out, start, word = 0, 0, room.word
+    for line in range(len(ends)):
+        n, size = ends[line] - start, 0
+        for p in range(n):
+            word.symbols[p], word.precedes[p], word.follows[p] = symbols[start + p], p - 1, p + 1
+        if n > 0:
+            word.follows[n - 1] = -1
+        for p in range(n - 1):
+            size = _push_join(p, size, word, joins, parts)
+        _join(word, size, joins, parts, dropout, states[line : line + 1])
+        p = 0 if n > 0 else -1
+        while p >= 0:
+            n_out = _split_back(word.symbols[p], joins.kept, parts, out, n_out, room.stack)
+            p = word.follows[p]
+        start, out_ends[line] = ends[line], n_out
+    return n_out
+
+
+class Trie(NamedTuple):
+    """The pieces of a unigram model by their characters, and their scores, scaled.
+
+    steps: as in volt.kernels.bpe_tables: a state and a character's symbol → the next state − 1; the first state is 0
+    pieces: (n_states,) int32, the piece that a state spells, or −1
+    scores: (n_pieces,) float64
+    unknown: the score of a character that is no piece
+    """
+
+    steps: LongArray
+    pieces: IntArray
+    scores: Any
+    unknown: float
+
+
+class Lattice(NamedTuple):
+    """Room for the lattice of one line of n characters.
+
+    sums: (n + 1,) float64, the logarithm of the sum over all paths up to a position
+    heads: (n + 1,) int32, the last node that ends at a position, or −1
+    nexts, begins, pieces: (n_nodes,) int32, the node before it that ends there too; where it begins; what it is
+    """
+
+    sums: Any
+    heads: IntArray
+    nexts: IntArray
+    begins: IntArray
+    pieces: IntArray
+
+
+@borrowing
+def _add_score(node: int, begin: int, end: int, piece: int, score: float, lattice: Lattice) -> int:
+    """Add a node. Returns how many there then are."""
+    lattice.nexts[node], lattice.begins[node], lattice.pieces[node] = lattice.heads[end], begin, piece
+    lattice.heads[end] = node
+    one, other = lattice.sums[end], lattice.sums[begin] + score
+    low, high = min(one, other), max(one, other)
+    lattice.sums[end] = high + log1p(exp(low - high))
+    return node + 1
+
+
+@borrowing
+def _build(symbols: IntArray, codes: IntArray, start: int, n: int, trie: Trie, lattice: Lattice) -> None:
+    """Make the lattice of n characters, of which the first is at `start`."""
+    node = 0
+    for place in range(n + 1):
+        lattice.sums[place], lattice.heads[place] = -inf, -1
+    lattice.sums[0] = 0.0
+    for begin in range(n):
+        state, single, end = 0, False, begin
+        while end < n:
+            row = rank_of(state, symbols[start + end], trie.steps)
+            if row == NO_RANK:
+                break
+            state, end = row + 1, end + 1
+            piece = trie.pieces[state]
+            if piece >= 0:
+                node = _add_score(node, begin, end, piece, trie.scores[piece], lattice)
+                single = single or end == begin + 1
+        if not single:
+            node = _add_score(node, begin, begin + 1, -1 - codes[start + begin], trie.unknown, lattice)
+
+
+@borrowing
+def _drawn(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
+    """A node that ends at a position, drawn in proportion to all paths through it up to there."""
+    left, node, found = _random(state), lattice.heads[end], 0
+    while node >= 0 and left >= 0.0:
+        piece, found = lattice.pieces[node], node
+        score = trie.scores[piece] if piece >= 0 else trie.unknown
+        left -= exp(lattice.sums[lattice.begins[node]] + score - lattice.sums[end])
+        node = lattice.nexts[node]
+    return int(found)
+
+
+@releasing
+def draw_paths(
+    symbols: IntArray, codes: IntArray, ends: LongArray, trie: Trie, states: LongArray, lattice: Lattice, out: IntArray,
+    out_ends: LongArray,
+) -> int:  # fmt: skip
+    """Write the pieces of lines, and where each line's end; −1 − code for an unknown character. Returns how many.
+
+    symbols: (n_characters,) int32, those of the trie; below 0 for a character that is in no piece
+    codes: (n_characters,) int32, their code points
+    ends: (n_lines,) int64, where each line's characters end
+    states: (n_lines,) int64, is overwritten: where each line's generator starts
+    """
+    n_out = start = 0
+    for line in range(len(ends)):
+        n = ends[line] - start
+        _build(symbols, codes, start, n, trie, lattice)
+        first = n_out
+        while n > 0:
+            node = _drawn(n, trie, lattice, states[line : line + 1])
+            out[n_out], n_out, n = lattice.pieces[node], n_out + 1, lattice.begins[node]
+        for i in range((n_out - first) // 2):
+            out[first + i], out[n_out - 1 - i] = out[n_out - 1 - i], out[first + i]
+        start, out_ends[line] = ends[line], n_out
+    return n_out
+
+
+class Paths(NamedTuple):
+    """Room for the best paths of a word of m characters, n to each place.
+
+    sizes: (m + 1,) int64, how many paths there are
+    costs: (m + 1, n) float64, the least first
+    starts, ranks: (m + 1, n) int32, where the last piece starts, and the number of the path to there
+    """
+
+    sizes: LongArray
+    costs: Any
+    starts: IntArray
+    ranks: IntArray
+
+
+@borrowing
+def _add(start: int, end: int, cost: float, paths: Paths) -> None:
+    """Add the paths that go on with a piece, as far as they are among the best."""
+    most = paths.costs.shape[1]
+    for rank in range(paths.sizes[start]):
+        total, k = paths.costs[start, rank] + cost, paths.sizes[end]
+        if k == most and total >= paths.costs[end, most - 1]:
+            return
+        k = min(k, most - 1)
+        while k > 0 and paths.costs[end, k - 1] > total:
+            paths.costs[end, k], paths.starts[end, k] = paths.costs[end, k - 1], paths.starts[end, k - 1]
+            paths.ranks[end, k] = paths.ranks[end, k - 1]
+            k -= 1
+        paths.costs[end, k], paths.starts[end, k], paths.ranks[end, k] = total, start, rank
+        paths.sizes[end] = min(paths.sizes[end] + 1, most)
+
+
+@borrowing
+def _find(symbols: IntArray, first: int, n: int, trie: Trie, paths: Paths) -> None:
+    """The best paths to each place of a word of n characters."""
+    for place in range(n + 1):
+        paths.sizes[place] = 0
+    paths.sizes[0], paths.costs[0, 0] = 1, 0.0
+    for start in range(n):
+        state, single, end = 0, False, start
+        while end < n:
+            row = rank_of(state, symbols[first + end], trie.steps)
+            if row == NO_RANK:
+                break
+            state, end = row + 1, end + 1
+            piece = trie.pieces[state]
+            if piece >= 0:
+                _add(start, end, trie.scores[piece], paths)
+                single = single or end == start + 1
+        if not single:
+            _add(start, start + 1, trie.unknown, paths)
+
+
+@releasing
+def best_paths(
+    symbols: IntArray, ends: LongArray, trie: Trie, paths: Paths, n_paths: LongArray, costs: Any, sizes: LongArray,
+    cuts: IntArray,
+) -> int:  # fmt: skip
+    """Write the best paths of words. Returns how many there are.
+
+    symbols: (n_characters,) int32, those of the trie; below 0 for a character that is in no piece
+    ends: (n_words,) int64, where each word's characters end
+    trie: its scores are costs
+    paths: room for the longest word
+    n_paths: (n_words,) int64, is set to how many paths each word has
+    costs, sizes: (n_words · n,) float64 and int64, are set to the cost of each path, and its pieces
+    cuts: (n_characters · n,) int32, is set to where the pieces of each path start in its word, the last piece first
+    """
+    start = n = at = 0
+    for word in range(len(ends)):
+        size = ends[word] - start
+        _find(symbols, start, size, trie, paths)
+        n_paths[word] = paths.sizes[size]
+        for path in range(paths.sizes[size]):
+            place, rank, before = size, path, at
+            while place > 0:
+                place, rank = paths.starts[place, rank], paths.ranks[place, rank]
+                cuts[at], at = place, at + 1
+            costs[n], sizes[n], n = paths.costs[size, path], at - before, n + 1
+        start = ends[word]
+    return n

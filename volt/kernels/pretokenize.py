@@ -1,0 +1,297 @@
+"""The bytes of one unit → where its words (pre-tokens) are.
+
+How a unit is cut depends on the pre-tokeniser:
+
+    NUMBER      it is not cut: its value is its number
+    WORD        it is one pre-token
+    SPLIT       it is cut at white space beyond ASCII, as by str.split()
+    METASPACE   each space becomes a "▁", which starts a word
+    RUNS        each space becomes a "▁", and the unit is one word
+    UNICODE     into runs of letters with marks, of numbers, and of others
+    GPT2        by GPT-2's pattern, with a "▁" for each space
+    PATTERN     by the splits of a pattern (volt.kernels.regex_cutting), with a "▁" for each space
+    BYTES       by GPT-2's pattern, and bytes become GPT-2's alphabet
+    BYTE_PATTERN
+                by the splits of a pattern, and bytes become GPT-2's alphabet
+    NEVER       Python must cut it
+
+Only what is certain is cut here: units of at most `LONGEST` bytes, whose characters all have a known class, without a
+"▁" where that stands for a space, and, where there are user tokens, without a byte that begins one or a private
+character. All else is left to Python, which does the same for any text.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.jit import borrowing, inlined
+from volt.kernels.memory import character, is_white
+from volt.kernels.regex_cutting import SplitTables, cut_span, find_matches
+
+# How a unit is cut. The order matters: from METASPACE on, a "▁" stands for a space; from BYTES on, atoms are bytes.
+NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE_PATTERN = range(11)
+NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
+NO_MARKER, SUFFIX, PREFIX = range(3)
+APART, TOGETHER, OPEN = range(3)  # shapes of a unit
+PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(
+    5
+)  # how a class stands in front of a break: volt.text.patterns.split_points
+LONGEST = 1024  # bytes of a unit; Python cuts longer ones
+SPACE_CODE, PRIVATE = 0x2581, 0x10F000
+LEFT_TO_PYTHON = -1  # stands where a number is returned otherwise
+_QUOTE = ord("'")
+
+
+class Cutter(NamedTuple):
+    """How units become words, and words atoms.
+
+    cut: how units are cut, see above
+    marker: NO_MARKER, SUFFIX or PREFIX
+    classes: (0x110000,) uint8, the class of each character; for a pattern, those of its tables
+    symbol_of: (2 · 0x110000,) int32, the atom of each code, see volt.encode.merge_tables
+    byte_symbols: (512,) int32, the atom of each byte; where text is no bytes, of each ASCII character, "▁" for a space;
+        and then the same where a word ends
+    starts: memory to work in, int64: where each word of a unit starts, and then the row of each word
+    ends: memory to work in, int64: where each word of a unit ends
+    moves, end, splits: those of a pattern's tables, see volt.kernels.regex_cutting
+    kinds: (n_classes,) uint8, how each of a pattern's classes stands in front of a break
+    breaks: bit b is set if byte b parts units that a pattern cuts
+    alone: 1 if a pattern cuts each word the same when it stands alone
+    matches_only: 1 if what lies between a pattern's matches is dropped
+    user_starts: (256,) uint8, 1 for each byte that begins a user token; (0,) if there is none
+    """
+
+    cut: int
+    marker: int
+    classes: FlagArray
+    symbol_of: IntArray
+    byte_symbols: IntArray
+    starts: LongArray
+    ends: LongArray
+    moves: IntArray
+    end: int
+    splits: LongArray
+    kinds: FlagArray
+    breaks: int
+    alone: int
+    matches_only: int
+    user_starts: FlagArray
+
+
+@inlined
+def _is_hidden(code: Any, cutter: Cutter) -> bool:
+    """Whether a character must not be taken for itself, as it would stand for a user token."""
+    return bool(code >= PRIVATE and len(cutter.user_starts) > 0)
+
+
+@inlined
+def _kind(data: IntArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
+    """The class of the character at p as the pattern sees it, and where the next character starts.
+
+    NO_CLASS if Python must decide.
+    """
+    code = np.int64(data[p])
+    if code < 0x80:
+        found, p = cutter.classes[code], p + 1
+    else:
+        code, p = character(data, p, end)
+        if code < 0 or _is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut != BYTES):
+            return NO_CLASS, p
+        found = cutter.classes[code]
+    if found == WHITE and cutter.cut == UNICODE:
+        found = OTHER if code < 0x80 else NO_CLASS
+    elif found == MARK:
+        found = LETTER if cutter.cut == UNICODE else OTHER
+    return found, p
+
+
+@inlined
+def _add(start: int, end: int, n_words: int, cutter: Cutter) -> int:
+    """Note where a word is. Returns how many words there are then."""
+    cutter.starts[n_words], cutter.ends[n_words] = start, end
+    return n_words + 1
+
+
+@borrowing
+def _split(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
+    """Find the words between white space beyond ASCII, which always starts with 0xC2 or 0xE1 to 0xE3."""
+    p, n_words = start, 0
+    while p < end:
+        byte, before = data[p], p
+        p += 1
+        if byte == 0xC2 or 0xE1 <= byte <= 0xE3:
+            code, p = character(data, before, end)
+            if code < 0:
+                return LEFT_TO_PYTHON
+            if is_white(code):
+                if start < before:
+                    n_words = _add(start, before, n_words, cutter)
+                start = p
+    return _add(start, end, n_words, cutter) if start < end else n_words
+
+
+@borrowing
+def _metaspace(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
+    """Find the words: one for each space but the last, and one from there on. A line's first unit has one "▁" more."""
+    p, n_words, has_marker = start, 0, first
+    while p < end and data[p] == 32:
+        if has_marker:
+            n_words, start = _add(start, p, n_words, cutter), p
+        has_marker, p = True, p + 1
+    return _add(start, end, n_words, cutter)
+
+
+@borrowing
+def _run(data: IntArray, p: int, end: int, cutter: Cutter) -> int:
+    """The end of the run of characters of one class that starts at p, or LEFT_TO_PYTHON."""
+    kind, p = _kind(data, p, end, cutter)
+    found = kind
+    while p < end and found != NO_CLASS:
+        found, after = _kind(data, p, end, cutter)
+        if found != kind:
+            break
+        p = after
+    return p if found != NO_CLASS else LEFT_TO_PYTHON
+
+
+@borrowing
+def _unicode(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
+    """Find the words: several spaces are one, a single space belongs to the run behind it.
+
+    A line's first unit has one "▁" more.
+    """
+    p, n_words, n_spaces = start, 0, int(first)
+    while p < end and data[p] == 32:
+        n_spaces, p = n_spaces + 1, p + 1
+    if n_spaces > 1 or p == end:
+        n_words, start = _add(start, p, 0, cutter), p
+    while p < end:
+        p = _run(data, p, end, cutter)
+        if p < 0:
+            return LEFT_TO_PYTHON
+        n_words, start = _add(start, p, n_words, cutter), p
+    return n_words
+
+
+@borrowing
+def _contraction(data: IntArray, p: int, end: int) -> int:
+    """The length of an English contraction that starts at p, 0 if there is none."""
+    if data[p] != _QUOTE or p + 1 >= end:
+        return 0
+    second = data[p + 1]
+    if second == ord("s") or second == ord("t") or second == ord("m") or second == ord("d"):
+        return 2
+    if p + 2 < end:
+        third = data[p + 2]
+        if (third == ord("e") and (second == ord("r") or second == ord("v"))) or (
+            second == ord("l") and third == ord("l")
+        ):
+            return 3
+    return 0
+
+
+@borrowing
+def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
+    """Find the words of GPT-2's pattern, and the unit's shape.
+
+    Again and again, these are words: white space without its last character; that character, unless it is a space; and
+    a contraction, or a run of one class together with the space in front of it. White space beyond ASCII that ends the
+    unit could go on in the next unit, so the unit is open then.
+    """
+    p, n_words, shape = start, 0, APART
+    while p < end:
+        last = p
+        kind, after = _kind(data, p, end, cutter)
+        while kind == WHITE:
+            shape = TOGETHER if data[p] >= 0x80 else shape
+            last, p = p, after
+            if p == end:
+                if data[last] >= 0x80 and len(cutter.user_starts) > 0:  # one may end the run behind the next space
+                    return TOGETHER, LEFT_TO_PYTHON
+                shape = OPEN if data[last] >= 0x80 else shape
+                return shape, _add(start, end, n_words, cutter)
+            kind, after = _kind(data, p, end, cutter)
+        if last > start:
+            n_words, start = _add(start, last, n_words, cutter), last
+        if last < p and data[last] != 32:
+            n_words, start = _add(last, p, n_words, cutter), p
+        length = _contraction(data, p, end) if start == p else 0
+        p = p + length if length > 0 else _run(data, p, end, cutter)
+        if p < 0:
+            return shape, LEFT_TO_PYTHON
+        n_words, start = _add(start, p, n_words, cutter), p
+    return shape, n_words
+
+
+@borrowing
+def _pattern_shape(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
+    """The shape of a unit that a pattern cuts, or LEFT_TO_PYTHON.
+
+    White space that is no break may mean something else where the next unit begins, and where it stands alone.
+    """
+    p, shape = start, APART if cutter.alone else TOGETHER
+    while p < end:
+        code = np.int64(data[p])
+        if code > 32 and code < 0x80:
+            p += 1
+            continue
+        code, p = character(data, p, end)
+        if code < 0 or _is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut < BYTES):
+            return LEFT_TO_PYTHON
+        if cutter.kinds[cutter.classes[code]] >= LASTS and (code > 32 or (cutter.breaks >> code) & 1 == 0):
+            shape = TOGETHER
+            if p == end:
+                return OPEN if cutter.kinds[cutter.classes[code]] == LASTS else LEFT_TO_PYTHON
+    return shape
+
+
+@borrowing
+def _by_pattern(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
+    """Find the words of a pattern's splits, and the unit's shape."""
+    shape = _pattern_shape(data, start, end, cutter)
+    if shape == LEFT_TO_PYTHON:
+        return TOGETHER, LEFT_TO_PYTHON
+    tables = SplitTables(cutter.classes, cutter.moves, cutter.end, cutter.splits)
+    if cutter.matches_only:
+        return shape, find_matches(data, start, end, tables, cutter.starts, cutter.ends)
+    n_words = cut_span(data, start, end, tables, cutter.ends, cutter.starts, 0)
+    for word in range(n_words):
+        cutter.starts[word], start = start, cutter.ends[word]
+    return shape, n_words
+
+
+@borrowing
+def _may_hold_user_token(data: IntArray, start: int, end: int, cutter: Cutter) -> bool:
+    """Whether a unit holds a byte that begins one."""
+    if len(cutter.user_starts) > 0:
+        for p in range(start, end):
+            if cutter.user_starts[data[p]]:
+                return True
+    return False
+
+
+@borrowing
+def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
+    """Note where the words of a unit are.
+
+    first: whether the unit starts its line, if that is marked; its first word has a "▁" more then
+    Returns the unit's shape and how many words it has, or LEFT_TO_PYTHON.
+    The shape is APART if each word is cut the same when it stands alone, TOGETHER if not, OPEN if the next unit decides
+    how the last word ends.
+    """
+    if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):
+        return TOGETHER, LEFT_TO_PYTHON
+    if _may_hold_user_token(data, start, end, cutter):
+        return TOGETHER, LEFT_TO_PYTHON
+    if cutter.cut <= WORD or cutter.cut == RUNS:
+        return TOGETHER, _add(start, end, 0, cutter)
+    if cutter.cut == SPLIT:
+        return APART, _split(data, start, end, cutter)
+    if cutter.cut == METASPACE:
+        return TOGETHER, _metaspace(data, start, end, first, cutter)
+    if cutter.cut == UNICODE:
+        return APART, _unicode(data, start, end, first, cutter)
+    if cutter.cut == PATTERN or cutter.cut == BYTE_PATTERN:
+        return _by_pattern(data, start, end, cutter)
+    return _gpt2(data, start, end, cutter)

@@ -1,0 +1,299 @@
+r"""UTF-8 bytes → where their words (pre-tokens) end, by the tables of any pattern: one look at a table a character.
+
+    kind = the class of the character at p          row = moves[row + kind] >> 1
+    a match ends at p if moves[row + kind] is odd   row 0 ends the search: the last match noted is the one
+
+A split cuts a span into the matches of its pattern and what is between them (the behaviour "isolated" of tokenizers).
+Each split of a sequence cuts every span that the one before has made. A split may read its spans from their ends: its
+pattern is then one of the text read backwards, so that \d{1,3} gives groups of three from the right.
+
+Bytes that are not UTF-8 count as U+FFFD, as many of them as Python's errors="replace" would put one for.
+
+How long it takes: each character is read once, and again for each match that was looked for beyond it in vain. For
+published patterns that is three times at most (computed by volt.text.patterns.automaton). A pattern such as a*b|a reads
+on to the end of "aaa…" for each match; the characters read are then at most n (n + 1) / 2.
+
+UTF-8 lines → their words (pre-tokens) by the tables of a pattern, spelled as vocabularies have them.
+
+A space stands behind each word but a line's last, and the byte 0xFF behind each line. Words hold neither, because
+a table says how each byte of a word is spelled: a space becomes "▁", or each byte a character of GPT-2's alphabet.
+Where the loop is told so, what lies between two matches is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.jit import borrowing, inlined, releasing
+from volt.kernels.memory import character
+
+REPLACEMENT = 0xFFFD
+_U0, _U1 = np.uint64(0), np.uint64(1)
+
+
+class SplitTables(NamedTuple):
+    """A sequence of splits.
+
+    classes: (0x110000,) uint8, the class of each character
+    moves: (n_rows · (n_classes + 1),) int32, rows of moves as above; a row is named by where it starts
+    end: the column of the end of a span, behind those of the classes
+    splits: (n_splits,) int64, 2 · (the row where each split starts) + (1 if it reads its spans from their ends)
+    """
+
+    classes: FlagArray
+    moves: IntArray
+    end: int
+    splits: LongArray
+
+
+@inlined
+def _kind_at(data: IntArray, p: int, end: int, tables: SplitTables) -> tuple[Any, int]:
+    """The class of the character that starts at p, and where the next one starts."""
+    if data[p] < 0x80:
+        return tables.classes[data[p]], p + 1
+    code, after = character(data, p, end)
+    if code < 0:
+        code, after = REPLACEMENT, behind_replaced(data, p, end)
+    return tables.classes[code], after
+
+
+@borrowing
+def behind_replaced(data: IntArray, p: int, end: int) -> int:
+    """The end of the bytes at p that one U+FFFD stands for: all that could begin one character, or else one byte."""
+    first = data[p]
+    n = 1 if first < 0xC2 or first > 0xF4 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    low = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
+    high = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
+    after = p + 1
+    while after < min(p + n, end) and low <= data[after] <= high:
+        low, high, after = 0x80, 0xBF, after + 1
+    return after
+
+
+@inlined
+def _before(data: IntArray, start: int, p: int, tables: SplitTables) -> tuple[Any, int]:
+    """The class of the character that ends at p, and where it starts.
+
+    A byte that continues no character is one by itself.
+    """
+    first = p - 1
+    while first > start and first > p - 4 and data[first] & 0xC0 == 0x80:
+        first -= 1
+    kind, after = _kind_at(data, first, p, tables)
+    if after == p:
+        return kind, first
+    return _kind_at(data, p - 1, p, tables)[0], p - 1
+
+
+@inlined
+def _move(row: Any, kind: Any, tables: SplitTables) -> Any:
+    """The move from a row on a class. Unsigned places need no look at whether they count from the end: 8 % faster."""
+    return np.uint64(tables.moves[row + np.uint64(kind)])
+
+
+@inlined
+def _match_end(data: IntArray, found: int, p: int, end: int, row: Any, tables: SplitTables) -> int:
+    """Where a match ends, of which the characters up to p are read; `found` if there is none."""
+    while row != _U0:
+        kind, after = _kind_at(data, p, end, tables) if p < end else (tables.end, p)
+        move = _move(row, kind, tables)
+        if move & _U1:
+            found = p
+        row, p = move >> _U1, after
+    return found
+
+
+@inlined
+def _match_start(data: IntArray, start: int, p: int, found: int, row: Any, tables: SplitTables) -> int:
+    """Where a match starts, of which the characters from p on are read; `found` if there is none."""
+    while row != _U0:
+        kind, before = _before(data, start, p, tables) if p > start else (tables.end, p)
+        move = _move(row, kind, tables)
+        if move & _U1:
+            found = p
+        row, p = move >> _U1, before
+    return found
+
+
+@borrowing
+def _split(data: IntArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int) -> int:
+    """Note the ends of the words of a span behind the n noted. Returns how many are noted then."""
+    p = start
+    while p < end:
+        kind, after = _kind_at(data, p, end, tables)
+        found = _match_end(data, p, after, end, _move(row, kind, tables) >> _U1, tables)
+        if found == p:
+            p = after
+            continue
+        if start < p:
+            ends[n], n = p, n + 1
+        ends[n], n = found, n + 1
+        start = p = found
+    if start < end:
+        ends[n], n = end, n + 1
+    return n
+
+
+@borrowing
+def _split_from_end(
+    data: IntArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int
+) -> int:  # fmt: skip
+    """The same, from the end of the span to its start."""
+    first, p = n, end
+    while p > start:
+        kind, before = _before(data, start, p, tables)
+        found = _match_start(data, start, before, p, _move(row, kind, tables) >> _U1, tables)
+        if found == p:
+            p = before
+            continue
+        if p < end:
+            ends[n], n = end, n + 1
+        ends[n], n = p, n + 1
+        end = p = found
+    if start < end:
+        ends[n], n = end, n + 1
+    for i in range((n - first) // 2):
+        ends[first + i], ends[n - 1 - i] = ends[n - 1 - i], ends[first + i]
+    return n
+
+
+@borrowing
+def cut_span(
+    data: IntArray, start: int, end: int, tables: SplitTables, ends: LongArray, spare: LongArray, n: int
+) -> int:  # fmt: skip
+    """Note the ends of the words of a text behind the n noted, split after split.
+
+    ends, spare: (…,) int64, with room for as many ends more as the text has bytes, from n on and from 0 on
+    Returns how many are noted then.
+    """
+    n_splits, n_words = len(tables.splits), 1
+    if n_splits == 1 and tables.splits[0] & 1 == 0:
+        return _split(data, start, end, np.uint64(tables.splits[0] >> 1), tables, ends, n)
+    if start == end:
+        return n
+    ends[n] = end
+    for k in range(n_splits):
+        for i in range(n_words):  # an assignment of slices would allocate, as it does not know that they are apart
+            spare[i] = ends[n + i]
+        made, before, row = n, start, np.uint64(tables.splits[k] >> 1)
+        for i in range(n_words):
+            if tables.splits[k] & 1:
+                made = _split_from_end(data, before, spare[i], row, tables, ends, made)
+            else:
+                made = _split(data, before, spare[i], row, tables, ends, made)
+            before = spare[i]
+        n_words = made - n
+    return n + n_words
+
+
+@borrowing
+def find_matches(
+    data: IntArray, start: int, end: int, tables: SplitTables, starts: LongArray, ends: LongArray
+) -> int:  # fmt: skip
+    """Note where the matches of the first split in a text start and end. It does not read from the end.
+
+    starts, ends: (…,) int64, with room for as many as the text has bytes
+    Returns how many there are.
+    """
+    n, p, row = 0, start, np.uint64(tables.splits[0] >> 1)
+    while p < end:
+        kind, after = _kind_at(data, p, end, tables)
+        found = _match_end(data, p, after, end, _move(row, kind, tables) >> _U1, tables)
+        if found == p:
+            p = after
+            continue
+        starts[n], ends[n], n = p, found, n + 1
+        p = found
+    return n
+
+
+@releasing
+def cut_texts(
+    data: IntArray, bounds: LongArray, tables: SplitTables, ends: LongArray, spare: LongArray, n_words: LongArray
+) -> int:  # fmt: skip
+    """Cut texts that follow each other, each by itself.
+
+    data: (…,) uint8, of which text i is data[bounds[i] : bounds[i + 1]]
+    bounds: (n_texts + 1,) int64, rising
+    ends: (…,) int64, is set to where each word ends in `data`, text after text; it has room for one a byte
+    spare: (…,) int64, memory to work in, as long as `ends`
+    n_words: (n_texts,) int64, is set to how many words each text has
+    Returns how many words there are in all.
+    """
+    n = 0
+    for text in range(len(bounds) - 1):
+        after = cut_span(data, bounds[text], bounds[text + 1], tables, ends, spare, n)
+        n_words[text], n = after - n, after
+    return n
+
+
+LINE_END, SPACE = 0xFF, 0x20
+_WIDTH = 4
+WIDEST, MORE = 4, 4  # bytes that one byte may become, with the space behind its word; room behind the last
+
+
+class WordSpelling(NamedTuple):
+    """How words are written.
+
+    spelled: (256 · 4,) uint8, how many bytes each byte becomes, and which
+    keeps_hidden: 1 if a word that is one private character of the user tokens stays as it is, else 0
+    matches_only: 1 if what lies between the matches of the one split is left out, else 0
+    """
+
+    spelled: FlagArray
+    keeps_hidden: int
+    matches_only: int
+
+
+@inlined
+def _is_hidden(data: IntArray, start: int, end: int) -> bool:
+    """Whether a word is one character from U+10F000 to U+10FFFD."""
+    if end - start != 4 or data[start] != 0xF4 or data[start + 1] != 0x8F:
+        return False
+    return bool(data[start + 2] < 0xBF or data[start + 3] < 0xBE)
+
+
+@borrowing
+def _write(data: IntArray, start: int, end: int, spelling: WordSpelling, out: FlagArray, n: int) -> int:
+    """Write a word behind the n bytes written. Returns how many are written then."""
+    if spelling.keeps_hidden and _is_hidden(data, start, end):
+        for p in range(start, end):
+            out[n], n = data[p], n + 1
+        return n
+    for p in range(start, end):  # three bytes are written in any case: it takes half the time of asking how many
+        row = _WIDTH * np.uint64(data[p])
+        for i in range(_WIDTH - 1):
+            out[np.uint64(n + i)] = spelling.spelled[row + np.uint64(i + 1)]
+        n += int(spelling.spelled[row])  # not a byte, which would wrap where this is plain Python
+    return n
+
+
+@releasing
+def write_words(
+    data: IntArray, line_starts: LongArray, line_ends: LongArray, tables: SplitTables, spelling: WordSpelling,
+    spare: LongArray, ends: LongArray, out: FlagArray,
+) -> int:  # fmt: skip
+    """Write the words of lines.
+
+    data: (…,) uint8, UTF-8, of which line i is data[line_starts[i] : line_ends[i]]
+    spare, ends: (…,) int64, memory to work in: one for each byte of the longest line
+    out: (…,) uint8, is set; it has room for WIDEST bytes a byte, two a line, and MORE
+    Returns how many bytes are written.
+    """
+    n = 0
+    for line in range(len(line_starts)):
+        start, end = line_starts[line], line_ends[line]
+        if spelling.matches_only:
+            n_words = find_matches(data, start, end, tables, spare, ends)
+        else:
+            n_words = cut_span(data, start, end, tables, ends, spare, 0)
+        for i in range(n_words):
+            n = _write(data, spare[i] if spelling.matches_only else start, ends[i], spelling, out, n)
+            start = ends[i]
+            out[n], n = SPACE, n + 1
+        n -= n_words > 0
+        out[n], n = LINE_END, n + 1
+    return n

@@ -1,0 +1,347 @@
+"""Text → how often each of its units occurs, in one loop: find where a unit ends, look it up, count it.
+
+A unit is a run of bytes between breaks (white space), with the breaks before it if they are kept. It stands in a table
+of units (volt.kernels.unit_table), whose rows hold counts of 64 bits here in place of values. A unit's row is asked for
+when its end is found, and looked at `_LAG` units later, when it has come into the cache.
+
+Where breaks are kept, a unit does not end behind white space: what white space stands for is known only with all of it.
+Fewer ends than there could be cost a few more distinct units, and nothing else.
+
+Rows of the table of units: a unit's key, where its row is, and the rows of a table that has grown.
+
+The table is open addressing with rows of four 64-bit words: two for the key, one for the unit's number + 1 and how many
+bytes its values take, one for the first eight of these. A unit of at most 15 bytes is its own key; of a longer one the
+key is a hash, and its bytes are compared too.
+
+Counted units → how often each of their words occurs: every unit is cut once, however often it was met.
+
+Words stand in a table like that of the units (volt.kernels.unit_table), as the bytes that they are in the text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.jit import borrowing, inlined, releasing
+from volt.kernels.memory import PADDING, character, is_white, load64, prefetch, separators, store64, trailing_zeros
+from volt.kernels.regex_cutting import SplitTables, cut_span, find_matches
+
+# Unsigned places need no look at whether they count from the end.
+_U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
+_EIGHT, _SIXTEEN, _WORD_BITS, _HALF = (np.uint64(i) for i in (8, 16, 64, 32))
+_MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_LONG = np.uint64(0x7F << 56)  # stands in a long unit's key where a short unit's key has the length
+FIRST = np.uint64(0x80 << 56)  # is set in the key of a unit that starts its line, if that is marked
+_LOW_MASKS = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(16)], np.uint64)  # of the first eight bytes
+_HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uint64)  # of those that follow
+
+
+class UnitRows(NamedTuple):
+    """A table with room for n units, in more than n slots.
+
+    rows: (4 · n_slots,) uint64, see above
+    bytes: (room,) uint8, the bytes of all units, one after the other
+    starts: (n + 1,) int64, where the bytes of each unit start
+    firsts: (n,) uint8, 1 for a unit that starts its line, where that is marked
+    value_starts: (n,) int64, where the values of each unit start
+    values: (room,) uint8, text, or numbers of four bytes
+    pending: (n,) int64, the numbers of the units that Python must encode
+    """
+
+    rows: LongArray
+    bytes: IntArray
+    starts: LongArray
+    firsts: IntArray
+    value_starts: LongArray
+    values: IntArray
+    pending: LongArray
+
+
+@borrowing
+def _long_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
+    """Two hashes of a unit of more than 15 bytes."""
+    low, high, i = _MIX, _MIX2, _U0
+    while i + _EIGHT <= length:
+        word = load64(data, start + i)
+        low, high = (low ^ word) * _MIX, (high + word) * _MIX2
+        low, high, i = low ^ (low >> np.uint64(32)), high ^ (high >> np.uint64(29)), i + _EIGHT
+    if i < length:
+        word = load64(data, start + i) << (_WORD_BITS - _EIGHT * (length - i))
+        low, high = (low ^ word) * _MIX, (high + word) * _MIX2
+    return low ^ (low >> np.uint64(32)) ^ length, (high ^ (high >> np.uint64(29))) >> _EIGHT | _LONG
+
+
+@inlined
+def unit_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
+    """The two halves of a unit's key."""
+    if length >= _SIXTEEN:
+        return _long_key(data, start, length)
+    high = load64(data, start + _EIGHT) & _HIGH_MASKS[length]
+    return load64(data, start) & _LOW_MASKS[length], high | length << np.uint64(56)
+
+
+@inlined
+def home_slot(low: Any, high: Any, shift: Any) -> Any:
+    """Where the search for a key starts."""
+    return ((low * _MIX) ^ (high * _MIX2)) >> shift
+
+
+@borrowing
+def same_bytes(data: IntArray, start: Any, length: Any, table: UnitRows, number: Any) -> bool:
+    """Whether a unit has the bytes of the unit with this number. Long units may share a key."""
+    at = np.uint64(table.starts[number])
+    if np.uint64(table.starts[number + _U1]) - at != length:
+        return False
+    for i in range(length):
+        if data[start + i] != table.bytes[at + i]:
+            return False
+    return True
+
+
+@inlined
+def find_row(data: IntArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: UnitRows) -> Any:
+    """The row of the unit with this key, or the free row where it belongs. The search starts at a slot."""
+    rows = table.rows
+    while True:
+        row = slot << _U2
+        entry = rows[row + _U2]
+        if rows[row] == low and rows[row + _U1] == high:
+            if length < _SIXTEEN or same_bytes(data, start, length, table, (entry >> _HALF) - _U1):
+                return row
+        elif entry == _U0:
+            return row
+        slot = (slot + _U1) & np.uint64(len(rows) // 4 - 1)
+
+
+@borrowing
+def slot_shift(rows: LongArray) -> Any:
+    """64 less the bits of a slot number.
+
+    A slot number is made of a product's upper bits, because the whole key is mixed into these.
+    """
+    shift, n_slots = 64, len(rows) // 4
+    while n_slots > 1:
+        shift, n_slots = shift - 1, n_slots // 2
+    return np.uint64(shift)
+
+
+@borrowing
+def row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
+    """Where the row with this key and number is, or the free row where it belongs."""
+    mask, slot = np.uint64(len(rows) // 4 - 1), home_slot(low, high, slot_shift(rows))
+    while True:
+        row = slot << _U2
+        found = rows[row + _U2]
+        if found == _U0 or found >> _HALF == entry >> _HALF:
+            return row
+        slot = (slot + _U1) & mask
+
+
+@releasing
+def rebuild(rows: LongArray, old: LongArray) -> None:
+    """Enter the rows of an old table into a new, empty one."""
+    for at in range(0, len(old), 4):
+        if old[at + 2] != 0:
+            row = row_of(rows, old[at], old[at + 1], old[at + 2])
+            for i in range(4):
+                rows[row + np.uint64(i)] = old[at + i]
+
+
+@releasing
+def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
+    """Enter the sizes of the values of pending units, whose place value_starts gives.
+
+    numbers: (n,) int64, the numbers of the units
+    sizes: (n,) int64, the size of each one's values in bytes, or IRREGULAR
+    """
+    for i in range(len(numbers)):
+        number = numbers[i]
+        start, length = np.uint64(table.starts[number]), np.uint64(table.starts[number + 1] - table.starts[number])
+        low, high = unit_key(table.bytes, start, length)
+        high |= FIRST if table.firsts[number] else _U0
+        entry = np.uint64(number + 1) << _HALF | np.uint64(sizes[i])
+        row = row_of(table.rows, low, high, entry)
+        table.rows[row + _U2] = entry
+        table.rows[row + _U3] = load64(table.values, np.uint64(table.value_starts[number]))
+
+
+N_UNITS, POSITION, START, IS_INSIDE = range(4)  # places in the loop's state
+_BLOCK, _LAG = 64, 32  # bytes that are looked at together; units
+RING = 4 * 128  # four numbers for each unit that waits: its key, its slot above its length, and where it starts
+_WHITE = sum(1 << byte for byte in (*range(9, 14), 32))
+# Unsigned places need no look at whether they count from the end.
+_SIZE, _LAST = np.uint64(0xFFFFFFFF), np.uint64(63)
+_STEP, _MASK, _LATE = np.uint64(_BLOCK), np.uint64(RING - 1), np.uint64(4 * _LAG)
+
+
+class Ends(NamedTuple):
+    """Where lines and units end.
+
+    separator: the byte that ends a line
+    strips_return: whether a "\\r" in front of the separator ends the line too
+    breaks: bit b is set if byte b ≤ 32 parts units
+    keeps_breaks: whether breaks belong to the unit behind them
+    marks_first: whether a line's first unit is another unit than the same bytes elsewhere
+    """
+
+    separator: int
+    strips_return: bool
+    breaks: int
+    keeps_breaks: bool
+    marks_first: bool
+
+
+@borrowing
+def _is_behind_white(data: IntArray, place: Any) -> bool:
+    """Whether the character in front of a place is white space. The text is UTF-8."""
+    first = int(place) - 1
+    if data[first] < 0x80:
+        return bool(data[first] <= 32 and (_WHITE >> np.int64(data[first])) & 1 != 0)
+    while data[first] & 0xC0 == 0x80:
+        first -= 1
+    return is_white(character(data, first, int(place))[0])
+
+
+@inlined
+def _await(data: IntArray, start: Any, end: Any, flag: Any, rows: LongArray, shift: Any, ring: LongArray,
+           head: Any) -> Any:  # fmt: skip
+    """Have a unit's row brought into the cache, and let the unit wait for it. Returns the ring's new head."""
+    low, high = unit_key(data, start, end - start)
+    high |= flag
+    slot = home_slot(low, high, shift)
+    prefetch(rows, slot << _U2)
+    ring[head], ring[head + _U1] = low, high
+    ring[head + _U2], ring[head + _U3] = slot << _HALF | (end - start), start
+    return (head + _U4) & _MASK
+
+
+@inlined
+def _find_units(
+    data: IntArray, base: Any, stop: Any, ends: Ends, rows: LongArray, shift: Any, ring: LongArray, head: Any,
+    start: Any, flag: Any,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Look for the ends of units in a block of bytes, and let the units wait in the ring.
+
+    flag: FIRST if the next unit is the first of its line and that is marked, else 0
+    Returns the ring's new head, where the next unit starts, and its flag.
+    """
+    separator, breaks = np.uint64(ends.separator), np.uint64(ends.breaks)
+    found = separators(data, base, ends.separator)
+    if base + _STEP > stop:
+        found &= (_U1 << (stop - base)) - _U1
+    while found != _U0:
+        place = base + trailing_zeros(found)
+        found &= found - _U1
+        byte = np.uint64(data[place])
+        if byte == separator:
+            end = place
+            if ends.strips_return and start < place and data[place - _U1] == 13:
+                end = place - _U1
+            if start < end:
+                head = _await(data, start, end, flag, rows, shift, ring, head)
+            start, flag = place + _U1, FIRST if ends.marks_first else _U0
+        elif (breaks >> (byte & _LAST)) & _U1 != _U0:
+            if start < place and not (ends.keeps_breaks and _is_behind_white(data, place)):
+                head, flag = _await(data, start, place, flag, rows, shift, ring, head), _U0
+                start = place
+            if not ends.keeps_breaks:
+                start = place + _U1
+    return head, start, flag
+
+
+@borrowing
+def enter_row(
+    data: IntArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, state: LongArray
+) -> bool:
+    """Fill the row of a new unit, or word. Returns whether there was room. state: begins with how many there are."""
+    number, size = state[N_UNITS], int(np.int64(length))
+    at = table.starts[number]
+    if number >= len(table.firsts) or at + size + PADDING > len(table.bytes):
+        return False
+    for i in range(0, size, 8):
+        store64(table.bytes, at + i, load64(data, start + np.uint64(i)))
+    table.starts[number + 1], table.firsts[number] = at + size, high >= FIRST
+    table.rows[row], table.rows[row + _U1], table.rows[row + _U2] = low, high, np.uint64(number + 1) << _HALF
+    state[N_UNITS] = number + 1
+    return True
+
+
+@releasing
+def count_units(data: IntArray, stop: int, ends: Ends, table: UnitRows, ring: LongArray, state: LongArray) -> bool:
+    """Count the units of data[:stop], and add those that are new to the table.
+
+    data: (stop + PADDING or more,) uint8, UTF-8 with a separator at stop − 1
+    table: its rows' fourth words are counts; `value_starts`, `values` and `pending` are not looked at
+    ring: (RING,) uint64, memory to work in
+    state: (4,) int64: units that have a row; the byte to go on from; where the next unit starts; 1 if it is not the
+        first of its line. A text starts at zero in all but the first
+    Returns whether all is counted. If not, a new unit finds no room; with a longer table, the loop goes on with it.
+    """
+    shift, mark = slot_shift(table.rows), FIRST if ends.marks_first else _U0
+    base, end_of_all, start = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(state[START])
+    flag = mark if state[IS_INSIDE] == 0 else _U0
+    head = tail = _U0
+    has_room = True
+    while has_room and (base < end_of_all or tail != head):
+        if base < end_of_all:
+            head, start, flag = _find_units(data, base, end_of_all, ends, table.rows, shift, ring, head, start, flag)
+            base += _STEP
+        lag = _LATE if base < end_of_all else _U0
+        while (head - tail) & _MASK > lag:
+            low, high, begin = ring[tail], ring[tail + _U1], ring[tail + _U3]
+            length = ring[tail + _U2] & _SIZE
+            row = find_row(data, begin, length, low, high, ring[tail + _U2] >> _HALF, table)
+            if table.rows[row + _U2] == _U0:
+                has_room = enter_row(data, begin, length, low, high, row, table, state)
+                if not has_room:
+                    break
+            table.rows[row + _U3] += _U1
+            tail = (tail + _U4) & _MASK
+    if tail != head:  # go on with the first unit that is not yet counted
+        start, flag = ring[tail + _U3], mark & ring[tail + _U1]
+        base = start + (ring[tail + _U2] & _SIZE)
+    state[POSITION], state[START], state[IS_INSIDE] = base, start, flag != mark
+    return has_room
+
+
+UNIT, WORD = 1, 2  # places in the loop's state, behind that of the words that have a row
+_U2, _U3 = np.uint64(2), np.uint64(3)
+
+
+@releasing
+def add_words(
+    data: IntArray, starts: LongArray, ends: LongArray, counts: LongArray, tables: SplitTables, matches_only: int,
+    word_starts: LongArray, word_ends: LongArray, table: UnitRows, state: LongArray,
+) -> bool:  # fmt: skip
+    """Add to the count of each word how often the units that hold it were met.
+
+    data: (…,) uint8, UTF-8, of which unit i is data[starts[i] : ends[i]], with PADDING more
+    counts: (n_units,) int64
+    matches_only: 1 if what lies between the matches of the one split is left out, else 0
+    word_starts, word_ends: (…,) int64, memory to work in: one for each byte of the longest unit
+    state: (3,) int64: words that have a row; the unit to go on from, and which word of it
+    Returns whether all are added. If not, a new word finds no room; with a longer table, the loop goes on with it.
+    """
+    shift = slot_shift(table.rows)
+    for unit in range(state[UNIT], len(ends)):
+        before = starts[unit]
+        if matches_only:
+            n_words = find_matches(data, before, ends[unit], tables, word_starts, word_ends)
+        else:
+            n_words = cut_span(data, before, ends[unit], tables, word_ends, word_starts, 0)
+        for word in range(n_words):
+            start, end = np.uint64(word_starts[word] if matches_only else before), np.uint64(word_ends[word])
+            before = word_ends[word]
+            if word < state[WORD]:
+                continue
+            low, high = unit_key(data, start, end - start)
+            row = find_row(data, start, end - start, low, high, home_slot(low, high, shift), table)
+            if table.rows[row + _U2] == 0 and not enter_row(data, start, end - start, low, high, row, table, state):
+                state[UNIT], state[WORD] = unit, word
+                return False
+            table.rows[row + _U3] += np.uint64(counts[unit])
+        state[WORD] = 0
+    return True

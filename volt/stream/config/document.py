@@ -1,0 +1,392 @@
+r"""A YAML file → plain values, and the line of every key and item, so that errors can name it.
+
+The file is composed, never constructed: no tag can make an object. Beyond what `yaml.safe_load` accepts, a key may not
+repeat, numbers like 1e3 are numbers, and dates stay text. What is one thing in YAML 1.1 and another in YAML 1.2 is
+refused: `no` is false and text, `010` is 8 and 10, `1:30` is 90 and text.
+
+>>> document = parse("seed: 1\nsources:\n  wmt: {path: [a.tsv, b.tsv]}\n", path="stream.yaml")
+>>> document.value["sources"]["wmt"]["path"], document.line(("sources", "wmt"))
+(['a.tsv', 'b.tsv'], 3)
+
+Mistakes in a configuration → one message that names file, line and key of each, and what may have been meant.
+
+>>> from volt.stream.config.document import parse
+>>> document = parse("sources:\n  wmt: {wieght: 2}", path="stream.yaml")
+>>> raise as_error([Problem(("sources", "wmt", "wieght"), "unknown key; did you mean weight?")], document)
+Traceback (most recent call last):
+    ...
+volt.errors.ConfigError: stream.yaml:2: sources.wmt.wieght: unknown key; did you mean weight?
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from volt import arguments
+from volt.errors import ConfigError, VoltError
+from volt.files.paths import expand_user
+from volt.urls import plain_path, url_of
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+
+Place = tuple[str | int, ...]
+_MAX_NODES = 100_000  # aliases may repeat a node; a short file must not become a large one
+_MAX_DEPTH = 50
+
+
+_ZERO = re.compile(r"[-+]?0o?[0-9_]+")
+_TRUE = ("true", "false")
+_OPEN = ("quoted scalar", "flow sequence", "flow mapping")  # what brackets and quotes open
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, but 1e3 is a number, 2026-01-01 is text, and values within values have an end.
+
+    Lines end at "\\n", as editors count them; YAML 1.1 also ends them at U+0085, U+2028 and U+2029.
+    """
+
+    depth = 0
+
+    def __init__(self, text: str) -> None:
+        self._line_ends = [place for place, sign in enumerate(text) if sign == "\n"]
+        super().__init__(text)
+
+    def get_mark(self) -> yaml.Mark:
+        """Where the reader stands."""
+        mark: yaml.Mark = super().get_mark()
+        mark.line = bisect_left(self._line_ends, mark.index)
+        return mark
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The next node. Raises yaml.MarkedYAMLError, with its line, if it lies too deep."""
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            raise _TooDeep(problem_mark=self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+class _TooDeep(yaml.MarkedYAMLError):
+    """Values within values."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file that has been parsed.
+
+    path: as errors name it.
+    value: what it holds, JSON-able.
+    lines: the line, from 1, of each key and item, by its place.
+    hint: what errors say at their end.
+    """
+
+    path: str
+    value: Any
+    lines: dict[Place, int]
+    hint: str = ""
+
+    def line(self, place: Place) -> int:
+        """The line of a place, or of the nearest thing around it that the file holds.
+
+        >>> Document("a", {"x": 1}, {(): 1, ("x",): 2}).line(("x", "text"))
+        2
+        """
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place, 1)
+
+
+def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
+    """Parse a configuration. Raises ConfigError with the line of what is no YAML, or repeats.
+
+    lines: for each line of the text, the one that errors name instead
+    """
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        walker = _Walker(path, loader, lines)
+        if root is None:
+            raise ConfigError(f"{path}:1: the file is empty; `volt stream example` writes one to start from")
+        return Document(path, walker.value(root, (), ()), walker.places)
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(f"{path}:{_line(lines, _index_of(error))}: {_explained(error, lines)}") from None
+    except RecursionError:  # of merge keys, which may lead from one to the next
+        raise ConfigError(f"{path}:1: merge keys within merge keys, deeper than can be read; write it out") from None
+    except yaml.YAMLError as error:  # characters that YAML forbids
+        line = _line(lines, text.count("\n", 0, getattr(error, "position", 0)))
+        raise ConfigError(f"{path}:{line}: no YAML: {getattr(error, 'reason', error)}") from None
+
+
+def _line(lines: Sequence[int], index: int) -> int:
+    """The number, as errors name it, of a line with this index."""
+    return lines[min(index, len(lines) - 1)] if lines else index + 1
+
+
+def _index_of(error: yaml.MarkedYAMLError) -> int:
+    """The index of the line of what is no YAML; of what is not closed, that of the line where it is opened."""
+    is_open = error.context_mark is not None and str(error.context).endswith(_OPEN)
+    mark = error.context_mark if is_open else error.problem_mark or error.context_mark
+    return mark.line if mark else 0
+
+
+def _explained(error: yaml.MarkedYAMLError, lines: Sequence[int]) -> str:
+    if isinstance(error, _TooDeep):
+        return f"values within values, more than {_MAX_DEPTH} deep; write it flatter"
+    hint = {
+        "found character '\\t' that cannot start any token": "; indent with spaces",
+        "mapping values are not allowed here": '; quote text that holds ": "',
+    }.get(error.problem or "", "")
+    context, problem = error.context or "", error.problem or ""
+    if problem.startswith("expected <block end>"):
+        hint = "; mend its indentation, or a quote left open above"
+    if context.endswith(_OPEN) and error.problem_mark:
+        problem, hint = (
+            f"{problem} in line {_line(lines, error.problem_mark.line)}",
+            hint or "; close it, or mend that line",
+        )
+    return f"no YAML: {context} {problem}".replace("  ", " ").rstrip() + hint
+
+
+@dataclass(slots=True)
+class _Walker:
+    """Turns nodes into values and notes their lines."""
+
+    path: str
+    loader: yaml.SafeLoader
+    lines: Sequence[int]
+    places: dict[Place, int] = field(default_factory=dict)
+    n_nodes: int = 0
+
+    def line(self, node: yaml.Node) -> int:
+        """The line of a node, as errors name it."""
+        return _line(self.lines, node.start_mark.line)
+
+    def value(self, node: yaml.Node, place: Place, above: tuple[int, ...]) -> Any:
+        """The value of a node. above: the nodes around it, to notice one that holds itself."""
+        self.n_nodes += 1
+        if id(node) in above or len(above) > _MAX_DEPTH or self.n_nodes > _MAX_NODES:
+            raise self._refusal(node, "aliases make the file endless, or far too large; write it out")
+        self.places.setdefault(place, self.line(node))
+        around = (*above, id(node))
+        if isinstance(node, yaml.MappingNode):
+            return {key: self.value(item, (*place, key), around) for key, item in self._items(node, place)}
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*place, index), around) for index, item in enumerate(node.value)]
+        return self._scalar(node)
+
+    def _items(self, node: yaml.MappingNode, place: Place) -> Iterator[tuple[str, yaml.Node]]:
+        """Keys, whose lines are noted, and nodes."""
+        own: dict[str, yaml.Node] = {}
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = key_node.value
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise self._refusal(key_node, "a key must be text; write it without brackets")
+            self._refuse_half_characters(key_node)
+            if key in own:
+                raise self._refusal(key_node, f"key {key!r} is given twice; first in line {self.line(own[key])}")
+            own[key] = key_node
+        self.loader.flatten_mapping(node)  # merge keys (<<) give what the mapping itself has not
+        merged = {key_node.value: (key_node, item) for key_node, item in node.value}
+        for key, (key_node, item) in merged.items():
+            self.places.setdefault((*place, key), self.line(key_node))
+            yield key, item
+
+    def _scalar(self, node: yaml.Node) -> Any:
+        try:
+            value = self.loader.construct_object(node)
+            self._refuse_double_meaning(node, value)
+        except ValueError as error:
+            raise self._refusal(node, str(error)) from None
+        if isinstance(value, str):
+            self._refuse_half_characters(node)
+        if not isinstance(value, str | int | float | bool | None):
+            raise self._refusal(node, f"{node.value!r} is no plain value; quote it")
+        if isinstance(value, float) and value.is_integer() and "." not in node.value:
+            return int(value)  # 1e6 may be a number of lines
+        return value
+
+    def _refuse_half_characters(self, node: yaml.Node) -> None:
+        """Refuse escapes such as \\ud800, which stand for no character alone."""
+        if any("\ud800" <= sign <= "\udfff" for sign in node.value):
+            raise self._refusal(node, f"{node.value!r} holds half a character; write the whole character")
+
+    def _refuse_double_meaning(self, node: yaml.Node, value: Any) -> None:
+        """Refuse what another reader of YAML would take for something else."""
+        text, is_plain = node.value, isinstance(node, yaml.ScalarNode) and node.style is None
+        quoted = f"or quote it if it is text: '{text}'"
+        if isinstance(value, bool) and text.lower() not in _TRUE:
+            raise self._refusal(node, f"{text} is {str(value).lower()} or text; write {str(value).lower()}, {quoted}")
+        if isinstance(value, int | float) and ":" in text:
+            raise self._refusal(node, f"{text} is {value} in YAML 1.1 and text in YAML 1.2; write {value}, {quoted}")
+        if is_plain and _ZERO.fullmatch(text):
+            raise self._refusal(node, f"{text} starts with 0: octal or not; write the number without it, {quoted}")
+
+    def _refusal(self, node: yaml.Node, message: str) -> ConfigError:
+        return ConfigError(f"{self.path}:{self.line(node)}: {message}")
+
+
+_MOST = 30  # problems that are told
+_OPTION = re.compile(r"(?P<option>\w+)(: | is | ')")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A mistake in a configuration: where it is, and what is wrong. is_gap: whether something is missing there."""
+
+    place: Place
+    message: str
+    is_gap: bool = False
+
+
+class Notes:
+    """Checks the values of a document, and notes what is wrong with them.
+
+    found: the problems so far.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self.document, self.found = document, list[Problem]()
+
+    def add(self, place: Place, message: object) -> None:
+        """Note a problem."""
+        self.found.append(Problem(place, str(message)))
+
+    def note(self, error: VoltError, place: Place) -> None:
+        """Note an error, at the option that its text starts with, if it does."""
+        told = str(error)
+        found = _OPTION.match(told)
+        if found and (*place, found["option"]) in self.document.lines:
+            place, told = (*place, found["option"]), told.removeprefix(f"{found['option']}: ")
+        self.add(place, told)
+
+    def checked(self, model: Any, value: object, place: Place, *, is_part: bool = False) -> Any | None:
+        """A value through pydantic, as JSON and strictly: "3" is no number and true is no 1.
+
+        is_part: more is to be added to it: what is missing, or does not fit together, is no fault yet
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
+        try:
+            return adapter.validate_json(json.dumps(value), strict=True)
+        except ValidationError as error:
+            found = problems_of(error, adapter.json_schema(), at=place, document=self.document)
+            self.found += (problem for problem in found if not (is_part and problem.is_gap))
+        except VoltError as error:
+            if not is_part:
+                self.note(error, place)
+        return None
+
+    def made(self, kind: Any, place: Place, /, **options: Any) -> Any | None:
+        """An object made of these options, None if they are wrong."""
+        try:
+            return kind(**options)
+        except VoltError as error:
+            self.note(error, place)
+        return None
+
+    def file(self, folder: Path, told: str, place: Place) -> str:
+        """A path from a folder, with `~` and `$NAME` written out."""
+        try:
+            if not told.strip():
+                raise ConfigError("is empty; name a file or folder")
+            return arguments.path(expand_user(told) if url_of(told) else str(folder / expand_user(plain_path(told))))
+        except VoltError as error:
+            self.add(place, error)
+            return str(folder / told)
+
+
+def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
+    """All problems as one error, in the order of their lines."""
+    first: dict[Place, Problem] = {}
+    for problem in problems:
+        first.setdefault(problem.place, problem)  # where two are at one place, the first
+    listed = sorted(first.values(), key=lambda problem: document.line(problem.place))
+    more = [f"and {len(listed) - _MOST:,} more like these"] * (len(listed) > _MOST)
+    return ConfigError("\n".join([*(_told(problem, document) for problem in listed[:_MOST]), *more]) + document.hint)
+
+
+def _told(problem: Problem, document: Document) -> str:
+    where = dotted(problem.place)
+    line = f":{document.line(problem.place)}" if document.lines else ""  # what is no file has none
+    return f"{document.path}{line}: {where}{': ' * bool(where)}{problem.message}"
+
+
+def dotted(place: Place) -> str:
+    """A place as people read it; items count from 1.
+
+    >>> dotted(("sources", "wmt", "transforms", 0, "lower"))
+    'sources.wmt.transforms[1].lower'
+    """
+    return "".join(f"[{key + 1}]" if isinstance(key, int) else f".{key}" for key in place).removeprefix(".")
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """A hint at the known name that was meant, or at all of them.
+
+    >>> near("wieght", ["weight", "path"]), near("x", ["weight", "path"]), near("x", [])
+    ('did you mean weight?', 'choose from weight, path', 'there is none here; remove it')
+    """
+    if not known:
+        return "there is none here; remove it"
+    found = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"did you mean {found[0]}?" if found else f"choose from {', '.join(known)}"
+
+
+def problems_of(error: ValidationError, schema: dict[str, Any], *, at: Place, document: Document) -> Iterator[Problem]:
+    """What pydantic found, in plain words; `at` is the place of the value that it checked."""
+    from volt.stream.config.schema import known_keys
+
+    for found in error.errors(include_url=False):
+        inner = found["loc"]
+        place = (*at, *_real(inner, at, document))
+        if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            hint = near(str(inner[-1]), known_keys(schema, inner[:-1]))
+            yield Problem((*at, *_real(inner[:-1], at, document), str(inner[-1])), f"unknown key; {hint}")
+        elif found["type"] in ("missing", "missing_argument"):
+            yield Problem(place, f"key {inner[-1]!r} is missing; give it", is_gap=True)
+        elif found["type"] == "too_short":
+            yield Problem(place, "is empty; give at least one")
+        elif found["type"] in ("model_type", "dataclass_type", "dict_type"):
+            yield Problem(place, f"should be a mapping of keys to values, not {_shown(found['input'])}")
+        else:
+            expected = found["msg"].removeprefix("Input ").replace("tuple", "list").replace("array", "list")
+            hint = "; quote it" * (found["type"] == "string_type" and isinstance(found["input"], int | float))
+            yield Problem(place, f"{expected}, not {_shown(found['input'])}{hint}")
+
+
+def _real(inner: Place, at: Place, document: Document) -> Place:
+    """A place without pydantic's tags of alternatives, which the file does not hold."""
+    real: Place = ()
+    for key in inner:
+        if (*at, *real, key) in document.lines:
+            real = (*real, key)
+    return real
+
+
+def _shown(value: object) -> str:
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

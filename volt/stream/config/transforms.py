@@ -1,0 +1,178 @@
+"""A list of transforms, as a configuration writes it → the transforms, with their files found and loaded.
+
+A step is `name`, or `name: options`. Where a source names its fields, an option may name one instead of numbering it.
+
+>>> from volt.stream.config.document import parse
+>>> document = parse("[skip_blank, lower: [tgt]]", path="stream.yaml")
+>>> TransformBuilder(Notes(document), Path(), LoadedFiles(), names=("src", "tgt")).of(document.value, ())
+(SkipBlank(fields=None), Lower(fields=(2,), if_cased=None))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, cast
+
+from volt.errors import VoltError
+from volt.files.paths import is_file
+from volt.stream.config.document import Notes, Place, near
+from volt.stream.transforms.registry import TRANSFORMS
+from volt.stream.transforms.transform import LoadedFiles, Transform, loaded
+
+
+@dataclass(frozen=True, slots=True)
+class TransformBuilder:
+    """Makes the transforms of a source.
+
+    notes: takes what is wrong.
+    folder: what relative paths are relative to.
+    files: what the transforms' files hold.
+    user_code: whether a transform may name a Python file to run.
+    names: of the source's fields.
+    task: what a task says of itself, for transforms that want to know it: src_lang, tgt_lang, extra_prefix.
+    defaults: options of transforms, by the transform's name, where a step does not say otherwise.
+    """
+
+    notes: Notes
+    folder: Path
+    files: LoadedFiles
+    user_code: bool = True
+    names: tuple[str, ...] = ()
+    task: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def of(self, value: object, place: Place) -> tuple[Transform, ...]:
+        """The transforms of a list."""
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            self.notes.add(place, "should be a list of transforms; put a dash before each")
+            return ()
+        steps = [self._step(item, (*place, index)) for index, item in enumerate(value)]
+        return tuple(step for step in steps if step is not None)
+
+    def _step(self, item: object, place: Place) -> Transform | None:
+        """`name`, or `name: options`."""
+        pairs = [(item, {})] if isinstance(item, str) else list(item.items()) if isinstance(item, dict) else []
+        if len(pairs) != 1:
+            found = f"{len(pairs)} keys" if isinstance(item, dict) else repr(item)
+            told = f"a transform is a name, or a name with its options, not {found}"
+            self.notes.add(place, f"{told}; put a dash before each, and indent its options")
+            return None
+        name, options = pairs[0]
+        if name not in TRANSFORMS:
+            self.notes.add(place, f"unknown transform {name!r}; {near(name, list(TRANSFORMS))}")
+            return None
+        here = (*place, name) if isinstance(item, dict) else place
+        if name == "user" and not self.user_code:
+            file = options.get("file") if isinstance(options, dict) else options
+            shown = self.folder / file if isinstance(file, str) else "its file"
+            self.notes.add(here, f"would run the code in {shown}; read it, then say user_code=True")
+            return None
+        return self._transform(name, options, here)
+
+    def default(self, name: str, options: object, place: Place) -> dict[str, Any]:
+        """Options that steps of a transform may leave out; {} if something is wrong with them."""
+        from volt.stream.config.schema import options_of
+
+        if name not in TRANSFORMS:
+            self.notes.add(place, f"unknown transform {name!r}; {near(name, list(TRANSFORMS))}")
+            return {}
+        n_problems = len(self.notes.found)
+        told = _named(name, options)
+        self.notes.checked(options_of(name), self._numbered(name, told, place), place, is_part=True)
+        return told if len(self.notes.found) == n_problems else {}
+
+    def _transform(self, name: str, options: object, place: Place) -> Transform | None:
+        from volt.stream.config.schema import options_of
+
+        wanted = getattr(TRANSFORMS[name], "from_task", ())
+        known = {key: value for key, value in self.task.items() if key in wanted}
+        told = {**self.defaults.get(name, {}), **known, **_named(name, options)}
+        n_problems = len(self.notes.found)
+        numbered = self._numbered(name, told, place)
+        if len(self.notes.found) > n_problems:
+            return None
+        made = self.notes.checked(options_of(name), numbered, place)
+        if made is None:
+            return None
+        return self._choice(made, place) if name == "choice" else self._located(made, place)
+
+    def _numbered(self, name: str, options: dict[str, Any], place: Place) -> dict[str, Any]:
+        """The options with the numbers of fields in place of their names; a condition knows the names."""
+        from volt.stream.config.schema import field_options
+
+        if self.names and name == "where":
+            options = {"names": list(self.names)} | options
+        found = {key: options[key] for key in field_options(name) if key in options}
+        return options | {key: self._numbers(value, (*place, key)) for key, value in found.items()}
+
+    def _numbers(self, value: object, place: Place) -> object:
+        if isinstance(value, list):
+            return [self._numbers(item, (*place, index)) for index, item in enumerate(value)]
+        if not isinstance(value, str) or (not self.names and not value.isidentifier()):
+            return value
+        if value in self.names:
+            return self.names.index(value) + 1
+        known = (
+            near(value, self.names)
+            if self.names
+            else "fields have names where the source has a `pair` or `columns`; give a number"
+        )
+        self.notes.add(place, f"no field is called {value!r}; {known}")
+        return value
+
+    def _choice(self, options: Any, place: Place) -> Transform | None:
+        """The variants of a choice, which hold transforms in their turn."""
+        from volt.stream.transforms.choice import Choice, Variant
+
+        within = (*place, "variants") if (*place, "variants") in self.notes.document.lines else place
+        variants = [
+            self.notes.made(
+                Variant,
+                (*within, index),
+                weight=variant.weight,
+                transforms=self.of(variant.transforms, (*within, index, "transforms")),
+            )
+            for index, variant in enumerate(options.variants)
+        ]
+        if None in variants:
+            return None
+        return cast("Transform | None", self.notes.made(Choice, place, variants=tuple(variants)))
+
+    def _located(self, made: Any, place: Place) -> Transform | None:
+        """A transform with its files found and loaded."""
+        for option, path in _paths(made):
+            found = Path(self.notes.file(self.folder, str(path), place))
+            if not is_file(found):
+                self.notes.note(VoltError(f"{option}: {found}: no such file; check the path"), place)
+                return None
+            made = replace(made, **{option: found})
+        try:
+            loaded(made, self.files)
+        except VoltError as error:
+            self.notes.note(error, place)
+            return None
+        return cast(Transform, made)
+
+
+def _paths(made: Any) -> Iterator[tuple[str, Path]]:
+    """The options of a transform that name files."""
+    for option in fields(made):
+        if isinstance(value := getattr(made, option.name), Path):
+            yield option.name, value
+
+
+def _named(name: str, options: object) -> dict[str, Any]:
+    """The options of a transform by their names; what is no mapping is the value of the first.
+
+    >>> _named("multiply", 3)
+    {'n': 3}
+    """
+    from volt.stream.config.schema import first_option
+
+    if isinstance(options, dict):
+        return options
+    return {} if options is None else {first_option(name) or str(options): options}

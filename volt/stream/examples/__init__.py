@@ -1,1 +1,0 @@
-"""Working examples that volt stream example writes."""

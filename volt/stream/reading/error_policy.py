@@ -1,0 +1,175 @@
+"""What to do with unfit lines: stop the run, skip them, or write them to a file; and how many of them are too many.
+
+A fault is found where a block is computed, perhaps in another process and long before the stream gets there; it takes
+effect when the stream reaches the block, so that what happens does not depend on the number of workers.
+
+>>> tally = FaultCounter(ErrorPolicy("skip", max_faults=1))
+>>> tally.charge(n_read=100, faults=(Fault("a.tsv", 7, "invalid UTF-8"),))
+>>> tally.charge(n_read=100, faults=(Fault("a.tsv", 9, "invalid UTF-8"),))
+Traceback (most recent call last):
+    ...
+volt.errors.StreamError: a.tsv:9: invalid UTF-8; unfit lines: 2 of 200, more than max_faults=1 allows; mend the data
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+from volt import arguments
+from volt.errors import ConfigError, OutputError, StreamError, shown_path
+from volt.urls import url_of
+
+OnFault = Literal["raise", "skip", "quarantine"]
+MIN_READ = 1000  # lines; a share of fewer says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A line that is unfit.
+
+    path: its file.
+    line: its number, from 1; 0 stands for the whole file.
+    reason: what is wrong with it.
+    text: the line itself, where the policy is to write it to a file.
+    trace: the traceback of the user's code that failed on it, if it is the first of its block.
+    """
+
+    path: str
+    line: int
+    reason: str
+    text: str = ""
+    trace: str = ""
+
+    @property
+    def place(self) -> str:
+        """File and line, as errors name them.
+
+        >>> Fault("a.tsv", 7, "blank").place, Fault("a.gz", 0, "truncated").place
+        ('a.tsv:7', 'a.gz')
+        """
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """What to do with unfit lines.
+
+    on_fault: what happens to an unfit line or, when a source is opened, to a file that cannot be read: "raise" stops,
+        "skip" leaves it out and counts it, "quarantine" also writes it to a file.
+    quarantine: that file, of JSON lines; each holds place, reason and text of one unfit line. It is added to, whoever
+        wrote what it holds already.
+    max_faults: the run stops when more lines than this are unfit.
+    max_share: the run stops when a greater share than this of the lines read is unfit, once 1,000 have been read.
+
+    >>> ErrorPolicy("quarantine")
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: on_fault='quarantine' needs a quarantine file, and only it; name one
+    """
+
+    on_fault: OnFault = "raise"
+    quarantine: str | None = None
+    max_faults: int | None = None
+    max_share: float | None = None
+
+    def __post_init__(self) -> None:
+        arguments.choice(self.on_fault, "on_fault", get_args(OnFault))
+        if (self.on_fault == "quarantine") != (self.quarantine is not None):
+            raise ConfigError(f"on_fault={self.on_fault!r} needs a quarantine file, and only it; name one")
+        if self.quarantine is not None:
+            arguments.path(self.quarantine, "quarantine")
+        most, share = (
+            arguments.whole(self.max_faults or 0, "max_faults"),
+            arguments.number(self.max_share or 0, "max_share"),
+        )
+        if most < 0 or not 0 <= share <= 1:
+            raise ConfigError(
+                f"max_faults={self.max_faults}, max_share={self.max_share}: give counts, and shares 0 to 1"
+            )
+
+
+def kind_of(fault: Fault) -> str:
+    """The kind of reason for which a line is unfit: what stands before the colon."""
+    return fault.reason.partition(":")[0]
+
+
+def check_quarantine(path: str) -> None:
+    """Raise OutputError now if unfit lines could not be appended to a file; for use before a long job.
+
+    >>> check_quarantine("/nowhere/bad.jsonl")
+    Traceback (most recent call last):
+        ...
+    volt.errors.OutputError: /nowhere/bad.jsonl: cannot be appended to: no such folder; make the folder, or name another
+    """
+    if url_of(path):
+        raise OutputError(f"{shown_path(path)}: cannot be appended to: it is no file of this machine; name one")
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise OutputError(f"{path}: cannot be appended to: it is a folder; name a file")
+    if not os.path.isdir(folder):
+        raise OutputError(f"{path}: cannot be appended to: no such folder; make the folder, or name another")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise OutputError(f"{path}: cannot be appended to: permission denied; free it, or name another")
+
+
+def is_held(path: str | None) -> bool:
+    """Whether a quarantine file holds lines already.
+
+    >>> is_held(__file__), is_held("/nowhere/bad.jsonl"), is_held(None)
+    (True, False, False)
+    """
+    return path is not None and os.path.isfile(path) and os.path.getsize(path) > 0
+
+
+@dataclass(slots=True)
+class FaultCounter:
+    """How many lines a stream has read and how many were unfit; stops the run at the policy's threshold.
+
+    Raises OutputError, when it is made, if unfit lines are to be written where they cannot be.
+    """
+
+    policy: ErrorPolicy
+    n_read: int = 0
+    n_faults: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.policy.quarantine is not None:
+            check_quarantine(self.policy.quarantine)
+
+    def charge(self, *, n_read: int, faults: Sequence[Fault]) -> None:
+        """Count a block that the stream has reached. Raises StreamError past a threshold."""
+        self.n_read += n_read
+        self.n_faults += len(faults)
+        for fault in faults:
+            kind = kind_of(fault)
+            self.reasons[kind] = self.reasons.get(kind, 0) + 1
+        if faults:
+            self._quarantine(faults)
+            self._check(faults[-1])
+
+    def _check(self, last: Fault) -> None:
+        policy = self.policy
+        bounds = {"max_faults": policy.max_faults, "max_share": policy.max_share}
+        too_many = policy.max_faults is not None and self.n_faults > policy.max_faults
+        large = policy.max_share is not None and self.n_faults > policy.max_share * self.n_read >= 0
+        if too_many or (large and self.n_read >= MIN_READ):
+            name = "max_faults" if too_many else "max_share"
+            found = f"unfit lines: {self.n_faults} of {self.n_read}, more than {name}={bounds[name]} allows"
+            raise StreamError(f"{last.place}: {last.reason}; {found}; mend the data")
+
+    def _quarantine(self, faults: Sequence[Fault]) -> None:
+        if self.policy.quarantine is None:
+            return
+        rows = [{"place": fault.place, "reason": fault.reason, "line": fault.text} for fault in faults]
+        try:
+            with Path(self.policy.quarantine).open("a", encoding="utf-8") as file:
+                file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise OutputError(f"{self.policy.quarantine}: cannot be appended to ({reason}); free it") from error

@@ -1,0 +1,329 @@
+"""An epoch of N lines → the parts that a rank reads of it, in order: N / world lines, within one, and no line twice.
+
+An epoch's lines are laid end to end and divided into as many contiguous shares as there are ranks; rank r has share
+(r + epoch) mod world. A share is cut into parts of `block_lines` lines, its last part perhaps shorter. Since a rank's
+shares in consecutive epochs follow each other, ranks differ by at most one line over any number of epochs too.
+
+>>> [[(part.start, part.n_lines) for part in parts(10, 3, rank=rank, world=2, epochs=1)] for rank in (0, 1)]
+[[(0, 3), (3, 2)], [(5, 3), (8, 2)]]
+
+When a run of some ranks goes on with another number of them, what is left of the epochs that had been begun is a deal,
+divided in the same way. Of a part that had been begun, the outputs that are left are dealt out one by one.
+
+>>> deal = (Remains(0, spans=((2, 10),), begun=(BlockRange(0, 0, 2, picks=((1, 1),)),)),)
+>>> for part in parts(10, 3, rank=1, world=2, deal=deal, epochs=1):
+...     print(part)
+BlockRange(epoch=0, start=0, n_lines=2, picks=((2, 2),))
+BlockRange(epoch=0, start=6, n_lines=3, picks=((0, 1),))
+BlockRange(epoch=0, start=9, n_lines=1, picks=((0, 1),))
+
+(seed, source, epoch, part) → which lines of which pieces are read, in which order: all that is random in reading.
+
+A source is a list of pieces of known length. An epoch permutes the pieces and lays their lines end to end; a part is
+some consecutive lines of these (volt.stream.reading.sampler), and permutes them. Nothing is drawn from a running
+generator: each permutation follows from random words of a Philox generator whose key is a hash of its place, so any
+process can compute any part.
+
+>>> layout = Layout(pieces=np.array([1, 0]), firsts=np.array([0, 0]), ends=np.array([2, 5]))
+>>> [read_order(layout, start=start, n_lines=n) for start, n in ((0, 4), (4, 1))]
+[(Slice(piece=1, first=0, n_lines=2), Slice(piece=0, first=0, n_lines=2)), (Slice(piece=0, first=2, n_lines=1),)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, count
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import StreamError
+from volt.stream.transforms.line_rng import Place, key
+
+
+class Slice(NamedTuple):
+    """`n_lines` lines of a piece, from line `first` (from 0) on."""
+
+    piece: int
+    first: int
+    n_lines: int
+
+
+def permutation(n: int, *place: Place) -> NDArray[np.int64]:
+    """A random order of 0 … n−1, (n,) int64.
+
+    It uses raw words, which NumPy promises to keep, rather than `Generator.permutation`, which it may change.
+
+    >>> sorted(permutation(5, 1, "wmt").tolist())
+    [0, 1, 2, 3, 4]
+    """
+    from volt.kernels.columns import shuffle
+
+    order = np.arange(n)
+    if n < 2:
+        return order
+    shuffle(np.random.Philox(key=key(*place)).random_raw(n), order)
+    return order
+
+
+class Layout(NamedTuple):
+    """The order in which an epoch reads a source: some lines of one piece after the other.
+
+    pieces: (n,) int64, which piece.
+    firsts: (n,) int64, from which of its lines on, counted from 0.
+    ends: (n,) int64, where these lines end in the epoch.
+    """
+
+    pieces: NDArray[np.int64]
+    firsts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+def read_order(layout: Layout, *, start: int, n_lines: int) -> tuple[Slice, ...]:
+    """Return the slices that make up lines of an epoch.
+
+    start, n_lines: at least one line of the epoch
+    """
+    first, last = np.searchsorted(layout.ends, [start, start + n_lines - 1], side="right").tolist()
+    slices = list[Slice]()
+    for place in range(first, last + 1):
+        begin, end = int(layout.ends[place - 1]) if place else 0, int(layout.ends[place])
+        low, high = max(start, begin), min(start + n_lines, end)
+        if low < high:
+            slices.append(Slice(int(layout.pieces[place]), int(layout.firsts[place]) + low - begin, high - low))
+    return tuple(slices)
+
+
+Pick = tuple[int, int]  # outputs first, first + step, first + 2 · step, … of a part
+Span = tuple[int, int]  # lines start … end − 1 of an epoch
+ALL: tuple[Pick, ...] = ((0, 1),)
+_MOST_SHARED = 64  # begun parts whose outputs are dealt out one by one: each rank computes all of them
+_MOST_PICKS = 8  # of a part that is dealt out so; dealing multiplies them
+
+
+class BlockRange(NamedTuple):
+    """Lines of an epoch that are read, permuted and transformed together.
+
+    epoch, start, n_lines: which lines, in the epoch's order; chance and permutations belong to these three.
+    picks: which of its outputs are to be given, as (first, step) pairs; all of them unless the part had been begun.
+    """
+
+    epoch: int
+    start: int
+    n_lines: int
+    picks: tuple[Pick, ...] = ALL
+
+    @property
+    def address(self) -> tuple[int, int]:
+        """Epoch and start, which name the part among those of a rank."""
+        return self.epoch, self.start
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether some of its outputs were given before, by another number of ranks, which counted its lines too."""
+        return self.picks != ALL
+
+    def chosen(self, n: int) -> NDArray[np.int64]:
+        """Which of the part's n outputs are given, in order.
+
+        >>> BlockRange(0, 0, 9, picks=((1, 3), (5, 3))).chosen(9).tolist()
+        [1, 4, 5, 7, 8]
+        """
+        return np.sort(np.concatenate([np.arange(first, n, step) for first, step in self.picks]))
+
+    def left(self, offset: int) -> BlockRange:
+        """The part when the first `offset` of the chosen outputs have been given.
+
+        >>> BlockRange(0, 0, 9, picks=((1, 3), (5, 3))).left(3)
+        BlockRange(epoch=0, start=0, n_lines=9, picks=((7, 3), (8, 3)))
+        """
+        low, high = 0, min(first + step * offset for first, step in self.picks)
+        while low < high:  # the least output before which there are so many
+            middle = (low + high) // 2
+            if sum(_before(pick, middle) for pick in self.picks) < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return self._replace(
+            picks=tuple((first + step * _before((first, step), low), step) for first, step in self.picks)
+        )
+
+
+def _before(pick: Pick, output: int) -> int:
+    """How many outputs of a pick come before an output."""
+    first, step = pick
+    return max(0, -((first - output) // step))
+
+
+class Remains(NamedTuple):
+    """What is left of an epoch, for all ranks or for one.
+
+    epoch: its number.
+    spans: lines of which no output was given; they rise and do not overlap.
+    begun: parts of which some outputs were given, by rising start; their picks are what is left of them.
+    """
+
+    epoch: int
+    spans: tuple[Span, ...] = ()
+    begun: tuple[BlockRange, ...] = ()
+
+    @property
+    def n_lines(self) -> int:
+        """Lines of which no output was given."""
+        return sum(end - start for start, end in self.spans)
+
+    def share(self, rank: int, world: int) -> Remains:
+        """A rank's share. Those of all ranks are disjoint, together the whole, and within one line of each other.
+
+        >>> Remains(0, ((0, 2), (5, 8))).share(1, 2)
+        Remains(epoch=0, spans=((5, 8),), begun=())
+        """
+        number = (rank + self.epoch) % world
+        low, high = number * self.n_lines // world, (number + 1) * self.n_lines // world
+        return Remains(self.epoch, tuple(_between(self.spans, low, high)), tuple(_dealt(self.begun, number, world)))
+
+    def parts(self, block_lines: int) -> Iterator[BlockRange]:
+        """A rank's share in parts: what was begun, then spans, cut every `block_lines` lines."""
+        yield from self.begun
+        for start, end in self.spans:
+            for first in range(start, end, block_lines):
+                yield BlockRange(self.epoch, first, min(block_lines, end - first))
+
+    def since(self, start: int, block_lines: int) -> Remains:
+        """A rank's share from the part on that begins at a line.
+
+        Raises StreamError if none of its parts does.
+
+        >>> Remains(0, ((0, 2), (5, 8))).since(7, block_lines=2)
+        Remains(epoch=0, spans=((7, 8),), begun=())
+        """
+        for place, part in enumerate(self.begun):
+            if part.start == start:
+                return self._replace(begun=self.begun[place:])
+        for place, (first, end) in enumerate(self.spans):
+            if first <= start < end and (start - first) % block_lines == 0:
+                return Remains(self.epoch, ((start, end), *self.spans[place + 1 :]))
+        raise StreamError(f"no part of this rank begins at line {start:,} of epoch {self.epoch:,}")
+
+    def after(self, start: int, offset: int, block_lines: int) -> Remains:
+        """What is left of a rank's share when `offset` outputs of the part at `start` have been given.
+
+        >>> Remains(0, ((0, 8),)).after(3, offset=1, block_lines=3)
+        Remains(epoch=0, spans=((6, 8),), begun=(BlockRange(epoch=0, start=3, n_lines=3, picks=((1, 1),)),))
+        """
+        rest = self.since(start, block_lines)
+        if not offset:
+            return rest
+        part = next(rest.parts(block_lines))
+        if rest.begun:
+            return rest._replace(begun=(part.left(offset), *rest.begun[1:]))
+        first, end = start + part.n_lines, rest.spans[0][1]
+        return Remains(self.epoch, (*(((first, end),) if first < end else ()), *rest.spans[1:]), (part.left(offset),))
+
+
+Deal = tuple[Remains, ...]  # what is left of the epochs that were begun, one after the other
+
+
+def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
+    """What lies between two places in spans that are laid end to end.
+
+    >>> list(_between([(0, 2), (5, 8)], 1, 4))
+    [(1, 2), (5, 7)]
+    """
+    for start, end in spans:
+        first, last = max(low, 0), min(high, end - start)
+        if first < last:
+            yield start + first, start + last
+        low, high = low - (end - start), high - (end - start)
+
+
+def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[BlockRange]:
+    """A share of the outputs of parts that were begun: every `world`-th.
+
+    Where parts are many, the first of them go to one rank each; so does a part with many picks.
+    """
+    n_whole = -(-max(0, len(begun) - _MOST_SHARED) // world) * world
+    for place, part in enumerate(begun):
+        if place >= n_whole and len(part.picks) <= _MOST_PICKS:
+            yield part._replace(picks=_every(part.picks, number + place, world))
+        elif place % world == number:
+            yield part
+
+
+def _every(picks: tuple[Pick, ...], number: int, world: int) -> tuple[Pick, ...]:
+    """One in `world` of the outputs of each pick, starting at another one in each.
+
+    >>> _every(((3, 1),), number=1, world=4)
+    ((4, 4),)
+    """
+    return tuple(sorted((at + step * ((number + i) % world), step * world) for i, (at, step) in enumerate(picks)))
+
+
+def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
+    """Disjoint picks, with those that were dealt out and are all there again as one.
+
+    >>> joined([(3, 2), (4, 4), (6, 4)])
+    ((3, 1),)
+    """
+    found = set(picks)
+    while (more := next(_families(found), None)) is not None:
+        found = found - more | {(min(more)[0], min(more)[1] // len(more))}
+    return tuple(sorted(found))
+
+
+def _families(picks: set[Pick]) -> Iterator[set[Pick]]:
+    """Sets of picks that are one: m picks of step m · d that begin d apart. The coarsest ones first."""
+    for step in sorted({step for _, step in picks}, reverse=True):
+        firsts = sorted(first for first, other in picks if other == step)
+        for m in (m for m in range(len(firsts), 1, -1) if step % m == 0):
+            classes = dict[int, list[int]]()
+            for first in firsts:
+                classes.setdefault(first % (step // m), []).append(first)
+            for members in classes.values():
+                if len(members) == m and members[-1] - members[0] == step - step // m:
+                    yield {(first, step) for first in members}
+
+
+def parts(
+    n_lines: int,
+    block_lines: int,
+    *,
+    rank: int = 0,
+    world: int = 1,
+    deal: Deal = (),
+    epochs: int | None = None,
+    start: tuple[int, int] | None = None,
+) -> Iterator[BlockRange]:
+    """The parts of a source that are a rank's, epoch after epoch.
+
+    n_lines: lines of an epoch, at least 1.
+    deal: what is left of the epochs that other ranks had begun; whole epochs come after them.
+    epochs: how many there are; None for no end.
+    start: the address of the part to begin at; by default the first one.
+    Raises StreamError if the rank has no part there.
+    """
+    for remains in _epochs(n_lines, deal, epochs, first=0 if start is None else start[0]):
+        share = remains.share(rank, world)
+        if start is not None and remains.epoch == start[0]:
+            share = share.since(start[1], block_lines)
+        yield from share.parts(block_lines)
+
+
+def remains_of(n_lines: int, deal: Deal, epoch: int) -> Remains:
+    """What the ranks of a run share of an epoch: what the deal says, or all of it. Of what came before, nothing.
+
+    >>> remains_of(10, (), 2)
+    Remains(epoch=2, spans=((0, 10),), begun=())
+    """
+    if deal and epoch <= deal[-1].epoch:
+        return next((remains for remains in deal if remains.epoch == epoch), Remains(epoch))
+    return Remains(epoch, ((0, n_lines),))
+
+
+def _epochs(n_lines: int, deal: Deal, epochs: int | None, *, first: int) -> Iterator[Remains]:
+    """What there is of each epoch, from one on."""
+    whole = max(first, deal[-1].epoch + 1 if deal else 0)
+    numbers = count(whole) if epochs is None else range(whole, epochs)
+    dealt = (remains for remains in deal if remains.epoch >= first)
+    return chain(dealt, (Remains(epoch, ((0, n_lines),)) for epoch in numbers))

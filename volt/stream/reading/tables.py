@@ -1,0 +1,462 @@
+r"""JSON lines, plain or compressed → record batches of the named keys: each line is an object, and one row.
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile() as file:
+...     _ = file.write(b'{"a": "x", "b": {"c": [5, 6]}}\n{"a": "y"}\n') and file.flush()
+...     [batch.to_pylist() for batch in json_rows(file.name, ("a", "b.c"), n=None, max_line=None)]
+[[{'a': 'x', 'b.c': [5, 6]}, {'a': 'y', 'b.c': None}]]
+
+A column of an Arrow table, by its path → text (large_string) or ids (large_list<int32>), the two kinds of columns.
+
+>>> import pyarrow as pa
+>>> column_of(pa.table({"a": [{"b": "x"}, None]}), "a.b").to_pylist()
+['x', None]
+
+Parquet → record batches of the named columns: a row group at a time, cut where it has more rows than wanted.
+
+>>> import tempfile, pyarrow as pa, pyarrow.parquet
+>>> with tempfile.NamedTemporaryFile() as file:
+...     pa.parquet.write_table(pa.table({"a": ["x", "y", "z"]}), file.name, row_group_size=2)
+...     [len(batch) for batch in parquet_rows(file.name, ("a",), n=1)]
+[1, 1, 1]
+
+A table (JSON lines, Parquet) → pieces of rows, read as columns: texts, or lists of whole numbers (ids).
+
+Rows are looked at once, when the file is indexed: its named columns are copied to the cache, each piece an LZ4 frame of
+an Arrow batch. What is no row is refused there, by file and line, before anything is read from it. A row with a tab or
+a line feed in a text is no line: `is_clean` says whether there is none, `shifting_lines` where they are.
+
+>>> import tempfile
+>>> with tempfile.NamedTemporaryFile(suffix=".jsonl") as file, tempfile.TemporaryDirectory() as cache:
+...     _ = file.write(b'{"id": 7, "text": {"de": "eins", "en": "one"}}\n') and file.flush()
+...     fields = {"src": "text.de", "tgt": "text.en"}
+...     shard = open_table(file.name, fields, split_lines=100, cache=Path(cache))
+...     shard.names, [column.strings() for column in shard.read(0)]
+(('src', 'tgt'), [['eins'], ['one']])
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown, shown_path
+from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, long_line_error
+from volt.files.remote_files import local_copy
+from volt.files.small_files import read_start
+from volt.stream.reading.file_shard import Facts, FileShard, Indexed, as_stream_errors, kept_index, noted
+from volt.stream.reading.shard import check_is_file, identity_of, shifting_lines
+from volt.stream.reading.shard_cache import CacheEntry, default_cache
+from volt.stream.reading.text_shard import cut_lines, lines_of, split_lines
+from volt.stream.transforms.column import Column
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+_MOST_NAMED = 20  # columns that an error lists
+
+
+def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
+    """A column of a table as text or as ids. path: its name; a dot leads into a struct.
+
+    Raises StreamError if there is none, or it is of another type; ArrowInvalid if a text is not UTF-8, or a number in a
+    list is null or has more than 32 bits.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    name, *inner = [path] if path in table.schema.names else path.split(".")
+    if name not in table.schema.names:
+        raise StreamError(f"no column {quoted(name)}; there are {listed(table.schema.names)}")
+    if table.schema.names.count(name) > 1:
+        raise StreamError(
+            f"column {quoted(name)} comes {table.schema.names.count(name)} times; write the table with one"
+        )
+    found = table.column(name)
+    for part in inner:
+        if not pa.types.is_struct(found.type) or found.type.get_field_index(part) < 0:
+            there = [field.name for field in found.type] if pa.types.is_struct(found.type) else []
+            remedy = f"; there are {listed(there)}" if there else ""
+            raise StreamError(f"no column {quoted(path)}: {quoted(name)} holds no {quoted(part)}{remedy}")
+        name, found = part, pc.struct_field(found, part)
+    column = found.combine_chunks().cast(_kind_of(found.type, path))
+    column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    column.validate(full=True)
+    if pa.types.is_large_list(column.type) and column.flatten().null_count:
+        raise pa.ArrowInvalid(f"{quoted(path)} holds a null in a list")
+    return column
+
+
+def _kind_of(kind: pyarrow.DataType, path: str) -> pyarrow.DataType:
+    import pyarrow as pa
+
+    types = pa.types
+    inner = kind.value_type if types.is_dictionary(kind) else kind
+    if any(is_text(inner) for is_text in (types.is_string, types.is_large_string, types.is_string_view, types.is_null)):
+        return pa.large_string()
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    if is_list and types.is_integer(kind.value_type):
+        return pa.large_list(pa.int32())
+    remedy = "name columns of text, or of lists of whole numbers"
+    raise StreamError(f"column {quoted(path)} is of type {shown(kind)}; {remedy}")
+
+
+def listed(names: list[str]) -> str:
+    """Names for an error, twenty at most.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    """
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(map(quoted, names[:_MOST_NAMED])) + more
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a file starts as Parquet files do. Raises StreamError if it cannot be read.
+
+    >>> is_parquet(__file__)
+    False
+    """
+    return read_start(path, 4, kind=StreamError) == b"PAR1"
+
+
+def parquet_rows(
+    path: str, columns: Sequence[str], *, n: int | None, max_line: int | None = None
+) -> Iterator[pyarrow.RecordBatch]:
+    """The rows of a file, n a batch or as many as the rest of a row group has.
+
+    columns: of texts, or of lists of whole numbers; a dot leads into a struct
+    n: None makes a batch of each row group
+    max_line: is not looked at
+    Raises StreamError if the file is damaged, or has no such column.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            _check(file.schema_arrow, columns)
+            n_rows = 0
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, columns=list(columns), use_threads=False)
+                table.validate()
+                arrays = [_column(table, column, n_rows) for column in columns]
+                batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
+                n_rows += len(batch)
+                yield from (batch.slice(start, n) for start in range(0, len(batch), n or len(batch) or 1))
+    except (pa.ArrowException, OSError) as error:
+        raise StreamError(f"{shown_path(path)}: cannot be read as Parquet ({error}); write or copy it again") from error
+    except _UnfitRowError as error:
+        raise StreamError(f"{shown_path(path)}:{error}") from error
+    except StreamError as error:
+        raise StreamError(f"{shown_path(path)}: {error}; name other columns") from error
+
+
+class _UnfitRowError(Exception):
+    """A row holds what is neither text nor a list of whole numbers."""
+
+
+def _column(table: pyarrow.Table, column: str, n_before: int) -> pyarrow.Array:
+    """A column of a row group that has so many rows before it. Raises _UnfitRowError if one of them is unfit."""
+    import pyarrow as pa
+
+    try:
+        return column_of(table, column)
+    except pa.ArrowInvalid as error:
+        row = n_before + _first_unfit(table, column) + 1
+        remedy = "mend the row, or write the table anew"
+        raise _UnfitRowError(f"{row}: column {quoted(column)}: {error}; {remedy}") from error
+
+
+def _first_unfit(table: pyarrow.Table, column: str) -> int:
+    """The index of the first row that is unfit, of a table that has one."""
+    low, high = 0, len(table) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _is_unfit(table.slice(low, middle + 1 - low), column) else (middle + 1, high)
+    return low
+
+
+def _is_unfit(table: pyarrow.Table, column: str) -> bool:
+    import pyarrow as pa
+
+    try:
+        column_of(table, column)
+    except pa.ArrowInvalid:
+        return True
+    return False
+
+
+def _check(schema: pyarrow.Schema, columns: Sequence[str]) -> None:
+    """Raise StreamError if a column is not there, or is neither text nor a list of whole numbers."""
+    for column in columns:
+        column_of(schema.empty_table(), column)
+
+
+_MOST_LINES = 1 << 17  # of a batch, where none is named
+_OPEN, _CLOSE = b"{}"
+_MISSING = object()
+
+
+def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | None) -> Iterator[pyarrow.RecordBatch]:
+    """The rows of a file, n lines a batch.
+
+    keys: of texts, or of lists of whole numbers; a dot leads into an object
+    n: None makes batches of 131,072 lines
+    Raises CorpusError if the file cannot be read, StreamError if a line is no object, or has something else at a key,
+    or if no line has a key.
+    """
+    import pyarrow as pa
+
+    first_line, first_row, are_ids = 1, b"", dict[str, bool | None]()
+    for piece in cut_lines(path, n or _MOST_LINES, max_line=max_line):
+        data = piece.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else piece
+        n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        first_row = first_row or data.partition(b"\n")[0]
+        are_ids |= _kinds(data, [key for key in keys if are_ids.get(key) is None])
+        try:
+            yield pa.RecordBatch.from_arrays(_columns(data, n_lines, keys, are_ids), names=list(keys))
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+            number, found = (
+                _fault(data, keys, are_ids) or _refused(data, keys, are_ids) or (0, f"no JSON lines ({error})")
+            )
+            raise StreamError(f"{shown_path(path)}:{first_line + number}: {found}") from error
+        except StreamError as error:
+            raise StreamError(f"{shown_path(path)}: {error}") from error
+        first_line += n_lines
+    for key in keys if first_row else ():
+        if key not in are_ids:
+            there = listed(list(json.loads(first_row))) or "none"
+            raise StreamError(f"{shown_path(path)}: no line has {quoted(key)}; line 1 has {there}; name another key")
+
+
+def _columns(data: bytes, n_lines: int, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> list[pyarrow.Array]:
+    """The values at each key. Raises ArrowInvalid or UnicodeDecodeError if lines are not as they must be."""
+    import pyarrow as pa
+    from pyarrow import json as reader
+
+    kinds = {key: pa.list_(pa.int32()) if are_ids.get(key) else pa.string() for key in keys}
+    table = reader.read_json(
+        pa.BufferReader(data),
+        read_options=reader.ReadOptions(use_threads=False, block_size=min(len(data) + 1, (1 << 31) - 1)),
+        parse_options=reader.ParseOptions(explicit_schema=_schema(kinds), unexpected_field_behavior="ignore"),
+    )
+    if len(table) != n_lines or not _are_braced(data):
+        raise pa.ArrowInvalid(f"{len(table)} objects on {n_lines} lines")
+    return [column_of(table, key) for key in keys]
+
+
+def _schema(kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
+    """The types of what objects hold, by paths: those inside an object as a struct."""
+    import pyarrow as pa
+
+    groups = dict[str, dict[str, Any]]()
+    for path, kind in kinds.items():
+        name, _, rest = path.partition(".")
+        groups.setdefault(name, {})[rest] = kind
+    return pa.schema([(name, inner.get("") or pa.struct(_schema(inner))) for name, inner in groups.items()])
+
+
+def _are_braced(data: bytes) -> bool:
+    r"""Whether each line begins and ends with a brace: then it holds whole objects, one if there are as many as lines.
+
+    >>> _are_braced(b'{"a":1}\n {} \n'), _are_braced(b'{"a":\n1}\n'), _are_braced(b"{}{}\n\n")
+    (True, False, False)
+    """
+    lines = lines_of(data, is_first=False)
+    first, last = lines.starts, lines.starts + lines.sizes - 1
+    if lines.sizes.all() and (lines.data[first] == _OPEN).all() and (lines.data[last] == _CLOSE).all():
+        return True
+    bare = [line.strip() for line in split_lines(data)]
+    return all(line.startswith(b"{") and line.endswith(b"}") for line in bare)
+
+
+def _kinds(data: bytes, keys: Sequence[str]) -> dict[str, bool | None]:
+    """Whether the first value that a key has is a list, for the keys that are there; None if all it has is null."""
+    found = dict[str, bool | None]()
+    for line in split_lines(data) if keys else ():
+        with suppress(ValueError, RecursionError):
+            row = json.loads(line)
+            values = {key: _value(row, key, missing=_MISSING) for key in keys if found.get(key) is None}
+            there = {key: value for key, value in values.items() if value is not _MISSING}
+            found |= {key: None if value is None else isinstance(value, list) for key, value in there.items()}
+        if all(found.get(key) is not None for key in keys):
+            break
+    return found
+
+
+def _value(row: object, key: str, *, missing: object = None) -> Any:
+    """What an object holds at a key; `missing` if the key is not there, nor null on the way to it."""
+    for name in key.split("."):
+        if row is None:
+            return None
+        row = row.get(name, missing) if isinstance(row, dict) else missing
+    return row
+
+
+def _refused(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
+    """The index of the first line that the reader refuses by itself, and what it says."""
+    import pyarrow as pa
+
+    for number, line in enumerate(split_lines(data)):
+        try:
+            _columns(line, 1, keys, are_ids)
+        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+            return number, f"no JSON line ({str(error).removesuffix(' in row 0')}); mend it"
+    return None
+
+
+def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
+    """The index of the first line that is not as it must be, and what is wrong with it."""
+    for number, line in enumerate(split_lines(data)):
+        try:
+            row = json.loads(line)
+        except UnicodeDecodeError:
+            return number, "not UTF-8; convert the file"
+        except (ValueError, RecursionError) as error:
+            return number, f"no JSON ({error}); mend the line"
+        if not isinstance(row, dict):
+            return number, 'no JSON object, such as {"src": "ein Haus"}; mend the line'
+        for key in keys:
+            if (barred := _barred(row, key)) is not None:
+                return number, f"{quoted(barred)} is no object, so that {quoted(key)} leads nowhere; mend the line"
+            value = _value(row, key)
+            if value is not None and not (_is_ids(value) if are_ids.get(key) else _is_text(value)):
+                wanted = "list of whole numbers, as its first value is" if are_ids.get(key) else "text"
+                remedy = "name keys of texts, or of lists of whole numbers"
+                return number, f"{quoted(key)} holds {quoted(json.dumps(value))}, which is no {wanted}; {remedy}"
+    return None
+
+
+def _barred(row: Mapping[str, Any], key: str) -> str | None:
+    """The part of a key that leads to what is neither an object nor null, if there is one.
+
+    >>> _barred({"a": {"b": 1}}, "a.b.c"), _barred({"a": None}, "a.b"), _barred({}, "a.b")
+    ('a.b', None, None)
+    """
+    parts = key.split(".")
+    for n in range(1, len(parts)):
+        if not isinstance(_value(row, ".".join(parts[:n])), dict | None):
+            return ".".join(parts[:n])
+    return None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _is_ids(value: object) -> bool:
+    return isinstance(value, list) and all(type(item) is int and -(1 << 31) <= item < 1 << 31 for item in value)
+
+
+_FIELDS = "give names and columns, such as {src: translation.de, tgt: translation.en}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableShard(FileShard):
+    """A table that has been indexed, and the named columns copied."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether each row is a line."""
+        return not self.facts.first_tab
+
+    def read(self, piece: int) -> tuple[Column, ...]:
+        """The rows of a piece, a column for each name."""
+        import pyarrow as pa
+
+        batch = pa.ipc.open_stream(self.pieces.read(piece)).read_next_batch()
+        return tuple(Column.from_arrow(column) for column in batch.columns)
+
+
+def open_table(
+    path: str, fields: Mapping[str, str], *, split_lines: int | None, cache: Path | None = None,
+    max_line: int | None = MAX_LINE,
+) -> TableShard:  # fmt: skip
+    """Index a table, or find its index in the cache. A file that is not Parquet is taken as JSON lines.
+
+    fields: name → key or column; a dot leads into an object
+    split_lines: rows per piece; None makes a piece of each row group, or of 131,072 JSON lines
+    max_line: the most bytes of a row's texts; None for no limit
+    Raises StreamError if the file is missing or damaged, a column is nowhere, one is no text
+    and no list of whole numbers, or the cache cannot be written.
+    """
+    if not arguments.mapping(fields, "fields", remedy=_FIELDS):
+        raise ConfigError(f"fields is empty; {_FIELDS}")
+    told = {arguments.text(name, "fields"): arguments.text(key, f"fields[{name!r}]") for name, key in fields.items()}
+    with as_stream_errors(path):
+        check_is_file(path)
+        entry = CacheEntry.of(cache or default_cache(), identity_of(path), "table", split_lines, list(told.values()))
+
+        def make() -> Indexed:
+            rows = parquet_rows if is_parquet(path) else json_rows
+            with local_copy(path, kind=CorpusError) if rows is parquet_rows else nullcontext(path) as place:
+                look = _Look(path, max_line)
+                cut = look.at(rows(str(place), tuple(told.values()), n=split_lines, max_line=max_line))
+                return noted(path, "frames", cut, copy=entry.copy), look.facts()
+
+        return TableShard(*kept_index(entry, path, max_line=max_line, make=make), fields=tuple(told))
+
+
+class _Look:
+    """Looks at the batches that pass, and notes what they are like."""
+
+    def __init__(self, path: str, max_line: int | None) -> None:
+        self.path, self.max_line = path, max_line
+        self.n_rows = self.n_bytes = self.longest = self.first_unfit = 0
+        self.hashes = list[tuple[blake2b, blake2b]]()
+
+    def at(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[tuple[bytes, int]]:
+        """The batches as bytes, each with how many rows it holds."""
+        for batch in batches:
+            columns = [Column.from_arrow(column) for column in batch.columns]
+            if not self.first_unfit and (unfit := shifting_lines(columns)):
+                self.first_unfit = self.n_rows + min(unfit) + 1
+            self._measure(columns)
+            self._digest(columns)
+            self.n_rows += len(batch)
+            yield _packed(batch), len(batch)
+
+    def facts(self) -> Facts:
+        """What they were like."""
+        told = [[values.hexdigest(), sizes.hexdigest()] for values, sizes in self.hashes]
+        digest = blake2b(json.dumps(told).encode(), digest_size=16).hexdigest()
+        return Facts(self.n_bytes, self.longest, self.first_unfit, digest)
+
+    def _measure(self, columns: list[Column]) -> None:
+        sizes = sum((_bytes_of(column) for column in columns), np.full(len(columns[0]), len(columns) - 1))
+        self.n_bytes += int(sizes.sum()) + len(sizes)
+        self.longest = max(self.longest, int(sizes.max(initial=0)))
+        if self.max_line is not None and self.longest > self.max_line:
+            raise long_line_error(self.path, self.n_rows + int(np.argmax(sizes)) + 1, self.max_line)
+
+    def _digest(self, columns: list[Column]) -> None:
+        self.hashes = self.hashes or [(blake2b(digest_size=16), blake2b(digest_size=16)) for _ in columns]
+        for column, (values, sizes) in zip(columns, self.hashes, strict=True):
+            values.update(column.text().data)
+            sizes.update(column.sizes.tobytes())
+
+
+def _bytes_of(column: Column) -> NDArray[np.int64]:
+    """(n,) the bytes of each value as text."""
+    sizes: NDArray[np.int64] = np.maximum(column.as_text().sizes, 0)
+    return sizes
+
+
+def _packed(batch: pyarrow.RecordBatch) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())

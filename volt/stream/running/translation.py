@@ -1,0 +1,304 @@
+"""Text → what a translation system is given, and what it answers → text: the transforms of a task at translation time.
+
+    input     the task's transforms on field 1, settled: no noise, no filters, the best segmentation each time
+    output    what undoes them on the target side, the last one first
+
+Each line gives one line. One that a step refuses is an error, which names the line and the step.
+
+>>> import tempfile
+>>> text = "tasks: {de_en: {type: para, inputs: {i: {src: a.de, tgt: a.en}}, transforms: [lower, tag: <2en>]}}"
+>>> with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+...     _ = file.write(text) and file.flush()
+...     translation = Translation(file.name, "de_en")
+>>> translation.input(["Ein Haus", ""]), translation.output(["a house"])
+(['<2en> ein haus', '<2en> '], ['a house'])
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.errors import ConfigError, StreamError, VoltError
+from volt.files.blocks import Block
+from volt.files.paths import expand
+from volt.formats.registry import files_read
+from volt.stream.config.build import load_config
+from volt.stream.running.blocks import unwritable_lines
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.column import Column
+from volt.stream.transforms.edits import Copy, KeepFields
+from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.transform import (
+    LineFault,
+    LoadedFiles,
+    Transform,
+    decoded_fields,
+    decodes,
+    inverse,
+    joins_lines,
+    loaded,
+)
+
+SOURCE, TARGET = 1, 2
+_TAB, _RETURN = 0x09, 0x0D
+_SURROGATE = re.compile("[\ud800-\udfff]")
+Place = Callable[[int], str]  # index of a line → how an error names it
+
+
+class Translation:
+    """What a task does to text before a translation system, and behind it.
+
+    config: the path of a configuration. Its sources, inputs and shards need not be there, only what transforms use.
+    task: the name of a task, of any split
+    values: what fills the places of a template, by their keys
+    user_code: whether the configuration may name Python files to run
+
+    Raises ConfigError if there is no such task, or if a step of it cannot take lines one by one.
+
+    >>> import tempfile
+    >>> text = "tasks: {auto: {type: mono, inputs: {i: {mono: a.en}}, transforms: [drop, lower]}}"
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+    ...     _ = file.write(text) and file.flush()
+    ...     Translation(file.name, "auto")
+    <Translation: task 'auto', before lower, behind nothing>
+    """
+
+    def __init__(
+        self, config: str | os.PathLike[str], task: str, *, values: Mapping[str, object] | None = None,
+        user_code: bool = True,
+    ) -> None:  # fmt: skip
+        arguments.instance(user_code, bool, "user_code", remedy="give True or False")
+        path, name = Path(arguments.path(config, "config")), arguments.text(task, "task")
+        found = load_config(
+            path, values=values, user_code=user_code, split="valid", tasks=[name], use_shards=False, check_files=False
+        )
+        self._named = found.named
+        [self.task] = [task for task in found.tasks if task.name == name]
+        [source] = found.sources
+        place = found.seed, name, 0
+        _check_steps(source.transforms)
+        self._before = _Passage(_opened(source.transforms, found.files), place, SOURCE, self.task.kind == "para")
+        side = TARGET if self.task.kind == "para" or self._before.makes_a_target() else SOURCE
+        self._behind = _Passage(
+            _opened(_of_side(inverse(self.task.transforms), side), found.files), place, side, side == TARGET
+        )
+
+    def __repr__(self) -> str:
+        told = [[step.name for step in passage.steps] for passage in (self._before, self._behind)]
+        before, behind = (" → ".join(names) or "nothing" for names in told)
+        return f"<Translation: task {arguments.shortened(repr(self.task.name))}, before {before}, behind {behind}>"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that the configuration names, corpora that are not read here among them: none to write over."""
+        return tuple(path for named in self._named for path in (*_expanded(named), *map(str, files_read(named))))
+
+    def input(self, lines: Sequence[str]) -> list[str]:
+        """Text as the system is given it, one line for each.
+
+        lines: without line ends
+
+        Raises StreamError, with the number of the line and the name of the step, if a step refuses one.
+        """
+        return self._before.lines(lines)
+
+    def output(self, lines: Sequence[str]) -> list[str]:
+        """What the system has answered as plain text, one line for each.
+
+        lines: pieces or ids, without line ends
+
+        Raises StreamError, with the number of the line and the name of the step, if a step refuses one.
+        """
+        return self._behind.lines(lines)
+
+    def input_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
+        """`input` of files, block by block; the lines before one that is refused are given before the error.
+
+        blocks: as `volt.files.blocks.read_blocks` gives them
+        """
+        return self._before.blocks(blocks)
+
+    def output_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
+        """`output` of files, block by block; the lines before one that is refused are given before the error.
+
+        blocks: as `volt.files.blocks.read_blocks` gives them
+        """
+        return self._behind.blocks(blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Passage:
+    """Steps that lines pass, one line out for each.
+
+    steps: with their files loaded.
+    place: seed, source and epoch, which their chance belongs to.
+    side: the field that holds the text before and behind them.
+    has_both: whether lines have a source and a target side, of which the other one is empty.
+    """
+
+    steps: tuple[Transform, ...]
+    place: tuple[int, str, int]
+    side: int
+    has_both: bool
+
+    def lines(self, lines: Sequence[str]) -> list[str]:
+        """Texts through the steps."""
+        found = arguments.texts(lines, "lines", one="give a list of lines")
+        _check_lines(found)
+        made = b"".join(self._made(Column.of(found), lambda index: f"line {index + 1}", first=0))
+        return made.decode().split("\n")[:-1]
+
+    def blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
+        """Lines of files through the steps."""
+        for block in blocks:
+            if block.data:
+                column = _lines_of(block.data)
+                yield from self._made(column, block.place, first=block.first_line - 1)
+
+    def makes_a_target(self) -> bool:
+        """Whether lines that have one side get a second one, as an empty line shows."""
+        try:
+            done = self._passed(Batch((Column.of([""]),), None, np.zeros(1, np.int64)))
+        except Exception:  # whatever it is, it will be told of the first line of text
+            return False
+        return bool(done.column(TARGET).present.all())
+
+    def _made(self, column: Column, place: Place, *, first: int) -> Iterator[bytes]:
+        """A column's lines through the steps: at once, or one by one up to the first that is refused.
+
+        first: the number of the first line, from 0
+        """
+        tab = _first_tab(column)
+        if tab is not None:
+            yield from self._made(column.take(np.arange(tab)), place, first=first)
+            raise StreamError(f"{place(tab)}: holds a tab, which separates fields; write a space instead")
+        empty = (Column.repeated("", len(column)),) * self.has_both
+        columns = (column, *empty) if self.side == SOURCE else (*empty, column)
+        batch = Batch(columns, None, np.arange(first, first + len(column)))
+        try:
+            yield self._text(batch)
+            return
+        except Exception:  # of a step, which may be anybody's code
+            pass
+        for index in range(len(batch)):
+            yield self._text_of_one(batch.take([index]), place(index))
+
+    def _text(self, batch: Batch) -> bytes:
+        """The lines after all steps, each with its line end."""
+        made = self._passed(batch).column(self.side)
+        if unwritable := unwritable_lines(Batch((made,), None, batch.origins)):
+            raise LineFault(unwritable)
+        return made.text().tobytes()
+
+    def _text_of_one(self, batch: Batch, where: str) -> bytes:
+        """The same of one line. Raises StreamError, with its place, if it is refused."""
+        try:
+            return self._text(batch)
+        except _Refused as refused:
+            raise StreamError(f"{where}: step {refused.step!r}: {_reason(refused.cause)}") from refused.cause
+        except LineFault as fault:
+            raise StreamError(f"{where}: {fault.reasons[0]}") from None
+
+    def _passed(self, batch: Batch) -> Batch:
+        for number, step in enumerate(self.steps):
+            try:
+                done = step(batch, LineRng.of(*self.place, number))
+                _check_kept(batch, done)
+            except Exception as error:
+                raise _Refused(step.name, error) from error
+            batch = done
+        return batch
+
+
+def _expanded(path: str) -> list[str]:
+    """The files that a path or a glob leads to; itself if there are none."""
+    try:
+        return expand([path])
+    except VoltError:
+        return [path]
+
+
+class _Refused(Exception):
+    """A step did not take some lines. step: its name; cause: what it raised"""
+
+    def __init__(self, step: str, cause: Exception) -> None:
+        super().__init__(step)
+        self.step, self.cause = step, cause
+
+
+def _reason(error: Exception) -> str:
+    """What a step says of one line."""
+    if isinstance(error, LineFault):
+        return str(error.reasons[min(error.reasons)])
+    return str(error) if isinstance(error, VoltError) else f"{type(error).__name__}: {error}"
+
+
+def _check_kept(before: Batch, done: object) -> None:
+    """Raise StreamError if a step gives anything but one line for each, in order."""
+    if not isinstance(done, Batch):
+        raise StreamError(f"gives a {type(done).__name__}, no Batch")
+    if len(done) != len(before) or not np.array_equal(done.origins, before.origins):
+        told = "drops the line" if len(done) < len(before) else "gives more than one line for it, or another"
+        raise StreamError(f"{told}; at translation each line has one answer: mend the step, or name another task")
+
+
+def _check_lines(lines: list[str]) -> None:
+    """Raise StreamError for the first text that is no line."""
+    for index, line in enumerate(lines):
+        if "\n" in line:
+            raise StreamError(f"line {index + 1}: holds a line end; give each line by itself")
+        if not line.isascii() and _SURROGATE.search(line):
+            raise StreamError(f"line {index + 1}: holds a lone surrogate, which is no text; mend it")
+
+
+def _first_tab(column: Column) -> int | None:
+    """The first line with a tab, which would be two fields.
+
+    >>> _first_tab(Column.of(["a", "b\\tc"])), _first_tab(Column.of(["a"]))
+    (1, None)
+    """
+    tabs = np.flatnonzero(column.data == _TAB)
+    found = np.searchsorted(column.starts, tabs, side="right") - 1
+    found = found[tabs < column.starts[found] + column.sizes[found]] if len(column) else found[:0]
+    return int(found[0]) if len(found) else None
+
+
+def _check_steps(steps: Iterable[Transform]) -> None:
+    """Raise ConfigError for a step that wants other lines, or has the system's input elsewhere."""
+    for step in steps:
+        if joins_lines(step):
+            raise ConfigError(f"step {step.name!r} joins lines, and at translation each line is answered by itself")
+        is_swap = isinstance(step, KeepFields) and step.fields[0] != SOURCE
+        if is_swap or (isinstance(step, Copy) and step.to == SOURCE != step.from_):
+            raise ConfigError(
+                f"step {step.name!r} makes field 1 of another field, so the text to translate has no place; swap src "
+                "and tgt in the task's inputs instead"
+            )
+
+
+def _opened(steps: Iterable[Transform], files: LoadedFiles) -> tuple[Transform, ...]:
+    return tuple(loaded(step, files) for step in steps)
+
+
+def _of_side(steps: Iterable[Transform], side: int) -> tuple[Transform, ...]:
+    """The steps without those that decode only a second side, where lines have one."""
+    return tuple(step for step in steps if side != SOURCE or not decodes(step) or SOURCE in decoded_fields(step))
+
+
+def _lines_of(data: bytes) -> Column:
+    r"""The lines of a text, which end at "\n", "\r\n" or its end.
+
+    >>> _lines_of(b"a\r\n\nb").strings()
+    ['a', '', 'b']
+    """
+    column = Column.cut(data if data.endswith(b"\n") else data + b"\n")
+    returns: NDArray[np.bool_] = (column.sizes > 0) & (column.data[column.starts + column.sizes - 1] == _RETURN)
+    return Column(column.data, column.starts, column.sizes - returns)

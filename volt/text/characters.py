@@ -1,0 +1,309 @@
+r"""The class of a character, for the compiled loops that cut text: letter, number, white space or other.
+
+The pattern's own engine is asked, so that the loops agree with the patterns of `volt.text.pretokenizer`.
+
+The word markers and the tokens for bytes: how words and bytes are spelled inside tokens.
+
+>>> check_marker("suffix")
+>>> BYTE_TOKENS[10]
+'<0x0A>'
+
+Words ⇄ atoms, the symbols that merging starts from: characters, one of which may carry the word marker.
+
+    suffix   the last character of a word carries "</w>": low → l o w</w>, as in subword-nmt 0.2
+    prefix   "▁" starts a word: low → ▁ l o w, as in sentencepiece
+    none     characters alone, for pre-tokens that hold their spaces
+
+Compiled code sees an atom as a number: 2 · code point, + 1 if it carries the end-of-word marker.
+
+>>> codes, ends = atom_codes(["low", "a"], marker="suffix")
+>>> [atom_text(code) for code in codes.tolist()], ends.tolist()
+(['l', 'o', 'w</w>', 'a</w>'], [3, 4])
+
+The byte-level alphabet of GPT-2: one printable character for each byte, so that every text is spelled by 256 atoms.
+
+Bytes that print in Latin-1 stand for themselves; the others, in order, for U+0100, U+0101, … (a space is "Ġ").
+
+>>> to_characters("é ".encode()), to_bytes("ÃĠ")
+('Ã©Ġ', b'\xc3 ')
+
+GPT-2's pattern, said once, and its variants for other engines and for text whose spaces are "▁".
+
+    ORIGINAL       as GPT-2's own files have it; its engine looks ahead
+    GROUPED        the same matches, as later files spell them
+    MARKED         the same for text whose spaces are "▁"
+    CUT_MARKED     the same for an engine that cannot look ahead: what MARKED_RUN matches is parted first, by a space
+
+The part `\s+(?!\S)` leaves the last of a run of white space to what follows. An engine without this look ahead needs
+a real space put there, which cannot occur in text whose spaces are "▁".
+
+>>> MARKED_RUN.replace(SPACE, "_"), CONTRACTIONS
+('([\\s_])([\\s_][^\\s_])', "'s|'t|'re|'ve|'m|'ll|'d")
+
+White space, said once: the characters that Unicode calls so, and those at which `str.split()` cuts.
+
+    WHITE_SPACE     Unicode's property White_Space, which the engine of the patterns matches with its \s
+    SPLIT_SPACE     these and the four separators U+001C to U+001F: where str.split() cuts
+    SPLIT_CLASS     the same as the inside of a class [...] of the engine of the patterns
+
+>>> "".join(SPLIT_SPACE).split(), set(SPLIT_SPACE) - set(WHITE_SPACE) == set(INFORMATION_SEPARATORS)
+([], True)
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from codecs import charmap_decode, getincrementaldecoder
+from collections.abc import Sequence
+from functools import cache, cached_property
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt import arguments
+from volt.forks import about_to_use_polars
+
+SPACE = "▁"  # U+2581 stands for a space inside pre-tokens that keep spaces
+PREFIX = SPACE  # the start-of-word marker is the space in front of the word, as in sentencepiece
+SUFFIX = "</w>"  # the end-of-word marker
+BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
+Marker = Literal["suffix", "prefix", "none"]
+
+
+def check_marker(marker: str) -> None:
+    """Raise ConfigError if there is no such marker.
+
+    >>> check_marker("suffix")
+    """
+    arguments.choice(marker, "marker", get_args(Marker))
+
+
+def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The codes of all atoms of the words (none of them empty), word after word, and where each word ends."""
+    return text_codes("".join(words), np.fromiter(map(len, words), np.int64, len(words)), marker=marker)
+
+
+def text_codes(text: str, lengths: NDArray[np.int64], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The same for words that are given as one text and their lengths in characters, (n_words,).
+
+    >>> codes, ends = text_codes("lowa", np.array([3, 1]), marker="prefix")
+    >>> [atom_text(code) for code in codes.tolist()], ends.tolist()
+    (['▁', 'l', 'o', 'w', '▁', 'a'], [4, 6])
+    """
+    codes = 2 * np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int64)
+    ends = np.cumsum(lengths)
+    if marker == "prefix":
+        codes = np.insert(codes, ends - lengths, 2 * ord(PREFIX))
+        ends += np.arange(1, len(ends) + 1)
+    if marker == "suffix":
+        codes[ends - 1] += 1
+    return codes, ends
+
+
+def atom_text(code: int) -> str:
+    """The string of an atom.
+
+    >>> atom_text(2 * ord("w") + 1)
+    'w</w>'
+    """
+    return chr(code >> 1) + SUFFIX * (code & 1)
+
+
+def atom_code(atom: str, *, marker: Marker) -> int | None:
+    """The code of an atom's string, or None if the string is no atom.
+
+    >>> atom_code("w</w>", marker="suffix") == 2 * ord("w") + 1, atom_code("wo", marker="suffix")
+    (True, None)
+    """
+    carries = marker == "suffix" and atom.endswith(SUFFIX) and atom != SUFFIX
+    character = atom.removesuffix(SUFFIX) if carries else atom
+    return 2 * ord(character) + carries if len(character) == 1 else None
+
+
+def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
+    """(n_tokens,) int64 characters of each token, without the marker. A token that is only the marker has 1.
+
+    Without an end marker a "▁" stands for a space and is counted as a marker is, so that lengths can be compared.
+
+    >>> token_lengths(["low</w>", "lo"], marker="suffix"), token_lengths(["▁low", "▁"], marker="prefix")
+    (array([3, 2]), array([3, 1]))
+    """
+    if marker == "suffix":
+        lengths = (max(1, len(token.removesuffix(SUFFIX))) for token in tokens)
+    else:
+        lengths = (max(1, len(token) - token.count(PREFIX)) for token in tokens)
+    return np.fromiter(lengths, np.int64, len(tokens))
+
+
+_PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+_OTHERS = [byte for byte in range(256) if byte not in _PRINTABLE]
+ALPHABET = tuple(chr(byte if byte in _PRINTABLE else 256 + _OTHERS.index(byte)) for byte in range(256))
+_ALL = "".join(ALPHABET)
+_LINES = _ALL.replace(ALPHABET[ord("\n")], "\n")
+_BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
+
+
+def to_characters(data: bytes, *, keeps_line_ends: bool = False) -> str:
+    """The characters that stand for these bytes. keeps_line_ends: whether each "\\n" stays what it is."""
+    return charmap_decode(data, "strict", _LINES if keeps_line_ends else _ALL)[
+        0
+    ]  # 200,000 tokens in a fifth of the time that a loop takes
+
+
+def to_bytes(text: str) -> bytes:
+    """The bytes that these characters stand for. Characters outside the alphabet stand for their own UTF-8."""
+    return b"".join(bytes([_BYTE_OF[character]]) if character in _BYTE_OF else character.encode() for character in text)
+
+
+def readable(text: str) -> str:
+    """The text that these characters stand for, as people read it: bytes that are no whole UTF-8 as <0xNN>.
+
+    >>> print(readable("ÃłĠla"), readable("Ġc"), readable("Ãł"[0]))
+    à la  c <0xC3>
+    """
+    decoded = to_bytes(text).decode("utf-8", "surrogateescape")
+    return "".join(BYTE_TOKENS[ord(one) - 0xDC00] if "\udc80" <= one <= "\udcff" else one for one in decoded)
+
+
+def whole_characters(token: bytes) -> str | None:
+    """A token without the parts of characters that it begins and ends with; None if the rest is no text.
+
+    >>> whole_characters("é".encode()[1:] + b"a" + "中".encode()[:2]), whole_characters(b"\\xc3a")
+    ('a', None)
+    """
+    start = next((i for i, byte in enumerate(token) if byte & 0xC0 != 0x80), len(token))
+    decoder = getincrementaldecoder("utf-8")()
+    try:
+        return decoder.decode(token[start:])
+    except UnicodeDecodeError:
+        return None
+
+
+CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
+GROUPED_CONTRACTIONS = "'(?:[sdmt]|ll|ve|re)"  # the same in fewer steps, as later files have it
+_PLAIN, _WHITE = r"\s", rf"\s{SPACE}"  # white space where spaces are spaces, and where they are "▁"
+
+
+def _words(space: str, *, contractions: str = CONTRACTIONS, others: str) -> str:
+    """Contractions, and runs of letters, of numbers, and of what is neither nor among `others`, behind a space or none.
+
+    >>> _words(" ", contractions="'s", others=r"\\s")
+    "'s| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+"
+    """
+    return rf"{contractions}|{space}?\p{{L}}+|{space}?\p{{N}}+|{space}?[^{others}\p{{L}}\p{{N}}]+"
+
+
+_TRAILING = r"\s+(?!\S)|\s+"
+ORIGINAL = rf"{_words(' ', others=_PLAIN)}|{_TRAILING}"
+GROUPED = rf"{_words(' ', contractions=GROUPED_CONTRACTIONS, others=_PLAIN)}|{_TRAILING}"
+MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}]+(?![^{_WHITE}])|[{_WHITE}]+"
+MARKED_RUN = rf"([{_WHITE}])([{_WHITE}][^{_WHITE}])"
+CUT_MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}--[ ]]+"
+
+INFORMATION_SEPARATORS = "\x1c\x1d\x1e\x1f"
+_CODES = (*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
+WHITE_SPACE = "".join(map(chr, _CODES))
+SPLIT_SPACE = "".join(sorted(WHITE_SPACE + INFORMATION_SEPARATORS))
+SPLIT_CLASS = r"\s\x1c-\x1f"
+
+
+def ascii_bytes(characters: str) -> bytes:
+    """Those of the characters that are ASCII, as bytes.
+
+    >>> ascii_bytes(WHITE_SPACE)
+    b'\\t\\n\\x0b\\x0c\\r '
+    """
+    return "".join(filter(str.isascii, characters)).encode()
+
+
+def ranges(characters: str) -> str:
+    """Rising characters as the inside of a class [...] of any regex engine. None of them may have a meaning there.
+
+    >>> ranges("acdefxy")
+    'ac-fxy'
+    """
+    runs = list[list[str]]()
+    for character in characters:
+        if runs and ord(character) == ord(runs[-1][-1]) + 1:
+            runs[-1].append(character)
+        else:
+            runs.append([character])
+    return "".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else "".join(run) for run in runs)
+
+
+N_CHARACTERS, N_KNOWN = 0x110000, 0x10000
+_IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)  # starts and ends, all letters
+
+
+class CharacterClasses:
+    """The class of every character, as far as it is known.
+
+    Whoever encodes owns one and shares it with the threads that work for it: what one thread has found out, all know.
+    They need no lock. Two threads that ask about the same character write the same value, and a thread that reads too
+    early finds NO_CLASS, and asks.
+
+    >>> CharacterClasses().table[[ord("a"), ord("4"), ord("!"), ord("é")]].tolist()
+    [2, 3, 1, 2]
+    """
+
+    @cached_property
+    def table(self) -> NDArray[np.uint8]:
+        """(0x110000,) uint8, the class of each character, or NO_CLASS. It is made when it is first asked for."""
+        table = np.zeros(N_CHARACTERS, np.uint8)
+        table[:N_KNOWN] = known_classes()
+        return table
+
+    def classify(self, text: str) -> bool:
+        """Find out the classes of a text's characters. Returns whether any of them had none."""
+        new = [code for code in map(ord, set(text)) if not self.table[code]]
+        if new:
+            self.table[new] = classes_of(new)
+        return bool(new)
+
+
+@cache
+def known_classes() -> NDArray[np.uint8]:
+    """(0x10000,) uint8, the classes that are known without asking: those that Unicode 3.2 had already.
+
+    It takes 10 ms to find them, so a process finds them once, and nobody can change them.
+    """
+    from volt.kernels.pretokenize import LETTER, OTHER, WHITE
+
+    kinds, classes = _class_of_category(), np.zeros(N_KNOWN, np.uint8)
+    category, old_category = unicodedata.category, unicodedata.ucd_3_2_0.category
+    start = 0
+    for end, behind in (*_IDEOGRAPHS_AND_SYLLABLES, (N_KNOWN, N_KNOWN)):
+        for code in range(start, end):
+            old, kind = old_category(chr(code)), kinds.get(category(chr(code))[0], OTHER)
+            if old not in ("Cn", "Cs") and kind == kinds.get(old[0], OTHER):
+                classes[code] = kind
+        classes[end:behind], start = LETTER, behind
+    classes[[ord(character) for character in WHITE_SPACE]] = WHITE
+    classes.flags.writeable = False
+    return classes
+
+
+def _class_of_category() -> dict[str, int]:
+    from volt.kernels.pretokenize import LETTER, MARK, NUMBER_CLASS
+
+    return {"L": LETTER, "N": NUMBER_CLASS, "M": MARK}
+
+
+def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
+    """The classes of characters, (n,), as the engine that runs the patterns has them.
+
+    >>> classes_of([ord("中"), ord("\u2003")]).tolist()
+    [2, 5]
+    """
+    import polars as pl
+
+    from volt.kernels.pretokenize import OTHER, WHITE
+
+    about_to_use_polars()
+    characters = pl.Series(list(map(chr, codes)), dtype=pl.String)
+    found = np.full(len(codes), OTHER, np.uint8)
+    for letter, kind in _class_of_category().items():
+        found[characters.str.contains(rf"^\p{{{letter}}}$").to_numpy()] = kind
+    found[characters.str.contains(r"^\s$").to_numpy()] = WHITE
+    return found

@@ -1,0 +1,225 @@
+r"""Which tokens a pattern cuts: those that are no part of any word that it makes, so that text never holds them.
+
+A file that names no pattern tells it by its tokens: they were learned inside of words, so the right pattern cuts few.
+Tokens are bytes. They may begin and end inside a character, which may then be any. Bytes that are in no text count as
+whole. A split leaves a token whole
+
+    in a match    if some way from its start reads on over the whole token, and can still come to a match there
+    in a gap      if nothing in the token matches: words are what lies between matches, too
+
+>>> from volt.text.patterns.published import NAMED
+>>> n_cut([b" low", b"(low", b"2016", b"\n ", b"'v"], {name: NAMED[name] for name in ("gpt2", "cl100k", "qwen2")})
+{'gpt2': 1, 'cl100k': 1, 'qwen2': 1}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.text.characters import whole_characters
+from volt.text.patterns.splitter import Split, Splitter
+
+States = frozenset[int]
+Flags = NDArray[np.bool_]
+Longs = NDArray[np.int64]
+
+
+def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
+    """How many of these tokens each pattern cuts.
+
+    patterns: the splits of each, by its name
+
+    >>> n_cut([b"ab", b"a1"], {"letters": (Split("[a-z]+"),)})
+    {'letters': 1}
+    """
+    texts = TokenTexts.of(tokens)
+    cut = {split: _cut(texts, split) for split in dict.fromkeys(one for splits in patterns.values() for one in splits)}
+    return {name: int(_any(cut[split] for split in splits).sum()) for name, splits in patterns.items()}
+
+
+def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
+    """The tokens that a pattern cuts.
+
+    >>> cut_tokens([b"ab", b"a1", b"12", b"a1b"], [Split("[a-z]+")])
+    [b'a1', b'a1b']
+    """
+    texts = TokenTexts.of(tokens)
+    return [tokens[place] for place in np.flatnonzero(_any(_cut(texts, split) for split in splits)).tolist()]
+
+
+def leaves_gaps(split: Split) -> bool:
+    """Whether text may hold a character that is in no match.
+
+    >>> leaves_gaps(Split("[a-z]+")), leaves_gaps(Split("[a-z]+|[^a-z]"))
+    (True, False)
+    """
+    return _ways(split).leave_gaps
+
+
+def _any(flags: Iterable[Flags]) -> Flags:
+    found: Flags = np.logical_or.reduce(list(flags))
+    return found
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TokenTexts:
+    """The whole characters of tokens.
+
+    codes: (n_characters,) uint32, their code points, token after token
+    starts, lengths: (n_tokens,) int64, where those of each token start, and how many they are; none if it is no text
+    order: (n_tokens,) int64, the tokens, the longest first
+    behind_part, before_part: (n_tokens,) bool, whether a part of another character stands before or behind them
+    """
+
+    codes: NDArray[np.uint32]
+    starts: Longs
+    lengths: Longs
+    order: Longs
+    behind_part: Flags
+    before_part: Flags
+
+    @classmethod
+    def of(cls, tokens: Sequence[bytes]) -> TokenTexts:
+        """Those of these tokens."""
+        texts = list(map(_text, tokens))
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        return cls(
+            np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32),
+            np.cumsum(lengths) - lengths,
+            lengths,
+            np.argsort(-lengths, kind="stable"),
+            np.fromiter((0x80 <= token[0] < 0xC0 for token in tokens), np.bool_, len(texts)),
+            np.fromiter((token[-1] >= 0x80 and _ends_inside(token) for token in tokens), np.bool_, len(texts)),
+        )
+
+
+def _text(token: bytes) -> str:
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        return whole_characters(token) or ""
+
+
+def _ends_inside(token: bytes) -> bool:
+    """Whether a token ends inside a character.
+
+    >>> _ends_inside("aé".encode()), _ends_inside("aé".encode()[:-1])
+    (False, True)
+    """
+    n = next((n for n in range(1, min(len(token), 4) + 1) if token[-n] & 0xC0 != 0x80), 1)
+    return token[-n] >= 0xC0 and n < (2 if token[-n] < 0xE0 else 3 if token[-n] < 0xF0 else 4)
+
+
+def _cut(texts: TokenTexts, split: Split) -> Flags:
+    """Which tokens a split cuts, (n_tokens,) bool."""
+    splitter = Splitter.of(split)
+    columns = splitter.tables.classes[texts.codes]
+    ways = _ways(split)
+    cut = (texts.lengths > 0) & ~ways.match(texts, columns)
+    if ways.leave_gaps:
+        met = np.append(0, np.cumsum(ways.may_start[columns]))
+        cut &= met[texts.starts + texts.lengths] > met[texts.starts]
+        for place in np.flatnonzero(cut):
+            token = columns[texts.starts[place] :][: texts.lengths[place]].tolist()
+            cut[place] = ways.meet(token[::-1] if split.from_end else token)
+    return cut
+
+
+@lru_cache(maxsize=64)
+def _ways(split: Split) -> _Ways:
+    return _Ways(Splitter.of(split))
+
+
+class _Ways:
+    """The ways through one split, from all places in a match at once."""
+
+    def __init__(self, splitter: Splitter) -> None:
+        self._end = splitter.tables.end
+        moves = splitter.tables.moves.reshape(-1, self._end + 1)
+        self._found, self._next = (moves & 1).tolist(), (moves // 2 // (self._end + 1)).tolist()
+        self._start, self._is_backward = splitter.automata[0].start, splitter.splits[0].from_end
+        self._inner = self._reached()
+        self._hopeful = self._with_hope()
+
+    @property
+    def leave_gaps(self) -> bool:
+        """Whether some character may be in no match: some way from the start ends before a match is noted."""
+        waiting = [self._start]
+        for state in waiting:
+            columns = range(self._end + (state != self._start))  # the start, too, has no way on behind the end
+            open_ways = {self._next[state][column] for column in columns if not self._found[state][column]}
+            if 0 in open_ways:
+                return True
+            waiting += open_ways.difference(waiting)
+        return False
+
+    @property
+    def may_start(self) -> Flags:
+        """Which classes of characters a match may start with, (n_classes,) bool."""
+        return np.array(self._next[self._start][: self._end]) > 0
+
+    def match(self, texts: TokenTexts, columns: NDArray[np.uint8]) -> Flags:
+        """Which tokens are part of a match. columns: (n_characters,) uint8, the classes of their characters."""
+        names, moves = self._all_at_once
+        behind, before = texts.behind_part, texts.before_part
+        step, place = (1, texts.starts) if not self._is_backward else (-1, texts.starts + texts.lengths - 1)
+        if self._is_backward:
+            behind, before = before, behind
+        state = np.where(behind, names[self._inner], names[self._inner | {self._start}])
+        for done in range(int(texts.lengths.max(initial=0))):
+            going = texts.order[: np.count_nonzero(texts.lengths > done)]
+            state[going] = moves[state[going], columns[place[going] + step * done]]
+        hope = np.array([not states.isdisjoint(self._hopeful) for states in names])
+        hope_inside = np.array([not self._read(states, range(self._end)).isdisjoint(self._hopeful) for states in names])
+        return np.where(before, hope_inside[state], hope[state])
+
+    def meet(self, token: Sequence[int]) -> bool:
+        """Whether something in a token matches, where it is all of the text."""
+        return any(self._matches(token[start:]) for start in range(len(token)))
+
+    def _matches(self, columns: Sequence[int]) -> bool:
+        state = self._start
+        for column in columns:
+            if self._found[state][column]:
+                return True
+            state = self._next[state][column]
+        return bool(self._found[state][self._end])
+
+    def _reached(self) -> States:
+        """The states behind one character or more."""
+        found, waiting = set[int](), [self._start]
+        for state in waiting:
+            new = set(self._next[state][: self._end]) - found - {0}
+            found |= new
+            waiting.extend(new)
+        return frozenset(found)
+
+    def _with_hope(self) -> States:
+        """The states from which a match can still be noted."""
+        states = {self._start, *self._inner}
+        hopeful = {state for state in states if any(self._found[state])}
+        while new := {state for state in states - hopeful if not hopeful.isdisjoint(self._next[state])}:
+            hopeful |= new
+        return frozenset(hopeful)
+
+    def _read(self, states: States, columns: Iterable[int]) -> States:
+        """The states behind a character of one of these classes."""
+        return frozenset(self._next[state][column] for column in columns for state in states) - {0}
+
+    @cached_property
+    def _all_at_once(self) -> tuple[dict[States, int], NDArray[np.int32]]:
+        """Sets of states by number, and the number behind each class of characters, (n_sets, n_classes)."""
+        names = {self._inner: 0, self._inner | {self._start}: 0}
+        names = {states: number for number, states in enumerate(names)}
+        rows, waiting = list[list[int]](), list(names)
+        for states in waiting:
+            after = [self._read(states, [column]) for column in range(self._end)]
+            waiting.extend(new := [one for one in dict.fromkeys(after) if one not in names])
+            names.update(zip(new, range(len(names), len(names) + len(new)), strict=True))
+            rows.append([names[one] for one in after])
+        return names, np.array(rows, np.int32)

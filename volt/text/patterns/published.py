@@ -1,0 +1,242 @@
+r"""Splits ⇄ the name that a vocabulary saves them by. It holds the patterns themselves, so that no list need be kept.
+
+    split:PATTERN     one split
+    splits:JSON       a sequence: a list of patterns, or of {"pattern": …, "from_end": true} where one reads backwards
+    matches:PATTERN   one pattern, and what lies between its matches is dropped; user tokens cut the text before
+    bytes+…           the same, and each byte of the words becomes a character of GPT-2's alphabet
+
+>>> name = declared("digits3", is_bytes=True)
+>>> name, splits_of(name)
+('bytes+split:\\p{N}{1,3}', (Split(pattern='\\p{N}{1,3}', from_end=False),))
+
+The splits of published tokenizers, as their projects declare them.
+
+    gpt2             openai/gpt-2, src/encoder.py; also RoBERTa, Phi-2 and many more
+    r50k             openai/tiktoken, tiktoken_ext/openai_public.py: the same cuts in possessive spelling
+    cl100k           openai/tiktoken, tiktoken_ext/openai_public.py: GPT-4, also GLM-4
+    o200k            openai/tiktoken, tiktoken_ext/openai_public.py: GPT-4o, gpt-oss, also Llama 4
+    llama3           meta-llama/llama3, llama/tokenizer.py
+    qwen2            Qwen/Qwen2-7B, tokenizer.json; also Qwen 2.5 and Qwen 3
+    qwen3.5          Qwen/Qwen3.5-0.8B, tokenizer.json: marks belong to words
+    tekken           mistralai/Mistral-Nemo-Base-2407, tokenizer.json; also Nemotron 3
+    deepseek3        deepseek-ai/DeepSeek-V3, tokenizer.json: a sequence of three splits; also R1
+    kimi2            moonshotai/Kimi-K2-Instruct, tokenization_kimi.py: Han characters are words of their own
+
+and of numbers alone, to be put in front of others:
+
+    digits           each digit by itself
+    digits3          groups of three from the left: 123 45
+    digits3-right    groups of three from the right, as people write them: 12 345
+
+>>> splits = NAMED["digits3-right"] + NAMED["gpt2"]
+>>> Splitter.of(*splits).split("in 12345 days")
+['in', ' ', '12', '345', ' days']
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from volt.errors import ConfigError, quoted
+from volt.text import characters
+from volt.text.patterns.splitter import Split, Splitter
+
+if TYPE_CHECKING:
+    from volt.text.patterns.splitter import WordCutter
+
+
+_CONTRACTIONS = f"(?i:{characters.CONTRACTIONS})"
+_SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+_UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
+_BEFORE_WORD = r"[^\r\n\p{L}\p{N}]?"
+_R50K = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
+_CL100K = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
+    r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+)
+
+
+def _of_llama(*, word: str = r"\p{L}", numbers: str, others: str = r"\s\p{L}\p{N}") -> str:
+    """Contractions, words, numbers, others with the line ends behind them, and white space."""
+    return rf"{_CONTRACTIONS}|{_BEFORE_WORD}{word}+|{numbers}| ?[^{others}]+[\r\n]*|{_SPACES}"
+
+
+def _of_o200k(*, behind_word: str = "", but: str = "", numbers: str, behind_others: str = r"[\r\n/]*") -> str:
+    """Words that begin with capitals and go on without, numbers, others, and white space.
+
+    but: what is put behind the letters of a class, inside it
+    """
+    upper, lower = f"[{_UPPER}{but}]", f"[{_LOWER}{but}]"
+    words = f"{_BEFORE_WORD}{upper}*{lower}+{behind_word}|{_BEFORE_WORD}{upper}+{lower}*{behind_word}"
+    return rf"{words}|{numbers}| ?[^\s\p{{L}}\p{{N}}]+{behind_others}|{_SPACES}"
+
+
+_DEEPSEEK = (
+    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"""
+    + _SPACES
+)
+_THREES, _EACH = r"\p{N}{1,3}", r"\p{N}"
+_KIMI = _of_o200k(behind_word=f"{_CONTRACTIONS}?", but=r"&&[^\p{Han}]", numbers=_THREES, behind_others=r"[\r\n]*")
+
+NAMED: dict[str, tuple[Split, ...]] = {
+    "gpt2": (Split(characters.ORIGINAL),),
+    "r50k": (Split(_R50K),),
+    "cl100k": (Split(_CL100K),),
+    "o200k": (Split(_of_o200k(behind_word=f"{_CONTRACTIONS}?", numbers=_THREES)),),
+    "llama3": (Split(_of_llama(numbers=_THREES)),),
+    "qwen2": (Split(_of_llama(numbers=_EACH)),),
+    "qwen3.5": (Split(_of_llama(word=r"[\p{L}\p{M}]", numbers=_EACH, others=r"\s\p{L}\p{M}\p{N}")),),
+    "tekken": (Split(_of_o200k(numbers=_EACH)),),
+    "deepseek3": (Split(_THREES), Split("[一-龥\u3040-ゟ゠-ヿ]+"), Split(_DEEPSEEK)),
+    "kimi2": (Split(rf"[\p{{Han}}]+|{_KIMI}"),),
+    "digits": (Split(_EACH),),
+    "digits3": (Split(_THREES),),
+    "digits3-right": (Split(_THREES, from_end=True),),
+}
+
+
+def named_splitter(name: str) -> Splitter:
+    """The splitter of that name. Raises ConfigError if there is none.
+
+    name: a key of NAMED
+
+    >>> named_splitter("llama3").split("It's 12345!")
+    ['It', "'s", ' ', '123', '45', '!']
+    """
+    if name not in NAMED:
+        raise ConfigError(f"no pattern is called {name!r}; choose from {', '.join(NAMED)}")
+    return Splitter.of(*NAMED[name])
+
+
+BYTES = "bytes+"
+_ONE, _SEVERAL, _MATCHES = "split:", "splits:", "matches:"
+_OF_GPT2 = {False: "gpt2", True: "bytes"}  # pre-tokenisers of these names cut alike, and faster
+_WORD = re.compile(r"[\w.-]+")
+
+
+def is_declared(name: str) -> bool:
+    """Whether the name of a pre-tokeniser holds splits.
+
+    >>> is_declared("bytes+split:a"), is_declared("bytes")
+    (True, False)
+    """
+    return name.removeprefix(BYTES).startswith((_ONE, _SEVERAL, _MATCHES))
+
+
+def drops_rest(name: str) -> bool:
+    """Whether what lies between the matches of the pattern in a name is dropped.
+
+    >>> drops_rest("bytes+matches:[a-z]+"), drops_rest("split:a")
+    (True, False)
+    """
+    return name.removeprefix(BYTES).startswith(_MATCHES)
+
+
+def declared(pattern: str, *, is_bytes: bool = False) -> str:
+    r"""The name that a pattern is saved by.
+
+    pattern: the name of published splits, or a regular expression
+    Raises ConfigError if it is neither.
+
+    >>> declared("gpt2", is_bytes=True), declared(r"\w+")
+    ('bytes', 'split:\\w+')
+    """
+    from volt.text.patterns.splitter import Split
+
+    if pattern == "gpt2":
+        return _OF_GPT2[is_bytes]
+    if pattern not in NAMED and _WORD.fullmatch(pattern):
+        near = [name for name in NAMED if name.startswith(pattern.lower())] or get_close_matches(pattern.lower(), NAMED)
+        hint = f"did you mean {' or '.join(near)}? The patterns are" if near else "choose from"
+        raise ConfigError(f"no pattern is called {pattern!r}; {hint} {', '.join(NAMED)}, or give a regex")
+    name = BYTES * is_bytes + name_of(NAMED.get(pattern, (Split(pattern),)))
+    cutter_of(name)
+    return name
+
+
+def of_matches(name: str) -> str:
+    """The name of the pre-tokeniser that drops what one that holds one split, which reads forwards, leaves between.
+
+    >>> of_matches("bytes+split:[a-z]+")
+    'bytes+matches:[a-z]+'
+    """
+    return name.replace(_ONE, _MATCHES, 1)
+
+
+def splits_of(name: str) -> tuple[Split, ...]:
+    r"""The splits in the name of a pre-tokeniser. Raises ConfigError if they are damaged.
+
+    >>> splits_of('splits:["a+", {"pattern": "b", "from_end": true}]')
+    (Split(pattern='a+', from_end=False), Split(pattern='b', from_end=True))
+    """
+    from volt.text.patterns.splitter import Split
+
+    kind, _, told = name.removeprefix(BYTES).partition(":")
+    if f"{kind}:" in (_ONE, _MATCHES):
+        return (Split(told),)
+    try:
+        rows = json.loads(told)
+    except (ValueError, RecursionError):
+        rows = None
+    if not isinstance(rows, list) or not all(map(_is_split, rows)):
+        raise ConfigError(
+            f"pre-tokenizer {quoted(name, 200)}: behind {_SEVERAL} a JSON list of patterns belongs, such as "
+            f'{_SEVERAL}["\\\\p{{N}}{{1,3}}", {{"pattern": "\\\\p{{L}}+", "from_end": true}}]'
+        )
+    return tuple(Split(row) if isinstance(row, str) else Split(**row) for row in rows)
+
+
+def _is_split(row: object) -> bool:
+    """Whether a value of JSON says a split: a pattern, or an object that holds one."""
+    if not isinstance(row, dict):
+        return isinstance(row, str)
+    is_known = row.keys() <= {"pattern", "from_end"} and isinstance(row.get("pattern"), str)
+    return is_known and isinstance(row.get("from_end", False), bool)
+
+
+def name_of(splits: tuple[Split, ...]) -> str:
+    """The name that splits are saved by, where characters are merged: the inverse of `splits_of`.
+
+    >>> name_of(splits_of("split:a+"))
+    'split:a+'
+    """
+    if len(splits) == 1 and not splits[0].from_end:
+        return _ONE + splits[0].pattern
+    rows = [{"pattern": one.pattern, "from_end": True} if one.from_end else one.pattern for one in splits]
+    return _SEVERAL + json.dumps(rows, ensure_ascii=False)
+
+
+@lru_cache(maxsize=64)
+def cutter_of(name: str) -> WordCutter:
+    """What cuts as the name of a pre-tokeniser says, or "bytes". Raises ConfigError if it does not say it rightly."""
+    from volt.text.patterns.splitter import Splitter, WordCutter
+
+    splitter = Splitter.of(*(NAMED["gpt2"] if name == _OF_GPT2[True] else splits_of(name)))
+    if not splitter.is_linear:
+        raise ConfigError(
+            f"pre-tokenizer {quoted(name, 500)}: on some texts its matches are looked for far beyond their ends, so "
+            "that time would grow with the square of a line; bound the repetition, as in a{1,20}b|a for a*b|a"
+        )
+    drops = drops_rest(name)
+    is_bytes = name == _OF_GPT2[True] or name.startswith(BYTES)
+    return WordCutter.of(splitter, is_bytes=is_bytes, matches_only=drops, parts_users=drops)
+
+
+@lru_cache(maxsize=64)
+def cutter_of_regex(pattern: str) -> WordCutter | None:
+    """What finds the matches of a Rust regex; None if that is read otherwise here, or may take long."""
+    from volt.text.patterns.regex_parser import has_possessive, parse
+    from volt.text.patterns.splitter import Split, Splitter, WordCutter
+
+    try:
+        splitter = Splitter.of(Split(pattern))
+        is_linear = splitter.is_linear
+    except ConfigError:
+        return None
+    if has_possessive(parse(pattern)) or not is_linear:  # a++ is (a+)+ there
+        return None
+    return WordCutter.of(splitter, matches_only=True)

@@ -1,0 +1,414 @@
+r"""A regular expression → its tree. What is written and what is refused:
+
+    a  .  [a-z]  \p{L}  \s  \n        a character: see volt.text.patterns.regex_parser
+    xy   x|y   (x)   (?:x)   (?i:x)    one after the other; the first that leads to a match; groups; any case
+    x?   x*   x+   x{2}  x{2,}  x{2,3} rather more often
+    c?+  c*+  c++  c{2,3}+             the same, never given up again; c takes one character
+    (?=c)  (?!c)  $  \z                what comes next: a character, none of these, the end of the text
+
+Refused by name are lazy quantifiers, back-references, look-behind, look-ahead over more than one character, atomic
+groups, and whatever engines read differently. "$" is the end of the text, and not a place before a last line end.
+"{2,3}+" is possessive, as tiktoken's engine has it; Oniguruma repeats the whole instead.
+
+>>> parse(r"a|b").parts[1]
+CharClass(characters=CharacterSet(edges=(98, 99)))
+>>> parse("b*+|(?>c)")
+Traceback (most recent call last):
+    ...
+volt.errors.ConfigError: pattern 'b*+|(?>c)', character 5: an atomic group; write a possessive quantifier, as in [a-z]++
+
+A place in a pattern that is being read, and what is said of what stands there.
+
+>>> cursor = PatternReader("ab|c")
+>>> cursor.take("ab"), cursor.take("c"), cursor.next(), cursor.place
+(True, False, '|', 3)
+
+A class of characters in a pattern → its set: [a-z\s], [^\r\n], [\p{L}&&[^\p{Han}]], \p{Lu}, \n, \u4E00.
+
+The syntax is what the engines of tokenizers have in common. What they read differently is refused: a "[" inside a class
+opens a class in two of them and is a plain character in others, "--" is a difference in some and a range in others.
+
+>>> "".join(character for character in "abcd" if character in parse_class(PatternReader("[^a-c]")))
+'d'
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from volt.errors import ConfigError, quoted
+from volt.text.patterns.regex_tree import (
+    ANYTHING,
+    NOTHING,
+    Ahead,
+    Alternation,
+    CharacterSet,
+    CharClass,
+    Node,
+    Repetition,
+    Sequence,
+    matched,
+)
+
+
+@dataclass(slots=True)
+class PatternReader:
+    """Reads a pattern from left to right.
+
+    place: characters that are read already
+    ignores_case: whether (?i holds here
+    depth: groups and classes that are open here
+    """
+
+    pattern: str
+    place: int = 0
+    ignores_case: bool = False
+    depth: int = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all is read."""
+        return self.place == len(self.pattern)
+
+    def sees(self, *texts: str) -> bool:
+        """Whether one of these texts comes next."""
+        return self.pattern.startswith(texts, self.place)
+
+    def take(self, text: str) -> bool:
+        """Read this text if it comes next. Returns whether it did."""
+        found = self.sees(text)
+        self.place += found * len(text)
+        return found
+
+    def take_match(self, expression: str) -> re.Match[str] | None:
+        """Read what a regex of Python finds here. Returns what it found."""
+        found = re.compile(expression).match(self.pattern, self.place)
+        self.place = found.end() if found else self.place
+        return found
+
+    def next(self) -> str:
+        """Read one character. Raises ConfigError if there is none."""
+        if self.is_at_end:
+            raise self.refusal("the pattern ends too early", "finish it, or write \\ before what has a meaning")
+        self.place += 1
+        return self.pattern[self.place - 1]
+
+    def refusal(self, found: str, remedy: str, *, start: int | None = None) -> ConfigError:
+        """What to raise. start: where in the pattern the thing stands, if not here.
+
+        >>> print(PatternReader("ab+?", 2).refusal("a lazy quantifier", "take out the ?"))
+        pattern 'ab+?', character 3: a lazy quantifier; take out the ?
+        """
+        place = self.place if start is None else start
+        return ConfigError(f"pattern {quoted(self.pattern, 500)}, character {place + 1}: {found}; {remedy}")
+
+
+DEEPEST = 50  # groups and classes inside each other
+_CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a"}
+_SETS = {"s", "d", "w", "S", "D", "W"}
+_CODE = r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[xuU]\{([0-9A-Fa-f]{1,8})\}"
+_PROPERTY = r"([pP])(?:\{(\^?)([\w \-=:]+)\}|([A-Z]))"
+
+
+def parse_class(cursor: PatternReader) -> CharacterSet:
+    """Read "[...]". Raises ConfigError if it is no class, or one that engines read differently."""
+    start = cursor.place
+    cursor.next()
+    negated, found = cursor.take("^"), _parse_union(cursor)
+    while cursor.take("&&"):
+        found &= _parse_union(cursor)
+    if not cursor.take("]"):
+        raise cursor.refusal("this class has no end", "write ] behind it", start=start)
+    return ~found if negated else found
+
+
+def _parse_union(cursor: PatternReader) -> CharacterSet:
+    """Items of a class, up to "&&" or the class's end; a "]" that comes first is an item."""
+    start, found = cursor.place, NOTHING
+    while not cursor.is_at_end and (cursor.place == start or not cursor.sees("]")) and not cursor.sees("&&"):
+        found |= _parse_item(cursor)
+    return found
+
+
+def _parse_item(cursor: PatternReader) -> CharacterSet:
+    """A range, a character, an escape or a class inside a class."""
+    for sign in ("--", "~~", "[:", "[.", "[="):
+        if cursor.sees(sign):
+            raise cursor.refusal(f"{sign!r} in a class, which engines read differently", "write \\ before each sign")
+    if cursor.sees("["):
+        return _parse_inner(cursor)
+    place, first = cursor.place, _parse_escape(cursor)
+    if not cursor.sees("-") or cursor.sees("-]", "--"):
+        return _as_written(first, cursor)
+    cursor.next()
+    low, high = _only(first), _only(_parse_escape(cursor))
+    if low is None or high is None or low > high:
+        raise cursor.refusal("this is no range of characters", "write it from a lower to a higher one", start=place)
+    return _as_written(CharacterSet.between(low, high), cursor)
+
+
+def _only(characters: CharacterSet) -> str | None:
+    """The one character of a set; None if it has more or none."""
+    first = chr(characters.edges[0]) if characters.edges else None
+    return first if first is not None and CharacterSet.of(first) == characters else None
+
+
+def _parse_inner(cursor: PatternReader) -> CharacterSet:
+    cursor.depth += 1
+    if cursor.depth > DEEPEST:
+        raise cursor.refusal(f"more than {DEEPEST} classes inside each other", "write them side by side")
+    found = parse_class(cursor)
+    cursor.depth -= 1
+    return found
+
+
+def parse_character(cursor: PatternReader) -> CharacterSet:
+    """Read a character or an escape that stands for a set of them.
+
+    >>> parse_character(PatternReader("\\n")).edges
+    (10, 11)
+    """
+    return _as_written(_parse_escape(cursor), cursor)
+
+
+def _parse_escape(cursor: PatternReader) -> CharacterSet:
+    """The same, as if case mattered."""
+    if not cursor.sees("\\"):
+        return CharacterSet.of(cursor.next())
+    start = cursor.place
+    cursor.next()
+    if cursor.sees("p", "P"):
+        return _parse_property(cursor, start)
+    if code := cursor.take_match(_CODE):
+        return _coded(int(code[code.lastindex or 0], 16), cursor, start)
+    name = cursor.next()
+    if name in _SETS:
+        inside = matched(f"\\{name.lower()}")
+        return inside if name.islower() else ~inside
+    if name.isalnum() and name not in _CONTROLS:
+        raise cursor.refusal(
+            f"\\{name}, which has no meaning here", "write the characters that you mean in a class [...]", start=start
+        )
+    return CharacterSet.of(_CONTROLS.get(name, name))
+
+
+def _coded(code: int, cursor: PatternReader, start: int) -> CharacterSet:
+    if code >= 0x110000 or 0xD800 <= code < 0xE000:
+        raise cursor.refusal(f"U+{code:04X} is no character", "write the code point of one", start=start)
+    return CharacterSet.of(chr(code))
+
+
+def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
+    """A general category, script or other property of Unicode: \\p{Lu}, \\pL, \\P{L}, \\p{^L}, \\p{Han}."""
+    from polars.exceptions import ComputeError
+
+    found = cursor.take_match(_PROPERTY)
+    if not found:
+        raise cursor.refusal("no property behind \\p", "write one in braces, such as \\p{Lu}", start=start)
+    kind, inverted, long, short = found.groups()
+    try:
+        inside = _as_written(matched(rf"\p{{{long or short}}}"), cursor)
+    except ComputeError:
+        raise cursor.refusal(
+            f"Unicode has no property {long!r} that is known here", "write one such as L, Lu, N or Han", start=start
+        ) from None
+    return ~inside if (kind == "P") != bool(inverted) else inside
+
+
+def _as_written(characters: CharacterSet, cursor: PatternReader) -> CharacterSet:
+    """The set itself, or without a look at case where (?i holds."""
+    return characters.folded() if cursor.ignores_case else characters
+
+
+def but_line_feed() -> CharacterSet:
+    """What "." takes.
+
+    >>> "\\n" in but_line_feed(), "\\r" in but_line_feed()
+    (False, True)
+    """
+    return ANYTHING & ~CharacterSet.of("\n")
+
+
+MOST_TIMES = 1000  # of a counted repetition
+_COUNTS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
+_ONE_AHEAD = "look ahead at one character, as in (?!\\S), or cut in two splits"
+_REFUSED_GROUPS = {
+    "(?<=": ("look-behind", "cut in two splits, or put what stands before into the match"),
+    "(?<!": ("look-behind", "cut in two splits, or put what stands before into the match"),
+    "(?>": ("an atomic group", "write a possessive quantifier, as in [a-z]++"),
+    "(?#": ("a comment", "take it out"),
+    "(?P": ("a named group", "write (?:...)"),
+    "(?<": ("a named group", "write (?:...)"),
+    "(?": ("flags other than (?i:...)", "write out what they stand for"),
+    "(*": ("a verb of backtracking", "take it out"),
+}
+_REFUSED_ESCAPES = {
+    **dict.fromkeys("123456789kg", ("a back-reference", "write out what it may repeat")),
+    **dict.fromkeys("bB", ("a word boundary", _ONE_AHEAD)),
+    **dict.fromkeys("AG", ("an anchor at a start", "leave it out, or cut each text by itself")),
+    "Z": ("an anchor before a last line end", "write \\z for the end of the text"),
+    **dict.fromkeys("XRKQE", ("an escape that few engines know", "write out what it stands for")),
+}
+
+
+def parse(pattern: str) -> Node:
+    """The tree of a pattern. Raises ConfigError that says what is not supported, where, and what to do.
+
+    pattern: a regular expression, see above
+    """
+    cursor = PatternReader(pattern)
+    found = _parse_choice(cursor)
+    if not cursor.is_at_end:
+        raise cursor.refusal("this ) closes no group", "write \\) for the character")
+    return found
+
+
+def _parse_choice(cursor: PatternReader) -> Node:
+    parts = [_parse_sequence(cursor)]
+    while cursor.take("|"):
+        parts.append(_parse_sequence(cursor))
+    return Alternation(tuple(parts)) if len(parts) > 1 else parts[0]
+
+
+def _parse_sequence(cursor: PatternReader) -> Node:
+    parts = list[Node]()
+    while not cursor.is_at_end and not cursor.sees("|", ")"):
+        parts.append(_parse_repeat(cursor))
+    return Sequence(tuple(parts)) if len(parts) != 1 else parts[0]
+
+
+def _parse_repeat(cursor: PatternReader) -> Node:
+    """A part and the quantifier behind it, if there is one."""
+    part, place = _parse_part(cursor), cursor.place
+    counts = _parse_counts(cursor)
+    if counts is None:
+        return part
+    least, most = counts
+    quantifier = cursor.pattern[place : cursor.place]
+    if cursor.take("?"):
+        raise cursor.refusal(
+            f"'{quantifier}?' is a lazy quantifier, which takes as little as it can",
+            "take out the ?, or write a class that stops where the match should end", start=place,
+        )  # fmt: skip
+    possessive = cursor.take("+")
+    if possessive and not isinstance(part, CharClass):
+        raise cursor.refusal(
+            "a possessive quantifier behind more than one character", "write it behind a class, or take out the +",
+            start=place,
+        )  # fmt: skip
+    if cursor.sees("?", "*", "+", "{"):
+        raise cursor.refusal("a quantifier of a quantifier", "put what is repeated into (?:...)")
+    if part.can_be_empty and (isinstance(part, Ahead) or most is None or most > 1):
+        raise cursor.refusal(
+            "this repeats what may be empty", "let each repetition take a character: write + for * inside", start=place
+        )
+    return Repetition(part, least, most, possessive)
+
+
+def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
+    """How often, if a quantifier comes next."""
+    for sign, counts in _COUNTS.items():
+        if cursor.take(sign):
+            return counts
+    if not cursor.sees("{"):
+        return None
+    place, found = cursor.place, cursor.take_match(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
+    if not found:
+        raise cursor.refusal("a { that begins no quantifier", "write \\{ for the character")
+    least = int(found[1])
+    most = int(found[3]) if found[3] else None if found[2] else least
+    if max(least, most or 0) > MOST_TIMES or (most is not None and not 0 < most >= least):
+        raise cursor.refusal(
+            f"{found[0]} repeats in no way that is possible here",
+            f"write {{m,n}} with m ≤ n and n from 1 to {MOST_TIMES:,}", start=place,
+        )  # fmt: skip
+    return least, most
+
+
+def _parse_part(cursor: PatternReader) -> Node:
+    """A character, a class, a group, or what looks ahead."""
+    if cursor.sees("("):
+        return _parse_group(cursor)
+    if cursor.sees("["):
+        return CharClass(parse_class(cursor))
+    if cursor.take("."):
+        return CharClass(but_line_feed())
+    if cursor.take("$") or cursor.take("\\z"):
+        return Ahead(NOTHING, at_end=True)
+    if cursor.sees("^"):
+        raise cursor.refusal("an anchor at a start", "leave it out, or cut each text by itself")
+    if cursor.sees("?", "*", "+", "{"):
+        raise cursor.refusal("a quantifier behind nothing", "write \\ before it for the character")
+    if cursor.sees("\\") and (refused := _REFUSED_ESCAPES.get(cursor.pattern[cursor.place + 1 : cursor.place + 2])):
+        raise cursor.refusal(*refused)
+    return CharClass(parse_character(cursor))
+
+
+def _parse_group(cursor: PatternReader) -> Node:
+    """What stands in round brackets."""
+    start, ignored_case = cursor.place, cursor.ignores_case
+    for sign, negated in (("(?=", False), ("(?!", True)):
+        if cursor.take(sign):
+            return _look_ahead(_parse_inside(cursor, start), negated, cursor, start)
+    if cursor.take("(?i:"):
+        cursor.ignores_case = True
+    elif not cursor.take("(?:"):
+        for sign, refused in _REFUSED_GROUPS.items():
+            if cursor.sees(sign):
+                raise cursor.refusal(*refused)
+        cursor.take("(")
+    found = _parse_inside(cursor, start)
+    cursor.ignores_case = ignored_case
+    return found
+
+
+def _parse_inside(cursor: PatternReader, start: int) -> Node:
+    """The rest of a group, whose sign is read."""
+    cursor.depth += 1
+    if cursor.depth > DEEPEST:
+        raise cursor.refusal(f"more than {DEEPEST} groups inside each other", "take out those that change nothing")
+    found = _parse_choice(cursor)
+    if not cursor.take(")"):
+        raise cursor.refusal("this ( has no )", "close the group, or write \\( for the character", start=start)
+    cursor.depth -= 1
+    return found
+
+
+def _look_ahead(seen: Node, negated: bool, cursor: PatternReader, start: int) -> Ahead:
+    """What may come next; a choice of classes is one class."""
+    characters, at_end = NOTHING, False
+    for part in seen.parts if isinstance(seen, Alternation) else (seen,):
+        if isinstance(part, CharClass):
+            characters |= part.characters
+        elif isinstance(part, Ahead):
+            characters, at_end = characters | part.characters, at_end or part.at_end
+        else:
+            raise cursor.refusal("this looks ahead at more than one character", _ONE_AHEAD, start=start)
+    return Ahead(~characters, not at_end) if negated else Ahead(characters, at_end)
+
+
+def sets_of(node: Node) -> list[CharacterSet]:
+    """The sets of characters that a tree speaks of.
+
+    >>> [characters.edges for characters in sets_of(parse("a(?!b)"))]
+    [(97, 98), (0, 98, 99)]
+    """
+    if isinstance(node, CharClass | Ahead):
+        return [node.characters]
+    return [
+        found for part in (node.parts if not isinstance(node, Repetition) else (node.part,)) for found in sets_of(part)
+    ]
+
+
+def has_possessive(node: Node) -> bool:
+    """Whether a repetition in a tree is possessive.
+
+    >>> has_possessive(parse("(?:a+b++)?")), has_possessive(parse("a+b"))
+    (True, False)
+    """
+    if isinstance(node, CharClass | Ahead):
+        return False
+    if isinstance(node, Repetition):
+        return node.possessive or has_possessive(node.part)
+    return any(map(has_possessive, node.parts))

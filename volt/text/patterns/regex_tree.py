@@ -1,0 +1,290 @@
+r"""Sets of characters, with the algebra of classes: a set is the code points at which membership changes.
+
+    {"a", "b", "c", "x"}  =  edges (97, 100, 120, 121)
+    a code point c is in the set if the number of edges ≤ c is odd
+
+So a complement toggles the edge 0, and a set of a hundred thousand letters takes a thousand numbers. What a property
+such as \p{Lu} or \s holds, and which characters differ by case alone, is asked of the engine that runs VOLT's other
+patterns (Rust's regex, in Polars), so that all patterns follow one version of Unicode. tiktoken runs the same engine.
+
+>>> letters = CharacterSet.between("a", "c") | CharacterSet.of("x")
+>>> letters.edges, "b" in letters, "b" in ~letters
+((97, 100, 120, 121), True, False)
+
+The classes of characters that a few sets tell apart: characters that are in the same sets are of one class.
+
+    "a" and "b" of [a-y]+|b    two sets    three classes: b, the other letters up to y, and all else
+
+An automaton over these classes has a dozen columns where one over characters would have a million. A class, here, is a
+bit of a Python integer, so a set is the integer of its classes: looking ahead at a set is one "and". One more column
+stands for the end of the text.
+
+>>> alphabet = Alphabet.of([CharacterSet.between("a", "y"), CharacterSet.of("b")])
+>>> anything = ~CharacterSet()
+>>> alphabet.n_classes, alphabet.columns(CharacterSet.of("b")).bit_count(), alphabet.columns(anything).bit_count()
+(3, 1, 3)
+
+What a pattern consists of, once it is parsed. A tree of these five is all that the automaton is made from.
+
+    Take       one character of a set
+    Ahead      nothing, where the next character is of a set, or the text ends
+    Sequence   one part after the other
+    Choice     the first part that leads to a match
+    Repeat     a part several times, as often as leads to a match
+
+>>> Sequence((CharClass(CharacterSet.of("a")), Ahead(CharacterSet(), at_end=True))).can_be_empty  # a$
+False
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volt.errors import ConfigError
+from volt.forks import about_to_use_polars
+from volt.text.characters import N_CHARACTERS
+
+Rule = Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArray[np.bool_]]
+# No property of the engine tells the characters of one of these ranges apart, so it is asked about the first of each:
+# ideographs as old as their block, planes that nothing is assigned in, or most of one, and planes for private use.
+_IDEOGRAPHS = ((0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0x17000, 0x187ED), (0x20000, 0x2A6D7), (0x2A700, 0x2B735),
+               (0x2B740, 0x2B81E), (0x2B820, 0x2CEA2), (0x2CEB0, 0x2EBE1), (0x30000, 0x3134B))  # fmt: skip
+_PLANES = tuple((plane << 16, (plane << 16) + 0xFFFE) for plane in (*range(4, 14), 15, 16))
+_ALIKE = (*_IDEOGRAPHS, *_PLANES, (0xE1000, 0xEFFFE))
+_SURROGATES = np.s_[0xD800:0xE000]  # these are no characters, so no text holds them
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterSet:
+    """A set of code points. edges: rising, where membership changes; none is 0x110000 or above.
+
+    >>> CharacterSet((97, 100)) & CharacterSet((98, 200)) == CharacterSet.between("b", "c")
+    True
+    """
+
+    edges: tuple[int, ...] = ()
+
+    @classmethod
+    def between(cls, first: str, last: str) -> CharacterSet:
+        """The characters from the first to the last, both included.
+
+        >>> CharacterSet.between("a", "c").edges
+        (97, 100)
+        """
+        behind = ord(last) + 1
+        return cls((ord(first), behind) if behind < N_CHARACTERS else (ord(first),))
+
+    @classmethod
+    def of(cls, character: str) -> CharacterSet:
+        """One character alone.
+
+        >>> CharacterSet.of("a").edges
+        (97, 98)
+        """
+        return cls.between(character, character)
+
+    def holds(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of the code points, (n,), are in the set.
+
+        >>> CharacterSet.between("a", "c").holds(np.array([96, 97, 100])).tolist()
+        [False, True, False]
+        """
+        n_edges = np.searchsorted(np.array(self.edges, np.int64), codes, side="right")
+        return np.asarray(n_edges % 2 == 1)
+
+    def __contains__(self, character: str) -> bool:
+        return bool(self.holds(np.array(ord(character))))
+
+    def __invert__(self) -> CharacterSet:
+        return CharacterSet(self.edges[1:] if self.edges[:1] == (0,) else (0, *self.edges))
+
+    def __or__(self, other: CharacterSet) -> CharacterSet:
+        return _joined(self, other, np.logical_or)
+
+    def __and__(self, other: CharacterSet) -> CharacterSet:
+        return _joined(self, other, np.logical_and)
+
+    def folded(self) -> CharacterSet:
+        """The set with all characters that differ from one of its own by case alone (simple case folding).
+
+        >>> "".join(character for character in "kKxX\u212a" if character in CharacterSet.of("k").folded())
+        'kK\u212a'
+        """
+        return _folded(self)
+
+
+NOTHING = CharacterSet()
+ANYTHING = CharacterSet((0,))
+
+
+@lru_cache(maxsize=256)
+def matched(expression: str) -> CharacterSet:
+    """What a class of the engine's own syntax matches. Raises polars.exceptions.ComputeError if it is none.
+
+    >>> "é" in matched(r"\\p{Ll}"), "\u2003" in matched(r"\\s")
+    (True, True)
+    """
+    import polars as pl
+
+    about_to_use_polars()
+    codes, text = _asked()
+    runs = pl.Series([text]).str.extract_all(f"(?s:{expression})+").item()
+    ends = np.array([(ord(run[0]), ord(run[-1])) for run in runs], np.int64).reshape(-1, 2)
+    ends[:, 1] = codes[np.searchsorted(codes, ends[:, 1]) + 1]
+    edges = ends.reshape(-1)
+    return CharacterSet(tuple(edges[edges < N_CHARACTERS].tolist()))
+
+
+@cache
+def _asked() -> tuple[NDArray[np.int64], str]:
+    """The characters that the engine is asked about, as code points with 0x110000 behind them, and as one text.
+
+    A run of a class in that text is a range of code points. It takes 2 to 25 ms to find those of a class
+    (experiments/LOG.md tells what a pattern takes).
+    """
+    asked = np.ones(N_CHARACTERS + 1, np.bool_)
+    for start, end in _ALIKE:
+        asked[start + 1 : end] = False
+    asked[_SURROGATES] = False
+    codes = np.flatnonzero(asked)
+    return codes, codes[:-1].astype("<u4").tobytes().decode("utf-32-le")
+
+
+@lru_cache(maxsize=256)
+def _joined(one: CharacterSet, other: CharacterSet, rule: Rule) -> CharacterSet:
+    edges = np.union1d(np.array(one.edges, np.int64), np.array(other.edges, np.int64))
+    inside = rule(one.holds(edges), other.holds(edges))
+    return CharacterSet(tuple(edges[np.diff(inside, prepend=False)].tolist()))
+
+
+@lru_cache(maxsize=256)
+def _folded(characters: CharacterSet) -> CharacterSet:
+    if not characters.edges:
+        return characters
+    ends = [*characters.edges[1:], N_CHARACTERS]
+    ranges = [rf"\x{{{start:X}}}-\x{{{end - 1:X}}}" for start, end in zip(characters.edges, ends, strict=True)][::2]
+    return matched(f"(?i:[{''.join(ranges)}])")
+
+
+MOST_CLASSES = 255  # a class is one byte
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Alphabet:
+    """Characters by class.
+
+    starts: (n_ranges,) int64, the first code point of each range of one class, rising from 0
+    classes: (n_ranges,) uint8, its class
+    examples: (n_classes,) int64, a code point of each class
+    """
+
+    starts: NDArray[np.int64]
+    classes: NDArray[np.uint8]
+    examples: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, sets: Iterable[CharacterSet]) -> Alphabet:
+        """The fewest classes that these sets can be told by. Raises ConfigError if they are more than 255."""
+        sets = list(dict.fromkeys(sets))
+        starts = np.unique(np.concatenate([[0], *([found.edges for found in sets])]).astype(np.int64))
+        inside = np.array([found.holds(starts) for found in sets], np.bool_).reshape(len(sets), len(starts))
+        _, first, classes = np.unique(
+            np.packbits(inside, axis=0), axis=1, return_index=True, return_inverse=True
+        )  # ranges that are in the same sets are columns that are equal
+        if len(first) > MOST_CLASSES:
+            raise ConfigError(
+                f"a pattern tells {len(first)} classes of characters apart; {MOST_CLASSES} are the most; "
+                "name fewer characters, or cut in several splits"
+            )
+        return cls(starts, classes.reshape(-1).astype(np.uint8), starts[first])
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are; the end of the text is one column more."""
+        return len(self.examples)
+
+    @property
+    def end(self) -> int:
+        """The bit of the end of the text."""
+        return 1 << self.n_classes
+
+    def columns(self, characters: CharacterSet) -> int:
+        """One of the sets, as an integer with the bits of its classes."""
+        inside = np.packbits(characters.holds(self.examples), bitorder="little")
+        return int.from_bytes(inside.tobytes(), "little")
+
+    def table(self, renamed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The class of every character, (0x110000,) uint8.
+
+        renamed: (n_classes,) uint8, what each class is called there
+        """
+        return np.repeat(renamed[self.classes], np.diff(self.starts, append=N_CHARACTERS))
+
+
+@dataclass(frozen=True, slots=True)
+class CharClass:
+    """One character of a set."""
+
+    characters: CharacterSet
+    can_be_empty = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The empty text, where the next character is of a set, or, if at_end, where the text ends."""
+
+    characters: CharacterSet
+    at_end: bool
+    can_be_empty = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """The parts, one after the other; no part means the empty text."""
+
+    parts: tuple[Node, ...]
+
+    @property
+    def can_be_empty(self) -> bool:
+        """Whether a match can be the empty text."""
+        return all(part.can_be_empty for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternation:
+    """One of the parts; of several that lead to a match, the first."""
+
+    parts: tuple[Node, ...]
+
+    @property
+    def can_be_empty(self) -> bool:
+        """Whether a match can be the empty text."""
+        return any(part.can_be_empty for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A part from `least` to `most` times, rather more often.
+
+    most: None if there is no bound
+    possessive: a repetition that is possible is never given up again; the part is a Take then
+    """
+
+    part: Node
+    least: int
+    most: int | None
+    possessive: bool = False
+
+    @property
+    def can_be_empty(self) -> bool:
+        """Whether a match can be the empty text."""
+        return self.least == 0 or self.part.can_be_empty
+
+
+Node: TypeAlias = CharClass | Ahead | Sequence | Alternation | Repetition

@@ -1,0 +1,272 @@
+"""A vocabulary ⇄ the entries and lists of its file.
+
+Version 1 lists `tokens`. A vocabulary that numbers its ids itself, lacks a role or merges in another way is written as
+version 2: `pieces` by id, each with its kind, and the counts of tokens behind that.
+
+The layout of a vocabulary file: JSON, versioned first, one token or merge per line, so that a fault has a line.
+
+    {"volt": 1,
+    "fingerprint": "…",
+    …
+    "tokens": [
+    ["the</w>", 1234],
+    …],
+    "merges": [
+    ["t", "h"],
+    …]}
+
+What the entries mean is the business of volt.vocabulary.vocabulary. A file may come from anywhere, so it is measured
+before it is parsed: 64 MB and eight million values are the most, which a million tokens and a million merges need.
+
+>>> print(dump({"fingerprint": "ab"}, merges=[("t", "h")]), end="")
+{"volt": 1,
+"fingerprint": "ab",
+"merges": [
+["t", "h"]]}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from volt import arguments
+from volt.errors import VocabularyError, quoted, shown, shown_path
+from volt.files.small_files import read_text
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
+from volt.text.special_tokens import ROLES, SpecialTokens
+from volt.vocabulary.ids import KINDS, UNUSED
+
+PLAIN, FORMAT = 1, 2  # the version of files that need nothing newer, and the newest
+MOST_BYTES, MOST_ROWS, _MOST_MARKS = 64 << 20, 1 << 20, 8 << 20
+_HINT = "; make one with volt.search"
+_FOREIGN = {
+    "#version:": "subword-nmt codes",
+    "{": "the JSON of another program",
+    "<unk>\t": "a sentencepiece .vocab file",
+}
+
+
+def dump(head: Mapping[str, Any], *, version: int = PLAIN, **lists: Sequence[Sequence[object]]) -> str:
+    """The text of a file: the version, the head's entries, then the lists with one row a line.
+
+    version: of the format
+
+    Raises VocabularyError if a list is longer than can be read.
+
+    >>> dump({}, tokens=[("lo", 7)])
+    '{"volt": 1,\\n"tokens": [\\n["lo", 7]]}\\n'
+    """
+    for name, rows in lists.items():
+        if len(rows) > MOST_ROWS:
+            raise VocabularyError(f"{len(rows):,} {name}: at most {MOST_ROWS:,} can be saved; choose a smaller size")
+    lines = [f"{_json(key)}: {_json(value)}" for key, value in {"volt": version, **head}.items()]
+    lines += [f"{_json(name)}: [\n" + ",\n".join(map(_json, rows)) + "]" for name, rows in lists.items()]
+    return "{" + ",\n".join(lines) + "}\n"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyFile:
+    """A file of a version that we can read: its path, its text and the JSON object in it, with values unchecked."""
+
+    path: Path
+    text: str
+    data: dict[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> VocabularyFile:
+        """Read a file. Raises VocabularyError that names file and line if it is foreign, damaged or newer."""
+        remedy, name = f", so no VOLT vocabulary{_HINT}", shown_path(path)
+        text = read_text(path, kind=VocabularyError, remedy=remedy, most=MOST_BYTES)
+        if not text.startswith('{"volt"'):
+            raise VocabularyError(f"{name}:1: not a VOLT vocabulary, but {_looks_like(text)}{_HINT}")
+        if sum(map(text.count, ",[{:")) > _MOST_MARKS:
+            raise VocabularyError(
+                f"{name}: more values than {MOST_ROWS:,} tokens and as many merges take; choose a smaller vocabulary"
+            )
+        try:
+            data = json.loads(text, object_pairs_hook=_unrepeated)
+        except (ValueError, RecursionError) as error:
+            line = getattr(error, "lineno", 1)
+            raise VocabularyError(f"{name}:{line}: damaged or cut short here ({error}); restore the file") from None
+        version = data["volt"]
+        if type(version) is not int or version < 1:
+            raise VocabularyError(f"{name}:1: the format version is {shown(version)}; restore the file")
+        if version > FORMAT:
+            found = f"{name}:1: format {shown(version)} of a newer VOLT, and this one reads {FORMAT}"
+            raise VocabularyError(f"{found}; pip install -U volt-vocab")
+        return cls(path, text, data)
+
+    def value(self, name: str, kind: type) -> Any:
+        """The entry of the head or list with this name and JSON type."""
+        if not isinstance(self.data.get(name), kind):
+            raise VocabularyError(f"{self.where(name)}: {name!r} is missing or no {kind.__name__}; restore the file")
+        return self.data[name]
+
+    def rows(self, name: str, *kinds: type) -> list[list[Any]]:
+        """The rows of a list, each of which holds one value of each type, and no empty string."""
+        for index in range(len(self.value(name, list))):
+            self.check_row(name, index, *kinds)
+        return list(self.data[name])
+
+    def check_row(self, name: str, index: int, *kinds: type) -> None:
+        """Raise VocabularyError, with its line, if a row is not one value of each type, or holds an empty string."""
+        row = self.data[name][index]
+        if not (isinstance(row, list) and [type(value) for value in row] == list(kinds) and "" not in row):
+            shape = ", ".join(kind.__name__ for kind in kinds)
+            raise VocabularyError(
+                f"{self.where(name, index)}: found {shown(_json(row))} where [{shape}] belongs; restore it"
+            )
+
+    def where(self, name: str, index: int | None = None) -> str:
+        """path:line of an entry, or of row `index` of a list, in the layout that `dump` writes; else path and row."""
+        if found := re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE):
+            number = self.text.count("\n", 0, found.start()) + 1
+            return f"{shown_path(self.path)}:{number if index is None else number + 1 + index}"
+        return shown_path(self.path) if index is None else f"{shown_path(self.path)}: {name}, row {index + 1}"
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Raises ValueError if it has a key twice, of which readers would see one or the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"key {quoted(next(key for key in keys if keys.count(key) > 1))} occurs twice")
+    return found
+
+
+def _looks_like(text: str) -> str:
+    found = (what for start, what in _FOREIGN.items() if text.lstrip().startswith(start))
+    return next(found, "some other text" if text.strip() else "an empty file")
+
+
+_LISTS = ("user", "control")
+_DEEPEST, _MOST_BITS = 100, 1_024  # of a provenance: lists in lists, and the bits of a number
+_NO_PIECE = "unused"  # its kind; such rows hold any string, which is not looked at
+
+
+def text_of(vocabulary: Any) -> str:
+    """The text of a vocabulary's file. vocabulary: a Vocabulary, whose module lies above this one
+
+    Raises VocabularyError if it is too large to be read again, or its provenance is no JSON.
+    """
+    provenance = json_of(vocabulary.provenance, "provenance")
+    special, is_plain = vocabulary.special, vocabulary.is_plain
+    tokens = {role: getattr(special, role) for role in ROLES} | {"user": list(special.user)}
+    head = {
+        "fingerprint": vocabulary.fingerprint,
+        "marker": vocabulary.marker,
+        "normalizer": vocabulary.normalizer.name,
+        "pretokenizer": vocabulary.pretokenizer.name,
+        "special": tokens if is_plain else tokens | {"control": list(special.control)},
+        "byte_fallback": vocabulary.byte_fallback,
+    }
+    if is_plain:
+        counts = vocabulary.counts
+        rows = list(zip(vocabulary.tokens, counts, strict=True) if counts else zip(vocabulary.tokens))
+        return dump(head | {"provenance": provenance}, tokens=rows, merges=vocabulary.merges)
+    head |= {"merging": vocabulary.merging, "whole_words": vocabulary.whole_words, "numbered": bool(vocabulary.order)}
+    head["provenance"] = provenance
+    return dump(head, version=FORMAT, pieces=list(_pieces(vocabulary)), merges=vocabulary.merges)
+
+
+def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
+    """A value as JSON has it. Raises VocabularyError, with its name, if JSON has no such value.
+
+    deepest: how many lists may lie in one another
+
+    >>> json_of({"seeds": (1, {2})}, "provenance")
+    Traceback (most recent call last):
+        ...
+    volt.errors.VocabularyError: provenance['seeds'][1] is a set; give texts, numbers, lists or dicts
+    """
+    if deepest < 0:
+        raise VocabularyError(f"the provenance is deeper than {_DEEPEST} lists or dicts in one another; make it flat")
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise VocabularyError(str(arguments.refusal(key, f"a key of {name}", "give texts as keys")))
+        return {key: json_of(one, f"{name}[{quoted(key)}]", deepest=deepest - 1) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_of(one, f"{name}[{place}]", deepest=deepest - 1) for place, one in enumerate(value)]
+    if isinstance(value, float) and not isfinite(value):
+        raise VocabularyError(f"{name} is {value}, which JSON has no number for; give None, or leave it out")
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise VocabularyError(f"{name} has more than {_MOST_BITS:,} bits; give it as a text")
+    if value is not None and not isinstance(value, str | int | float):
+        raise VocabularyError(str(arguments.refusal(value, name, "give texts, numbers, lists or dicts")))
+    return value
+
+
+def _pieces(vocabulary: Any) -> Iterator[tuple[str, str] | tuple[str, str, int]]:
+    """Each piece with its kind, and its count if it is a token that has one."""
+    counts = iter(vocabulary.counts)
+    for piece, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True):
+        yield (piece, kind, next(counts)) if vocabulary.counts and kind == "token" else (piece or _NO_PIECE, kind)
+
+
+def arguments_of(file: VocabularyFile) -> dict[str, Any]:
+    """A file's content as the arguments of Vocabulary. Raises VocabularyError, with the line, if it is damaged."""
+    is_plain = file.data["volt"] == PLAIN
+    return {
+        **(_plain_tokens(file) if is_plain else _numbered_tokens(file)),
+        "merges": tuple((left, right) for left, right in file.rows("merges", str, str)),
+        "marker": file.value("marker", str),
+        "normalizer": Normalizer.parse(file.value("normalizer", str)),
+        "pretokenizer": PreTokenizer.parse(file.value("pretokenizer", str)),
+        "special": _special(file, is_plain=is_plain),
+        "byte_fallback": file.value("byte_fallback", bool),
+        "provenance": file.value("provenance", dict),
+    }
+
+
+def _plain_tokens(file: VocabularyFile) -> dict[str, Any]:
+    first = file.value("tokens", list)[:1]
+    counted = bool(first) and isinstance(first[0], list) and len(first[0]) == 2
+    tokens = file.rows("tokens", *((str, int) if counted else (str,)))
+    return {"tokens": tuple(row[0] for row in tokens), "counts": tuple(row[1] for row in tokens) if counted else ()}
+
+
+def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
+    """What the list of pieces and the entries that go with it say."""
+    rows = file.value("pieces", list)
+    is_counted = any(isinstance(row, list) and len(row) == 3 for row in rows)
+    for index, row in enumerate(rows):
+        n = 3 if is_counted and isinstance(row, list) and row[1:2] == ["token"] else 2
+        file.check_row("pieces", index, *(str, str, int)[:n])
+        if row[1] not in KINDS:
+            raise VocabularyError(f"{file.where('pieces', index)}: unknown kind {quoted(row[1])}; restore it")
+    tokens = [row for row in rows if row[1] == "token"]
+    pieces = tuple(UNUSED if row[1] == _NO_PIECE else row[0] for row in rows)
+    return {
+        "tokens": tuple(row[0] for row in tokens),
+        "counts": tuple(row[2] for row in tokens) if is_counted else (),
+        "order": pieces if file.value("numbered", bool) else (),
+        "merging": file.value("merging", str),
+        "whole_words": file.value("whole_words", bool),
+    }
+
+
+def _special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
+    found, lists = file.value("special", dict), _LISTS[: 1 if is_plain else 2]
+    named, listed = [found.get(role) for role in ROLES], [found.get(name) for name in lists]
+    texts = all(isinstance(token, str) or (token is None and not is_plain) for token in named)
+    texts = texts and all(isinstance(tokens, list) for tokens in listed)
+    if set(found) != {*ROLES, *lists} or not texts or not all(isinstance(one, str) for one in chain(*listed)):
+        shape = "a list, user" if is_plain else "the lists user and control"
+        raise VocabularyError(f"{file.where('special')}: 'special' must hold unk, bos, eos, pad and {shape}")
+    special = SpecialTokens(**{**found, **{name: tuple(found[name]) for name in lists}})
+    if is_plain and not special.has_four_roles:
+        raise VocabularyError(f"{file.where('special')}: a special token is given twice; restore the file")
+    return special
