@@ -62,7 +62,7 @@ def stream_commands_page() -> str:
 def _tree() -> Any:
     from typer.main import get_command
 
-    from volt_cli.__main__ import app
+    from volt_cli.app import app
 
     return get_command(app)
 

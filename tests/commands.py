@@ -30,7 +30,7 @@ class Done(NamedTuple):
 
 def status_of(arguments: Sequence[object], *, stdin: bytes | None = None) -> int:
     """Run volt in this process: the status that it ends with. What it prints is the caller's to capture."""
-    from volt_cli.__main__ import main
+    from volt_cli.app import main
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["volt", *map(str, arguments)])
@@ -45,7 +45,7 @@ def options_of(arguments: Sequence[object]) -> set[str]:
     """The options of the command that is run."""
     from typer.main import get_command
 
-    from volt_cli.__main__ import app
+    from volt_cli.app import app
 
     command: Any = get_command(app)
     for argument in map(str, arguments):

@@ -90,7 +90,7 @@ def unknown_options(words: list[str]) -> list[str]:
     """
     from typer.main import get_command
 
-    from volt_cli.__main__ import app
+    from volt_cli.app import app
 
     if words[0] != "volt":
         return []
@@ -105,7 +105,7 @@ def test_the_options_that_pages_name_exist() -> None:
     """Every option behind the name of a command, in a block or inside a sentence, is one of that command."""
     import typer
 
-    from volt_cli.__main__ import app
+    from volt_cli.app import app
 
     root, n_seen = typer.main.get_command(app), 0
     for path in [ROOT / "README.md", *FOLDER.rglob("*.md")]:

@@ -16,7 +16,7 @@ from typer.main import get_command
 
 import volt
 from volt.kernels.warmup import compile_kernels
-from volt_cli.__main__ import app
+from volt_cli.app import app
 from volt_cli.console import loading
 
 WORKING = {"numpy", "numba", "llvmlite", "polars", "scipy", "zstandard", "yaml", "ot"}
@@ -83,12 +83,12 @@ def test_importing_volt_loads_the_standard_library_alone() -> None:
 
 def test_commands_are_there_before_anything_heavy_is() -> None:
     """What every command waits for is typer: nothing that works, and nothing that only shows."""
-    assert not loaded("-c", "import volt_cli.__main__") & (HEAVY | {"rich", "pydantic"})
+    assert not loaded("-c", "import volt_cli.app") & (HEAVY | {"rich", "pydantic"})
 
 
 def test_a_worker_of_the_script_loads_no_commands() -> None:
     """A worker that is spawned imports the script `volt` anew: that loads no command."""
-    assert not modules("-c", "from volt_cli.start import main") & {"typer", "volt_cli.__main__", "volt_cli.commands"}
+    assert not modules("-c", "from volt_cli.start import main") & {"typer", "volt_cli.app", "volt_cli.commands"}
 
 
 @pytest.mark.parametrize("command", ["--version", "--help"])
@@ -175,7 +175,7 @@ TELL = """
 import io, json, sys
 from contextlib import redirect_stderr
 from volt_cli import console
-from volt_cli.__main__ import main
+from volt_cli.app import main
 told = []
 for line in json.loads(sys.argv[1]):
     sys.argv = ["volt", *line.split()]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from volt_cli.start import end_in_silence
+from volt_cli import end_in_silence
 
 _MODES = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)  # the first two so that using what was closed fails, in words
 

@@ -16,7 +16,7 @@ from volt import Vocabulary
 def told(*arguments: str, without_ray: bool = False) -> tuple[int, str]:
     """The exit status and the last line of a command."""
     start = "import sys; sys.modules['ray'] = None; " if without_ray else "import sys; "
-    code = f"{start}sys.argv = ['volt', *{arguments!r}]; from volt_cli.__main__ import main; main()"
+    code = f"{start}sys.argv = ['volt', *{arguments!r}]; from volt_cli.app import main; main()"
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'cli'}"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stderr.splitlines()[-1]

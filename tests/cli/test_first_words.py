@@ -15,7 +15,7 @@ import pytest
 from commands import Run, status_of
 
 import volt
-from volt_cli.__main__ import LIBRARIES
+from volt_cli.app import LIBRARIES
 
 
 def test_the_version_is_followed_by_what_a_report_of_a_fault_needs(run: Run) -> None:

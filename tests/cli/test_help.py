@@ -24,7 +24,7 @@ from volt.formats.registry import FORMATS
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt_cli import options
-from volt_cli.__main__ import app
+from volt_cli.app import app
 from volt_cli.commands import EXAMPLES
 from volt_cli.encode import encode
 from volt_cli.search_sources import NamedSourceOptions

@@ -22,7 +22,7 @@ from typer.main import get_command
 
 from volt.errors import ConfigError
 from volt.vocabulary import Vocabulary
-from volt_cli.__main__ import app
+from volt_cli.app import app
 
 TREE: Any = get_command(app)
 COMMANDS: dict[str, Any] = {

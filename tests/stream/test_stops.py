@@ -16,7 +16,7 @@ from streams import deadline, write_lines
 
 from volt.stream.running.checkpoint import load_state
 from volt.stream.running.stream import Stream
-from volt_cli.__main__ import main
+from volt_cli.app import main
 
 CONFIG = """\
 seed: 11

@@ -1,0 +1,164 @@
+"""The command line: `volt search`, `encode`, `binarize`, `decode`, `inspect`, `export`, `import`, `compare`, …
+
+Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 or 129 ended
+by SIGTERM or SIGHUP. A reader of stdout that has had enough, as `head` has, ends a command in silence with 0.
+
+`volt --version`: what a report of a fault needs to say of this machine.
+
+Versions are read from what pip has noted: no library is loaded for it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+from volt.errors import ConfigError, VoltError, shown_path
+from volt_cli import (
+    binarize,
+    commands,
+    compare,
+    decode,
+    demo,
+    encode,
+    export_import,
+    inspect,
+    search,
+    shard,
+    shrink,
+    translate,
+    warmup,
+)
+from volt_cli.console import messages, say
+from volt_cli.process import Ended, ended_by_signals, prepare_standard_files
+from volt_cli.remedies import in_options
+from volt_cli.stream import commands as stream
+
+LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")
+
+
+def described() -> str:
+    """VOLT's version on a line of its own, then Python, libraries and processor."""
+    import volt
+
+    python = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}"
+    rows = {"python": python, **{name: _version(name) for name in LIBRARIES}, "cpu": _processor()}
+    return "\n".join([f"volt {volt.__version__}", *(f"{name:9} {told}" for name, told in rows.items())])
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    """Its model, and how many cores this process may use."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return f"{_model()}, {usable} of {os.cpu_count()} cores"
+
+
+def _model(table: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's name, as Linux tells it; elsewhere what Python knows.
+
+    >>> _model(Path("nowhere")) != ""
+    True
+    """
+    try:
+        rows = table.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        rows = []
+    names = [row.partition(":")[2].strip() for row in rows if row.startswith(("model name", "Processor", "uarch"))]
+    return next(filter(None, names), "") or platform.processor() or platform.machine() or "unknown"
+
+
+app = commands.group("volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True)
+commands.add(app, "search", search.search)
+commands.add(app, "encode", encode.encode)
+commands.add(app, "binarize", binarize.binarize)
+commands.add(app, "decode", decode.decode)
+commands.add(app, "inspect", inspect.inspect)
+commands.add(app, "export", export_import.export)
+commands.add(app, "import", export_import.import_)
+commands.add(app, "compare", compare.compare)
+commands.add(app, "shrink", shrink.shrink)
+commands.add(app, "shard", shard.shard)
+commands.add(app, "translate-input", translate.translate_input)
+commands.add(app, "translate-output", translate.translate_output)
+commands.add(app, "demo", demo.demo)
+commands.add(app, "warmup", warmup.warmup)
+app.add_typer(stream.app)
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    version: Annotated[bool, typer.Option("--version", help="Show versions and this machine, and exit.")] = False,
+) -> None:
+    """Find the subword vocabulary that a corpus deserves, and apply it."""
+    if version:
+        typer.echo(described())
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run a command; every failure that people can mend ends in one message, never in a traceback."""
+    gc.freeze()  # what was imported stays: nobody need look through it, now or when the process ends
+    prepare_standard_files()
+    try:
+        with ended_by_signals():
+            status = app(prog_name="volt", standalone_mode=False)
+            sys.stdout.flush()
+    except TyperException as error:
+        status = _told_usage(error)
+    except VoltError as error:
+        status = _told(in_options(str(error)), 2 if isinstance(error, ConfigError) else 1)
+    except KeyboardInterrupt:
+        status = 130
+    except BrokenPipeError:
+        _silence_stdout()
+        status = 0
+    except Ended as end:
+        _silence_stdout()
+        messages().print(f"[bold red]ended[/] by {end.name}")
+        status = int(end.code or 0)
+    except SystemExit as end:  # typer and rich end the process themselves, with 1, when a pipe is closed
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        _silence_stdout()
+        status = 0
+    except OSError as error:
+        _silence_stdout()
+        status = _told(f"{error.strerror or error}: {shown_path(error.filename or 'stdout')}", 1)
+    if status == 130:
+        say("", mark="interrupted", style="bold red")
+    sys.exit(status)
+
+
+def _told(text: str, status: int) -> int:
+    """Print an error; the exit status."""
+    say(text, mark="error", style="bold red")
+    return status
+
+
+def _told_usage(error: TyperException) -> int:
+    """Print what is wrong with a command line, and where it is documented; nothing if the help has been printed."""
+    context, text = getattr(error, "ctx", None), error.format_message().replace("Value error, ", "")
+    if text:
+        _told(text, error.exit_code)
+    if text and context is not None:
+        say(f"{context.command_path} --help tells how it is used")
+    return error.exit_code
+
+
+def _silence_stdout() -> None:
+    """Keep Python from failing once more when it flushes stdout at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
