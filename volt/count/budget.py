@@ -88,12 +88,15 @@ class Budget:
             raise ConfigError(f"memory={value!r}: give 512M or more; Python and the libraries take half of that")
         return cls(n_bytes)
 
-    def check_learning(self, table: pl.DataFrame) -> None:
-        """Raise CorpusError if learning from these words would take more."""
-        if learning_bytes(table.height, int(table["word"].str.len_bytes().sum())) > self.for_words:
+    def check_learning(self, table: pl.DataFrame, *, approximate: bool = False) -> None:
+        """Raise CorpusError if learning from these words would take more.
+
+        approximate: whether the rarest have been forgotten, which is no remedy then
+        """
+        if learning_bytes(table.height, int(table["word"].str.len_chars().sum())) > self.for_words:
             tally = CountHistogram(1)
             tally.add(table)
-            raise tally.refusal(self)
+            raise tally.refusal(self, approximate=approximate)
 
     @property
     def for_words(self) -> int:
@@ -127,8 +130,13 @@ class Budget:
 
     @property
     def n_words(self) -> int:
-        """Words that are held if rarer ones are dropped; so many can be learned from as well."""
+        """Most words that are held if rarer ones are dropped."""
         return self.for_words // 640
+
+    @property
+    def n_symbols(self) -> int:
+        """Most characters and ends of words that can be learned from: long words are fewer."""
+        return self.for_words // _SYMBOL
 
 
 def return_freed_memory() -> None:
@@ -183,23 +191,23 @@ class CountHistogram:
     def __init__(self, min_count: int) -> None:
         self._least = np.union1d(_THRESHOLDS, [min_count])
         self._least = self._least[self._least >= min_count]
-        self._words, self._bytes = (np.zeros(len(self._least), np.int64) for _ in range(2))
+        self._words, self._characters = (np.zeros(len(self._least), np.int64) for _ in range(2))
 
     def add(self, table: pl.DataFrame) -> None:
         """Add words, all of which occur so often."""
         places = np.searchsorted(self._least, table["count"].to_numpy(), side="right") - 1
-        lengths = table["word"].str.len_bytes().to_numpy()
+        lengths = table["word"].str.len_chars().to_numpy()
         self._words += np.bincount(places, minlength=len(self._words))
-        self._bytes += np.bincount(places, lengths, minlength=len(self._bytes)).astype(np.int64)
+        self._characters += np.bincount(places, lengths, minlength=len(self._characters)).astype(np.int64)
 
-    def refusal(self, budget: Budget) -> CorpusError:
-        """What to raise if these words are too many."""
-        n_words, n_bytes = (numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._bytes))
-        rows = zip(self._least.tolist(), n_words, n_bytes, strict=True)
+    def refusal(self, budget: Budget, *, approximate: bool = False) -> CorpusError:
+        """What to raise if these words are too many. approximate: whether the rarest have been forgotten already."""
+        n_words, n_characters = (numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._characters))
+        rows = zip(self._least.tolist(), n_words, n_characters, strict=True)
         least, left, _ = next(row for row in rows if learning_bytes(*row[1:]) <= budget.for_words)
         return CorpusError(
             f"{counted(n_words[0], 'distinct word')} are too many for {shown_bytes(budget.n_bytes)}; give "
-            f"min_count={least}, which leaves {left:,}, or more memory, or approximate=True"
+            f"min_count={least}, which leaves {left:,}, or more memory{'' if approximate else ', or approximate=True'}"
         )
 
 
@@ -349,11 +357,12 @@ def _kept(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, mi
     return BoundedSum(whole._replace(table=pl.concat(kept)), 0, total - n_kept, pairs)
 
 
-def approximate_sum(parts: Iterable[CountedPart], *, n_words: int) -> BoundedSum:
+def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None) -> BoundedSum:
     """The sum with about so many words, those that occur most.
 
     parts: the same parts in the same order give the same sum
     n_words: how many words are remembered; at the end of a part, there may be as many more as it has
+    n_symbols: how many characters they have at most, with one more for each word's end; None for any number
     """
     known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
     whole, bound, total, pairs = CountedPart(EMPTY, 0, 0, 0), 0, 0, NOTHING
@@ -361,14 +370,22 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int) -> BoundedSum
         whole, total = _numbers(whole, part), total + _total(part.table)
         new = part.table.with_columns(missed=pl.lit(bound, pl.Int64))
         known = pl.concat([known, new]).group_by("word").agg(_COUNT.sum(), _MISSED.min())
-        if known.height > n_words:
+        if (n_left := _n_within(known, n_words, n_symbols)) < known.height:
             most = _COUNT + _MISSED
-            bound = known.select(most.top_k(n_words + 1).min()).item()
+            bound = known.select(most.top_k(n_left + 1).min()).item()
             pairs += left_out_pairs(known.filter(most <= bound))
             known = known.filter(most > bound)
     check_total(total)
     table = known.select("word", "count").sort("word")
     return BoundedSum(whole._replace(table=table), bound, total - _total(table), pairs)
+
+
+def _n_within(known: pl.DataFrame, n_words: int, n_symbols: int | None) -> int:
+    """How many of the words that occur most are within both numbers."""
+    if n_symbols is None:
+        return min(n_words, known.height)
+    sizes = known.sort(_COUNT + _MISSED, descending=True)["word"].str.len_chars() + 1
+    return min(n_words, int((sizes.cum_sum() <= n_symbols).sum()))
 
 
 def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:

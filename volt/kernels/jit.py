@@ -76,8 +76,6 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime.nrt import rtsys
 
-from volt.errors import CompilingWarning
-
 UNUSED = 24 * 3600  # seconds since a process last started with a folder, after which it may be removed
 _PREFIX = "loops-"
 _NUMBA_DECIDES = ""
@@ -212,6 +210,10 @@ LOADS_ALONE = all(
 
 SILENT = 2.0  # seconds that compiling may take without a word
 MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it ahead"
+
+
+class CompilingWarning(UserWarning):
+    """A call takes long because loops are compiled, once on this machine; `volt warmup` does it ahead."""
 
 
 class _Notice:
