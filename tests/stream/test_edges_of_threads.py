@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from streams import numbered
 
+from volt.stream import Source, Stream
+from volt.stream.transforms.batch import Batch
+from volt.stream.transforms.chance import Chance
 from volt.stream.transforms.opening import Kept
 from volt.stream.transforms.sentencepiece import SpmEncode
 from volt.stream.transforms.transform import is_compiled
@@ -51,3 +59,42 @@ def test_the_old_value_goes_before_the_next_is_made() -> None:
 def test_the_n_best_encodings_are_for_processes(alpha: float | None, nbest: int, expected: bool) -> None:
     """Where the library works line by line under Python's lock, workers are processes."""
     assert is_compiled(SpmEncode(Path("m.model"), alpha=alpha, nbest=nbest)) is expected
+
+
+@dataclass(frozen=True)
+class Collect:
+    """Leaves lines as they are; once it may, it collects garbage in the thread that runs it."""
+
+    name: ClassVar[str] = "collect"
+    is_compiled: ClassVar[bool] = True
+    keeps_lines: ClassVar[bool] = True
+    may, done = threading.Event(), threading.Event()
+
+    def __call__(self, batch: Batch, chance: Chance) -> Batch:
+        if batch.origins.min() >= 10:
+            self.may.wait()
+            gc.collect()
+            self.done.set()
+        return batch
+
+
+def test_a_thread_may_collect_the_stream_that_it_works_for(tmp_path: Path) -> None:
+    """A stream in a cycle of references that its own thread collects is closed without an error."""
+    errors, hook = list[Any](), sys.unraisablehook
+    sys.unraisablehook = errors.append
+    gc.disable()
+    try:
+        cycle: dict[str, Any] = {}
+        paths = numbered(tmp_path, "a", 400)
+        source = Source("a", paths, shuffle="none", block_lines=10, transforms=(Collect(),))
+        cycle["stream"] = Stream([source], n_workers=1)
+        cycle["lines"] = iter(cycle["stream"])
+        cycle["itself"] = cycle
+        next(cycle["lines"])
+        del cycle
+        Collect.may.set()
+        assert Collect.done.wait(20)
+    finally:
+        gc.enable()
+        sys.unraisablehook = hook
+    assert not errors

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
-from threading import Thread
+from threading import Thread, current_thread
 from typing import Any, TypeVar
 
 from volt.errors import ConfigError
@@ -89,7 +89,8 @@ class _Threads:
             self._tasks.put(None)
         late = time.monotonic() + _GRACE
         for thread in self._threads if can_wait(self._pid) else ():
-            thread.join(max(0, late - time.monotonic()))
+            if thread is not current_thread():  # else it has collected what reads its results
+                thread.join(max(0, late - time.monotonic()))
 
 
 def in_order(

@@ -84,5 +84,7 @@ class Threads:
             self._jobs.put(None)
         deadline = time.monotonic() + _GRACE
         for thread in self._threads:
+            if thread is threading.current_thread():  # it has collected what this pool belongs to
+                continue
             thread.join(max(0, deadline - time.monotonic()))
         self._threads = []
