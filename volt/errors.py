@@ -176,7 +176,3 @@ def reason(error: OSError | ValueError) -> str:
     'permission denied'
     """
     return (getattr(error, "strerror", None) or str(error)).lower()
-
-
-class CompilingWarning(UserWarning):
-    """A call takes long because loops are compiled, once on this machine; `volt warmup` does it ahead."""

@@ -26,7 +26,7 @@ OLD = [
     ("stream audit s.yaml --no-user-code", "unless you say --trust; leave this out"),
     ("stream plan s.yaml --no-user-code", "unless you say --trust"),
     ("stream preview s.yaml --no-user-code", "unless you say --trust"),
-    ("stream schema --no-user-code", "unless you say --trust"),
+    ("stream schema --no-user-code", "no code of a configuration runs here; leave this out"),
     ("stream trace s.yaml 1 --no-user-code", "unless you say --trust"),
     ("compare corpus.txt --json -", "--json prints on stdout and takes no place; write --json\n"),
 ]

@@ -38,6 +38,9 @@ def part_of(counts: dict[str, int]) -> CountedPart:
     return CountedPart(table, len(counts), sum(counts.values()), 1)
 
 
+TAMIL = str.maketrans("0123456789abcdef", "கஙசஞடணதநபமயரலவழள")
+
+
 @given(st.lists(WORDS, max_size=12), st.integers(1, 5))
 def test_spilled_counts_are_the_counts(parts: list[dict[str, int]], min_count: int) -> None:
     """However little is held, and whatever is dropped in the end."""
@@ -81,6 +84,38 @@ def test_forgotten_words_are_within_the_bound(parts: list[dict[str, int]], n_wor
     if len(expected) <= n_words:
         assert found.bound == 0
         assert shown == expected
+
+
+@given(st.lists(WORDS, max_size=20), st.integers(1, 20), st.integers(0, 60))
+def test_words_that_are_remembered_can_be_learned_from(
+    parts: list[dict[str, int]], n_words: int, n_symbols: int
+) -> None:
+    """With their ends they have no more characters than is said, and the bound holds."""
+    found = approximate_sum(map(part_of, parts), n_words=n_words, n_symbols=n_symbols)
+    shown, expected = dict(found.part.table.rows()), Counter[str]()
+    for counts in parts:
+        expected.update(counts)
+    assert len(shown) <= n_words
+    assert sum(map(len, shown)) + len(shown) <= n_symbols
+    assert all(count - found.bound <= shown.get(word, 0) <= count for word, count in expected.items())
+
+
+def test_long_words_are_within_what_approximate_promises(tmp_path: Path) -> None:
+    """Words of a script that takes three bytes a character: those that are left can be learned from; if others do not
+    fit, the advice is not what has been done.
+    """
+    path = tmp_path / "a.txt"
+    words = (f"{number:x}".translate(TAMIL) * 4 for number in range(1 << 12))
+    path.write_text("\n".join(f"{word} " * (1 + place % 97) for place, word in enumerate(words)), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Budget, "for_words", 300_000)
+        counts = volt.count_words([path, path], memory="1G", approximate=True)
+        Budget.of("1G").check_learning(counts.table, approximate=True)
+        whole = volt.count_words(path)
+        with pytest.raises(CorpusError, match=r"or more memory$"):
+            Budget.of("1G").check_learning(whole.table, approximate=True)
+        with pytest.raises(CorpusError, match=r"or more memory, or approximate=True$"):
+            Budget.of("1G").check_learning(whole.table)
 
 
 def test_the_commonest_words_are_exact() -> None:
@@ -211,7 +246,7 @@ def test_words_that_do_not_fit_are_refused_with_what_would(small_pieces: list[Pa
     counts = volt.count_words(path)
     for n, fits in ((least, True), (least - 1, False)):
         words = counts.min_count(n).words
-        assert (learning_bytes(len(words), len("".join(words).encode())) <= 60_000) == fits
+        assert (learning_bytes(len(words), len("".join(words))) <= 60_000) == fits
 
 
 @given(st.integers(0, 30_000))

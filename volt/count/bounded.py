@@ -94,11 +94,12 @@ def _kept(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, mi
     return BoundedSum(whole._replace(table=pl.concat(kept)), 0, total - n_kept, pairs)
 
 
-def approximate_sum(parts: Iterable[CountedPart], *, n_words: int) -> BoundedSum:
+def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None) -> BoundedSum:
     """The sum with about so many words, those that occur most.
 
     parts: the same parts in the same order give the same sum
     n_words: how many words are remembered; at the end of a part, there may be as many more as it has
+    n_symbols: how many characters they have at most, with one more for each word's end; None for any number
     """
     known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
     whole, bound, total, pairs = CountedPart(EMPTY, 0, 0, 0), 0, 0, NOTHING
@@ -106,14 +107,22 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int) -> BoundedSum
         whole, total = _numbers(whole, part), total + _total(part.table)
         new = part.table.with_columns(missed=pl.lit(bound, pl.Int64))
         known = pl.concat([known, new]).group_by("word").agg(_COUNT.sum(), _MISSED.min())
-        if known.height > n_words:
+        if (n_left := _n_within(known, n_words, n_symbols)) < known.height:
             most = _COUNT + _MISSED
-            bound = known.select(most.top_k(n_words + 1).min()).item()
+            bound = known.select(most.top_k(n_left + 1).min()).item()
             pairs += left_out_pairs(known.filter(most <= bound))
             known = known.filter(most > bound)
     check_total(total)
     table = known.select("word", "count").sort("word")
     return BoundedSum(whole._replace(table=table), bound, total - _total(table), pairs)
+
+
+def _n_within(known: pl.DataFrame, n_words: int, n_symbols: int | None) -> int:
+    """How many of the words that occur most are within both numbers."""
+    if n_symbols is None:
+        return min(n_words, known.height)
+    sizes = known.sort(_COUNT + _MISSED, descending=True)["word"].str.len_chars() + 1
+    return min(n_words, int((sizes.cum_sum() <= n_symbols).sum()))
 
 
 def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:

@@ -50,12 +50,15 @@ class Budget:
             raise ConfigError(f"memory={value!r}: give 512M or more; Python and the libraries take half of that")
         return cls(n_bytes)
 
-    def check_learning(self, table: pl.DataFrame) -> None:
-        """Raise CorpusError if learning from these words would take more."""
-        if learning_bytes(table.height, int(table["word"].str.len_bytes().sum())) > self.for_words:
+    def check_learning(self, table: pl.DataFrame, *, approximate: bool = False) -> None:
+        """Raise CorpusError if learning from these words would take more.
+
+        approximate: whether the rarest have been forgotten, which is no remedy then
+        """
+        if learning_bytes(table.height, int(table["word"].str.len_chars().sum())) > self.for_words:
             tally = Tally(1)
             tally.add(table)
-            raise tally.refusal(self)
+            raise tally.refusal(self, approximate=approximate)
 
     @property
     def for_words(self) -> int:
@@ -89,8 +92,13 @@ class Budget:
 
     @property
     def n_words(self) -> int:
-        """Words that are held if rarer ones are dropped; so many can be learned from as well."""
+        """Most words that are held if rarer ones are dropped."""
         return self.for_words // 640
+
+    @property
+    def n_symbols(self) -> int:
+        """Most characters and ends of words that can be learned from: long words are fewer."""
+        return self.for_words // _SYMBOL
 
 
 def return_freed_memory() -> None:
@@ -145,21 +153,21 @@ class Tally:
     def __init__(self, min_count: int) -> None:
         self._least = np.union1d(_THRESHOLDS, [min_count])
         self._least = self._least[self._least >= min_count]
-        self._words, self._bytes = (np.zeros(len(self._least), np.int64) for _ in range(2))
+        self._words, self._characters = (np.zeros(len(self._least), np.int64) for _ in range(2))
 
     def add(self, table: pl.DataFrame) -> None:
         """Add words, all of which occur so often."""
         places = np.searchsorted(self._least, table["count"].to_numpy(), side="right") - 1
-        lengths = table["word"].str.len_bytes().to_numpy()
+        lengths = table["word"].str.len_chars().to_numpy()
         self._words += np.bincount(places, minlength=len(self._words))
-        self._bytes += np.bincount(places, lengths, minlength=len(self._bytes)).astype(np.int64)
+        self._characters += np.bincount(places, lengths, minlength=len(self._characters)).astype(np.int64)
 
-    def refusal(self, budget: Budget) -> CorpusError:
-        """What to raise if these words are too many."""
-        n_words, n_bytes = (numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._bytes))
-        rows = zip(self._least.tolist(), n_words, n_bytes, strict=True)
+    def refusal(self, budget: Budget, *, approximate: bool = False) -> CorpusError:
+        """What to raise if these words are too many. approximate: whether the rarest have been forgotten already."""
+        n_words, n_characters = (numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._characters))
+        rows = zip(self._least.tolist(), n_words, n_characters, strict=True)
         least, left, _ = next(row for row in rows if learning_bytes(*row[1:]) <= budget.for_words)
         return CorpusError(
             f"{counted(n_words[0], 'distinct word')} are too many for {shown_bytes(budget.n_bytes)}; give "
-            f"min_count={least}, which leaves {left:,}, or more memory, or approximate=True"
+            f"min_count={least}, which leaves {left:,}, or more memory{'' if approximate else ', or approximate=True'}"
         )

@@ -136,7 +136,7 @@ def _parts(count: ShardCounter, paths: Iterable[str]) -> Iterator[CountedPart]:
 
 def _bounded(parts: Iterable[CountedPart], budget: Budget, *, min_count: int, approximate: bool) -> BoundedSum:
     if approximate:
-        return approximate_sum(parts, n_words=budget.n_words)
+        return approximate_sum(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
     return bounded_sum(parts, budget, min_count=min_count)
 
 

@@ -22,8 +22,6 @@ from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 from numba.core.runtime.nrt import rtsys
 
-from volt.errors import CompilingWarning
-
 LOADS_ALONE = all(
     hasattr(owner, name)
     for owner, names in (
@@ -37,6 +35,10 @@ LOADS_ALONE = all(
 
 SILENT = 2.0  # seconds that compiling may take without a word
 MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it ahead"
+
+
+class CompilingWarning(UserWarning):
+    """A call takes long because loops are compiled, once on this machine; `volt warmup` does it ahead."""
 
 
 class _Notice:
