@@ -6,6 +6,8 @@ import base64
 import doctest
 import gzip
 import json
+import random
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from places import ROOT
 
 import volt
-from experiments.real_tokenizers import comparing, originals, texts
+from experiments.real_tokenizers import comparing, mutating, originals, texts
 from experiments.real_tokenizers.__main__ import main
 from experiments.real_tokenizers.finding import Found, find
 from volt.text.pretokenizer import PreTokenizer
@@ -102,6 +104,32 @@ def test_refusals_are_told_from_missing_originals(tmp_path, monkeypatch, capsys)
     assert not told["unheard-of"]["is_refusal"]
     assert "none is declared" in told["unheard-of"]["refused"]
     assert "0 of 2 files exact, 1 refused" in capsys.readouterr().out
+
+
+def small_files() -> dict[str, dict]:
+    """Two files that tokenizers trains, and one that VOLT writes, with special tokens."""
+    tokenizers = pytest.importorskip("tokenizers")
+    files = {}
+    for name, cut in (("bytes", tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)), ("spaces", None)):
+        real = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
+        real.pre_tokenizer = cut or tokenizers.pre_tokenizers.Metaspace()
+        options = {"special_tokens": ["<unk>", "<s>", "<a>"], "show_progress": False}
+        real.train_from_iterator(LINES * 9, tokenizers.trainers.BpeTrainer(vocab_size=90, **options))
+        files[name] = json.loads(real.to_str())
+    return files
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_no_change_of_a_file_is_read_silently_as_another(tmp_path):
+    """Files with one change each: ids are those of tokenizers, or the import has a note on it, or it is refused."""
+    files, lines = small_files(), [*LINES, "a<unk>low", "x <s> ö", " <a>lo", *texts.hostile_lines(15)]
+    learned = volt.search(volt.learn_bpe({"low": 5, "slow": 2, "lower": 3}), select=12).vocabulary
+    volt.write_vocabulary(learned.closed(), tmp_path / "v.json", to="huggingface")
+    files["own"] = json.loads((tmp_path / "v.json").read_text())
+    found = mutating.outcomes([*files.items()], lines, 120, random.Random(3), tmp_path)
+    kinds = Counter((one.kind, name, change) for name, change, one in found)
+    assert not [key for key in kinds if key[0] in ("silent", "fault")]
+    assert {kind for kind, *_ in kinds} >= {"equal", "announced", "refused"}
 
 
 def test_texts_are_the_same_each_time_and_hold_what_they_promise(tmp_path):

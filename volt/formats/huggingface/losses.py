@@ -114,6 +114,9 @@ def _n_lines(template: object) -> int:
 def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """How a foreign pipeline treats rare text."""
     section = json.dumps(data.get("pre_tokenizer"))
+    cut, steps = vocabulary.pretokenizer, section + json.dumps(data.get("normalizer"))
+    if cut.keeps_spaces and not cut.is_bytes and json.dumps(PREFIX)[1:-1] not in steps:
+        yield f"{PREFIX!r} in text is a space here, and a character of its own there."
     if '"Digits"' in section:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if vocabulary.normalizer.lowercase:
@@ -150,8 +153,22 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
         yield f"{_subject(found)} {'are' if len(found) > 1 else 'is'} found in normalised text there, in raw text here."
     if pair := _first_found([row for row in users if not rewrites]):
         yield f"The added token {pair[0]} is looked for before {pair[1]} there, and the longer of the two here."
+    if both := [row["content"] for row in users if _is_made(row["content"], data, vocabulary)]:
+        yield f"{_subject(both)} {'are' if len(both) > 1 else 'is'} made of other text as well there, and not here."
     if users:
         yield from _user_losses(vocabulary)
+
+
+def _is_made(token: str, data: Json, vocabulary: Vocabulary) -> bool:
+    """Whether the model, too, makes an added token, of text that may spell it otherwise: by spaces, bytes or marks."""
+    model = data.get("model", {})
+    rows = (row.split(" ") if isinstance(row, str) else row for row in model.get("merges", ()))
+    plain = vocabulary.marker == "none" and vocabulary.normalizer.name == "none" and PREFIX not in token
+    if token not in model.get("vocab", ()) or (
+        plain and not (vocabulary.pretokenizer.is_bytes and not token.isascii())
+    ):
+        return False
+    return len(token) == 1 or token in map("".join, rows)
 
 
 def _subject(tokens: Sequence[str]) -> str:
@@ -160,9 +177,12 @@ def _subject(tokens: Sequence[str]) -> str:
     >>> _subject(["<a>"]), _subject(list("abcdefg"))
     ('The added token <a>', 'The added tokens a, b, c, d, e and 2 others')
     """
+    return f"The added token{'s' * (len(tokens) > 1)} {_names(tokens)}"
+
+
+def _names(tokens: Sequence[str]) -> str:
     shown, others = tokens[:_N_NAMED], tokens[_N_NAMED:]
-    ending = f" and {counted(len(others), 'other')}" if others else ""
-    return f"The added token{'s' * (len(tokens) > 1)} {', '.join(shown)}{ending}"
+    return ", ".join(shown) + (f" and {counted(len(others), 'other')}" if others else "")
 
 
 def _first_found(rows: Sequence[Json]) -> tuple[str, str] | None:
@@ -194,19 +214,19 @@ def _is_rewritten(token: str, data: Json) -> bool:
 
 def _user_losses(vocabulary: Vocabulary) -> Iterator[str]:
     """What stands beside user tokens."""
-    example = vocabulary.special.user[0]
+    names = _names(vocabulary.special.user)
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids:
         yield (
-            f"User tokens, such as {example}, cut words there: what stands before one ends in '</w>', and no lone "
+            f"User tokens ({names}) cut words there: what stands before one ends in '</w>', and no lone "
             "'</w>' follows one."
         )
     if vocabulary.pretokenizer.dummy_prefix:
         yield (
-            f"What follows a user token, such as {example}, may start with a '▁' there, and a line that starts with "
-            "one does here."
+            f"What follows a user token ({names}) may start with a '▁' there, and a line that starts with one does "
+            "here."
         )
     if vocabulary.pretokenizer.name.startswith("regex:"):
-        yield f"Text is cut at user tokens, such as {example}, before words are cut there, and after that here."
+        yield f"Text is cut at user tokens ({names}) before words are cut there, and after that here."
 
 
 def remade_note(left: str, right: str) -> str:

@@ -119,7 +119,7 @@ def _special(
     """
     free = [token for token in unmade if token not in added]
     firsts = [token for token, number in ids.items() if number < 4]
-    if is_own and firsts == free[:4] and firsts[:1] == [named.get("unk")]:
+    if is_own and len(firsts) == 4 and firsts == free[:4] and firsts[0] == named.get("unk"):
         named = dict(zip(ROLES, free[:4], strict=True)) | dict(named)
     known = {*unmade, *added}
     roles = {role: named[role] if named.get(role) in known else None for role in ROLES}
