@@ -55,7 +55,6 @@ def _statements(node: ast.AST, is_late: bool = False) -> Iterator[tuple[ast.AST,
 
 
 def declared() -> tuple[list[Requirement], list[Requirement]]:
-    """Read the needed and the optional requirements of pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [Requirement(text) for rows in project["optional-dependencies"].values() for text in rows]
     return [Requirement(text) for text in project["dependencies"]], extras
@@ -74,7 +73,6 @@ def faults_of_imports(needed: set[str], optional: set[str]) -> Iterator[str]:
 
 
 def faults_of_versions(requirements: list[Requirement]) -> Iterator[str]:
-    """Find requirements that are not met, or have no lower bound."""
     for requirement in requirements:
         if not any(bound.operator in (">=", "==", "~=") for bound in requirement.specifier):
             yield f"{requirement.name} has no lower bound"
@@ -83,7 +81,6 @@ def faults_of_versions(requirements: list[Requirement]) -> Iterator[str]:
 
 
 def closure(names: set[str]) -> dict[str, Distribution]:
-    """Return the distributions of some names, and all that they need."""
     found: dict[str, Distribution] = {}
     waiting = sorted(names)
     while waiting:
@@ -104,7 +101,6 @@ def licence_of(one: Distribution) -> str:
 
 
 def advisories(names: dict[str, Distribution]) -> tuple[str, list[str]]:
-    """Ask pip-audit for published faults: a summary, and the faults."""
     if (program := shutil.which("pip-audit")) is None:
         return "not checked: pip install pip-audit", []
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as table:

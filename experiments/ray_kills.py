@@ -120,7 +120,6 @@ def kill(victim: str, corpus: Path, out: Path, draw: random.Random) -> list[str]
 
 
 def kill_driver(address: str, corpus: Path, out: Path, after: float) -> list[str]:
-    """Kill a driver, wait for its processes to end, and run it again."""
     before = set(ray_processes())
     process = start(address, corpus, out, wait=address != "own")
     time.sleep(after)

@@ -31,7 +31,6 @@ class NotReady(Exception):
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Run git and return its output. Raises NotReady if it fails."""
     done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NotReady(f"git {arguments[0]}: {done.stderr.strip()}")
@@ -75,7 +74,6 @@ def dated(changelog: str, version: str, date: str) -> tuple[str, str]:
 
 
 def release(folder: Path, text: str, checks: list[str]) -> None:
-    """Check, commit and tag. Raises NotReady, with all files restored."""
     version = checked_version(text, git(folder, "tag", "--list", "v*").split())
     if (branch := git(folder, "branch", "--show-current")) != "main":
         raise NotReady(f"the branch is {branch or 'none'}; switch to main")

@@ -57,7 +57,6 @@ def run(*command: object, cwd: Path, home: Path | None = None) -> str:
 
 
 def python_of(version: str) -> str | None:
-    """Find an interpreter of a version, of pyenv or on the path."""
     own = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     return str(own[-1]) if own else shutil.which(f"python{version}")
 
@@ -82,7 +81,6 @@ def wheel_of(folder: Path) -> Path:
 
 
 def used(python: str, folder: Path, place: Path, *, oldest: bool) -> Iterator[Check]:
-    """Install the wheel into an environment of its own, and use it."""
     work, home, bin_ = place / "work", place / "home", place / "env/bin"
     for path in (work, home):
         path.mkdir(parents=True)

@@ -36,7 +36,6 @@ def picks_of(texts: Sequence[Path], model: volt.LanguageModel | None = None) -> 
 
 
 def judged() -> volt.LanguageModel:
-    """Describe the language model of the trials to the rule `scaling`."""
     shape = Recipe().shape(n_ids=1)
     n_weights = sum(one.numel() for one in LanguageModel(shape).parameters()) - shape.width
     return volt.LanguageModel(n_weights, shape.width)
@@ -61,7 +60,6 @@ def write(folder: Path, picks: dict[str, dict[str, Any]]) -> None:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Read the file. Raises ConfigError if it is missing or damaged."""
     path = folder / FILE
     if not path.exists():
         raise ConfigError(f"{path}: no such file; python -m experiments.evidence picks --data … writes it")
@@ -76,5 +74,4 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def sizes(stored: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return corpus → rule → size from the result of `read`."""
     return {name: one["picks"] for name, one in stored.items()}

@@ -47,7 +47,6 @@ def document(rows: Mapping[str, Sequence[Mapping[str, Any]]], picks: Picks, long
 
 
 def section(title: str, rows: Sequence[Mapping[str, Any]], measure: Measure, picks: Picks) -> Iterator[str]:
-    """Write the section of one measure; nothing without results."""
     if not rows:
         return
     drawn = curves(rows, measure)

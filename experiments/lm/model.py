@@ -73,7 +73,6 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, x: Tensor, turns: Tensor) -> Tensor:
-        """Return the input of the next layer, (rows, n, width)."""
         heads = self.seen(self.seen_norm(x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         query, key, value = rotated(heads[0], turns), rotated(heads[1], turns), heads[2]
         found = F.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -82,7 +81,6 @@ class Layer(nn.Module):
 
 
 def initialise(model: nn.Module) -> None:
-    """Set the first weights of a model with an embedding `table`."""
     for weight in (one for one in model.parameters() if one.dim() > 1):
         nn.init.xavier_uniform_(weight)
     nn.init.normal_(model.table.weight, std=model.shape.width**-0.5)

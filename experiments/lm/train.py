@@ -46,15 +46,10 @@ _ANY = 1 << 20  # tokens of a batch: its rows decide
 class Recipe:
     """The options of a training, beside the corpus, the vocabulary and the seed.
 
-    characters: to learn from, about; at least an update for each reading
-    rows: segments of a batch
-    width, inner, heads, layers, dropout: of the model
-    lr, warmup: the learning rate, and the updates until it is reached
-    clip: the greatest norm of a gradient
-    average: the decay of the running mean of the weights
-    readings: of dev and test
-    patience: readings without a better dev score before the end
-    products: bfloat16 or float32
+    characters: to learn from, about;  rows: segments of a batch;  width … dropout: of the model;  lr, warmup: the
+    learning rate, and the updates until it is reached;  clip: the greatest norm of a gradient;  average: decay of the
+    running mean of the weights;  readings: of dev and test;  patience: readings without a better dev score before the
+    end;  products: bfloat16 or float32
     """
 
     characters: int = 5_000_000
@@ -151,7 +146,6 @@ class Judge:
         return nats / math.log(2) / self.texts.characters[split]
 
     def _nats(self, model: nn.Module, arrays: dict[str, Any]) -> tuple[torch.Tensor, int, int]:
-        """Return Σ −ln p over a batch, its tokens, and its columns."""
         found = to_torch(arrays)
         ids, mask = found["net_input"]["src_tokens"].to(self.device), found["tgt_mask"].to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.products == "bfloat16"):

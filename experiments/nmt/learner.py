@@ -20,16 +20,10 @@ from volt.errors import ConfigError
 class Recipe:
     """The options that losses follow from.
 
-    source, target: the languages
-    vocabulary: its size
-    max_tokens: of a batch, rows times the longest side
-    window: lines that are read for the batches that are made together
-    seed: of the stream, the first weights and dropout
-    width, inner, heads, layers, dropout: of the model
-    smoothing: the share of probability that a label gives to all ids
-    lr, warmup: the highest learning rate, and the steps until it is reached; then it falls as 1 / √step
-    end: the last step of a rate that falls linearly to 0 instead
-    clip: the greatest norm of a gradient
+    source, target: the languages;  vocabulary: its size;  max_tokens, window: recorded in keys;  seed: of the stream,
+    weights and dropout;  width … dropout: of the model;  smoothing: share of a label's probability for all ids;  lr,
+    warmup: the highest learning rate, and the steps until it is reached, after which it falls as 1 / √step;  end: the
+    last step of a rate that falls linearly to 0 instead;  clip: the greatest norm of a gradient
     """
 
     source: str = "en"
