@@ -1,6 +1,6 @@
 """Check the dependencies: declared, used, new enough, licensed, and without published faults.
 
-    python experiments/audit.py [--offline]
+    python experiments/audit.py
 
 imports      imports of volt and volt_cli are declared, optional ones happen within functions, needed ones happen at all
 versions     installed versions meet the requirements, which have lower bounds
@@ -12,7 +12,6 @@ A line with FAULT names what is wrong; the exit status is then 1.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
 import re
@@ -118,9 +117,6 @@ def advisories(names: dict[str, Distribution]) -> tuple[str, list[str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--offline", action="store_true", help="skip advisories")
-    offline = parser.parse_args().offline
     required, optional = declared()
     names, others = ({canonicalize_name(one.name) for one in rows} for rows in (required, optional))
     brought = closure(names)
@@ -129,7 +125,7 @@ def main() -> int:
         "imports": (f"{len(names)} needed, {len(others)} optional", list(faults_of_imports(names, others))),
         "versions": (", ".join(map(str, required)), list(faults_of_versions(required))),
         "licences": ("\n            ".join(licences), [row for row in licences if not OPEN.search(row)]),
-        "advisories": ("not checked: --offline", []) if offline else advisories(brought),
+        "advisories": advisories(brought),
     }
     for check, (summary, faults) in checks.items():
         print("\n".join([f"{check:<11} {summary}", *(f"FAULT       {fault}" for fault in faults)]))

@@ -1,6 +1,6 @@
 """Check how the cost of a search grows with its corpus, and how many words a sample predicts.
 
-    python -m experiments.scale CORPUS [--base 2.5M] [--growth 10 100] [--level bytes]
+    python -m experiments.scale CORPUS [--base 2_500_000] [--growth 10 100] [--level bytes]
 
 `volt search` runs as a whole process on the first bytes of a plain text, base × growth of them. Heaps' law V(n) = k ·
 n^β (H. S. Heaps, 1978; n in bytes), fitted by least squares of log V on log n to parts of the smallest size, predicts
@@ -25,16 +25,6 @@ from experiments.bench.measure import Run, describe, machine, markdown_table, ru
 
 PARTS = (8, 4, 2, 1)  # of the smallest size
 LEVELS = {"characters": "whitespace", "bytes": "bytes"}
-UNITS = {"K": 1e3, "M": 1e6, "G": 1e9}
-
-
-def size(text: str) -> int:
-    """Read a number of bytes.
-
-    >>> size("2.5M"), size("64")
-    (2500000, 64)
-    """
-    return int(float(text[:-1]) * UNITS[text[-1]]) if text[-1] in UNITS else int(text)
 
 
 def fit(sizes: Sequence[float], distinct: Sequence[float]) -> tuple[float, float]:
@@ -83,7 +73,7 @@ def rows(source: Path, folder: Path, sizes: Sequence[int], level: str) -> Iterat
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path, help="plain text")
-    parser.add_argument("--base", type=size, default="2.5M", help="bytes of the smallest size (default 2.5M)")
+    parser.add_argument("--base", type=int, default=2_500_000, help="bytes of the smallest size (default 2.5 million)")
     parser.add_argument("--growth", type=int, nargs="+", default=[10, 100], help="times the smallest size")
     parser.add_argument("--level", choices=LEVELS, default="characters")
     given = parser.parse_args()

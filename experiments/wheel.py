@@ -118,13 +118,6 @@ def used(python: str, folder: Path, place: Path, *, oldest: bool) -> Iterator[Ch
             yield tool, "" if "faulty.py:5" in error.stdout else error.stdout
 
 
-def reported(checks: Iterator[Check]) -> Iterator[Check]:
-    try:
-        yield from checks
-    except subprocess.CalledProcessError as error:
-        yield " ".join(map(str, error.cmd[:4])), (error.stdout + error.stderr)[-2000:]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", nargs="+", default=["3.11", "3.12", "3.13"], metavar="VERSION")
@@ -138,9 +131,13 @@ def main() -> int:
         if pythons:
             todo["oldest"] = used(pythons[0][1], folder, folder / "oldest", oldest=True)
         for where, checks in todo.items():
-            for what, wrong in reported(checks):
-                failed |= bool(wrong)
-                print(f"{'FAULT ' * bool(wrong)}{where:8} {what}", *wrong.splitlines(), sep="\n    ", flush=True)
+            try:
+                for what, wrong in checks:
+                    failed |= bool(wrong)
+                    print(f"{'FAULT ' * bool(wrong)}{where:8} {what}", *wrong.splitlines(), sep="\n    ", flush=True)
+            except subprocess.CalledProcessError as error:
+                failed = True
+                print(f"FAULT {where:8} {error}", error.stdout, error.stderr, sep="\n", flush=True)
         if options.keep:
             shutil.copytree(folder / "dist", options.keep, dirs_exist_ok=True)
     return failed

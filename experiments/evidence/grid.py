@@ -23,7 +23,7 @@ import volt
 from experiments.lm import data as lm_data
 from experiments.lm import train as lm
 from experiments.nmt import trial as nmt
-from experiments.nmt.data import file_of
+from experiments.nmt.learner import file_of
 
 KINDS = ("lm", "nmt")
 ROUNDS = ((1_000, 4_000, 16_000), (2_000, 8_000), (500, 32_000))  # the first tells most

@@ -16,10 +16,9 @@ from experiments.evidence.grid import DIRECTIONS
 from experiments.lm import data as lm_data
 from experiments.lm.model import LanguageModel
 from experiments.lm.train import Recipe
-from experiments.nmt.data import file_of
+from experiments.nmt.learner import file_of
 from experiments.nmt.trial import fingerprint
 from volt.errors import ConfigError
-from volt.files.atomic import write_atomic
 
 RULES = ("balanced", "utility", "fed", "knee", "f95", "muv", "renyi")
 FIXED = (4_000, 8_000, 32_000)
@@ -52,11 +51,6 @@ def all_picks(data: Path, work: Path) -> dict[str, dict[str, Any]]:
         files = [file_of(data / "multi30k", "train", language) for language in (source, target)]
         found[name] = {"text": fingerprint(data / "multi30k", (source, target)), "picks": picks_of(files)}
     return found
-
-
-def write(folder: Path, picks: dict[str, dict[str, Any]]) -> None:
-    with write_atomic(folder / FILE) as file:
-        file.write((json.dumps(picks, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def read(folder: Path) -> dict[str, Any]:

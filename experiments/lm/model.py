@@ -5,8 +5,7 @@ are padded on the right, where the causal mask hides padding. With w the width:
 
     x = √w · E[ids]        in each layer x ← x + attention(norm x), x ← x + inner(norm x)        scores = norm(x) Eᵀ
 
-Rotation makes attention to the places just before easy to learn, which models with small vocabularies need to join
-pieces into words; with sines added to the embeddings, small sizes lag behind for long.
+With sines added to the embeddings instead, models with small vocabularies lag behind for long.
 
 >>> model = LanguageModel(Shape(n_ids=10, width=16, inner=32, heads=2, layers=1, dropout=0.0))
 >>> ids = torch.tensor([[2, 4, 5]])

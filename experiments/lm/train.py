@@ -38,7 +38,6 @@ from volt.batches import ByTokens, SampleFormat, Steps, to_torch
 from volt.errors import ConfigError, VoltError
 from volt.stream import Source, Stream
 
-PRODUCTS = ("bfloat16", "float32")
 _ANY = 1 << 20  # tokens of a batch: its rows decide
 
 
@@ -188,13 +187,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--characters", type=int, default=Recipe().characters, help="to learn from")
-    parser.add_argument("--dropout", type=float, default=Recipe().dropout)
-    parser.add_argument("--lr", type=float, default=Recipe().lr)
-    parser.add_argument("--products", choices=PRODUCTS, default=Recipe().products)
+    for name in (changed := ("characters", "dropout", "lr", "products")):
+        parser.add_argument(f"--{name}", type=type(getattr(Recipe(), name)), default=getattr(Recipe(), name))
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
-    recipe = Recipe(characters=given.characters, dropout=given.dropout, lr=given.lr, products=given.products)
+    recipe = Recipe(**{name: getattr(given, name) for name in changed})
     try:
         texts = prepared(given.data, given.corpus, given.work)
         found = trial(texts, size=given.size, seed=given.seed, recipe=recipe, device=given.device)

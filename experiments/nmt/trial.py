@@ -29,8 +29,7 @@ from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import volt
-from experiments.nmt.data import file_of, lines_of, ordered_steps, vocabulary_of
-from experiments.nmt.learner import Learner, Recipe, tensors
+from experiments.nmt.learner import Learner, Recipe, file_of, lines_of, ordered_steps, tensors, vocabulary_of
 from experiments.nmt.model import Transformer, search
 from volt.batches import ByTokens, SampleFormat, Steps
 from volt.errors import ConfigError, VoltError

@@ -282,13 +282,5 @@ class PlantedEarly(Planted):
     late = -1
 
 
-LOADERS: dict[str, type[Loader]] = {
-    "volt": Volt,
-    "torchdata": Torchdata,
-    "datasets": Datasets,
-    "mosaic": Mosaic,
-    "litdata": Litdata,
-    "grain": Grain,
-    "planted": Planted,
-    "planted-early": PlantedEarly,
-}
+CLASSES = (Volt, Torchdata, Datasets, Mosaic, Litdata, Grain, Planted, PlantedEarly)
+LOADERS: dict[str, type[Loader]] = {one.__name__.lower(): one for one in CLASSES}
