@@ -55,14 +55,10 @@ class Variant:
 
 
 VARIANTS = {
-    "published": Variant(),
-    "counts from 0": Variant(base=0),
-    "counts from 10": Variant(base=10),
-    "all characters": Variant(least=1),
-    "300 iterations": Variant(n_iters=300),
-    "rescaled": Variant(rescaled=True),
-    "equal masses": Variant(equal=True),
-}
+    "published": Variant(), "counts from 0": Variant(base=0), "counts from 10": Variant(base=10),
+    "all characters": Variant(least=1), "300 iterations": Variant(n_iters=300),
+    "rescaled": Variant(rescaled=True), "equal masses": Variant(equal=True),
+}  # fmt: skip
 
 
 class Texts(NamedTuple):

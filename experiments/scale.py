@@ -27,16 +27,6 @@ PARTS = (8, 4, 2, 1)  # of the smallest size
 LEVELS = {"characters": "whitespace", "bytes": "bytes"}
 
 
-def fit(sizes: Sequence[float], distinct: Sequence[float]) -> tuple[float, float]:
-    """Fit Heaps' law: k and β.
-
-    >>> [round(one, 6) for one in fit([1e6, 1e7, 1e8], [10 * n**0.5 for n in (1e6, 1e7, 1e8)])]
-    [10.0, 0.5]
-    """
-    beta, log_k = np.polyfit(np.log(sizes), np.log(distinct), 1)
-    return float(np.exp(log_k)), float(beta)
-
-
 def cut(source: Path, target: Path, n_bytes: int) -> int:
     """Write the first whole lines of a file, as many as fit into n_bytes; return their bytes."""
     with source.open("rb") as file:
@@ -61,12 +51,12 @@ def rows(source: Path, folder: Path, sizes: Sequence[int], level: str) -> Iterat
     """Measure all sizes, and compare the words with the prediction of the first."""
     parts = [cut(source, folder / f"{part}.txt", sizes[0] // part) for part in PARTS]
     words = [volt.count_words(folder / f"{part}.txt", pretokenizer=LEVELS[level]).n_words for part in PARTS]
-    k, beta = fit(parts, words)
+    beta, log_k = np.polyfit(np.log(parts), np.log(words), 1)  # Heaps' law
     measured = [searched(source, folder, n_bytes, level) for n_bytes in sizes]
     steps = [(None, measured[0]), *pairwise(measured)]
     for before, (n_bytes, n_words, done) in steps:
         exponent = log(done.cpu / before[2].cpu) / log(n_bytes / before[0]) if before else None
-        figures = [f"{n_bytes / 1e6:,.1f}", f"{n_words:,}", f"{k * n_bytes**beta:,.0f}", f"{done.cpu:.1f}"]
+        figures = [f"{n_bytes / 1e6:,.1f}", f"{n_words:,}", f"{np.exp(log_k) * n_bytes**beta:,.0f}", f"{done.cpu:.1f}"]
         yield [*figures, f"{done.wall:.1f}", f"{done.peak:,.0f}", "–" if exponent is None else f"{exponent:.3f}"]
 
 

@@ -7,8 +7,7 @@ installed  by pip, for each Python of this machine; "oldest" has the lowest decl
 used       volt search (the first compiles), again, volt demo, volt compare with its page, a script
 typed      mypy and pyright accept the script, and find the one fault of another
 
-Everything runs in empty folders with a home of its own. A line with FAULT names what is wrong; the exit status is then
-1.
+Everything runs in empty folders with a home of its own. A fault makes the exit status 1.
 """
 
 from __future__ import annotations
@@ -27,11 +26,8 @@ from zipfile import ZipFile
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("build", "twine", "mypy", "pyright[nodejs]", "uv")
 NEEDED = (
-    "volt/py.typed",
-    "volt/comparison/page/page.html",
-    "volt/stream/checking/debug_page.html",
-    "volt_cli/start.py",
-)
+    "volt/py.typed", "volt/comparison/page/page.html", "volt/stream/checking/debug_page.html", "volt_cli/start.py",
+)  # fmt: skip
 LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "tests")
 TEXT = "the newest and the widest newer wider lower the lowest of the low\n" * 300
 SCRIPT = """\

@@ -12,7 +12,6 @@ leave out the time that counting takes. search_bytes.py measures the byte level.
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,11 +48,7 @@ HF = "HF tokenizers BPE"
 
 
 def size_steps(n_candidates: int) -> str:
-    """Return thirty steps that end a little below the candidates, as START:STOP:STEP.
-
-    >>> size_steps(100_000), size_steps(32_000)
-    ('3300:99000:3300', '1050:31500:1050')
-    """
+    """Return thirty steps that end a little below the candidates, such as 1050:31500:1050 for 32,000."""
     step = n_candidates * 99 // 100 // N_STEPS // 50 * 50
     return f"{step}:{step * N_STEPS}:{step}"
 
@@ -96,7 +91,7 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--corpus", type=Path, help="a text file")
     made.add_argument("--words", type=int, default=4_000_000, help="length of the text to draw (default 4 million)")
-    options: Namespace = made.parse_args()
+    options = made.parse_args()
     with temporary_folder() as folder:
         text = Text(options.corpus.name, options.corpus) if options.corpus else drawn(folder, n_words=options.words)
         rows = run_rounds(list(jobs(text, folder=folder)), repeats=options.repeats)

@@ -42,12 +42,9 @@ PIPELINES = {
     "user": source("lines", ["user: {file: user_steps.py, function: tidy}"]),
 }
 PEERS = {  # sotastream's name of a pipeline, and its sources
-    "default": ("default", 1),
-    "case-noise": ("example", 2),
-    "filters": ("filters", 2),
-    "user": ("user", 1),
-    "user-light": ("user-light", 1),
-}
+    "default": ("default", 1), "case-noise": ("example", 2), "filters": ("filters", 2),
+    "user": ("user", 1), "user-light": ("user-light", 1),
+}  # fmt: skip
 
 
 def make_data(folder: Path, names: Sequence[str], *, texts: Sequence[Path], n_shards: int) -> None:
