@@ -1,6 +1,6 @@
 """Check the dependencies: declared, used, new enough, licensed, and without published faults.
 
-    python experiments/audit.py [--offline]
+    python experiments/audit.py
 
 imports      imports of volt and volt_cli are declared, optional ones happen within functions, needed ones happen at all
 versions     installed versions meet the requirements, which have lower bounds
@@ -12,7 +12,6 @@ A line with FAULT names what is wrong; the exit status is then 1.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
 import re
@@ -55,7 +54,6 @@ def _statements(node: ast.AST, is_late: bool = False) -> Iterator[tuple[ast.AST,
 
 
 def declared() -> tuple[list[Requirement], list[Requirement]]:
-    """Read the needed and the optional requirements of pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [Requirement(text) for rows in project["optional-dependencies"].values() for text in rows]
     return [Requirement(text) for text in project["dependencies"]], extras
@@ -74,7 +72,6 @@ def faults_of_imports(needed: set[str], optional: set[str]) -> Iterator[str]:
 
 
 def faults_of_versions(requirements: list[Requirement]) -> Iterator[str]:
-    """Find requirements that are not met, or have no lower bound."""
     for requirement in requirements:
         if not any(bound.operator in (">=", "==", "~=") for bound in requirement.specifier):
             yield f"{requirement.name} has no lower bound"
@@ -83,7 +80,6 @@ def faults_of_versions(requirements: list[Requirement]) -> Iterator[str]:
 
 
 def closure(names: set[str]) -> dict[str, Distribution]:
-    """Return the distributions of some names, and all that they need."""
     found: dict[str, Distribution] = {}
     waiting = sorted(names)
     while waiting:
@@ -104,7 +100,6 @@ def licence_of(one: Distribution) -> str:
 
 
 def advisories(names: dict[str, Distribution]) -> tuple[str, list[str]]:
-    """Ask pip-audit for published faults: a summary, and the faults."""
     if (program := shutil.which("pip-audit")) is None:
         return "not checked: pip install pip-audit", []
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as table:
@@ -122,9 +117,6 @@ def advisories(names: dict[str, Distribution]) -> tuple[str, list[str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--offline", action="store_true", help="skip advisories")
-    offline = parser.parse_args().offline
     required, optional = declared()
     names, others = ({canonicalize_name(one.name) for one in rows} for rows in (required, optional))
     brought = closure(names)
@@ -133,7 +125,7 @@ def main() -> int:
         "imports": (f"{len(names)} needed, {len(others)} optional", list(faults_of_imports(names, others))),
         "versions": (", ".join(map(str, required)), list(faults_of_versions(required))),
         "licences": ("\n            ".join(licences), [row for row in licences if not OPEN.search(row)]),
-        "advisories": ("not checked: --offline", []) if offline else advisories(brought),
+        "advisories": advisories(brought),
     }
     for check, (summary, faults) in checks.items():
         print("\n".join([f"{check:<11} {summary}", *(f"FAULT       {fault}" for fault in faults)]))

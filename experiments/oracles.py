@@ -42,7 +42,6 @@ Check = tuple[str, int, str]  # name, size, and the first difference
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a gzipped file, cut at "\\n" alone."""
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
         return [line.removesuffix("\n") for line in file]
 
@@ -54,7 +53,6 @@ def peer_encoder(merges: Iterable[Pair], **options: Any) -> Any:
 
 
 def peer_merges(lines: Iterable[str], *, fingerprint: str) -> list[Pair]:
-    """Learn with subword-nmt, or read what it learned before."""
     from subword_nmt.learn_bpe import learn_bpe
 
     path = Path(tempfile.gettempdir(), f"volt-oracles.{fingerprint}.{N_MERGES}.codes")
@@ -74,7 +72,6 @@ def difference(ours: Mapping[Any, Any], theirs: Mapping[Any, Any]) -> str:
 
 
 def recount(counts: volt.WordCounts, merges: list[Pair]) -> Counter[str]:
-    """Count the tokens of a corpus as subword-nmt encodes it."""
     bpe, found = peer_encoder(merges, separator=""), Counter[str]()
     for word, count in zip(counts.words, counts.counts.tolist(), strict=True):
         *inner, last = bpe.segment_tokens([word])

@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,26 +55,20 @@ class Variant:
 
 
 VARIANTS = {
-    "published": Variant(),
-    "counts from 0": Variant(base=0),
-    "counts from 10": Variant(base=10),
-    "all characters": Variant(least=1),
-    "300 iterations": Variant(n_iters=300),
-    "rescaled": Variant(rescaled=True),
-    "equal masses": Variant(equal=True),
-}
+    "published": Variant(), "counts from 0": Variant(base=0), "counts from 10": Variant(base=10),
+    "all characters": Variant(least=1), "300 iterations": Variant(n_iters=300),
+    "rescaled": Variant(rescaled=True), "equal masses": Variant(equal=True),
+}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
+class Texts(NamedTuple):
     """A corpus. tokens: (spelling, count of the pieces that contain it);  characters: (character, count)."""
 
     tokens: tuple[tuple[str, int], ...]
     characters: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class Plan(NamedTuple):
     """A plan. stopped: "iterations", "converged" or "overflow"."""
 
     matrix: Floats
@@ -81,8 +76,7 @@ class Plan:
     stopped: str
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(NamedTuple):
     """The objective at a size, and how the solver stopped."""
 
     size: int

@@ -1,10 +1,10 @@
 """Kill workers, machines and drivers of a Ray cluster at random moments; compare the results with one process.
 
-    python experiments/ray_kills.py [--times 10] [--victims worker machine driver alone]
+    python experiments/ray_kills.py [--times 10] [--victims worker machine driver]
 
 ray.cluster_utils plays two machines on this one. A driver process counts shards and ranges, searches and writes a
 vocabulary, and encodes the shards into a folder. Each time, SIGKILL ends a worker, the second machine (its raylet), or
-the driver, which then runs again; "alone" is a driver that starts its own cluster. All files must equal those of a run
+the driver, which then runs again. All files must equal those of a run
 without Ray, byte for byte, and no process of a killed driver may live on. The exit status is 1 otherwise.
 """
 
@@ -23,9 +23,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-VICTIMS = ("worker", "machine", "driver", "alone")
+VICTIMS = ("worker", "machine", "driver")
 PATIENCE = 60.0  # seconds in which processes of a dead driver must end
-WORKS, STARTS = 6.5, 4.0  # seconds that an undisturbed driver works, and that a cluster of its own starts
+WORKS = 6.5  # seconds that an undisturbed driver works
 
 
 def main() -> int:
@@ -62,7 +62,7 @@ def write_corpus(folder: Path) -> None:
 
 
 def drive(address: str, corpus: str, out: str) -> None:
-    """Count, search, encode: the driver. address: local for this process alone, own for a cluster of its own."""
+    """Count, search, encode: the driver. address: of a cluster, or "local" for this process alone."""
     from volt import Encoder, count_words, learn_bpe, search
     from volt.encode.files import Job, encode_each
 
@@ -74,7 +74,7 @@ def drive(address: str, corpus: str, out: str) -> None:
         from volt.ext.ray_cluster import connected
 
         counting, writing = {"map": RayMap(range_size=1 << 20)}, {"write": RayWriter()}
-        cluster = connected(None if address == "own" else address)
+        cluster = connected(address)
     with cluster:
         print("connected", flush=True)
         counts = count_words(corpus, **counting)
@@ -96,8 +96,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def kill(victim: str, corpus: Path, out: Path, draw: random.Random) -> list[str]:
     """Run a driver, kill the victim meanwhile, and run the driver again if it died; return faults."""
-    if victim == "alone":
-        return kill_driver("own", corpus, out, draw.uniform(0, WORKS + STARTS))
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -120,9 +118,8 @@ def kill(victim: str, corpus: Path, out: Path, draw: random.Random) -> list[str]
 
 
 def kill_driver(address: str, corpus: Path, out: Path, after: float) -> list[str]:
-    """Kill a driver, wait for its processes to end, and run it again."""
     before = set(ray_processes())
-    process = start(address, corpus, out, wait=address != "own")
+    process = start(address, corpus, out)
     time.sleep(after)
     process.kill()
     process.wait()
@@ -135,23 +132,17 @@ def kill_driver(address: str, corpus: Path, out: Path, after: float) -> list[str
     return [f"{len(left)} processes live on", *faults] if left else faults
 
 
-def start(address: str, corpus: Path, out: Path, *, wait: bool = True) -> subprocess.Popen[bytes]:
+def start(address: str, corpus: Path, out: Path) -> subprocess.Popen[bytes]:
     process = subprocess.Popen([sys.executable, __file__, "drive", address, corpus, out], stdout=subprocess.PIPE)
-    if wait and process.stdout:
-        process.stdout.readline()
+    assert process.stdout
+    process.stdout.readline()
     return process
 
 
 def ray_processes() -> dict[int, str]:
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            name = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:  # it has ended
-            continue
-        if name.startswith("ray::") or "/ray/" in name:
-            found[int(folder.name)] = name
-    return found
+    lines = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
+    found = {int(pid): name for pid, name in (line.split(maxsplit=1) for line in lines)}
+    return {pid: name for pid, name in found.items() if name.startswith("ray::") or "/ray/" in name}
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
     python experiments/release.py 0.2.0 [--folder REPOSITORY] [--checks COMMAND …]
 
 The version must be greater than all tags, the tree clean, the branch main, and CHANGELOG.md must list changes under
-"Unreleased". Then pyproject.toml and CHANGELOG.md get the version and the date, and the checks run. If all pass, both
-files are committed and tagged; if one fails, they are restored.
+"Unreleased", or under a heading of the version without a date. Then pyproject.toml and CHANGELOG.md get the version and
+the date, and the checks run. If all pass, both files are committed and tagged; if one fails, they are restored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class NotReady(Exception):
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Run git and return its output. Raises NotReady if it fails."""
     done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NotReady(f"git {arguments[0]}: {done.stderr.strip()}")
@@ -56,35 +55,38 @@ def checked_version(text: str, tags: list[str]) -> Version:
     return version
 
 
-def changes_of(changelog: str) -> str:
-    """Return the changes under "Unreleased". Raises NotReady if there are none.
+def dated(changelog: str, version: str, date: str) -> tuple[str, str]:
+    """Return the changelog with a dated heading, and the changes. Raises NotReady if there are no changes.
 
-    >>> changes_of("# Changelog\\n\\n## [Unreleased]\\n\\n- low\\n\\n## [0.1.0] - 2026-01-01\\n- old\\n")
+    >>> dated("## [Unreleased]\\n\\n- low\\n\\n## [0.1.0] - 2026-01-01\\n- old\\n", "0.2.0", "2026-02-02")[1]
     '- low'
+    >>> dated("## [Unreleased]\\n\\n## [0.1.0]\\n- low\\n", "0.1.0", "2026-01-01")
+    ('## [Unreleased]\\n\\n## [0.1.0] - 2026-01-01\\n- low\\n', '- low')
     """
-    _, found, rest = changelog.partition(HEADING)
+    own = f"## [{version}]\n"
+    heading = own if own in changelog else HEADING
+    before, found, rest = changelog.partition(heading)
     changes = re.split(r"^## ", rest, maxsplit=1, flags=re.MULTILINE)[0].strip()
     if not (found and changes):
-        raise NotReady(f"CHANGELOG.md: no changes under {HEADING.strip()!r}; list what is new")
-    return changes
+        raise NotReady(f"CHANGELOG.md: no changes under {heading.strip()!r}; list what is new")
+    kept = "" if heading == own else f"{HEADING}\n"
+    return f"{before}{kept}## [{version}] - {date}\n{rest}", changes
 
 
 def release(folder: Path, text: str, checks: list[str]) -> None:
-    """Check, commit and tag. Raises NotReady, with all files restored."""
     version = checked_version(text, git(folder, "tag", "--list", "v*").split())
     if (branch := git(folder, "branch", "--show-current")) != "main":
         raise NotReady(f"the branch is {branch or 'none'}; switch to main")
     if changed := git(folder, "status", "--porcelain"):
         raise NotReady(f"the tree is not clean; commit or remove:\n{changed}")
     before = {name: (folder / name).read_text(encoding="utf-8") for name in FILES}
-    changes = changes_of(before["CHANGELOG.md"])
-    dated = f"{HEADING}\n## [{version}] - {datetime.now(UTC):%Y-%m-%d}\n"
+    changelog, changes = dated(before["CHANGELOG.md"], str(version), f"{datetime.now(UTC):%Y-%m-%d}")
     project, n = re.subn(r'^version = "[^"]*"$', f'version = "{version}"', before["pyproject.toml"], flags=re.MULTILINE)
     if n != 1:
         raise NotReady(f"pyproject.toml: {n} lines say version = …; there must be one")
     try:
         (folder / "pyproject.toml").write_text(project, encoding="utf-8")
-        (folder / "CHANGELOG.md").write_text(before["CHANGELOG.md"].replace(HEADING, dated, 1), encoding="utf-8")
+        (folder / "CHANGELOG.md").write_text(changelog, encoding="utf-8")
         for check in checks:
             print(f"{check} …", flush=True)
             if subprocess.run(shlex.split(check), cwd=folder, check=False).returncode:

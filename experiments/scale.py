@@ -1,6 +1,6 @@
 """Check how the cost of a search grows with its corpus, and how many words a sample predicts.
 
-    python -m experiments.scale CORPUS [--base 2.5M] [--growth 10 100] [--level bytes]
+    python -m experiments.scale CORPUS [--base 2_500_000] [--growth 10 100] [--level bytes]
 
 `volt search` runs as a whole process on the first bytes of a plain text, base × growth of them. Heaps' law V(n) = k ·
 n^β (H. S. Heaps, 1978; n in bytes), fitted by least squares of log V on log n to parts of the smallest size, predicts
@@ -25,26 +25,6 @@ from experiments.bench.measure import Run, describe, machine, markdown_table, ru
 
 PARTS = (8, 4, 2, 1)  # of the smallest size
 LEVELS = {"characters": "whitespace", "bytes": "bytes"}
-UNITS = {"K": 1e3, "M": 1e6, "G": 1e9}
-
-
-def size(text: str) -> int:
-    """Read a number of bytes.
-
-    >>> size("2.5M"), size("64")
-    (2500000, 64)
-    """
-    return int(float(text[:-1]) * UNITS[text[-1]]) if text[-1] in UNITS else int(text)
-
-
-def fit(sizes: Sequence[float], distinct: Sequence[float]) -> tuple[float, float]:
-    """Fit Heaps' law: k and β.
-
-    >>> [round(one, 6) for one in fit([1e6, 1e7, 1e8], [10 * n**0.5 for n in (1e6, 1e7, 1e8)])]
-    [10.0, 0.5]
-    """
-    beta, log_k = np.polyfit(np.log(sizes), np.log(distinct), 1)
-    return float(np.exp(log_k)), float(beta)
 
 
 def cut(source: Path, target: Path, n_bytes: int) -> int:
@@ -71,19 +51,19 @@ def rows(source: Path, folder: Path, sizes: Sequence[int], level: str) -> Iterat
     """Measure all sizes, and compare the words with the prediction of the first."""
     parts = [cut(source, folder / f"{part}.txt", sizes[0] // part) for part in PARTS]
     words = [volt.count_words(folder / f"{part}.txt", pretokenizer=LEVELS[level]).n_words for part in PARTS]
-    k, beta = fit(parts, words)
+    beta, log_k = np.polyfit(np.log(parts), np.log(words), 1)  # Heaps' law
     measured = [searched(source, folder, n_bytes, level) for n_bytes in sizes]
     steps = [(None, measured[0]), *pairwise(measured)]
     for before, (n_bytes, n_words, done) in steps:
         exponent = log(done.cpu / before[2].cpu) / log(n_bytes / before[0]) if before else None
-        figures = [f"{n_bytes / 1e6:,.1f}", f"{n_words:,}", f"{k * n_bytes**beta:,.0f}", f"{done.cpu:.1f}"]
+        figures = [f"{n_bytes / 1e6:,.1f}", f"{n_words:,}", f"{np.exp(log_k) * n_bytes**beta:,.0f}", f"{done.cpu:.1f}"]
         yield [*figures, f"{done.wall:.1f}", f"{done.peak:,.0f}", "–" if exponent is None else f"{exponent:.3f}"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path, help="plain text")
-    parser.add_argument("--base", type=size, default="2.5M", help="bytes of the smallest size (default 2.5M)")
+    parser.add_argument("--base", type=int, default=2_500_000, help="bytes of the smallest size (default 2.5 million)")
     parser.add_argument("--growth", type=int, nargs="+", default=[10, 100], help="times the smallest size")
     parser.add_argument("--level", choices=LEVELS, default="characters")
     given = parser.parse_args()

@@ -7,8 +7,7 @@ installed  by pip, for each Python of this machine; "oldest" has the lowest decl
 used       volt search (the first compiles), again, volt demo, volt compare with its page, a script
 typed      mypy and pyright accept the script, and find the one fault of another
 
-Everything runs in empty folders with a home of its own. A line with FAULT names what is wrong; the exit status is then
-1.
+Everything runs in empty folders with a home of its own. A fault makes the exit status 1.
 """
 
 from __future__ import annotations
@@ -27,11 +26,8 @@ from zipfile import ZipFile
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("build", "twine", "mypy", "pyright[nodejs]", "uv")
 NEEDED = (
-    "volt/py.typed",
-    "volt/comparison/page/page.html",
-    "volt/stream/checking/debug_page.html",
-    "volt_cli/start.py",
-)
+    "volt/py.typed", "volt/comparison/page/page.html", "volt/stream/checking/debug_page.html", "volt_cli/start.py",
+)  # fmt: skip
 LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "tests")
 TEXT = "the newest and the widest newer wider lower the lowest of the low\n" * 300
 SCRIPT = """\
@@ -57,7 +53,6 @@ def run(*command: object, cwd: Path, home: Path | None = None) -> str:
 
 
 def python_of(version: str) -> str | None:
-    """Find an interpreter of a version, of pyenv or on the path."""
     own = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     return str(own[-1]) if own else shutil.which(f"python{version}")
 
@@ -82,7 +77,6 @@ def wheel_of(folder: Path) -> Path:
 
 
 def used(python: str, folder: Path, place: Path, *, oldest: bool) -> Iterator[Check]:
-    """Install the wheel into an environment of its own, and use it."""
     work, home, bin_ = place / "work", place / "home", place / "env/bin"
     for path in (work, home):
         path.mkdir(parents=True)
@@ -120,13 +114,6 @@ def used(python: str, folder: Path, place: Path, *, oldest: bool) -> Iterator[Ch
             yield tool, "" if "faulty.py:5" in error.stdout else error.stdout
 
 
-def reported(checks: Iterator[Check]) -> Iterator[Check]:
-    try:
-        yield from checks
-    except subprocess.CalledProcessError as error:
-        yield " ".join(map(str, error.cmd[:4])), (error.stdout + error.stderr)[-2000:]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", nargs="+", default=["3.11", "3.12", "3.13"], metavar="VERSION")
@@ -140,9 +127,13 @@ def main() -> int:
         if pythons:
             todo["oldest"] = used(pythons[0][1], folder, folder / "oldest", oldest=True)
         for where, checks in todo.items():
-            for what, wrong in reported(checks):
-                failed |= bool(wrong)
-                print(f"{'FAULT ' * bool(wrong)}{where:8} {what}", *wrong.splitlines(), sep="\n    ", flush=True)
+            try:
+                for what, wrong in checks:
+                    failed |= bool(wrong)
+                    print(f"{'FAULT ' * bool(wrong)}{where:8} {what}", *wrong.splitlines(), sep="\n    ", flush=True)
+            except subprocess.CalledProcessError as error:
+                failed = True
+                print(f"FAULT {where:8} {error}", error.stdout, error.stderr, sep="\n", flush=True)
         if options.keep:
             shutil.copytree(folder / "dist", options.keep, dirs_exist_ok=True)
     return failed

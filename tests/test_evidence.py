@@ -34,9 +34,9 @@ MODULES = [
     for folder in FOLDERS
     for path in sorted((ROOT / "experiments" / folder).glob("*.py"))
 ]
-curves, grid, picks, regret, results, running, tables = (
+curves, grid, picks, results, running, tables = (
     import_module(f"experiments.evidence.{name}")
-    for name in ("curves", "grid", "picks", "regret", "results", "running", "tables")
+    for name in ("curves", "grid", "picks", "results", "running", "tables")
 )
 lm_data, lm_train = import_module("experiments.lm.data"), import_module("experiments.lm.train")
 BITS = curves.MEASURES["text"]
@@ -274,7 +274,7 @@ LOSSES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 9), min_size=
 @given(LOSSES)
 def test_a_rule_is_told_by_its_mean_and_worst(by_corpus: dict[str, float]) -> None:
     """The mean lies in its interval, which lies between the least and the greatest loss."""
-    found = regret.Regret.of("fed", by_corpus)
+    found = tables.Regret.of("fed", by_corpus)
     values = sorted(by_corpus.values())
     assert found.mean == pytest.approx(sum(values) / len(values))
     assert found.worst == by_corpus[found.worst_corpus] == values[-1]
@@ -308,7 +308,7 @@ def test_rules_are_ranked_by_what_they_lose() -> None:
     ]
     drawn = curves.curves(rows, curves.MEASURES["BLEU"])
     chosen = {"fed": 1000, "knee": 4000, "always 32,000": 32_000, "tokens": 32_001, "muv": 499, "f95": 500}
-    found = regret.regrets(drawn, {"a": chosen}, curves.MEASURES["BLEU"])
+    found = tables.regrets(drawn, {"a": chosen}, curves.MEASURES["BLEU"])
     assert [(one.rule, round(one.mean, 6)) for one in found[1:]] == [
         ("knee", 0), ("always 32,000", 1), ("fed", 2), ("f95", 2)
     ]  # fmt: skip

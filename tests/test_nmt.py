@@ -16,9 +16,7 @@ from volt.errors import CandidateError, ConfigError
 
 torch = pytest.importorskip("torch", reason="the model of experiments/nmt needs torch")
 MODULES = sorted(path.stem for path in (ROOT / "experiments" / "nmt").glob("[a-z]*.py"))
-data, learner, model, trial = (
-    import_module(f"experiments.nmt.{name}") for name in ("data", "learner", "model", "trial")
-)
+learner, model, trial = (import_module(f"experiments.nmt.{name}") for name in ("learner", "model", "trial"))
 Shape = import_module("experiments.lm.model").Shape
 TINY = learner.Recipe("de", "en", vocabulary="40", width=16, inner=16, heads=2, layers=1, lr=0.02, warmup=20)
 EOS = 2
@@ -112,7 +110,7 @@ def test_a_trial_scores_unseen_text_and_repeats_its_result(corpus: Path) -> None
     with pytest.raises(ConfigError, match=r"test2016.en, plain or compressed: no such file"):
         trial.Trial(corpus, TINY, plan, device="cpu")
     with pytest.raises(CandidateError, match="size 5000 is above"):
-        data.vocabulary_of(corpus, ("de", "en"), 5000)
+        learner.vocabulary_of(corpus, ("de", "en"), 5000)
 
 
 def test_a_rate_that_is_too_high_ends_the_training(corpus: Path) -> None:

@@ -52,6 +52,15 @@ def test_a_release_is_a_commit_and_a_tag(repository: Path) -> None:
     assert git(repository, "status", "--porcelain") == ""
 
 
+def test_a_section_of_the_version_gets_its_date(repository: Path) -> None:
+    """The first release has a heading of its own, and nothing under Unreleased."""
+    (repository / "CHANGELOG.md").write_text("# Changelog\n\n## [Unreleased]\n\n## [0.1.0]\n\n- low\n")
+    git(repository, "commit", "--quiet", "--all", "--message", "heading")
+    assert released(repository, "0.1.0").returncode == 0
+    assert "## [Unreleased]\n\n## [0.1.0] - 20" in (repository / "CHANGELOG.md").read_text()
+    assert released(repository, "0.2.0").returncode == 1
+
+
 @pytest.mark.parametrize(
     ("version", "checks", "message"),
     [

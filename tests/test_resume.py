@@ -28,7 +28,7 @@ def test_killed_steps_resume_with_other_ranks_and_workers(tmp_path: Path) -> Non
     assert campaign(tmp_path, "volt", "both") == (0, [["both", "counted", 0, 0, ""]])
 
 
-@pytest.mark.parametrize("loader", ["planted", "planted-early"])
+@pytest.mark.parametrize("loader", ["planted", "plantedearly"])
 def test_planted_faults_are_counted(tmp_path: Path, loader: str) -> None:
     """A state that is a batch late repeats one on each rank; one that is early loses one."""
     made = Round.draw("1/nothing/0", "nothing", n=240)

@@ -147,13 +147,11 @@ def run_rounds(jobs: Sequence[Job], *, repeats: int, budget: float = 1e9) -> lis
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Return the variables that limit the threads of libraries."""
     names = ("RAYON_NUM_THREADS", "POLARS_MAX_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
     return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "true" if threads > 1 else "false"}
 
 
 def with_ratios(rows: list[Row]) -> list[Row]:
-    """Compare rows with those of `against`, preferably on the same text."""
     for row in rows:
         job = row.job
         alike = [one for one in rows if (one.job.case, one.job.program) == (job.case, job.against)]
@@ -166,7 +164,6 @@ def with_ratios(rows: list[Row]) -> list[Row]:
 
 
 def publish(title: str, rows: Sequence[Row], *, packages: Sequence[str], path: Path | None) -> None:
-    """Print a table for each case, and write all figures as JSON."""
     facts = machine(*packages)
     print(f"{title}\n\n{describe(facts)}\n")
     for case, group in groupby(rows, key=lambda row: row.job.case):

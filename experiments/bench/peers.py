@@ -89,12 +89,9 @@ def tiktoken_encoder(task: Task) -> tuple[Call, Callable[[Any], Flat]]:
 
 
 ENCODERS = {
-    "volt": volt_encoder,
-    "gigatoken": gigatoken_encoder,
-    "huggingface": huggingface_encoder,
-    "sentencepiece": sentencepiece_encoder,
-    "tiktoken": tiktoken_encoder,
-}
+    "volt": volt_encoder, "gigatoken": gigatoken_encoder, "huggingface": huggingface_encoder,
+    "sentencepiece": sentencepiece_encoder, "tiktoken": tiktoken_encoder,
+}  # fmt: skip
 
 
 def read_lines(path: str) -> list[str]:

@@ -12,7 +12,6 @@ leave out the time that counting takes. search_bytes.py measures the byte level.
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,7 @@ from texts import Text, drawn, temporary_folder
 import volt
 
 N_STEPS = 30
-SLOW_WORDS = 100_000  # distinct words beyond which subword-nmt takes more than some minutes
-PACKAGES = ("volt-vocab", "numba", "polars", "tokenizers", "sentencepiece", "subword-nmt", "gigatoken")
+PACKAGES = ("volt-vocab", "numba", "polars", "tokenizers", "sentencepiece", "gigatoken")
 HUGGING_FACE = """
 import sys
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -46,22 +44,11 @@ SentencePieceTrainer.train(
     input_sentence_size=0, train_extremely_large_corpus=False,
 )
 """
-SUBWORD_NMT = """
-import sys
-from subword_nmt.learn_bpe import learn_bpe
-corpus, output, size = sys.argv[1:]
-with open(corpus, encoding="utf-8", newline="\\n") as words, open(output, "w", encoding="utf-8") as codes:
-    learn_bpe(words, codes, int(size), is_dict=True)
-"""
 HF = "HF tokenizers BPE"
 
 
 def size_steps(n_candidates: int) -> str:
-    """Return thirty steps that end a little below the candidates, as START:STOP:STEP.
-
-    >>> size_steps(100_000), size_steps(32_000)
-    ('3300:99000:3300', '1050:31500:1050')
-    """
+    """Return thirty steps that end a little below the candidates, such as 1050:31500:1050 for 32,000."""
     step = n_candidates * 99 // 100 // N_STEPS // 50 * 50
     return f"{step}:{step * N_STEPS}:{step}"
 
@@ -80,7 +67,7 @@ def peer_job(name: str, source: str, size: int, script: str, *arguments: object)
     return Job(f"{size:,} tokens", source, name, command, against=HF)
 
 
-def jobs(text: Text, *, folder: Path, slow: bool) -> Iterator[Job]:
+def jobs(text: Text, *, folder: Path) -> Iterator[Job]:
     counts = volt.count_words(text.path)
     say(f"{counts.total:,} words, {counts.n_words:,} distinct, fingerprint {counts.fingerprint}")
     tabbed, spaced = folder / "words.tsv", folder / "words.txt"
@@ -96,8 +83,6 @@ def jobs(text: Text, *, folder: Path, slow: bool) -> Iterator[Job]:
     yield peer_job(HF, "text", small, HUGGING_FACE, lines, hf, small, "words")
     yield peer_job("sentencepiece BPE", "text", small, SENTENCEPIECE, lines, sp, small, "text")
     yield peer_job("sentencepiece BPE", "word counts", small, SENTENCEPIECE, tabbed, sp, small, "tsv")
-    if slow or counts.n_words <= SLOW_WORDS:
-        yield peer_job("subword-nmt learn-bpe", "word counts", small, SUBWORD_NMT, spaced, folder / "codes", small)
     yield volt_job("text", lines, 100_000, folder=folder, warm_up=True)
     yield peer_job(HF, "text", 100_000, HUGGING_FACE, lines, hf, 100_000, "words")
 
@@ -106,11 +91,10 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--corpus", type=Path, help="a text file")
     made.add_argument("--words", type=int, default=4_000_000, help="length of the text to draw (default 4 million)")
-    made.add_argument("--slow", action="store_true", help="run subword-nmt however long it takes")
-    options: Namespace = made.parse_args()
+    options = made.parse_args()
     with temporary_folder() as folder:
         text = Text(options.corpus.name, options.corpus) if options.corpus else drawn(folder, n_words=options.words)
-        rows = run_rounds(list(jobs(text, folder=folder, slow=options.slow)), repeats=options.repeats)
+        rows = run_rounds(list(jobs(text, folder=folder)), repeats=options.repeats)
         publish(f"{text.name}, {text.mb:,.0f} MB", rows, packages=PACKAGES, path=options.json)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from sotastream.augmentors import Mixer, Tagger, UTF8File
@@ -58,15 +57,10 @@ def changed(stream: Lines, function: Callable[[list[str]], list[str]]) -> Lines:
 
 
 def read_filtered(path: str, tag: str = "") -> Iterable[Line]:
-    """Read a shard through filters, case noise and typos, and tag it."""
     stream = fitting(SkipBlanks(UTF8File(path)), most=100, ratio=3)
     noisy = [stream, cased(stream, str.lower, (0,)), cased(stream, str.title, (0, 1))]
     stream = misspelt(Mixer(noisy, [0.95, 0.04, 0.01]), 0.01)
     return Tagger(stream, f"{tag} ") if tag else stream
-
-
-def read_tagged(path: str, tag: str) -> Iterable[Line]:
-    return Tagger(UTF8File(path), f"{tag} ")
 
 
 def read_changed(path: str, function: Callable[[list[str]], list[str]]) -> Iterable[Line]:
@@ -93,27 +87,6 @@ class Filters(Pipeline):
     @classmethod
     def get_data_sources_default_weights(cls) -> list[float]:
         return [0.5, 0.5]
-
-
-@pipeline("languages")
-class Languages(Pipeline):
-    """Any number of sources, in folders named `…-LANGUAGE`, each with its tag."""
-
-    def __init__(self, paths: list[str], mix_weights: list[float], **options: Any) -> None:
-        options.pop("data_sources", None)  # would hold the list inside a list
-        super().__init__(mix_weights=mix_weights, data_sources=paths, **options)
-        tags = [f"<2{Path(path).name.split('-')[-1]}>" for path in paths]
-        readers = [partial(read_tagged, tag=tag) for tag in tags]
-        sources = [self.create_data_stream(path, processor=read) for path, read in zip(paths, readers, strict=True)]
-        self.stream = Mixer(sources, self.mix_weights)
-
-    @classmethod
-    def get_data_sources_for_argparse(cls) -> list[tuple[str, str, str]]:
-        return [("paths", "folders with .gz files", "+")]
-
-    @classmethod
-    def get_data_sources_default_weights(cls) -> list[Any]:
-        return ["+"]  # one for each folder
 
 
 @pipeline("user")

@@ -1,10 +1,10 @@
-"""Tokens per second from text, or from indexed ids, to padded torch batches: VOLT's `Steps` beside three peers.
+"""Tokens per second from text, or from indexed ids, to padded torch batches: VOLT's `Steps` beside two peers.
 
     VENV/bin/python experiments/bench/steps.py [--seconds 2] [--repeats 3] [--json steps.json]
     VENV/bin/python experiments/bench/steps.py --sides "volt, text" "fairseq, ids"
 
-VENV holds torch and, for the peers, torchdata, sentencepiece, datasets and transformers; sides whose packages are
-missing are left out. VOLT_DATA names the folder of Multi30k. steps_peers.py describes the peers.
+VENV holds torch and, for one peer, datasets and transformers; sides whose packages are missing are left out. VOLT_DATA
+names the folder of Multi30k. steps_peers.py describes the peers.
 
 All sides read the same shuffled training pairs with one BPE vocabulary of both languages, exported to each library's
 format. Tokens are those of source and target with EOS, without padding. Batches have at most --max-tokens places in
@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from measure import Job, parser, publish, run_rounds, say
 
-PACKAGES = ("volt-vocab", "numpy", "torch", "torchdata", "sentencepiece", "datasets", "tokenizers", "transformers")
+PACKAGES = ("volt-vocab", "numpy", "torch", "datasets", "tokenizers", "transformers")
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
 EOS, PAD = 2, 3  # as VOLT numbers them
 N_SHARDS = 4
@@ -53,7 +53,7 @@ class Data:
 
     pairs-0.tsv pairs-0.jsonl …    shards of pairs, a tab between source and target
     ids.src.bin .idx  ids.tgt.…    the same pairs as ids, each sentence ending in EOS: volt binarize
-    joint.volt  joint.model  hf/   one vocabulary of both languages, also for sentencepiece and transformers
+    joint.volt  hf/                one vocabulary of both languages, also for transformers
     """
 
     folder: Path
@@ -77,7 +77,6 @@ def make_data(folder: Path, *, languages: Sequence[str], size: int, max_tokens: 
     joint = write(folder, "joint", ("\n".join([*side, ""]).encode() for side in sides))
     vocabulary = learned(joint, kind="prefix", size=size)
     vocabulary.save(folder / "joint.volt")
-    write_vocabulary(vocabulary, folder / "joint.model", to="sentencepiece")
     write_vocabulary(vocabulary, folder / "hf", to="huggingface")
     pairs = list(zip(*sides, strict=True))
     for number in range(N_SHARDS):
@@ -109,7 +108,6 @@ SIDES = {
     "volt, ids": Side("volt_ids", "count_fairseq", workers=(0, 1, 2)),
     "fairseq, ids": Side("fairseq", "count_fairseq"),
     "datasets, text": Side("datasets", "count_datasets", ("datasets", "tokenizers", "transformers")),
-    "torchdata, text": Side("torchdata", "count_torchdata", ("torchdata", "sentencepiece")),
 }
 OURS = "volt, text"
 
@@ -119,7 +117,6 @@ def volt_text(data: Data, n_workers: int) -> Iterator[Any]:
 
 
 def volt_ids(data: Data, n_workers: int) -> Iterator[Any]:
-    """Read VOLT's steps of indexed ids, which end in EOS already."""
     paths = [str(data.folder / f"ids.{side}.bin") for side in ("src", "tgt")]
     return volt_steps(data, n_workers, paths, names=("src", "tgt"), eos=False)
 

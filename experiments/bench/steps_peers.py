@@ -4,18 +4,16 @@
                  each epoch; DataLoader
     datasets     a streaming dataset of JSON lines, shuffled in a buffer, tokenised by `map`; DataLoader with the
                  collator of transformers
-    torchdata    an iterable dataset that cuts lines with sentencepiece, shuffled in a buffer; StatefulDataLoader
 
 fairseq's side follows a description of fairseq, without what would only slow it: workers live through all epochs, rows
-are not sorted again within a batch, and the loop that cuts batches is compiled, as fairseq's is. The sides that read
-lines one by one have batches of as many rows as fairseq's on average, in reading order, since neither library makes
-batches by tokens from a stream; so they have more padding. They make no decoder input.
+are not sorted again within a batch, and the loop that cuts batches is compiled, as fairseq's is. datasets makes no
+batches by tokens from a stream: its batches have as many rows as fairseq's on average, in reading order, so they have
+more padding. It makes no decoder input.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from steps import EOS, PAD, WINDOW, Counted, Data
-from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader
 
 IGNORED = -100  # what transformers fills labels with
 MULTIPLE = 8  # rows of a batch, where there are so many
@@ -102,7 +99,6 @@ class Epochs:
 
 
 def fairseq_collate(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Collate a batch: source padded on the left, target on the right."""
     sources, targets = [item["source"] for item in items], [item["target"] for item in items]
     net_input = {
         "src_tokens": filled(sources, left=True),
@@ -134,7 +130,6 @@ def fairseq(data: Data, n_workers: int) -> Iterator[Any]:
 
 
 def count_fairseq(batch: Mapping[str, Any]) -> Counted:
-    """Count a batch of fairseq's form, which is VOLT's too."""
     inputs = batch["net_input"]
     tokens = int(inputs["src_lengths"].sum()) + batch["ntokens"]
     return Counted(batch["nsentences"], tokens, inputs["src_tokens"].numel() + batch["target"].numel())
@@ -145,7 +140,6 @@ def workers(n: int) -> dict[str, Any]:
 
 
 def rows_of(data: Data) -> int:
-    """Return the average number of rows of fairseq's batches."""
     pairs = Pairs(data.folder)
     return round(len(pairs) / len(pairs.batches(data.max_tokens)))
 
@@ -172,63 +166,3 @@ def datasets(data: Data, n_workers: int) -> Iterator[Any]:
 def count_datasets(batch: Mapping[str, torch.Tensor]) -> Counted:
     mask, labels = batch["attention_mask"], batch["labels"]
     return Counted(len(labels), int(mask.sum()) + int((labels != IGNORED).sum()), mask.numel() + labels.numel())
-
-
-class Lines(IterableDataset[tuple[Ids, Ids]]):
-    """The lines of shards as ids, shuffled in a buffer. The state is the number of lines read."""
-
-    def __init__(self, shards: Sequence[str], model: Path) -> None:
-        from sentencepiece import SentencePieceProcessor
-
-        self.processor, self.shards, self.n = SentencePieceProcessor(model_file=str(model)), shards, 0
-
-    def lines(self) -> Iterator[str]:
-        worker = get_worker_info()
-        for path in cycle(self.shards[worker.id :: worker.num_workers] if worker else self.shards):
-            with open(path, encoding="utf-8") as file:
-                yield from file
-
-    def shuffled(self) -> Iterator[str]:
-        worker, draw, buffer = get_worker_info(), np.random.default_rng(1), list[str]()
-        size = WINDOW // (worker.num_workers if worker else 1)
-        for line in self.lines():
-            if len(buffer) < size:
-                buffer.append(line)
-            else:
-                place = int(draw.random() * size)
-                drawn, buffer[place] = buffer[place], line
-                yield drawn
-
-    def __iter__(self) -> Iterator[tuple[Ids, Ids]]:
-        encode = self.processor.encode
-        for line in self.shuffled():
-            source, target = line.rstrip("\n").split("\t")
-            self.n += 1
-            yield encode(source, add_eos=True), encode(target, add_eos=True)
-
-    def state_dict(self) -> dict[str, int]:
-        return {"n": self.n}
-
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
-        self.n = state["n"]
-
-
-def padded(items: Sequence[tuple[Ids, Ids]]) -> dict[str, torch.Tensor]:
-    """Collate source and target, padded on the right, and their lengths."""
-    arrays = dict[str, torch.Tensor]()
-    for name, side in zip(("src", "tgt"), zip(*items, strict=True), strict=True):
-        arrays[name] = pad_sequence([torch.tensor(ids) for ids in side], batch_first=True, padding_value=PAD)
-        arrays[f"{name}_lengths"] = torch.tensor(list(map(len, side)))
-    return arrays
-
-
-def torchdata(data: Data, n_workers: int) -> Iterator[Any]:
-    from torchdata.stateful_dataloader import StatefulDataLoader
-
-    lines = Lines(data.shards("tsv"), data.folder / "joint.model")
-    return iter(StatefulDataLoader(lines, batch_size=rows_of(data), collate_fn=padded, **workers(n_workers)))
-
-
-def count_torchdata(batch: Mapping[str, torch.Tensor]) -> Counted:
-    tokens = int(batch["src_lengths"].sum()) + int(batch["tgt_lengths"].sum())
-    return Counted(len(batch["src"]), tokens, batch["src"].numel() + batch["tgt"].numel())

@@ -4,8 +4,7 @@
     python experiments/bench/stream.py --lines … --pipelines case-noise      only this pipeline
     python experiments/bench/stream.py --lines … --config mine.yaml          only this configuration, without peers
 
-stream_rows.py describes the pipelines. Each text of --lines is a field; --languages names the parallel texts of the
-five pairs of `languages`, by default those of --lines. VENV is a virtual environment with sotastream 1.0.1.
+stream_rows.py describes the pipelines. Each text of --lines is a field. VENV is a virtual environment with sotastream.
 
 Each program is a process that writes lines to a pipe; another process counts line ends. The clock runs for --seconds
 from the first line on, so neither start-up nor the first block counts. Both programs read the same folders of .gz
@@ -57,11 +56,7 @@ def count_lines(command: Sequence[str], *, folder: str, seconds: float) -> dict[
 
 
 def cpu_seconds(group: int) -> float:
-    """Return the CPU seconds of the processes of a group and of the children that they have waited for.
-
-    >>> cpu_seconds(os.getpgrp()) >= 0
-    True
-    """
+    """Return the CPU seconds of the processes of a group and of the children that they have waited for."""
     ticks = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -72,7 +67,6 @@ def cpu_seconds(group: int) -> float:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that leads a session, and its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -89,8 +83,7 @@ def feed(config: str, cache: str, n_workers: int) -> None:
 def jobs(options: Namespace, folder: Path) -> Iterator[Job]:
     """Make the data and all rows. The first run of a pipeline indexes its shards, uncounted."""
     names = [] if options.config else options.pipelines
-    languages = options.languages or options.lines
-    make_data(folder, names, texts=options.lines, languages=languages, n_shards=options.n_shards)
+    make_data(folder, names, texts=options.lines, n_shards=options.n_shards)
     configs = {name: folder / f"{name}.yaml" for name in names} or {"given": Path(options.config).absolute()}
     count = [sys.executable, HERE, "count", str(options.seconds)]
     for name, config in configs.items():
@@ -110,7 +103,6 @@ def jobs(options: Namespace, folder: Path) -> Iterator[Job]:
 def main() -> None:
     made = parser(__doc__)
     made.add_argument("--lines", type=Path, nargs="+", required=True, help="parallel texts, plain or .gz")
-    made.add_argument("--languages", type=Path, nargs="+", help="parallel texts in languages, TEXT.LANGUAGE.gz")
     made.add_argument("--config", help="a configuration instead of the pipelines")
     made.add_argument("--pipelines", nargs="+", choices=PIPELINES, default=list(PIPELINES))
     made.add_argument("--peers", type=Path, metavar="VENV", help="a virtual environment with sotastream")

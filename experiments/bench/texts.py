@@ -80,7 +80,6 @@ def multi30k(folder: Path, *, times: int) -> Text:
 
 
 def ted(folder: Path, *, every: int = 1) -> Text:
-    """Join all languages of TED, or every n-th line of them."""
     paths = sorted((data_folder() / "ted").glob("*.gz"))
     name = "TED" if every == 1 else f"TED, every {every}th line"
     return write(folder, name, (line for path in paths for line in islice(gzip.open(path), 0, None, every)))

@@ -15,6 +15,7 @@ with four times the text: `--out experiments/evidence/longer --options character
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
 import time
@@ -72,7 +73,8 @@ def run(given: argparse.Namespace) -> int:
 
 def pick(given: argparse.Namespace) -> int:
     make_folder(given.out)
-    picks.write(given.out, picks.all_picks(given.data, given.work))
+    with write_atomic(given.out / picks.FILE) as file:
+        file.write((json.dumps(picks.all_picks(given.data, given.work), indent=1) + "\n").encode())
     note(f"wrote {given.out / picks.FILE}")
     return 0
 
@@ -138,9 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     runs.add_argument("--corpora", nargs="+", choices=names, default=(), help="only these corpora and directions")
     runs.add_argument("--sizes", nargs="+", type=int, choices=sorted(SIZES), default=(), help="only these")
     runs.add_argument("--options", nargs="+", type=option, default=(), metavar="NAME=VALUE", help="of the recipes")
-    runs.add_argument("--seeds", type=int, default=2)
-    runs.add_argument("--jobs", type=int, default=2, help="trials at a time")
-    runs.add_argument("--nice", type=int, default=10, help="of the trials")
+    for name, value in {"seeds": 2, "jobs": 2, "nice": 10}.items():
+        runs.add_argument(f"--{name}", type=int, default=value, help=f"of the trials (default {value})")
     runs.add_argument("--device", default="cpu", help="cpu or cuda")
     runs.set_defaults(does=run)
     picking.set_defaults(does=pick)

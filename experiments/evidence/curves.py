@@ -59,15 +59,8 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A score of results.
-
-    name: for tables
-    kind: of the trials, lm or nmt
-    read: a result, and the largest number of operations → the score
-    unit: of a loss: "%" of the best score, or points
-    sign: −1 where more is better
-    by_compute: whether operations are limited
-    """
+    """A score of results. kind: of the trials;  read: a result and the most operations → the score;  unit: of a loss,
+    "%" of the best score or points;  sign: −1 where more is better;  by_compute: whether operations are limited."""
 
     name: str
     kind: str
@@ -77,7 +70,6 @@ class Measure:
     by_compute: bool = False
 
     def regret(self, curve: Curve, size: int) -> float:
-        """Return the loss of a size against the best tried size, 0 or more."""
         lost = curve.at(size) - curve.best
         return lost / curve.best * 100 if self.unit == "%" else lost
 

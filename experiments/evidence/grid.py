@@ -23,7 +23,7 @@ import volt
 from experiments.lm import data as lm_data
 from experiments.lm import train as lm
 from experiments.nmt import trial as nmt
-from experiments.nmt.data import file_of
+from experiments.nmt.learner import file_of
 
 KINDS = ("lm", "nmt")
 ROUNDS = ((1_000, 4_000, 16_000), (2_000, 8_000), (500, 32_000))  # the first tells most
@@ -50,7 +50,6 @@ class Trial:
     options: tuple[tuple[str, Any], ...] = ()
 
     def command(self, data: Path, work: Path, *, device: str) -> list[str]:
-        """Return the command that runs it and prints its result."""
         options = {"size": self.size, "seed": self.seed, "device": device, **dict(self.options)}
         if self.kind == "lm":
             options |= {"data": data, "corpus": self.corpus, "work": work}
@@ -78,9 +77,7 @@ def grid(
 ) -> Iterator[Trial]:  # fmt: skip
     """Return all trials, each once, in the order of their information.
 
-    corpora, sizes: restrict the corpora or directions, and the sizes
-    options: of the recipes, for the kinds that have them
-    most: the number of pieces of corpora, which stands for larger sizes
+    corpora, sizes: limit them;  options: of the recipes;  most: pieces of corpora, which stand for larger sizes
     """
     trials = dict[Trial, None]()
     for seed, near in product(range(1, seeds + 1), ROUNDS):
@@ -101,7 +98,6 @@ class Corpus(NamedTuple):
 
     @classmethod
     def of(cls, name: str, data: Path, work: Path) -> Corpus:
-        """Read it by its name; this writes the texts of language models."""
         if name in lm_data.CORPORA:
             texts = lm_data.prepared(data, name, work)
             return cls(texts.fingerprint, _pieces([texts.path("train")]))

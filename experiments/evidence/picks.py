@@ -16,10 +16,9 @@ from experiments.evidence.grid import DIRECTIONS
 from experiments.lm import data as lm_data
 from experiments.lm.model import LanguageModel
 from experiments.lm.train import Recipe
-from experiments.nmt.data import file_of
+from experiments.nmt.learner import file_of
 from experiments.nmt.trial import fingerprint
 from volt.errors import ConfigError
-from volt.files.atomic import write_atomic
 
 RULES = ("balanced", "utility", "fed", "knee", "f95", "muv", "renyi")
 FIXED = (4_000, 8_000, 32_000)
@@ -36,7 +35,6 @@ def picks_of(texts: Sequence[Path], model: volt.LanguageModel | None = None) -> 
 
 
 def judged() -> volt.LanguageModel:
-    """Describe the language model of the trials to the rule `scaling`."""
     shape = Recipe().shape(n_ids=1)
     n_weights = sum(one.numel() for one in LanguageModel(shape).parameters()) - shape.width
     return volt.LanguageModel(n_weights, shape.width)
@@ -55,13 +53,7 @@ def all_picks(data: Path, work: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def write(folder: Path, picks: dict[str, dict[str, Any]]) -> None:
-    with write_atomic(folder / FILE) as file:
-        file.write((json.dumps(picks, indent=1, ensure_ascii=False) + "\n").encode())
-
-
 def read(folder: Path) -> dict[str, Any]:
-    """Read the file. Raises ConfigError if it is missing or damaged."""
     path = folder / FILE
     if not path.exists():
         raise ConfigError(f"{path}: no such file; python -m experiments.evidence picks --data … writes it")
@@ -76,5 +68,4 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def sizes(stored: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return corpus → rule → size from the result of `read`."""
     return {name: one["picks"] for name, one in stored.items()}

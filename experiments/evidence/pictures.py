@@ -28,7 +28,6 @@ def picture(drawn: Sequence[Curve], measure: Measure, picks: Mapping[str, Mappin
 
 
 def chart(drawn: Sequence[Curve], measure: Measure, picks: Mapping[str, Mapping[str, int]]) -> alt.ConcatChart:
-    """Draw a small chart for each corpus, all on one scale."""
     most = 1.05 * max(row["lost"] for row in points(drawn, measure)) or 1.0
     charts = [_small(curve, measure, picks[curve.corpus], most) for curve in drawn]
     return alt.concat(*charts, columns=_COLUMNS)

@@ -62,12 +62,7 @@ class Runner:
                         trial, result = running.pop(future), future.result()
                         self.n_failed += result is None
                         if result is not None:
-                            labels = {
-                                "kind": trial.kind,
-                                "corpus": trial.corpus,
-                                "size": trial.size,
-                                "seed": trial.seed,
-                            }
+                            labels = {name: getattr(trial, name) for name in ("kind", "corpus", "size", "seed")}
                             row = {"key": keys[trial], **labels, **result, "device": self.device, **versions()}
                             results[trial.kind].add(row)
                             n_new += 1

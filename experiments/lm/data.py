@@ -22,17 +22,11 @@ from volt.stream import Source, Stream
 
 SPLITS = ("train", "dev", "test")
 CORPORA = {
-    "multi30k-en": "multi30k/train.en.gz",
-    "multi30k-de": "multi30k/train.de.gz",
-    "ted-fi": "ted/Finnish.txt.gz",
-    "ted-et": "ted/Estonian.txt.gz",
-    "ted-lv": "ted/Latvian.txt.gz",
-    "ted-ka": "ted/Georgian.txt.gz",
-    "ted-mr": "ted/Marathi.txt.gz",
-    "bible-eu": "bible/eu.tsv.gz",
-    "bible-sw": "bible/sw.tsv.gz",
-    "bible-uk": "bible/uk.tsv.gz",
-}
+    "multi30k-en": "multi30k/train.en.gz", "multi30k-de": "multi30k/train.de.gz",
+    "ted-fi": "ted/Finnish.txt.gz", "ted-et": "ted/Estonian.txt.gz", "ted-lv": "ted/Latvian.txt.gz",
+    "ted-ka": "ted/Georgian.txt.gz", "ted-mr": "ted/Marathi.txt.gz",
+    "bible-eu": "bible/eu.tsv.gz", "bible-sw": "bible/sw.tsv.gz", "bible-uk": "bible/uk.tsv.gz",
+}  # fmt: skip
 _ENOUGH = 400  # characters of a segment
 _OF_TWENTY = {7: "dev", 17: "test"}
 

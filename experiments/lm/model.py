@@ -5,8 +5,7 @@ are padded on the right, where the causal mask hides padding. With w the width:
 
     x = √w · E[ids]        in each layer x ← x + attention(norm x), x ← x + inner(norm x)        scores = norm(x) Eᵀ
 
-Rotation makes attention to the places just before easy to learn, which models with small vocabularies need to join
-pieces into words; with sines added to the embeddings, small sizes lag behind for long.
+With sines added to the embeddings instead, models with small vocabularies lag behind for long.
 
 >>> model = LanguageModel(Shape(n_ids=10, width=16, inner=32, heads=2, layers=1, dropout=0.0))
 >>> ids = torch.tensor([[2, 4, 5]])
@@ -73,7 +72,6 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, x: Tensor, turns: Tensor) -> Tensor:
-        """Return the input of the next layer, (rows, n, width)."""
         heads = self.seen(self.seen_norm(x)).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         query, key, value = rotated(heads[0], turns), rotated(heads[1], turns), heads[2]
         found = F.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -82,7 +80,6 @@ class Layer(nn.Module):
 
 
 def initialise(model: nn.Module) -> None:
-    """Set the first weights of a model with an embedding `table`."""
     for weight in (one for one in model.parameters() if one.dim() > 1):
         nn.init.xavier_uniform_(weight)
     nn.init.normal_(model.table.weight, std=model.shape.width**-0.5)

@@ -38,7 +38,6 @@ from volt.batches import ByTokens, SampleFormat, Steps, to_torch
 from volt.errors import ConfigError, VoltError
 from volt.stream import Source, Stream
 
-PRODUCTS = ("bfloat16", "float32")
 _ANY = 1 << 20  # tokens of a batch: its rows decide
 
 
@@ -46,15 +45,10 @@ _ANY = 1 << 20  # tokens of a batch: its rows decide
 class Recipe:
     """The options of a training, beside the corpus, the vocabulary and the seed.
 
-    characters: to learn from, about; at least an update for each reading
-    rows: segments of a batch
-    width, inner, heads, layers, dropout: of the model
-    lr, warmup: the learning rate, and the updates until it is reached
-    clip: the greatest norm of a gradient
-    average: the decay of the running mean of the weights
-    readings: of dev and test
-    patience: readings without a better dev score before the end
-    products: bfloat16 or float32
+    characters: to learn from, about;  rows: segments of a batch;  width … dropout: of the model;  lr, warmup: the
+    learning rate, and the updates until it is reached;  clip: the greatest norm of a gradient;  average: decay of the
+    running mean of the weights;  readings: of dev and test;  patience: readings without a better dev score before the
+    end;  products: bfloat16 or float32
     """
 
     characters: int = 5_000_000
@@ -151,7 +145,6 @@ class Judge:
         return nats / math.log(2) / self.texts.characters[split]
 
     def _nats(self, model: nn.Module, arrays: dict[str, Any]) -> tuple[torch.Tensor, int, int]:
-        """Return Σ −ln p over a batch, its tokens, and its columns."""
         found = to_torch(arrays)
         ids, mask = found["net_input"]["src_tokens"].to(self.device), found["tgt_mask"].to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.products == "bfloat16"):
@@ -194,13 +187,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, default=Path("build/trials"), help="holds the texts of each corpus")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--characters", type=int, default=Recipe().characters, help="to learn from")
-    parser.add_argument("--dropout", type=float, default=Recipe().dropout)
-    parser.add_argument("--lr", type=float, default=Recipe().lr)
-    parser.add_argument("--products", choices=PRODUCTS, default=Recipe().products)
+    for name in (changed := ("characters", "dropout", "lr", "products")):
+        parser.add_argument(f"--{name}", type=type(getattr(Recipe(), name)), default=getattr(Recipe(), name))
     given = parser.parse_args(arguments)
     torch.set_num_threads(given.threads)
-    recipe = Recipe(characters=given.characters, dropout=given.dropout, lr=given.lr, products=given.products)
+    recipe = Recipe(**{name: getattr(given, name) for name in changed})
     try:
         texts = prepared(given.data, given.corpus, given.work)
         found = trial(texts, size=given.size, seed=given.seed, recipe=recipe, device=given.device)

@@ -1,35 +1,36 @@
-"""The recipe of a translation model, and what learns from the arrays of a step."""
+"""Parallel text, and a translation model that learns from the arrays of a step.
+
+A folder of data holds `train.en`, `train.de`, `val.en` and so on, line by line, plain or compressed.
+"""
 
 from __future__ import annotations
 
+import glob
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import volt
 from experiments.lm.model import Shape
 from experiments.nmt.model import Transformer
-from volt.batches import to_torch
+from volt.batches import ByTokens, SampleFormat, Steps, to_torch
 from volt.errors import ConfigError
+from volt.stream import Source, Stream
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """The options that losses follow from.
 
-    source, target: the languages
-    vocabulary: its size
-    max_tokens: of a batch, rows times the longest side
-    window: lines that are read for the batches that are made together
-    seed: of the stream, the first weights and dropout
-    width, inner, heads, layers, dropout: of the model
-    smoothing: the share of probability that a label gives to all ids
-    lr, warmup: the highest learning rate, and the steps until it is reached; then it falls as 1 / √step
-    end: the last step of a rate that falls linearly to 0 instead
-    clip: the greatest norm of a gradient
+    source, target: the languages;  vocabulary: its size;  max_tokens, window: recorded in keys;  seed: of the stream,
+    weights and dropout;  width … dropout: of the model;  smoothing: share of a label's probability for all ids;  lr,
+    warmup: the highest learning rate, and the steps until it is reached, after which it falls as 1 / √step;  end: the
+    last step of a rate that falls linearly to 0 instead;  clip: the greatest norm of a gradient
     """
 
     source: str = "en"
@@ -99,3 +100,34 @@ def tensors(arrays: dict[str, Any]) -> dict[str, Tensor]:
     found = to_torch(arrays)
     inputs = {name: found["net_input"][name] for name in ("src_tokens", "prev_output_tokens")}
     return inputs | {name: found[name] for name in ("src_mask", "tgt_mask", "target")}
+
+
+def file_of(data: Path, split: str, language: str) -> Path:
+    """Return the file of a split in a language, plain or compressed. Raises ConfigError unless there is one."""
+    name = glob.escape(f"{split}.{language}")
+    files = sorted(data.glob(name)) + sorted(data.glob(f"{name}.*"))
+    if len(files) != 1:
+        listed = ", ".join(path.name for path in files) or "no such file"
+        raise ConfigError(f"{data}: {split}.{language}, plain or compressed: {listed}; there must be one")
+    return files[0]
+
+
+def lines_of(data: Path, split: str, language: str) -> list[str]:
+    with Stream([Source(split, (str(file_of(data, split, language)),), epochs=1, shuffle="none")]) as lines:
+        return list(lines)
+
+
+def vocabulary_of(data: Path, languages: tuple[str, str], size: int) -> volt.Vocabulary:
+    """Search one vocabulary of a size for both languages. Raises CandidateError if the text has fewer pieces."""
+    texts = [str(file_of(data, "train", language)) for language in languages]
+    return volt.search(volt.learn_enough(volt.count_words(texts)), select=size).vocabulary
+
+
+def ordered_steps(
+    data: Path, vocabulary: volt.Vocabulary, split: str, *, languages: tuple[str, str], max_tokens: int
+) -> Steps:
+    """Return each line of a split once, in batches; the ids of a batch are the numbers of its lines."""
+    paths = tuple(str(file_of(data, split, language)) for language in languages)
+    lines = Stream([Source(split, paths, names=("src", "tgt"), epochs=1, shuffle="none")])
+    samples = SampleFormat({"src": vocabulary, "tgt": vocabulary})
+    return Steps(lines, samples, ByTokens(max_tokens=max_tokens, shuffle=False), window="epoch")

@@ -29,8 +29,7 @@ from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import volt
-from experiments.nmt.data import file_of, lines_of, ordered_steps, vocabulary_of
-from experiments.nmt.learner import Learner, Recipe, tensors
+from experiments.nmt.learner import Learner, Recipe, file_of, lines_of, ordered_steps, tensors, vocabulary_of
 from experiments.nmt.model import Transformer, search
 from volt.batches import ByTokens, SampleFormat, Steps
 from volt.errors import ConfigError, VoltError
@@ -44,12 +43,9 @@ DEV, TEST = "val", "test2016"
 class Plan:
     """The course of a trial.
 
-    updates: at most; the learning rate rises for a tenth of them, then falls linearly to 0
-    rows: pairs of a batch
-    average: the decay of the running mean of the weights
-    readings: of val on the way
-    patience: readings without a better val score before the end
-    beam: of the translations that are scored
+    updates: at most; the learning rate rises for a tenth of them, then falls linearly to 0;  rows: pairs of a batch;
+    average: decay of the running mean of the weights;  readings: of val;  patience: readings without a better score
+    before the end;  beam: of the scored translations
     """
 
     updates: int = 10_000
@@ -113,12 +109,10 @@ class Trial:
         )  # fmt: skip
 
     def read(self, split: str, *, max_tokens: int = 8192) -> Steps:
-        """Return the batches of a split in the order of its lines."""
         return ordered_steps(self.data, self.vocabulary, split, languages=self.languages, max_tokens=max_tokens)
 
     @torch.inference_mode()
     def bits(self, split: str) -> float:
-        """Return the bits per character of the target, line ends included."""
         self.mean.eval()
         nats = 0.0
         with self.read(split) as steps:

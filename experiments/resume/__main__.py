@@ -38,6 +38,7 @@ from experiments.resume.loaders import LOADERS, Loader, Place
 CHANGES = ("nothing", "workers", "world", "both")
 WORLDS, WORKERS, BATCHES, EVERY = (1, 2, 3, 4), (0, 1, 2, 3), (1, 3, 4, 8, 16, 25, 32), (1, 1, 2, 3, 5)
 PATIENCE = 60.0  # seconds without a step, after which a rank hangs
+HEAD = ["loader", "versions", "changed", "rounds", "exact", "lost", "repeated", "refused", "errors", "hangs", "message"]
 FORK = multiprocessing.get_context("fork")
 
 
@@ -127,7 +128,6 @@ def play_leg(loader: Loader, places: Sequence[Place], states: Sequence[Any], mad
 
 
 def lead(lines: Sequence[Any], made: Round, kill: int | None) -> tuple[list[int], list[Any]]:
-    """Lead ranks from step to step, until they end or are to be killed."""
     consumed, safe, states = list[int](), list[int](), list[Any]()
     active, step = list(lines), 0
     while active:
@@ -189,21 +189,19 @@ def campaign(loader: Loader, given: argparse.Namespace, folder: Path) -> list[Ou
 
 
 def rows_of(loader: Loader, outcomes: Sequence[Outcome]) -> list[list[str]]:
-    names = ", ".join(f"{name} {version(name)}" for name in loader.needs)
-    rows = []
+    """Format a row for each change."""
+    name = (loader.__doc__ or "").split("\n")[0]
+    versions, rows = ", ".join(f"{needed} {version(needed)}" for needed in loader.needs), []
     for change in dict.fromkeys(one.change for one in outcomes):
         some = [one for one in outcomes if one.change == change]
         counted = [one for one in some if one.kind == "counted"]
-        means = [
-            f"{sum(values) / len(values):,.1f}" if values else "–"
-            for values in zip(*[one[2:4] for one in counted], strict=True)
-        ]
+        exact = sum(one.lost == one.repeated == 0 for one in counted)
+        n = len(counted) or 1
+        means = (sum(one.lost for one in counted) / n, sum(one.repeated for one in counted) / n)
         kinds = [str(sum(one.kind == kind for one in some)) for kind in ("refused", "error", "hang")]
-        message = next((one.message for one in some if one.message), "")
-        exact = sum(one[2:4] == (0, 0) for one in counted)
-        rows.append(
-            [loader.name, names, change, str(len(some)), str(exact), *(means or ["–", "–"]), *kinds, message[:110]]
-        )
+        message = next((one.message for one in some if one.message), "")[:110]
+        figures = [str(len(some)), str(exact), *(f"{one:,.1f}" for one in means)]
+        rows.append([name, versions, change, *figures, *kinds, message])
     return rows
 
 
@@ -218,20 +216,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="also write all outcomes to this file")
     given = parser.parse_args()
     os.environ |= {"HF_HUB_OFFLINE": "1", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    head = [
-        "loader",
-        "versions",
-        "changed",
-        "rounds",
-        "exact",
-        "lost",
-        "repeated",
-        "refused",
-        "errors",
-        "hangs",
-        "message",
-    ]
-    rows, outcomes = [head, ["---"] * len(head)], dict[str, list[Outcome]]()
+    rows, outcomes = [[*HEAD], ["---"] * len(HEAD)], dict[str, list[Outcome]]()
     for name in given.loaders:
         loader = LOADERS[name]()
         try:

@@ -5,6 +5,7 @@ A loader imports its library within its methods, so that this module can be read
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -41,31 +42,28 @@ class Reading:
 
 
 class Loader:
-    """A way of reading samples.
+    """A way of reading samples; the first line of a docstring is its name.
 
-    needs: distributions
-    name: for the table
-    changes: what may differ after a resume
-    state_of: "own": rank r gets the state of rank r modulo the old world; "first": all get the first rank's
+    needs, imports: distributions, and modules to import before ranks are forked;  changes: what may differ after a
+    resume;  state_of: "own", rank r gets the state of rank r modulo the old world, or "first", all get the first
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
-    name: ClassVar[str] = ""
+    imports: ClassVar[tuple[str, ...]] = ()
     changes: ClassVar[tuple[str, ...]] = ("nothing", "workers", "world", "both")
     state_of: ClassVar[str] = "own"
 
     def prepare(self) -> None:
-        """Import the library once, before ranks are forked."""
+        for module in self.imports:
+            importlib.import_module(module)
 
     def write(self, data: Path, *, n: int, shards: int) -> None:
-        """Write text files of equal length, a number on a line."""
         data.mkdir(parents=True)
         for shard in range(shards):
             numbers = range(n * shard // shards, n * (shard + 1) // shards)
             (data / f"{shard:03}.txt").write_text("".join(f"{number}\n" for number in numbers))
 
     def open(self, place: Place, state: Any | None) -> Reading:
-        """Open the samples of one rank, from the start or after a state."""
         raise NotImplementedError
 
 
@@ -74,7 +72,6 @@ def read_numbers(data: Path) -> list[int]:
 
 
 def stateful(loader: Any, state: Any | None, numbers: Callable[[Any], Any] = lambda batch: batch) -> Reading:
-    """Open a loader with `state_dict` and `load_state_dict`."""
     if state is not None:
         loader.load_state_dict(state)
     return Reading(loader, numbers, loader.state_dict)
@@ -89,10 +86,12 @@ def join_group(place: Place) -> None:
 
 
 class Volt(Loader):
-    """VOLT's Steps. Line i holds the token of sample i twice; samples are read off the target, before each EOS."""
+    """VOLT Steps
+
+    Line i holds the token of sample i twice; samples are read off the target, before each EOS.
+    """
 
     needs = ("volt-vocab",)
-    name = "VOLT Steps"
     state_of = "first"
 
     def prepare(self) -> None:
@@ -146,13 +145,10 @@ class Volt(Loader):
 
 
 class Torchdata(Loader):
-    """torchdata's StatefulDataLoader with a map-style dataset and its own sampler."""
+    """torchdata StatefulDataLoader, map-style, StatefulDistributedSampler"""
 
     needs = ("torchdata", "torch")
-    name = "torchdata StatefulDataLoader, map-style, StatefulDistributedSampler"
-
-    def prepare(self) -> None:
-        import torchdata.stateful_dataloader  # noqa: F401
+    imports = ("torchdata.stateful_dataloader",)
 
     def open(self, place: Place, state: Any | None) -> Reading:
         from torchdata.stateful_dataloader import StatefulDataLoader
@@ -165,17 +161,11 @@ class Torchdata(Loader):
 
 
 class Datasets(Loader):
-    """A streamed dataset of Hugging Face, shuffled in a buffer and split by rank."""
+    """datasets streaming, shuffle(buffer_size=100), split_dataset_by_node"""
 
+    imports = ("datasets", "datasets.distributed")
     needs = ("datasets",)
-    name = "datasets streaming, shuffle(buffer_size=100), split_dataset_by_node"
     changes = ("nothing", "world")
-
-    def prepare(self) -> None:
-        import datasets
-        import datasets.distributed
-
-        datasets.disable_progress_bars()
 
     def open(self, place: Place, state: Any | None) -> Reading:
         from datasets import load_dataset
@@ -191,16 +181,11 @@ class Datasets(Loader):
 
 
 class Mosaic(Loader):
-    """mosaicml-streaming's StreamingDataset; its documents ask for the state of rank 0."""
+    """mosaicml-streaming StreamingDataset(shuffle=True), the state of rank 0"""
 
+    imports = ("streaming",)
     needs = ("mosaicml-streaming", "torch")
-    name = "mosaicml-streaming StreamingDataset(shuffle=True) in StreamingDataLoader"
     state_of = "first"
-
-    def prepare(self) -> None:
-        import streaming
-
-        streaming.base.util.clean_stale_shared_memory()
 
     def write(self, data: Path, *, n: int, shards: int) -> None:
         """Write MDS shards of about n / shards numbers: 8 bytes each, 4 of an offset, and a head."""
@@ -229,13 +214,10 @@ def itself(number: int) -> int:
 
 
 class Litdata(Loader):
-    """litdata's StreamingDataset over its own chunks."""
+    """litdata StreamingDataset(shuffle=True, drop_last=False)"""
 
     needs = ("litdata", "torch")
-    name = "litdata StreamingDataset(shuffle=True, drop_last=False) in StreamingDataLoader"
-
-    def prepare(self) -> None:
-        import litdata  # noqa: F401
+    imports = ("litdata",)
 
     def write(self, data: Path, *, n: int, shards: int) -> None:
         from litdata import optimize
@@ -252,10 +234,9 @@ class Litdata(Loader):
 
 
 class Grain(Loader):
-    """grain's DataLoader with an IndexSampler."""
+    """grain DataLoader, IndexSampler(shuffle=True)"""
 
     needs = ("grain",)
-    name = "grain DataLoader, IndexSampler(shuffle=True)"
 
     def prepare(self) -> None:
         """Import the library, whose flags must be read before it starts a process."""
@@ -279,9 +260,8 @@ class Grain(Loader):
 
 
 class Planted(Loader):
-    """A loader with a known fault: its state is `late` batches late, so each rank repeats (or loses) as many."""
+    """a planted fault: a state that is a batch late, so each rank repeats a batch"""
 
-    name = "planted fault"
     changes = ("nothing",)
     late = 1
 
@@ -297,18 +277,10 @@ class Planted(Loader):
 
 
 class PlantedEarly(Planted):
-    """Its state is a batch early, so each rank loses a batch."""
+    """a planted fault: a state that is a batch early, so each rank loses a batch"""
 
     late = -1
 
 
-LOADERS: dict[str, type[Loader]] = {
-    "volt": Volt,
-    "torchdata": Torchdata,
-    "datasets": Datasets,
-    "mosaic": Mosaic,
-    "litdata": Litdata,
-    "grain": Grain,
-    "planted": Planted,
-    "planted-early": PlantedEarly,
-}
+CLASSES = (Volt, Torchdata, Datasets, Mosaic, Litdata, Grain, Planted, PlantedEarly)
+LOADERS: dict[str, type[Loader]] = {one.__name__.lower(): one for one in CLASSES}
