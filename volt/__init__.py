@@ -87,7 +87,7 @@ _import, __dir__, __all__ = lazy(
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, or `__version__`."""
+    """Return a public name, or `__version__`."""
     if name != "__version__":
         return _import(name)
     from importlib.metadata import version

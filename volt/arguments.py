@@ -65,7 +65,8 @@ def refusal(value: object, name: str, remedy: str) -> ArgumentError:
 
 
 def instance(value: Any, kind: type[T], name: str, *, call: str = "{}", remedy: str = "") -> T:
-    """The value, if it is of this kind. An error says how to get from the value to what is wanted, if there is a way.
+    """Return the value, if it is of this kind. An error says how to get from the value to what is wanted, if there is
+    a way.
 
     call: what was called, with {} for the argument
     remedy: what an error says where there is no such way; by default, what makes such objects
@@ -86,7 +87,7 @@ def instance(value: Any, kind: type[T], name: str, *, call: str = "{}", remedy: 
 
 
 def mapping(value: Any, name: str, *, remedy: str = "give a dict") -> Mapping[Any, Any]:
-    """A mapping, such as a dict.
+    """Return a mapping, such as a dict.
 
     >>> mapping({"low": 2}, "counts")
     {'low': 2}
@@ -100,7 +101,7 @@ def whole(
     value: Any, name: str, *, low: int | None = None, high: int | None = None, kind: type[VoltError] = ConfigError,
     remedy: str = "give a whole number",
 ) -> int:  # fmt: skip
-    """A whole number: an int, one of numpy's, or a float without a fraction; True and False are none.
+    """Return a whole number: an int, one of numpy's, or a float without a fraction; True and False are none.
 
     low, high: the least and the most that it may be; an error of the given kind says so
     remedy: what an error says of what is no whole number
@@ -124,19 +125,19 @@ def _as_int(value: Any, name: str, remedy: str) -> int:
 
 
 def wholes(values: Any, name: str) -> list[int]:
-    """The items of a list, an array or any other iterable, which are whole numbers.
+    """Return the items of a list, an array or any other iterable, which are whole numbers.
 
     >>> wholes((1, 2.0), "sizes")
     [1, 2]
     """
-    found = values.tolist() if getattr(values, "ndim", 0) and hasattr(values, "tolist") else several(values, name)
-    if not set(map(type, found)) <= {int}:
-        return [whole(value, f"{name}[{place}]") for place, value in enumerate(found)]
-    return found
+    result = values.tolist() if getattr(values, "ndim", 0) and hasattr(values, "tolist") else several(values, name)
+    if not set(map(type, result)) <= {int}:
+        return [whole(value, f"{name}[{place}]") for place, value in enumerate(result)]
+    return result
 
 
 def number(value: Any, name: str) -> float:
-    """A number as a float, infinity for what no float holds; True and False are none.
+    """Return a number as a float, infinity for what no float holds; True and False are none.
 
     NaN is in no range, which is for the caller to see.
 
@@ -154,7 +155,7 @@ def number(value: Any, name: str) -> float:
 
 
 def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
-    """A text. remedy: what an error says, but for bytes, which it says to decode.
+    """Return a text. remedy: what an error says, but for bytes, which it says to decode.
 
     >>> text(b"low", "line", remedy="give one line")
     Traceback (most recent call last):
@@ -168,7 +169,7 @@ def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
 
 
 def storable(value: Any, name: str) -> str:
-    """A text that UTF-8 can hold, which has no lone surrogate.
+    """Return a text that UTF-8 can hold, which has no lone surrogate.
 
     >>> storable("a\\udc00", "pattern")
     Traceback (most recent call last):
@@ -197,7 +198,7 @@ def flag(value: Any, name: str) -> bool:
 
 
 def choice(value: Any, name: str, choices: Collection[str]) -> Any:
-    """One of some names. An error holds all of them.
+    """Return one of some names. An error holds all of them.
 
     >>> choice("suffix", "marker", ("suffix", "prefix"))
     'suffix'
@@ -208,7 +209,7 @@ def choice(value: Any, name: str, choices: Collection[str]) -> Any:
 
 
 def path(value: Any, name: str = "path", *, remedy: str = "give the path of a file") -> str:
-    """A path as a str; for a URL of a file of this machine, that of the file.
+    """Return a path as a str; for a URL of a file of this machine, that of the file.
 
     >>> path("file:///tmp/a.txt")
     '/tmp/a.txt'
@@ -217,20 +218,21 @@ def path(value: Any, name: str = "path", *, remedy: str = "give the path of a fi
         ...
     volt.errors.ArgumentError: path is None; give the path of a file
     """
-    found = os.fspath(value) if isinstance(value, str | os.PathLike) else None
-    if not isinstance(found, str):
+    result = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(result, str):
         raise refusal(value, name, remedy)
     try:
-        is_path = b"\0" not in os.fsencode(found)
+        is_path = b"\0" not in os.fsencode(result)
     except UnicodeEncodeError:
         is_path = False
     if not is_path:
-        raise ConfigError(f"{name} {shortened(repr(found))} holds a character that no path can hold; {remedy}")
-    return plain_path(found)
+        raise ConfigError(f"{name} {shortened(repr(result))} holds a character that no path can hold; {remedy}")
+    return plain_path(result)
 
 
 def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[Any]:
-    """The items of a list, an array, a series or any other iterable; a text, a file, a mapping or a table is none.
+    """Return the items of a list, an array, a series or any other iterable; a text, a file, a mapping or a table is
+    none.
 
     one: what an error says of a single text
     remedy: what an error says of anything else
@@ -252,7 +254,7 @@ def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[
 
 
 def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings") -> list[str]:
-    """The items of a list, an array, a series or any other iterable, which are texts.
+    """Return the items of a list, an array, a series or any other iterable, which are texts.
 
     one: what an error says of a single text
     remedy: what an error says of an item that is no text
@@ -262,25 +264,25 @@ def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings"
         ...
     volt.errors.ArgumentError: lines[1] is None; give strings
     """
-    found = several(values, name, one=one)
-    if not set(map(type, found)) <= {str}:
-        return [str(text(value, f"{name}[{place}]", remedy=remedy)) for place, value in enumerate(found)]
-    return found
+    result = several(values, name, one=one)
+    if not set(map(type, result)) <= {str}:
+        return [str(text(value, f"{name}[{place}]", remedy=remedy)) for place, value in enumerate(result)]
+    return result
 
 
 def function(value: Any, name: str) -> Callable[..., Any] | None:
-    """A function, or None for none.
+    """Return a function, or None for none.
 
     >>> function(None, "report")
     """
     if value is not None and not callable(value):
         raise refusal(value, name, "give a function, or None")
-    found: Callable[..., Any] | None = value
-    return found
+    result: Callable[..., Any] | None = value
+    return result
 
 
 def _shown(value: object) -> str:
-    """A value as an error shows it: what it is if that is short, and its type."""
+    """Return a value as an error shows it: what it is if that is short, and its type."""
     kind = type(value).__name__
     if value is None:
         return "None"
@@ -292,7 +294,7 @@ def _shown(value: object) -> str:
 
 
 def shortened(text: str) -> str:
-    """A text of at most 40 characters and without line ends, as an error or a line shows it.
+    """Return a text of at most 40 characters and without line ends, as an error or a line shows it.
 
     >>> shortened("a" * 100)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
@@ -302,7 +304,7 @@ def shortened(text: str) -> str:
 
 
 def _way(value: object, wanted: str) -> str:
-    """The shortest way from what is at hand to what is wanted, as an expression; empty if there is none."""
+    """Return the shortest way from what is at hand to what is wanted, as an expression; empty if there is none."""
     start, expression = _at_hand(value)
     ahead, seen = deque([(start, expression)]), {start}
     while ahead:

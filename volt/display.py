@@ -57,12 +57,12 @@ def packed(parts: Iterable[str], room: int, *, gap: str = " ") -> list[str]:
 
 
 def wrapped(text: str, room: int) -> str:
-    """A text whose lines break between words, at single spaces."""
-    return "\n".join(line for told in text.split("\n") for line in packed(told.split(" "), room))
+    """Return a text whose lines break between words, at single spaces."""
+    return "\n".join(line for message in text.split("\n") for line in packed(message.split(" "), room))
 
 
 def at_bars(signature: str) -> list[str]:
-    """The parts of a signature, to be put together without a gap.
+    """Return the parts of a signature, to be put together without a gap.
 
     >>> at_bars("volt|norm:none|pre:gpt2")
     ['volt|', 'norm:none|', 'pre:gpt2']
@@ -129,7 +129,6 @@ class Grid:
             yield Text(wrapped(f"no room for {names}; a wider terminal shows them", room), style="dim")
 
     def _natural(self) -> list[int]:
-        """What each column takes on lines of its own."""
         return [_widest([head, *(row[column] for row in self.rows)]) for column, head in enumerate(self.heads)]
 
     def _least(self, natural: Sequence[int], room: int) -> list[int]:
@@ -143,7 +142,7 @@ class Grid:
         return [min(widths[0], max(room // 2, 1)), *widths[1:]]
 
     def _left_out(self, least: Sequence[int], room: int) -> tuple[int, ...]:
-        """The spare columns that must go; none if it does not help when all of them go."""
+        """Return the spare columns that must go; none if it does not help when all of them go."""
         for n_left in range(len(self.spare) + 1):
             left_out = tuple(self.spare[:n_left])
             if _total([width for column, width in enumerate(least) if column not in left_out]) <= room:
@@ -151,7 +150,6 @@ class Grid:
         return ()
 
     def _part(self, widths: dict[int, int]) -> RenderableType:
-        """Some columns of the table, as wide as is said."""
         from rich.table import Table
         from rich.text import Text
 
@@ -166,7 +164,8 @@ class Grid:
 
 
 def _grown(least: dict[int, int], natural: Sequence[int], room: int) -> dict[int, int]:
-    """The widths of columns that share so much room: what is left makes them wider, what is missing is the last's.
+    """Return the widths of columns that share so much room: what is left makes them wider, what is missing is the
+    last's.
 
     >>> _grown({0: 4, 2: 10}, [6, 9, 30], 40), _grown({0: 4, 2: 80}, [6, 9, 90], 40)
     ({0: 6, 2: 30}, {0: 4, 2: 34})
@@ -182,19 +181,17 @@ def _grown(least: dict[int, int], natural: Sequence[int], room: int) -> dict[int
 
 
 def _widest(texts: Iterable[str]) -> int:
-    """Columns of the terminal that the widest text takes."""
     from rich.cells import cell_len
 
     return max(map(cell_len, texts), default=0)
 
 
 def _total(widths: Sequence[int]) -> int:
-    """What columns take, with the gaps between them."""
     return sum(widths) + GAP * (len(widths) - 1)
 
 
 def column_parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Which columns stand together where there is so much room; the first column is in every part.
+    """Return which columns stand together where there is so much room; the first column is in every part.
 
     >>> column_parts([6, 5, 5, 5], 20), column_parts([6, 5, 5, 5], 40)
     ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
@@ -214,7 +211,7 @@ _COLOR = "#3f7fd0"  # 3:1 on white and on black
 
 
 def escape(text: str) -> str:
-    r"""A text as HTML, with what a terminal obeys or nobody sees written out.
+    r"""Return a text as HTML, with what a terminal obeys or nobody sees written out.
 
     >>> escape("<b>\x1b")
     '&lt;b&gt;\\x1b'
@@ -223,7 +220,7 @@ def escape(text: str) -> str:
 
 
 def counted(n: int, one: str, many: str = "") -> str:
-    """A number of things."""
+    """Return a number of things."""
     return f"{n:,} {one if n == 1 else many or f'{one}s'}"
 
 
@@ -233,7 +230,7 @@ def html_page(title: str, *parts: str) -> str:
 
 
 def html_note(text: str) -> str:
-    """A line of small text.
+    """Return a line of small text.
 
     >>> html_note("<script>")
     '<p style="font-size: smaller; overflow-wrap: anywhere">&lt;script&gt;</p>'
@@ -242,7 +239,7 @@ def html_note(text: str) -> str:
 
 
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, strong: int = -1) -> str:
-    """A table of texts; whole numbers stand to the right, with commas.
+    """Return a table of texts; whole numbers stand to the right, with commas.
 
     heads: of the columns; without any, there is no row of them
     strong: the number of a row in bold
@@ -268,7 +265,7 @@ def _row(row: Sequence[object], *, is_strong: bool) -> str:
 def html_curve(
     points: Sequence[tuple[float, float]], *, chosen: tuple[float, float] | None = None, across: str, upwards: str
 ) -> str:
-    """A line through points as inline SVG, with the least and the greatest number on either side.
+    """Return a line through points as inline SVG, with the least and the greatest number on either side.
 
     chosen: a point that is marked
     across, upwards: what the numbers are
@@ -299,7 +296,6 @@ def html_curve(
 
 
 def _place(point: tuple[float, float], xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
-    """Where a point is drawn."""
     across = (point[0] - min(xs)) / ((max(xs) - min(xs)) or 1)
     upwards = (point[1] - min(ys)) / ((max(ys) - min(ys)) or 1)
     return 2 * _MARGIN + across * (_WIDTH - 2 * _MARGIN - 8), 8 + (1 - upwards) * (_HEIGHT - _MARGIN - 16)

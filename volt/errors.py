@@ -20,7 +20,8 @@ _MOST_LINES = 500
 
 
 def visible(text: str) -> str:
-    """A text with what a terminal obeys or does not show as escapes: control characters, changes of direction, bytes
+    """Return a text with what a terminal obeys or does not show as escapes: control characters, changes of direction,
+    bytes
     of a file name that are not UTF-8. Line ends are escaped too.
 
     >>> print(visible("a\\x1b[2J\\u202e\\n\\udcff"))
@@ -38,7 +39,7 @@ def _visible_character(character: str) -> str:
 
 
 def shown(text: object, most: int = MOST_SHOWN) -> str:
-    """A name or a token for people: `visible`, and cut if it has more than `most` characters.
+    """Return a name or a token for people: `visible`, and cut if it has more than `most` characters.
 
     >>> shown("low\\tlower"), shown("l" * 1_000_000, 3)
     ('low\\\\tlower', 'lll… (1,000,000 characters)')
@@ -48,7 +49,7 @@ def shown(text: object, most: int = MOST_SHOWN) -> str:
 
 
 def quoted(text: str, most: int = MOST_SHOWN) -> str:
-    """The same in quotation marks, as Python writes strings.
+    """Return the same in quotation marks, as Python writes strings.
 
     >>> print(quoted("low\\x1b"), quoted("l" * 1_000_000, 3))
     'low\\x1b' 'lll'… (1,000,000 characters)
@@ -61,7 +62,8 @@ def _rest(text: str, most: int) -> str:
 
 
 def shown_path(path: object) -> str:
-    """The name of a file for people; whole, unless it is longer than a file system takes. A URL loses its secrets.
+    """Return the name of a file for people; whole, unless it is longer than a file system takes. A URL loses its
+    secrets.
 
     >>> print(shown_path("a\\nb.txt"), shown_path("https://me:secret@host/a.txt"))
     a\\nb.txt https://host/a.txt
@@ -70,7 +72,8 @@ def shown_path(path: object) -> str:
 
 
 def bounded(message: str) -> str:
-    """A message of any origin, fit to be printed: each of its lines `visible`, its middle left out if it is very long,
+    """Return a message of any origin, fit to be printed: each of its lines `visible`, its middle left out if it is
+    very long,
     and its URLs without secrets.
 
     >>> bounded("a\\x1bb\\nc"), len(bounded("x" * 1_000_000)) < 2_100

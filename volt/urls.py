@@ -23,18 +23,18 @@ _WEB = ("http://", "https://")
 
 
 def url_of(path: str | os.PathLike[str]) -> str | None:
-    """The URL that a path is; None for a file of this machine.
+    """Return the URL that a path is; None for a file of this machine.
 
     >>> url_of("S3:/bucket/a"), url_of("file:///tmp/a"), url_of("en=s3://bucket/a")
     ('s3://bucket/a', None, None)
     """
     text = os.fspath(path)
-    found = _URL.match(text)
-    return f"{found[1].lower()}://{text[found.end() :]}" if found else None
+    result = _URL.match(text)
+    return f"{result[1].lower()}://{text[result.end() :]}" if result else None
 
 
 def plain_path(path: str) -> str:
-    """The path that a `file://` URL stands for; any other path as it is.
+    """Return the path that a `file://` URL stands for; any other path as it is.
 
     >>> plain_path("file:///tmp/a.txt"), plain_path("file:/tmp/a.txt"), plain_path("a.txt")
     ('/tmp/a.txt', '/tmp/a.txt', 'a.txt')
@@ -43,17 +43,17 @@ def plain_path(path: str) -> str:
 
 
 def foreign_scheme(path: str) -> str | None:
-    """The scheme of a URL that none of those read here is; None of what is no URL, or is read.
+    """Return the scheme of a URL that none of those read here is; None of what is no URL, or is read.
 
     >>> foreign_scheme("ftp://host/a.txt"), foreign_scheme("s3://bucket/a"), foreign_scheme("a.txt")
     ('ftp', None, None)
     """
-    found = _FOREIGN.match(path)
-    return found[1].lower() if found and url_of(path) is None and plain_path(path) == path else None
+    result = _FOREIGN.match(path)
+    return result[1].lower() if result and url_of(path) is None and plain_path(path) == path else None
 
 
 def is_web(url: str) -> bool:
-    """Whether a URL is one of http or https, where "?" begins a query, and nothing can be written.
+    """Check whether a URL is one of http or https, where "?" begins a query, and nothing can be written.
 
     >>> is_web("https://host/a?key=5"), is_web("s3://bucket/a")
     (True, False)
@@ -62,7 +62,7 @@ def is_web(url: str) -> bool:
 
 
 def bare(path: str) -> str:
-    """A URL without user, password and query, as it may be shown and kept; any other path as it is.
+    """Return a URL without user, password and query, as it may be shown and kept; any other path as it is.
 
     >>> bare("https://me:secret@host/a.txt?X-Signature=5"), bare("s3:/bucket/a?.txt"), bare("a?.txt")
     ('https://host/a.txt', 's3://bucket/a?.txt', 'a?.txt')
@@ -74,7 +74,7 @@ def bare(path: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """A text whose URLs have lost users, passwords and queries, which may hold keys and signatures.
+    """Return a text whose URLs have lost users, passwords and queries, which may hold keys and signatures.
 
     >>> without_secrets("https://me:secret@host/a.txt?key=5:17: not UTF-8; see s3:/bucket/b.txt")
     'https://host/a.txt:17: not UTF-8; see s3://bucket/b.txt'
@@ -82,8 +82,8 @@ def without_secrets(text: str) -> str:
     return _IN_TEXT.sub(lambda found: _bare_in_text(found[1]), text) if ":/" in text else text
 
 
-def _bare_in_text(found: str) -> str:
-    return _USER.sub(r"\1", url_of(found) or found)
+def _bare_in_text(result: str) -> str:
+    return _USER.sub(r"\1", url_of(result) or result)
 
 
 def same(url: str) -> str:
@@ -101,7 +101,7 @@ def same(url: str) -> str:
 
 
 def name_of(path: str | os.PathLike[str]) -> str:
-    """The last part of a path, or of a URL without its query.
+    """Return the last part of a path, or of a URL without its query.
 
     >>> name_of("https://host/a.txt?key=5"), name_of("corpus/b.txt"), name_of("s3://bucket/x/")
     ('a.txt', 'b.txt', 'x')

@@ -51,7 +51,7 @@ def described() -> str:
 
     python = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}"
     rows = {"python": python, **{name: _version(name) for name in LIBRARIES}, "cpu": _processor()}
-    return "\n".join([f"volt {volt.__version__}", *(f"{name:9} {told}" for name, told in rows.items())])
+    return "\n".join([f"volt {volt.__version__}", *(f"{name:9} {message}" for name, message in rows.items())])
 
 
 def _version(library: str) -> str:
@@ -68,7 +68,7 @@ def _processor() -> str:
 
 
 def _model(table: Path = Path("/proc/cpuinfo")) -> str:
-    """The processor's name, as Linux tells it; elsewhere what Python knows.
+    """Return the processor's name, as Linux tells it; elsewhere what Python knows.
 
     >>> _model(Path("nowhere")) != ""
     True
@@ -160,5 +160,4 @@ def _told_usage(error: TyperException) -> int:
 
 
 def _silence_stdout() -> None:
-    """Keep Python from failing once more when it flushes stdout at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

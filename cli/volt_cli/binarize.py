@@ -94,9 +94,9 @@ def binarize(
         prepare_kernels(phases, "encode", "words")
     total = total_size(paths)
     with phases.phase("binarize", total=total, unit="B") as advance:
-        for made in _made(encoder, paths, out, frame=frame, dtype=dtype, job=job, progress=advance):
+        for output in _made(encoder, paths, out, frame=frame, dtype=dtype, job=job, progress=advance):
             if not quiet:
-                _tell(made)
+                _tell(output)
 
 
 def _made(
@@ -110,15 +110,18 @@ def _made(
     return [binarize(encoder, paths, Path(out), frame=frame, dtype=dtype, job=job, progress=progress)]
 
 
-def _tell(made: Binarized) -> None:
+def _tell(output: Binarized) -> None:
     from volt.display import counted
     from volt.errors import shown_path
 
-    say(f"{shown_path(made.prefix)}: {counted(made.n_lines, 'line')}, {counted(made.n_ids, 'id')} as {made.dtype}")
+    say(
+        f"{shown_path(output.prefix)}: {counted(output.n_lines, 'line')}, "
+        f"{counted(output.n_ids, 'id')} as {output.dtype}"
+    )
 
 
 def _outputs(paths: list[str], out: str) -> list[Path]:
-    """All files that are written. Raises ConfigError if they have no place."""
+    """Return all files that are written. Raises ConfigError if they have no place."""
     from volt.encode.binarize import pair_files
     from volt.encode.files import outputs_of
 
@@ -128,10 +131,10 @@ def _outputs(paths: list[str], out: str) -> list[Path]:
     return [file for prefix in prefixes for file in pair_files(prefix)]
 
 
-def _token(asked: str) -> int | str | None:
-    """The id or the token that is asked for, or none.
+def _token(requested: str) -> int | str | None:
+    """Return the id or the token that is asked for, or none.
 
     >>> _token("2"), _token("<2de>"), _token("none")
     (2, '<2de>', None)
     """
-    return None if asked == NONE else int(asked) if is_number(asked) else asked
+    return None if requested == NONE else int(requested) if is_number(requested) else requested

@@ -172,7 +172,7 @@ def _without_types(parameters: list[Any]) -> list[Any]:
 
 
 def group(name: str, help: str, *, add_completion: bool = False) -> typer.Typer:
-    """A command that holds others."""
+    """Return a command that holds others."""
     return typer.Typer(
         name=name, cls=Group, help=help, epilog=epilog(name), context_settings=SETTINGS, no_args_is_help=True,
         add_completion=add_completion, pretty_exceptions_enable=False, rich_markup_mode="rich",
@@ -186,7 +186,7 @@ def add(app: typer.Typer, name: str, function: Callable[..., None], *, within: s
 
 
 def epilog(command: str) -> str:
-    """The examples of a command, as they stand at the end of its help."""
+    """Return the examples of a command, as they stand at the end of its help."""
     return "\n".join(("[dim]Examples[/]", *(f"  $ {example}" for example in EXAMPLES[command])))
 
 

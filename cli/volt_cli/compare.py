@@ -134,13 +134,13 @@ def compare(
 
     _refuse_reports([*corpus, *(heldout or ())])
     _check_files(corpus, heldout or [], systems or [], reports)
-    asked, model = parse_sizes(sizing.sizes), modelling.model()
+    requested, model = parse_sizes(sizing.sizes), modelling.model()
     lines = _sample_lines(reports.sample) if reports.sample else []
     _check_targets(reports)
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")
     with nullcontext() if reports.quiet else messages().status("count") as status:
         comparison = run_compare(
-            corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=asked, select=sizing.select,
+            corpus, heldout=heldout or (), systems=systems or DEFAULT_SYSTEMS, sizes=requested, select=sizing.select,
             n_candidates=learning.candidates, temperature=learning.temperature, separate=learning.separate,
             model=model, samples=lines, report=status.update if status else None, max_line=parse_max_line(max_line),
         )  # fmt: skip
@@ -159,7 +159,7 @@ def _refuse_reports(texts: list[str]) -> None:
 
 
 def _is_report(path: str) -> bool:
-    """Whether a plain file begins as what --json prints; a pipe is not touched."""
+    """Check whether a plain file begins as what --json prints; a pipe is not touched."""
     if not os.path.isfile(path):
         return False
     try:
@@ -195,7 +195,6 @@ def _sample_lines(path: Path) -> list[str]:
 
 
 def _check_targets(reports: ReportOptions) -> None:
-    """Refuse now what could not be written after minutes of work."""
     check_one_for_stdout(**reports.claims)
     for path in filter(None, (reports.out, reports.markdown)):
         check_place(path)

@@ -31,7 +31,7 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 @cache
 def messages() -> Console:
-    """The console on stderr; a terminal's lines break between words, those of a file or pipe do not break."""
+    """Return the console on stderr; a terminal's lines break between words, those of a file or pipe do not break."""
     from volt_cli.terminal import SafeConsole
 
     is_terminal = sys.stderr.isatty()
@@ -40,7 +40,7 @@ def messages() -> Console:
 
 
 def output() -> Console:
-    """A console on stdout; where that is a file or pipe, its tables are as wide as COLUMNS says, or 120."""
+    """Return a console on stdout; where that is a file or pipe, its tables are as wide as COLUMNS says, or 120."""
     from volt_cli.terminal import SafeConsole
 
     is_terminal = sys.stdout.isatty()
@@ -49,7 +49,9 @@ def output() -> Console:
 
 
 def _size(is_terminal: bool, file: TextIO) -> tuple[int | None, int | None]:
-    """The width and height of a console, unless rich finds them out: it takes a dumb terminal for 80 columns wide."""
+    """Return the width and height of a console, unless rich finds them out: it takes a dumb terminal for 80 columns
+    wide.
+    """
     if is_terminal and os.environ.get("TERM") not in ("dumb", "unknown"):
         return None, None
     columns = os.environ.get("COLUMNS", "")
@@ -73,8 +75,8 @@ def say(message: str, *, mark: str = "", style: str = "") -> None:
     from volt.errors import bounded
 
     console = messages()
-    told = bounded(f"{mark} {message}" if mark else message)
-    text = Text(told if console.soft_wrap else wrapped(told, console.width))
+    note = bounded(f"{mark} {message}" if mark else message)
+    text = Text(note if console.soft_wrap else wrapped(note, console.width))
     text.stylize(style, 0, len(mark))
     console.print(text, soft_wrap=True)
 

@@ -51,7 +51,6 @@ def decode(
 
 
 def _from_ids(vocabulary: Vocabulary, files: list[str] | None, **reading: Any) -> Iterator[bytes]:
-    """The text of files of ids, block by block."""
     from volt.encode.decoder import Decoder
 
     decoder = Decoder.of(vocabulary)
@@ -60,7 +59,6 @@ def _from_ids(vocabulary: Vocabulary, files: list[str] | None, **reading: Any) -
 
 
 def _from_pieces(vocabulary: Vocabulary, files: list[str] | None, *, separator: str, **reading: Any) -> Iterator[bytes]:
-    """The text of files of pieces, block by block."""
     from volt.encode.decoder import decode
     from volt.text.characters import BYTE_TOKENS
 

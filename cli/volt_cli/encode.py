@@ -161,14 +161,13 @@ def _encode(
 
 
 def _outputs(paths: list[str], out: str, job: EncodeJob) -> list[str | Path]:
-    """All files that are written, or stdout."""
     from volt.encode.files import output_files
 
     return [out] if is_stdout(out) else [*output_files(paths, Path(out), job=job, each=is_folder(out))]
 
 
 def is_folder(out: str) -> bool:
-    """Whether a place is a folder, which takes an output for each file.
+    """Check whether a place is a folder, which takes an output for each file.
 
     >>> is_folder("out/"), is_folder("nowhere")
     (True, False)

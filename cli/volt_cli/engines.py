@@ -49,7 +49,7 @@ class Bounds:
     ] = False
 
     def budget(self) -> Budget | None:
-        """The bytes; None for any number. Raises ConfigError if they are none, or too few."""
+        """Return the bytes; None for any number. Raises ConfigError if they are none, or too few."""
         from volt.count.budget import Budget
 
         return None if self.memory is None else Budget.of(self.memory)
@@ -60,7 +60,7 @@ class Bounds:
             budget.check_learning(counts.table, approximate=self.approximate)
 
     def jobs(self, min_count: int) -> tuple[Job, ...]:
-        """The compiled loops that are needed besides where words may be left out."""
+        """Return the compiled loops that are needed besides where words may be left out."""
         return ("certain",) if self.approximate or min_count > 1 else ()
 
 

@@ -58,7 +58,7 @@ def refuse_unchecked(text: Sequence[str] | None, check: bool, format: str | None
 
 
 def lines_to_check(vocabulary: Vocabulary, text: list[str] | None, errors: Errors, max_line: str) -> list[str]:
-    """The lines of these files; without files, lines made of the vocabulary's tokens."""
+    """Return the lines of these files; without files, lines made of the vocabulary's tokens."""
     from volt.files.limits import parse_max_line
     from volt.formats.check import probe_lines
     from volt_cli.io import read_lines
@@ -91,10 +91,10 @@ def described(agreement: Agreement) -> list[str]:
     >>> described(Agreement("subword-nmt", 3, 2, None, (Difference(2, ["a", "b"], ["ab"]),)))
     ['subword-nmt: 2 of 3 lines have equal pieces', 'line 2', '  ours    a b', '  theirs  ab']
     """
-    found = f"{agreement.library}: {agreement.n_equal_pieces:,} of {agreement.n_lines:,} lines have equal pieces"
+    result = f"{agreement.library}: {agreement.n_equal_pieces:,} of {agreement.n_lines:,} lines have equal pieces"
     if agreement.n_equal_ids is not None:
-        found += f", {agreement.n_equal_ids:,} equal ids"
-    rows = [found]
+        result += f", {agreement.n_equal_ids:,} equal ids"
+    rows = [result]
     for difference in agreement.differences:
         ours, theirs = " ".join(difference.ours), " ".join(difference.theirs)
         rows += [f"line {difference.line}", f"  ours    {ours}", f"  theirs  {theirs}"]
@@ -125,18 +125,17 @@ class NamedTokens:
     def ids(self) -> dict[str, dict[str, int | None]]:
         """As volt.read_vocabulary takes them: only those that are given. Raises ConfigError if one has two ids."""
         roles = {"unk": self.unk, "bos": self.bos, "eos": self.eos, "pad": self.pad}
-        asked = {"special": self.special or [], **{role: [one] for role, one in roles.items() if one is not None}}
-        return {name: _ids(name, tokens) for name, tokens in asked.items()}
+        requested = {"special": self.special or [], **{role: [one] for role, one in roles.items() if one is not None}}
+        return {name: _ids(name, tokens) for name, tokens in requested.items()}
 
 
-def _ids(name: str, asked: Iterable[str]) -> dict[str, int | None]:
-    """Tokens with their ids."""
-    found = dict[str, int | None]()
-    for one in asked:
+def _ids(name: str, requested: Iterable[str]) -> dict[str, int | None]:
+    result = dict[str, int | None]()
+    for one in requested:
         token, number = token_and_id(one)
-        if found.setdefault(token, number) != number:
+        if result.setdefault(token, number) != number:
             raise ConfigError(f"--{name} {quoted(token)} is given twice, with two ids; leave one out")
-    return found
+    return result
 
 
 def token_and_id(asked: str) -> tuple[str, int | None]:
@@ -274,7 +273,7 @@ def export(
 
 
 def _told(out: Path, outputs: Sequence[Path]) -> Path:
-    """The first of the files if they stand beside the place that was named, and not in it."""
+    """Return the first of the files if they stand beside the place that was named, and not in it."""
     return outputs[0] if outputs and outputs[0].parent == out.parent else out
 
 

@@ -15,7 +15,7 @@ from volt.urls import plain_path, url_of
 
 
 def readable_texts(files: list[str] | None) -> list[str] | None:
-    """The same files, globs and folders. Raises CorpusError if one is missing or cannot be read.
+    """Return the same files, globs and folders. Raises CorpusError if one is missing or cannot be read.
 
     >>> readable_texts(["-", __file__])[0]
     '-'
@@ -28,7 +28,8 @@ def readable_texts(files: list[str] | None) -> list[str] | None:
 
 
 def readable_sources(texts: list[str] | None) -> list[str]:
-    """The same texts, which all are FILE, or all NAME=FILE or NAME=FILE:N; without any, stdin if it is no terminal.
+    """Return the same texts, which all are FILE, or all NAME=FILE or NAME=FILE:N; without any, stdin if it is no
+    terminal.
 
     Raises ConfigError if there is nothing to read or only some have names, CorpusError if one is missing or cannot be
     read.
@@ -45,7 +46,9 @@ def readable_sources(texts: list[str] | None) -> list[str]:
 
 
 def readable_named_texts(texts: list[str] | None) -> list[str] | None:
-    """The same texts, of which each is FILE or NAME=FILE. Raises CorpusError if one is missing or cannot be read."""
+    """Return the same texts, of which each is FILE or NAME=FILE. Raises CorpusError if one is missing or cannot be
+    read.
+    """
     from volt.count.named_files import source_paths
 
     readable_texts([*source_paths(texts or []).values()])
@@ -53,17 +56,19 @@ def readable_named_texts(texts: list[str] | None) -> list[str] | None:
 
 
 def readable_sample(path: Path | None) -> Path | None:
-    """The same text. Raises CorpusError if it cannot be read."""
+    """Return the same text. Raises CorpusError if it cannot be read."""
     return _check(path, CorpusError)
 
 
 def readable_model(path: Path | None) -> Path | None:
-    """The same vocabulary. Raises VocabularyError if it cannot be read; sentencepiece adds ".model" to its name."""
+    """Return the same vocabulary. Raises VocabularyError if it cannot be read; sentencepiece adds ".model" to its
+    name.
+    """
     return path if os.path.isfile(f"{path}.model") else _check(path, VocabularyError)
 
 
 def readable_config(path: Path) -> Path | None:
-    """The same configuration. Raises ConfigError if it cannot be read.
+    """Return the same configuration. Raises ConfigError if it cannot be read.
 
     >>> readable_config(Path("/nowhere/stream.yaml"))
     Traceback (most recent call last):
@@ -74,7 +79,7 @@ def readable_config(path: Path) -> Path | None:
 
 
 def readable_candidates(asked: str) -> str:
-    """The same number, or file of merges. Raises CandidateError if it cannot be read.
+    """Return the same number, or file of merges. Raises CandidateError if it cannot be read.
 
     >>> readable_candidates("30000")
     '30000'
@@ -85,7 +90,7 @@ def readable_candidates(asked: str) -> str:
 
 
 def is_number(asked: str) -> bool:
-    """Whether this is a whole number, with a sign or without.
+    """Check whether this is a whole number, with a sign or without.
 
     >>> is_number("30000"), is_number("-5"), is_number("merges.txt")
     (True, True, False)
@@ -94,7 +99,7 @@ def is_number(asked: str) -> bool:
 
 
 def _check(path: str | Path | None, kind: type[VoltError]) -> Path | None:
-    """The path. Raises an error of this kind if a regular file of this name is missing or cannot be read."""
+    """Return the path. Raises an error of this kind if a regular file of this name is missing or cannot be read."""
     if path is None or str(path) == "-":
         return path if path is None else Path(path)
     if url_of(path) is not None:

@@ -59,7 +59,6 @@ def inspect(
 
 
 def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, Any]:
-    """All that is shown, as JSON values."""
     from volt.choose.report import vocabulary_data
     from volt.urls import bare
 
@@ -77,11 +76,10 @@ def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, A
 
 
 def _unreached(vocabulary: Vocabulary) -> dict[str, list[str]]:
-    """The tokens that no text can produce, by the reason."""
     from volt.encode.reachable import reach
 
-    found = reach(vocabulary)
-    reasons = {**found.never, **dict.fromkeys(found.undecided, "undecided")}
+    result = reach(vocabulary)
+    reasons = {**result.never, **dict.fromkeys(result.undecided, "undecided")}
     return {why: tokens for why in UNREACHED if (tokens := [token for token, of in reasons.items() if of == why])}
 
 
@@ -92,7 +90,8 @@ def _cut(vocabulary: Vocabulary, line: str) -> list[str]:
 
 
 def _readable(token: str) -> str:
-    """A token of bytes for people: as the text that it spells, spaces as "␣", and long runs of one character counted.
+    """Return a token of bytes for people: as the text that it spells, spaces as "␣", and long runs of one character
+    counted.
 
     >>> print(_readable("ĠlowÃ"), _readable("Ġ" * 81 + "x"))
     ␣low<0xC3> ␣×81x
@@ -127,8 +126,12 @@ def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[tup
             yield name, [f"{shown(spell(token))} {count:,}" for token, count in value], "  "
         elif name == "unreachable":
             for why, tokens in (value or {"": []}).items():
-                told = f"{len(tokens):,} {UNREACHED[why]}" + ":" * bool(n) if why else "none"
-                yield name, [*told.split(" "), *map(shown, map(spell, tokens[:n])), *["…"] * (0 < n < len(tokens))], " "
+                message = f"{len(tokens):,} {UNREACHED[why]}" + ":" * bool(n) if why else "none"
+                yield (
+                    name,
+                    [*message.split(" "), *map(shown, map(spell, tokens[:n])), *["…"] * (0 < n < len(tokens))],
+                    " ",
+                )
         elif name == "pieces":
             yield from [("cut", list(map(shown, map(spell, value))), " ")] * bool(line)
         elif isinstance(value, list):

@@ -34,7 +34,7 @@ _PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def is_stdout(place: str | Path | None) -> bool:
-    """Whether a place is stdout, by its short name or as a file of the system.
+    """Check whether a place is stdout, by its short name or as a file of the system.
 
     >>> is_stdout("-"), is_stdout("./-"), is_stdout("/dev/stdout"), is_stdout(None)
     (True, False, True, False)
@@ -100,7 +100,7 @@ def written(place: Path) -> Iterator[Path]:
 
 
 def told_of(place: Path, path: Path, message: str) -> str:
-    """A message on the path where a place's file was written, told of the place.
+    """Return a message on the path where a place's file was written, told of the place.
 
     >>> told_of(Path("-"), Path("/tmp/x/stdout"), "/tmp/x/stdout: too long")
     'stdout: too long'
@@ -123,7 +123,7 @@ def save(vocabulary: Vocabulary, place: Path) -> None:
 
 
 def console_beside(*places: Path | None) -> Console:
-    """Where a report goes: to stdout, or to stderr if one of these places is stdout."""
+    """Return where a report goes: to stdout, or to stderr if one of these places is stdout."""
     return messages() if any(map(is_stdout, places)) else output()
 
 
@@ -168,7 +168,9 @@ def read_lines(files: list[str] | None, **reading: Any) -> Iterator[list[str]]:
 
 
 def waiting_beside(place: str | Path) -> Wait:
-    """How input is waited for while output goes to a place: no longer than stdout has a reader, if it goes there."""
+    """Return how input is waited for while output goes to a place: no longer than stdout has a reader, if it goes
+    there.
+    """
     from volt.files.blocks import is_ready
 
     try:
@@ -178,12 +180,12 @@ def waiting_beside(place: str | Path) -> Wait:
 
 
 def is_conversation(paths: Sequence[str], place: str | Path) -> bool:
-    """Whether people type the lines or look at the answers, where a moving bar would stand between them."""
+    """Check whether people type the lines or look at the answers, where a moving bar would stand between them."""
     return ("-" in paths and sys.stdin.isatty()) or (is_stdout(place) and sys.stdout.isatty())
 
 
 def open_output(place: Path) -> AbstractContextManager[BinaryIO]:
-    """A file that appears when it is complete, or stdout, to which lines go as they come."""
+    """Return a file that appears when it is complete, or stdout, to which lines go as they come."""
     from volt.files.atomic import write_atomic
 
     return nullcontext(sys.stdout.buffer) if is_stdout(place) else write_atomic(place)
@@ -204,7 +206,7 @@ def write_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
 
 
 def load_model(path: Path, *, beside: Collection[str] = (), pattern: str | None = None) -> Vocabulary:
-    """The vocabulary in a file, whose format is told by its content.
+    """Return the vocabulary in a file, whose format is told by its content.
 
     beside: the texts that are read as well. Raises ConfigError if both are to come from stdin.
     pattern: what cuts text into words, where the file does not say it

@@ -47,8 +47,8 @@ def refuse_old_spellings(command: str, arguments: Sequence[str]) -> None:
     """Raise ConfigError, with the new spelling, if a command is given in an old one."""
     line = _line(arguments)
     for pattern, advice in OLD_SPELLINGS.get(command, {}).items():
-        if found := re.search(pattern, line):
-            raise ConfigError(found.expand(advice.format(command=command)))
+        if result := re.search(pattern, line):
+            raise ConfigError(result.expand(advice.format(command=command)))
 
 
 def _line(arguments: Sequence[str]) -> str:

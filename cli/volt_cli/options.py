@@ -50,7 +50,7 @@ Command = Callable[..., None]
 
 
 def expanded(command: Command) -> Command:
-    """The same command with a parameter for each field of its option groups.
+    """Return the same command with a parameter for each field of its option groups.
 
     A group's PANEL is the heading under which the help shows its options.
     """
@@ -84,7 +84,6 @@ def _of_group(group: Any) -> Iterator[Parameter]:
 
 
 def _in_panel(hint: Any, panel: str) -> Any:
-    """An annotation with typer's option, which the help shows under this heading."""
     kind, declared = get_args(hint)
     option: OptionInfo = copy(declared)
     option.rich_help_panel = panel
@@ -193,7 +192,7 @@ World = Annotated[int | None, typer.Option(metavar="N", help="How many processes
 
 
 def checked_separator(asked: str | None) -> str:
-    """The mark that is asked for, empty for none. Raises ConfigError if it is given and marks nothing.
+    """Return the mark that is asked for, empty for none. Raises ConfigError if it is given and marks nothing.
 
     >>> checked_separator("@@"), checked_separator(None)
     ('@@', '')
@@ -285,7 +284,7 @@ class CountOptions:
     min_count: Annotated[int, typer.Option(metavar="N", min=1, help="Leave out words that occur less often.")] = 1
 
     def cut(self) -> PreTokenizer:
-        """How text is cut into words. Raises ConfigError if what is asked for contradicts itself."""
+        """Return how text is cut into words. Raises ConfigError if what is asked for contradicts itself."""
         from volt.text.pretokenizer import PreTokenizer
 
         if self.pattern is not None:

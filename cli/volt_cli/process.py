@@ -45,7 +45,6 @@ def _is_closed(number: int) -> bool:
 
 
 def _text(number: int) -> io.TextIOWrapper:
-    """A text file with a buffer, which writes all or fails."""
     whole = io.BufferedWriter(io.FileIO(number, "wb", closefd=False))
     return io.TextIOWrapper(whole, "utf-8", "backslashreplace" if number == 2 else "strict", line_buffering=True)
 

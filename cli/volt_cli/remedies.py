@@ -67,7 +67,7 @@ _NAMES = re.compile(r"\b(row_tau|column_tau|min_share|max_iters|min_count|min_pa
 
 
 def in_options(message: str) -> str:
-    """A message of the library, with options in place of Python's arguments.
+    """Return a message of the library, with options in place of Python's arguments.
 
     >>> in_options("{{min_count}} has no value; give values={'min_count': …}; min_count is 0")
     '{{min_count}} has no value; give --set min_count=VALUE; --min-count is 0'

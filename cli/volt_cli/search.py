@@ -85,19 +85,19 @@ class Standing:
 
     def refuse_other(self, counts: WordCounts) -> None:
         """Raise ConfigError if it was made from another corpus than these counts."""
-        told = self.provenance
-        found = _FINGERPRINT.search(told["signature"])
-        same_words = found is not None and found[1] == counts.fingerprint
-        same_size = counts.n_bad_lines > 0 or counts.n_bytes == told.get("bytes")  # mended lines have other bytes
-        if not same_words and not (same_size and counts.n_lines == told.get("lines")):
+        values = self.provenance
+        result = _FINGERPRINT.search(values["signature"])
+        same_words = result is not None and result[1] == counts.fingerprint
+        same_size = counts.n_bad_lines > 0 or counts.n_bytes == values.get("bytes")  # mended lines have other bytes
+        if not same_words and not (same_size and counts.n_lines == values.get("lines")):
             raise ConfigError(
-                f"{self.place}: exists, and was made from another corpus ({told.get('words', '?')} words; this one has "
-                f"{counts.total}); {_REMEDY}"
+                f"{self.place}: exists, and was made from another corpus ({values.get('words', '?')} words; "
+                f"this one has {counts.total}); {_REMEDY}"
             )
 
 
 def standing(place: Path) -> Standing | None:
-    """The vocabulary at a place, None if there is no file. Raises ConfigError if it is not from a search.
+    """Return the vocabulary at a place, None if there is no file. Raises ConfigError if it is not from a search.
 
     >>> standing(Path("/nowhere/corpus.volt")) is None
     True
@@ -160,7 +160,7 @@ def search(
     prints the size, why and how sure that is, ten of the sizes measured, and what every rule would pick. With
     --extend, a vocabulary grows: its ids stay, and new tokens come behind.
     """
-    asked = parse_sizes(sizing.sizes)
+    requested = parse_sizes(sizing.sizes)
     from volt.choose.language_model import checked_model
     from volt.choose.rules import parse_rule
     from volt.choose.search import search as run_search
@@ -220,8 +220,8 @@ def search(
         candidates = _candidates(counts, learning, model, phases, learn)
         with phases.phase("search", unit="sizes") as advance:
             return run_search(
-                candidates, sizes=asked, select=sizing.select, parameters=parameters, special=None if old else tokens,
-                byte_fallback=special.byte_fallback, model=model, multiple_of=sizing.multiple_of, report=advance,
+                candidates, sizes=requested, select=sizing.select, parameters=parameters,
+                special=None if old else tokens, byte_fallback=special.byte_fallback, model=model, multiple_of=sizing.multiple_of, report=advance,
             )  # fmt: skip
 
     results = {name: _in_options(_of_source(name, partial(found, counts))) for name, counts in corpora.items()}
@@ -249,7 +249,6 @@ def _of_source(name: str, search: Callable[[], SearchResult]) -> SearchResult:
 
 
 def _in_options(result: SearchResult) -> SearchResult:
-    """The same, with warnings that name options."""
     return replace(result, warnings=tuple(map(in_options, result.warnings)))
 
 
@@ -258,7 +257,6 @@ def _default_output(corpus: list[str], named: Collection[str]) -> Path:
 
 
 def _column(named: Mapping[str, NamedFile], name: str) -> int | None:
-    """The column of a source that was given with its name."""
     return named[name].column if name in named else None
 
 
@@ -287,10 +285,10 @@ def _print_json(result: SearchResult, phases: Phases, target: Path, parity: Pari
 def _print_report(result: SearchResult, phases: Phases, target: Path, parity: Parity | None, *, full: bool) -> None:
     from volt.choose.report import as_text
 
-    beside = [parity_text(parity)] if parity else []
+    neighbours = [parity_text(parity)] if parity else []
     show(
         as_text(result, seconds=phases.seconds, full=full, hint="--all shows all"),
-        *beside,
+        *neighbours,
         console=console_beside(target),
     )
     say_written(target, result.composition)
@@ -299,7 +297,6 @@ def _print_report(result: SearchResult, phases: Phases, target: Path, parity: Pa
 def _report_each(
     results: Mapping[str, SearchResult], phases: Phases, targets: Mapping[str, Path], *, as_json: bool, quiet: bool
 ) -> None:
-    """Print what was picked for each source."""
     from volt.choose.report import as_data
 
     if as_json:
@@ -337,12 +334,12 @@ def parse_sizes(text: str) -> range | None:
 
 
 def _is_to_make(folder: Path) -> bool:
-    """Whether a folder is not there; behind a URL there is none to make."""
+    """Check whether a folder is not there; behind a URL there is none to make."""
     return url_of(folder) is None and not folder.exists()
 
 
 def default_output(corpus: list[str]) -> Path:
-    """The corpus's name with .volt, in the current folder.
+    """Return the corpus's name with .volt, in the current folder.
 
     >>> str(default_output(["data/train.en.gz"])), str(default_output(["-"]))
     ('train.en.volt', 'vocabulary.volt')
@@ -354,55 +351,55 @@ def default_output(corpus: list[str]) -> Path:
 
 
 def _count(
-    files: list[str], column: int | None, asked: CountOptions, bounds: Bounds, old: Vocabulary | None,
+    files: list[str], column: int | None, requested: CountOptions, bounds: Bounds, old: Vocabulary | None,
     special: SpecialTokens, phases: Phases, engine: EngineOptions,
 ) -> WordCounts:  # fmt: skip
-    """The words of files, or of one column of them. old: a vocabulary that makes words as it does"""
+    """Return the words of files, or of one column of them. old: a vocabulary that makes words as it does"""
     from volt.count.corpus import count_words
     from volt.files.limits import parse_max_line
 
     with phases.phase("count", unit="B") as advance:
         return count_words(
-            files, normalizer=old.normalizer if old else asked.normalizer,
-            pretokenizer=old.pretokenizer if old else asked.cut(),
-            fields=column or asked.fields or None, column=asked.column or None, word_counts=asked.word_counts,
-            errors=asked.encoding_errors, min_count=asked.min_count, special=special,
-            max_line=parse_max_line(asked.max_line), memory=bounds.memory, approximate=bounds.approximate,
+            files, normalizer=old.normalizer if old else requested.normalizer,
+            pretokenizer=old.pretokenizer if old else requested.cut(),
+            fields=column or requested.fields or None, column=requested.column or None,
+            word_counts=requested.word_counts, errors=requested.encoding_errors, min_count=requested.min_count, special=special,
+            max_line=parse_max_line(requested.max_line), memory=bounds.memory, approximate=bounds.approximate,
             progress=lambda path, done, total: advance(done, total), map=engine.shard_map(add_up=bounds.memory is None),
         )  # fmt: skip
 
 
 def _candidates(
-    counts: WordCounts, asked: CandidateOptions, model: LanguageModel | None, phases: Phases, learn: Learner
+    counts: WordCounts, requested: CandidateOptions, model: LanguageModel | None, phases: Phases, learn: Learner
 ) -> Candidates:
     """Learned merges, as many as are asked for or as the rules need, or those of a file."""
     from volt.choose.exact_curve import learned_until_decided
 
-    if asked.file:
-        return _replayed(counts, asked, phases)
-    learn = partial(learn, marker=asked.marker, min_pair_count=asked.min_pair_count)
-    with phases.phase("learn", total=asked.n_merges, unit="merges") as advance:
-        if asked.n_merges is None:
+    if requested.file:
+        return _replayed(counts, requested, phases)
+    learn = partial(learn, marker=requested.marker, min_pair_count=requested.min_pair_count)
+    with phases.phase("learn", total=requested.n_merges, unit="merges") as advance:
+        if requested.n_merges is None:
             return learned_until_decided(partial(learn, report=advance), model)
-        found = learn(asked.n_merges, report=advance)
-    if found.n_merges < asked.n_merges:
+        result = learn(requested.n_merges, report=advance)
+    if result.n_merges < requested.n_merges:
         say(
-            f"note: --candidates {asked.n_merges}: this corpus gives only {counted(found.n_merges, 'merge')} whose "
-            f"pair occurs {counted(asked.min_pair_count, 'time')}; all of them are taken"
+            f"note: --candidates {requested.n_merges}: this corpus gives only {counted(result.n_merges, 'merge')} "
+            f"whose pair occurs {counted(requested.min_pair_count, 'time')}; all of them are taken"
         )
-    return found
+    return result
 
 
-def _replayed(counts: WordCounts, asked: CandidateOptions, phases: Phases) -> Candidates:
+def _replayed(counts: WordCounts, requested: CandidateOptions, phases: Phases) -> Candidates:
     from volt.formats.registry import read_merges
     from volt.learn.bpe import replay_bpe
 
-    merges = read_merges(asked.file or "")
+    merges = read_merges(requested.file or "")
     for note in merges.notes:
-        say(f"note: {name_of(asked.candidates) or asked.candidates}: {note}")
-    _check_level(asked.candidates, merges.spells_bytes, counts.pretokenizer.is_bytes)
+        say(f"note: {name_of(requested.candidates) or requested.candidates}: {note}")
+    _check_level(requested.candidates, merges.spells_bytes, counts.pretokenizer.is_bytes)
     with phases.phase("replay", total=counts.n_words, unit="words") as advance:
-        return replay_bpe(counts, merges.pairs, marker=asked.marker or merges.marker, report=advance)
+        return replay_bpe(counts, merges.pairs, marker=requested.marker or merges.marker, report=advance)
 
 
 def _check_level(path: str | Path, spells_bytes: bool, counts_bytes: bool) -> None:

@@ -78,11 +78,11 @@ class NamedSourceOptions:
     @property
     def asked(self) -> str:
         """The first option that is given; empty for none."""
-        given = {
+        inputs = {
             "--temperature": self.temperature != 1, "--parity": self.parity,
             "--parity-unit": self.parity_unit is not None, "--per-source": self.per_source,
         }  # fmt: skip
-        return next((name for name, is_given in given.items() if is_given), "")
+        return next((name for name, is_given in inputs.items() if is_given), "")
 
     def check(
         self, names: Collection[str], candidates: str | None, *, word_counts: bool, coverage: float = 1.0
@@ -159,9 +159,9 @@ def warn_of_columns(sources: Iterable[Iterable[str]]) -> None:
     for files in sources:
         for path in islice(files, 1):
             if columns := first_columns(path):
-                told = ", ".join(f"{n} {shown(text, MOST_OF_COLUMN)!r}" for n, text in enumerate(columns, 1))
+                message = ", ".join(f"{n} {shown(text, MOST_OF_COLUMN)!r}" for n, text in enumerate(columns, 1))
                 say(
-                    f"{shown_path(path)}: its lines have columns, and all are counted: {told}; "
+                    f"{shown_path(path)}: its lines have columns, and all are counted: {message}; "
                     "write NAME=FILE:N, or --fields N, for one",
                     mark="warning",
                     style="bold yellow",
@@ -169,7 +169,7 @@ def warn_of_columns(sources: Iterable[Iterable[str]]) -> None:
 
 
 def joint_output(names: Iterable[str]) -> Path:
-    """Where the vocabulary of several sources goes unless a place is named.
+    """Return where the vocabulary of several sources goes unless a place is named.
 
     >>> str(joint_output(["en", "ta"]))
     'en+ta.volt'
@@ -179,7 +179,7 @@ def joint_output(names: Iterable[str]) -> Path:
 
 
 def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
-    """Where the vocabulary of each source goes. Raises ConfigError if that is no folder.
+    """Return where the vocabulary of each source goes. Raises ConfigError if that is no folder.
 
     >>> {name: str(place) for name, place in outputs_of(["en", "ta"], None).items()}
     {'en': 'en.volt', 'ta': 'ta.volt'}
@@ -193,7 +193,7 @@ def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
 
 
 def first_to_make(folder: Path) -> Path:
-    """The first of a folder and those above it that is not there yet, which is where making it can fail.
+    """Return the first of a folder and those above it that is not there yet, which is where making it can fail.
 
     >>> str(first_to_make(Path("nowhere/at/all")))
     'nowhere'
@@ -219,7 +219,7 @@ def parity_data(parity: Parity) -> dict[str, Any]:
 
 
 def parity_text(parity: Parity) -> RenderableType:
-    """A table of pieces per unit under plain BPE and under these merges, and a line on what the change costs."""
+    """Return a table of pieces per unit under plain BPE and under these merges, and a line on what the change costs."""
     from rich.console import Group
     from rich.text import Text
 
@@ -237,7 +237,7 @@ def parity_text(parity: Parity) -> RenderableType:
 
 
 def each_text(results: Mapping[str, SearchResult]) -> RenderableType:
-    """A line for each source: its words, and the size that was picked for it."""
+    """Return a line for each source: its words, and the size that was picked for it."""
     from volt.display import Grid
 
     rows = [
@@ -281,7 +281,7 @@ def _given(group: Any, names: Collection[str]) -> Iterator[str]:
 
 
 def extended_model(path: Path | None, texts: Collection[str]) -> Vocabulary | None:
-    """The vocabulary that is extended, None if there is none. texts: what is read as well
+    """Return the vocabulary that is extended, None if there is none. texts: what is read as well
 
     Raises ConfigError if both are to come from stdin.
     """

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from volt.stream.tasks.shard_folder import Manifest
 
 
-def _named(told: str) -> Path:
-    """A folder that has a name. Raises BadParameter for an empty one, which would be the current folder."""
-    if not told.strip():
+def _named(message: str) -> Path:
+    """Return a folder that has a name. Raises BadParameter for an empty one, which would be the current folder."""
+    if not message.strip():
         raise typer.BadParameter("is empty; name a folder")
-    return Path(told)
+    return Path(message)
 
 
 def shard(
@@ -63,41 +63,41 @@ def shard(
 
     check_places([out], [config])
     most, phases = parse_max_line(max_line), Phases(quiet=quiet)
-    found = _configuration(config, settings, task, trust=trust)
-    folder = _folder(config, found, out)
+    result = _configuration(config, settings, task, trust=trust)
+    folder = _folder(config, result, out)
     check_places([folder], [config])
     prepare_kernels(phases, "stream")
     with phases.phase("count lines", unit="lines") as counting, phases.phase("shard", unit="lines") as sharding:
         bars = {"count lines": counting, "shard": sharding}
-        made = shard(
-            found.tasks, folder, lines=lines, compress=compress, names=task or (), workers=workers, max_line=most,
+        output = shard(
+            result.tasks, folder, lines=lines, compress=compress, names=task or (), workers=workers, max_line=most,
             progress=lambda step, done, total: bars[step](done, total),
         )  # fmt: skip
-    for manifest in () if quiet else made:
-        _tell(manifest, found)
+    for manifest in () if quiet else output:
+        _tell(manifest, result)
 
 
 def _configuration(config: Path, settings: list[str] | None, names: list[str] | None, *, trust: bool) -> Configuration:
-    """The configuration. Raises ConfigError if it has no tasks.
+    """Return the configuration. Raises ConfigError if it has no tasks.
 
     names: of the tasks to do; the files of others need not be there, so that all are looked for when they are read
     """
     from volt.stream.config.build import load_config
 
     with told_to_trust():
-        found = load_config(
+        result = load_config(
             config, user_code=trust, values=values_of(settings), use_shards=False, check_files=not names
         )
-    if not found.tasks:
+    if not result.tasks:
         raise ConfigError(
             f"{shown_path(config)}: has no tasks; only tasks are sharded, and sources are read as they are"
         )
-    return found
+    return result
 
 
-def _folder(config: Path, found: Configuration, out: Path | None) -> Path:
-    """Where to write. Raises ConfigError if nobody says so, or it is stdout."""
-    folder = out or found.shards
+def _folder(config: Path, result: Configuration, out: Path | None) -> Path:
+    """Return where to write. Raises ConfigError if nobody says so, or it is stdout."""
+    folder = out or result.shards
     if folder is None:
         raise ConfigError(f"{shown_path(config)}: has no `shards`, the folder to write to; give -o FOLDER")
     if is_stdout(folder):
@@ -105,23 +105,23 @@ def _folder(config: Path, found: Configuration, out: Path | None) -> Path:
     return folder
 
 
-def _tell(made: Manifest, found: Configuration) -> None:
+def _tell(output: Manifest, result: Configuration) -> None:
     """Say what there is now, and what of it may not be what was meant."""
-    n_shards = len(made.shards)
-    say(f"{shown_path(made.folder)}: {counted(n_shards, 'shard')}, {counted(made.n_lines, 'line')}")
-    asked = next((task.n_shards for task in found.tasks if task.name == made.task), None)
-    if asked is not None and asked > n_shards:
-        say(f"task {made.task!r} asks for {asked:,} shards, and has lines for {n_shards:,}", mark="note")
-    if n_bad := made.n_bad_lines:
-        first = f", the first is {made.first_bad}" if made.first_bad else ""
-        told = f"{counted(n_bad, 'line')} of task {made.task!r} {'is' if n_bad == 1 else 'are'} not UTF-8{first}"
-        say(f"{told}; shards hold such lines as they are, and their words are not counted", mark="note")
-    if made.first_tab and _has_one_field(made, found):
-        told = f"{made.first_tab}: holds a tab, which separates fields"
-        say(f"{told}; a stream takes such lines of task {made.task!r} for unfit", mark="note")
+    n_shards = len(output.shards)
+    say(f"{shown_path(output.folder)}: {counted(n_shards, 'shard')}, {counted(output.n_lines, 'line')}")
+    requested = next((task.n_shards for task in result.tasks if task.name == output.task), None)
+    if requested is not None and requested > n_shards:
+        say(f"task {output.task!r} asks for {requested:,} shards, and has lines for {n_shards:,}", mark="note")
+    if n_bad := output.n_bad_lines:
+        first = f", the first is {output.first_bad}" if output.first_bad else ""
+        message = f"{counted(n_bad, 'line')} of task {output.task!r} {'is' if n_bad == 1 else 'are'} not UTF-8{first}"
+        say(f"{message}; shards hold such lines as they are, and their words are not counted", mark="note")
+    if output.first_tab and _has_one_field(output, result):
+        message = f"{output.first_tab}: holds a tab, which separates fields"
+        say(f"{message}; a stream takes such lines of task {output.task!r} for unfit", mark="note")
 
 
-def _has_one_field(made: Manifest, found: Configuration) -> bool:
-    """Whether a line of a side is one field, as those of pairs always are."""
-    most = {source.name: source.checks.max_fields for source in found.sources}
-    return len(made.sides) > 1 or most.get(made.task) == 1
+def _has_one_field(output: Manifest, result: Configuration) -> bool:
+    """Check whether a line of a side is one field, as those of pairs always are."""
+    most = {source.name: source.checks.max_fields for source in result.sources}
+    return len(output.sides) > 1 or most.get(output.task) == 1

@@ -86,18 +86,17 @@ def shrink(
     prepare_kernels(phases, "words")
     counts = _counted(old, texts, encoding_errors, max_line, phases)
     with phases.phase("shrink"):
-        found = run_shrink(old, counts, to=to, closed=closed, keep_atoms=not drop_atoms)
-    save(found.vocabulary, out)
+        result = run_shrink(old, counts, to=to, closed=closed, keep_atoms=not drop_atoms)
+    save(result.vocabulary, out)
     if id_map is not None:
-        write_bytes(_map_data(found, id_map), id_map)
+        write_bytes(_map_data(result, id_map), id_map)
     if as_json:
-        print_json({**told(found, counts), "output": str(out), "map": id_map and str(id_map)}, indent=1)
+        print_json({**told(result, counts), "output": str(out), "map": id_map and str(id_map)}, indent=1)
     elif not quiet:
-        _say(found, counts, out, id_map)
+        _say(result, counts, out, id_map)
 
 
 def _counted(old: Vocabulary, texts: list[str], errors: EncodingErrors, max_line: str, phases: Phases) -> WordCounts:
-    """The words of texts, as the vocabulary makes words."""
     from volt.count.corpus import count_words
     from volt.files.limits import parse_max_line
 
@@ -108,14 +107,13 @@ def _counted(old: Vocabulary, texts: list[str], errors: EncodingErrors, max_line
         )  # fmt: skip
 
 
-def _map_data(found: Shrunk, place: Path) -> bytes:
-    """The map as the file of this name holds it."""
+def _map_data(result: Shrunk, place: Path) -> bytes:
     import numpy as np
 
     if str(place).endswith(".json"):
-        return json.dumps(found.new_ids.tolist()).encode() + b"\n"
+        return json.dumps(result.new_ids.tolist()).encode() + b"\n"
     file = io.BytesIO()
-    np.save(file, found.new_ids)
+    np.save(file, result.new_ids)
     return file.getvalue()
 
 
@@ -134,15 +132,15 @@ def told(found: Shrunk, counts: WordCounts) -> dict[str, object]:
     }
 
 
-def _say(found: Shrunk, counts: WordCounts, out: Path, id_map: Path | None) -> None:
+def _say(result: Shrunk, counts: WordCounts, out: Path, id_map: Path | None) -> None:
     """Tell what was written, and what it does to the corpus."""
-    before, after = found.n_pieces_before, found.n_pieces
+    before, after = result.n_pieces_before, result.n_pieces
     lines = counts.n_lines or 1
     say(f"{before / lines:.2f} pieces a line become {after / lines:.2f}: {after / before - 1:+.1%}")
-    if n := len(found.vocabulary.scaffolding):
+    if n := len(result.vocabulary.scaffolding):
         say(f"note: {n:,} tokens are made on the way and split back; --closed keeps tokens that others are merged from")
     say_written(
-        out, f"{len(found.vocabulary):,} ids of {len(found.new_ids):,}, {len(found.vocabulary.merges):,} merges"
+        out, f"{len(result.vocabulary):,} ids of {len(result.new_ids):,}, {len(result.vocabulary.merges):,} merges"
     )
     if id_map is not None:
-        say_written(id_map, f"the new id of each of {len(found.new_ids):,}")
+        say_written(id_map, f"the new id of each of {len(result.new_ids):,}")

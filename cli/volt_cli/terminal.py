@@ -32,13 +32,13 @@ class SafeConsole(Console):
     """A rich console for tokens, lines, names and provenance as they come."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of what is shown, those with text made harmless."""
+        """Yield the segments of what is shown, those with text made harmless."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=harmless(segment.text))
 
 
 def harmless(text: str) -> str:
-    """A text with control characters, changes of direction and the like as escapes.
+    """Return a text with control characters, changes of direction and the like as escapes.
 
     >>> harmless("a\\u3000b\\n\\u202ec")
     'a\\u3000b\\n\\\\u202ec'
@@ -59,7 +59,7 @@ class _Rate(ProgressColumn):
 
 
 def bar(console: Console) -> Progress:
-    """An empty display on a console, gone when it ends; `volt_cli.console.Phases` adds a row for each phase."""
+    """Return an empty display on a console, gone when it ends; `volt_cli.console.Phases` adds a row for each phase."""
     return Progress(
         TextColumn("{task.description}"), BarColumn(), _Rate(), TimeElapsedColumn(),
         console=console, transient=True,

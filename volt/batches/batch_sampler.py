@@ -47,7 +47,7 @@ class WindowPlan:
         return len(self.batches) // self.batches.world
 
     def given(self, n_steps: int) -> Longs:
-        """The rows of all ranks in the first so many steps."""
+        """Return the rows of all ranks in the first so many steps."""
         n = n_steps * self.batches.world
         placed: Longs = self.batches.order[: int(self.batches.ends[n - 1]) if n else 0]
         if self.packs is None:
@@ -58,7 +58,7 @@ class WindowPlan:
         return rows
 
     def rest(self, n_steps: int) -> Longs:
-        """The rows that have not been given after so many steps, and have not been refused; in order."""
+        """Return the rows that have not been given after so many steps, and have not been refused; in order."""
         wanted = np.zeros(sum(map(len, self.unused)) + len(self.left) + len(self.given(self.n_steps)), bool)
         wanted[self.left] = wanted[self.given(self.n_steps)] = True
         wanted[self.given(n_steps)] = False
@@ -112,7 +112,7 @@ class ByTokens:
         self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
         pad_to_multiple: int = 1,
     ) -> WindowPlan:  # fmt: skip
-        """The steps of a window.
+        """Return the steps of a window.
 
         world: how many ranks there are
         n_old: how many of the samples, the first, have been left by earlier windows
@@ -126,15 +126,17 @@ class ByTokens:
         unused = batches.too_long, batches.too_short
         if is_last or world == 1 or len(batches) <= world:
             return WindowPlan(batches, None, batches.left, unused)
-        kept = _first_steps(batches, len(batches) // world - 1)
-        return WindowPlan(kept, None, np.sort(np.concatenate([batches.left, batches.order[len(kept.order) :]])), unused)
+        retained = _first_steps(batches, len(batches) // world - 1)
+        return WindowPlan(
+            retained, None, np.sort(np.concatenate([batches.left, batches.order[len(retained.order) :]])), unused
+        )
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
-        """The name, and the value, of what bounds the length of a sample."""
+        """Return the name, and the value, of what bounds the length of a sample."""
         return limit_of(self.max_tokens, self.max_length, self.buckets, pad_to_multiple)
 
     def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
-        """The arrays of a batch. layout: options of `collate`"""
+        """Return the arrays of a batch. layout: options of `collate`"""
         width = int(planned.batches.longest[number]) if self.buckets else None
         return collate(samples, planned.batches[number], width=width, **layout)
 
@@ -170,7 +172,7 @@ class ByPacks:
         self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
         pad_to_multiple: int = 1,
     ) -> WindowPlan:  # fmt: skip
-        """The steps of a window: those of `ByTokens.planned`.
+        """Return the steps of a window: those of `ByTokens.planned`.
 
         Where a window follows, only whole steps are made, of `rows` rows for each rank, if any; what fills a row least
         is left for it, and enough of it for all ranks.
@@ -183,14 +185,14 @@ class ByPacks:
             np.full(len(chosen), self.length), max_tokens=self.rows * self.length, multiple=1, world=world,
             shuffle=False,
         )  # fmt: skip
-        made = _renumbered(batches, chosen)
-        planned = WindowPlan(made, packs, np.empty(0, np.int64), (packs.too_long, packs.empty))
+        output = _renumbered(batches, chosen)
+        planned = WindowPlan(output, packs, np.empty(0, np.int64), (packs.too_long, packs.empty))
         used = np.zeros(len(samples), bool)
         used[planned.given(planned.n_steps)] = used[packs.too_long] = used[packs.empty] = True
-        return WindowPlan(made, packs, np.flatnonzero(~used), planned.unused)
+        return WindowPlan(output, packs, np.flatnonzero(~used), planned.unused)
 
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
-        """The packs of whole steps: those with rows that waited, then the fullest.
+        """Return the packs of whole steps: those with rows that waited, then the fullest.
 
         At least 2 · world − 1 are left out, so that the last window has a pack for each rank: two packs of a best fit
         hold more than one pack does, so these hold more than world − 1, however they are packed again.
@@ -207,11 +209,11 @@ class ByPacks:
         """Do nothing: rows have one length, which is not padded to a multiple."""
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
-        """The name, and the value, of what bounds the length of a sample."""
+        """Return the name, and the value, of what bounds the length of a sample."""
         return "length", self.length
 
     def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
-        """The arrays of a batch. layout: options of `collate_packed`"""
+        """Return the arrays of a batch. layout: options of `collate_packed`"""
         assert planned.packs is not None
         packs = [planned.packs[one].rows for one in planned.batches[number].tolist()]
         return collate_packed(samples, packs, length=self.length, **layout)
@@ -224,7 +226,6 @@ def _make_whole(rule: ByTokens | ByPacks, name: str, *, high: int) -> None:
 
 
 def _first_steps(batches: TokenBatches, n_steps: int) -> TokenBatches:
-    """The batches of the first so many steps."""
     n, world = n_steps * batches.world, batches.world
     order = batches.order[: int(batches.ends[n - 1]) if n else 0]
     return TokenBatches(
@@ -233,7 +234,6 @@ def _first_steps(batches: TokenBatches, n_steps: int) -> TokenBatches:
 
 
 def _renumbered(batches: TokenBatches, numbers: Longs) -> TokenBatches:
-    """The same with other numbers for what is in them."""
     return TokenBatches(
         numbers[batches.order], batches.ends, batches.longest, batches.too_long, batches.too_short,
         numbers[batches.left], batches.world,

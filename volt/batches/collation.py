@@ -63,7 +63,7 @@ class Layout:
         arguments.choice(self.dtype, "dtype", ("int64", "int32"))
 
     def of(self, samples: SampleFormat, *, packed: bool = False) -> dict[str, Any]:
-        """The options of `collate`, or of `collate_packed`, for samples of this format.
+        """Return the options of `collate`, or of `collate_packed`, for samples of this format.
 
         Raises ConfigError if a vocabulary lacks <pad> and no id is given, or the target's lacks EOS.
         """
@@ -73,11 +73,11 @@ class Layout:
         eos = samples.vocabularies[names[-1]].eos
         if eos is None:
             raise ConfigError(f"the vocabulary of {names[-1]} has no EOS, which targets end in; add the token </s>")
-        told = {"pad": self._pad(samples, names), "eos": eos, "dtype": self.dtype}
+        values = {"pad": self._pad(samples, names), "eos": eos, "dtype": self.dtype}
         if packed:
-            return told
+            return values
         sides = {"left_pad_source": self.left_pad_source, "left_pad_target": self.left_pad_target}
-        return {**told, **sides, "pad_to_multiple": self.pad_to_multiple}
+        return {**values, **sides, "pad_to_multiple": self.pad_to_multiple}
 
     def _pad(self, samples: SampleFormat, names: list[str]) -> int | Mapping[str, int]:
         if self.pad is not None:
@@ -114,7 +114,7 @@ def collate(
     samples: Samples, rows: Rows, *, pad: Each, eos: Each, left_pad_source: bool = True, left_pad_target: bool = False,
     width: Each | None = None, pad_to_multiple: int = 1, dtype: DTypeLike = np.int64,
 ) -> dict[str, Any]:  # fmt: skip
-    """The arrays of one step.
+    """Return the arrays of one step.
 
     samples: of two fields, source and target, or of one, for a language model
     rows: the samples of the batch, by their index; rows stand in this order
@@ -150,20 +150,20 @@ def collate(
             multiple=multiple, kind=kind,
         )  # fmt: skip
 
-    made = side(target, left=left_pad_target, shift=True)
-    batch = {"id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(made.lengths.sum())}
+    output = side(target, left=left_pad_target, shift=True)
+    batch = {"id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(output.lengths.sum())}
     if source == target:
-        net_input = {"src_tokens": made.before, "src_lengths": made.lengths}
-        return {**batch, "net_input": net_input, "target": made.tokens, "tgt_mask": made.mask}
-    given = side(source, left=left_pad_source, shift=False)
-    net_input = {"src_tokens": given.tokens, "src_lengths": given.lengths, "prev_output_tokens": made.before}
-    return {**batch, "net_input": net_input, "target": made.tokens, "src_mask": given.mask, "tgt_mask": made.mask}
+        net_input = {"src_tokens": output.before, "src_lengths": output.lengths}
+        return {**batch, "net_input": net_input, "target": output.tokens, "tgt_mask": output.mask}
+    inputs = side(source, left=left_pad_source, shift=False)
+    net_input = {"src_tokens": inputs.tokens, "src_lengths": inputs.lengths, "prev_output_tokens": output.before}
+    return {**batch, "net_input": net_input, "target": output.tokens, "src_mask": inputs.mask, "tgt_mask": output.mask}
 
 
 def collate_packed(
     samples: Samples, packs: Sequence[Rows], *, length: int, pad: Each, eos: Each, dtype: DTypeLike = np.int64
 ) -> dict[str, Any]:
-    """The arrays of one step of a language model whose rows hold several samples each.
+    """Return the arrays of one step of a language model whose rows hold several samples each.
 
     samples: of one field; those that are longer than a row, cut by `cut_samples`
     packs: for each row, its samples by their index
@@ -218,7 +218,7 @@ def collate_packed(
 
 
 def to_torch(collated: Any) -> Any:
-    """The same with torch tensors, which share the memory of the arrays.
+    """Return the same with torch tensors, which share the memory of the arrays.
 
     collated: what `collate` or `collate_packed` gives
 
@@ -234,36 +234,36 @@ def to_torch(collated: Any) -> Any:
 
 
 def _sides(samples: Samples) -> tuple[str, str]:
-    """The names of source and target, which are one for a language model."""
+    """Return the names of source and target, which are one for a language model."""
     names = [*samples.fields]
     if not 1 <= len(names) <= 2:
-        found = f"samples of {', '.join(names) or 'no field'}"
-        raise ConfigError(f"{found}: a batch has a source and a target, or one field; name these in SampleFormat")
+        result = f"samples of {', '.join(names) or 'no field'}"
+        raise ConfigError(f"{result}: a batch has a source and a target, or one field; name these in SampleFormat")
     return names[0], names[-1]
 
 
-def _each(given: Each, name: str, samples: Samples) -> dict[str, int]:
+def _each(inputs: Each, name: str, samples: Samples) -> dict[str, int]:
     """Field → its number. Raises ConfigError if a field has none."""
-    return {field: _of(field, given, name, samples) for field in samples.fields}
+    return {field: _of(field, inputs, name, samples) for field in samples.fields}
 
 
-def _of(field: str, given: Each, name: str, samples: Samples) -> int:
-    """The number of one field, which may be given for all fields alike. Raises ConfigError if it has none."""
-    if not isinstance(given, Mapping):
-        return arguments.whole(given, name, low=0, high=MOST_ID)
+def _of(field: str, inputs: Each, name: str, samples: Samples) -> int:
+    """Return the number of one field, which may be given for all fields alike. Raises ConfigError if it has none."""
+    if not isinstance(inputs, Mapping):
+        return arguments.whole(inputs, name, low=0, high=MOST_ID)
     fields = ", ".join(samples.fields)
-    for one in given:
+    for one in inputs:
         if one not in samples.fields:
             raise ConfigError(f"{name}: no field {quoted(str(one))} in these samples; choose from {fields}")
-    if field not in given:
+    if field not in inputs:
         raise ConfigError(f"{name} lacks field {quoted(field)}; give one number for all, or one for each of {fields}")
-    return arguments.whole(given[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
+    return arguments.whole(inputs[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
 
 
 def _rows(rows: Rows, n: int) -> Longs:
     """Indices of samples. Raises ConfigError if there are none, or one is out of range."""
-    found = rows if isinstance(rows, np.ndarray) else arguments.wholes(rows, "rows")
-    chosen = np.asarray(found)
+    result = rows if isinstance(rows, np.ndarray) else arguments.wholes(rows, "rows")
+    chosen = np.asarray(result)
     if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
         raise ConfigError(
             f"rows is an array of {chosen.dtype}, {chosen.ndim}-dimensional; give indices of samples in a list"
@@ -300,8 +300,8 @@ def _side(
     width = int(lengths.max()) if width is None else width
     if (lengths > width).any():
         row = int(np.argmax(lengths > width))
-        found = f"line {samples.numbers[rows[row]]:,} of the stream has {lengths[row]:,} ids in field {quoted(name)}"
-        raise ConfigError(f"width is {width:,}, but {found}; give the longest of the step, or no width")
+        result = f"line {samples.numbers[rows[row]]:,} of the stream has {lengths[row]:,} ids in field {quoted(name)}"
+        raise ConfigError(f"width is {width:,}, but {result}; give the longest of the step, or no width")
     width += -width % multiple
     shape = len(rows), width
     tokens, mask = np.full(shape, pad, kind), np.zeros(shape, bool)
@@ -326,7 +326,7 @@ def _put(
     flat = tokens.reshape(-1), before.reshape(-1), mask.reshape(-1), positions.reshape(-1)
     bad = put_rows(encoded.ids, encoded.offsets, rows, places, firsts, is_last, eos, *flat)
     if bad >= 0:
-        found = (
+        result = (
             f"line {samples.numbers[rows[bad]]:,} of the stream: field {quoted(name)} does not end in EOS, the id {eos}"
         )
-        raise StreamError(f"{found}; make samples with eos=True, or name the id that they end in")
+        raise StreamError(f"{result}; make samples with eos=True, or name the id that they end in")

@@ -62,52 +62,50 @@ def read_steps(
     """
     check_rank(rank, world)
     where = Path(arguments.path(path, remedy="give the path of a YAML file"))
-    told = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)
-    if told.batches is None:
+    data = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)
+    if data.batches is None:
         raise ConfigError(f"{shown_path(where)}: key 'batches' is missing; {_SAY}")
-    samples, rule = _samples(told.batches), _rule(told.batches)
-    layout = _layout(told.batches, samples)
-    with told.batches.naming("pad_to_multiple"):
+    samples, rule = _samples(data.batches), _rule(data.batches)
+    layout = _layout(data.batches, samples)
+    with data.batches.naming("pad_to_multiple"):
         rule.check(layout.pad_to_multiple)
-    options = {**told.options, **options}
+    options = {**data.options, **options}
     stream = Stream(options.pop("sources"), **options)
-    return ReadSteps(stream, samples, rule, told.batches.window, layout, tuple(told.batches.vocabularies.values()))
+    return ReadSteps(stream, samples, rule, data.batches.window, layout, tuple(data.batches.vocabularies.values()))
 
 
-def _samples(told: Batches) -> SampleFormat:
+def _samples(values: Batches) -> SampleFormat:
     """What makes samples. Each field is looked at by itself, so that a fault has its line."""
     loaded = dict[str, Numbering]()
-    for name, path in told.vocabularies.items():
-        with told.naming("fields", name, "vocabulary"):
+    for name, path in values.vocabularies.items():
+        with values.naming("fields", name, "vocabulary"):
             loaded[path] = loaded.get(path) or numbering_of(path, name)
-        with told.naming("fields", name):
-            prefix = {key: tokens for key, tokens in told.prefix.items() if key == name}
-            SampleFormat({name: loaded[path]}, prefix=prefix, **told.samples)
-    vocabularies = {name: loaded[path] for name, path in told.vocabularies.items()}
-    return SampleFormat(vocabularies, prefix=told.prefix, **told.samples)
+        with values.naming("fields", name):
+            prefix = {key: tokens for key, tokens in values.prefix.items() if key == name}
+            SampleFormat({name: loaded[path]}, prefix=prefix, **values.samples)
+    vocabularies = {name: loaded[path] for name, path in values.vocabularies.items()}
+    return SampleFormat(vocabularies, prefix=values.prefix, **values.samples)
 
 
-def _rule(told: Batches) -> ByTokens | ByPacks:
-    with told.naming():
-        return ByPacks(**told.by_packs or {}) if told.by_tokens is None else ByTokens(**told.by_tokens)
+def _rule(values: Batches) -> ByTokens | ByPacks:
+    with values.naming():
+        return ByPacks(**values.by_packs or {}) if values.by_tokens is None else ByTokens(**values.by_tokens)
 
 
-def _layout(told: Batches, samples: SampleFormat) -> Layout:
-    """How arrays are laid out, once the vocabularies have what that needs."""
-    pad = _pad(told, samples)
-    with told.naming("fields"):
-        layout = Layout(pad=pad, **told.layout)
-        layout.of(samples, packed=told.by_packs is not None)
+def _layout(values: Batches, samples: SampleFormat) -> Layout:
+    pad = _pad(values, samples)
+    with values.naming("fields"):
+        layout = Layout(pad=pad, **values.layout)
+        layout.of(samples, packed=values.by_packs is not None)
     return layout
 
 
-def _pad(told: Batches, samples: SampleFormat) -> dict[str, int]:
-    """The id that fills rows of each field."""
-    found = dict[str, int]()
-    with told.naming("pad"):
+def _pad(values: Batches, samples: SampleFormat) -> dict[str, int]:
+    result = dict[str, int]()
+    with values.naming("pad"):
         for name, numbering in samples.vocabularies.items():
-            number = numbering.pad if told.pad == "<pad>" else numbering.ids.get(told.pad)
+            number = numbering.pad if values.pad == "<pad>" else numbering.ids.get(values.pad)
             if number is None:
-                raise ConfigError(f"no token {quoted(told.pad)} in the vocabulary of {name}; name another, or add it")
-            found[name] = number
-    return found
+                raise ConfigError(f"no token {quoted(values.pad)} in the vocabulary of {name}; name another, or add it")
+            result[name] = number
+    return result

@@ -31,7 +31,7 @@ def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
 
 
 def check_world(world: int) -> int:
-    """How many ranks there are. Raises ConfigError.
+    """Return how many ranks there are. Raises ConfigError.
 
     >>> check_world(2)
     2
@@ -50,11 +50,11 @@ def table(lengths: ArrayLike, name: str = "lengths") -> Longs:
     Raises ConfigError.
     """
     array = _array(lengths, name)
-    found = array[:, None] if array.ndim == 1 else array
-    if found.size and (found.min() < 0 or found.max() > MOST):
-        bad = int(np.argmax(((found < 0) | (found > MOST)).any(axis=1)))
+    result = array[:, None] if array.ndim == 1 else array
+    if result.size and (result.min() < 0 or result.max() > MOST):
+        bad = int(np.argmax(((result < 0) | (result > MOST)).any(axis=1)))
         raise ConfigError(f"{name}[{bad}] is {array[bad].tolist()}; give whole numbers from 0 to {MOST:,}")
-    return found.astype(np.int64, copy=False)
+    return result.astype(np.int64, copy=False)
 
 
 def _array(lengths: Any, name: str) -> NDArray[Any]:
@@ -79,8 +79,8 @@ def longest_sides(lengths: Longs) -> Longs:
     >>> longest_sides(np.array([[3, 4], [5, 1]])).tolist()
     [4, 5]
     """
-    found: Longs = reduce(np.maximum, lengths.T)
-    return found
+    result: Longs = reduce(np.maximum, lengths.T)
+    return result
 
 
 def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
@@ -89,10 +89,10 @@ def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
     >>> single([3, 4]).tolist()
     [3, 4]
     """
-    found = table(lengths, name)
-    if found.shape[1] != 1:
-        raise ConfigError(f"{name} has {found.shape[1]} sides; give one number a row")
-    return found[:, 0]
+    result = table(lengths, name)
+    if result.shape[1] != 1:
+        raise ConfigError(f"{name} has {result.shape[1]} sides; give one number a row")
+    return result[:, 0]
 
 
 def cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:

@@ -61,7 +61,7 @@ class Numbering:
         return {piece: number for number, piece in enumerate(self.pieces)}
 
     def looked_up(self, column: Column) -> Column:
-        """The ids of a column of pieces with spaces between them; −1 for what is no piece if there is no `unk`.
+        """Return the ids of a column of pieces with spaces between them; −1 for what is no piece if there is no `unk`.
 
         >>> numbering_of(["a"], "src").looked_up(Column.of(["a b"])).strings()
         ['0 -1']
@@ -70,9 +70,9 @@ class Numbering:
 
         types, ids_of = self._table
         sizes = np.maximum(column.sizes, 0)
-        found, ends = np.empty(int((sizes + 1).sum() // 2 + len(sizes)), np.int32), np.empty(len(sizes), np.int64)
-        look_up(column.data, column.starts, column.sizes, types, found, ends)
-        return Column.of_ids(ids_of[found[: ends[-1] if len(ends) else 0]], np.concatenate([[0], ends]))
+        result, ends = np.empty(int((sizes + 1).sum() // 2 + len(sizes)), np.int32), np.empty(len(sizes), np.int64)
+        look_up(column.data, column.starts, column.sizes, types, result, ends)
+        return Column.of_ids(ids_of[result[: ends[-1] if len(ends) else 0]], np.concatenate([[0], ends]))
 
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
@@ -139,8 +139,8 @@ def _of_list(tokens: list[str], name: str) -> Numbering:
     first = dict[str, int]()
     for number, token in enumerate(tokens):
         if first.setdefault(token, number) != number:
-            found = f"token {quoted(token)} of the vocabulary of {name} is given twice"
-            raise ConfigError(f"{found}, at {first[token]} and {number}; remove one")
+            result = f"token {quoted(token)} of the vocabulary of {name} is given twice"
+            raise ConfigError(f"{result}, at {first[token]} and {number}; remove one")
     return _numbering(tuple(tokens), [first.get(token) for token in _ROLES.values()], fingerprint(tokens))
 
 
@@ -158,7 +158,6 @@ def _of_file(path: Path) -> Numbering:
 
 
 def _of_model(path: Path, data: bytes) -> Numbering:
-    """The ids of a SentencePiece model, as its library gives them."""
     from volt.stream.transforms.sentencepiece import SpmEncode, processor_of
     from volt.stream.transforms.transform import LoadedFiles
 

@@ -153,13 +153,13 @@ class Packs:
         return len(self.ends)
 
     def __getitem__(self, number: int) -> Pack:
-        """One pack."""
+        """Return one pack."""
         number = range(len(self))[number]
         place = slice(self.ends[number - 1] if number else 0, self.ends[number])
         return Pack(*(values[place] for values in self.segments))
 
     def __iter__(self) -> Iterator[Pack]:
-        """Each pack."""
+        """Return each pack."""
         return map(self.__getitem__, range(len(self)))
 
     @property
@@ -193,13 +193,17 @@ def pack(
     >>> [list(zip(one.rows.tolist(), one.starts.tolist(), one.sizes.tolist())) for one in packs]
     [[(0, 0, 4)], [(0, 4, 4)], [(0, 8, 1), (1, 0, 1)]]
     """
-    found, size = single(lengths), arguments.whole(size, "size", low=1, high=LONGEST)
+    result, size = single(lengths), arguments.whole(size, "size", low=1, high=LONGEST)
     place = check_place(seed, epoch, window)
-    is_long = (found > size) & (on_long != "split")
-    (too_long,), (empty,), (kept,) = np.nonzero(is_long), np.nonzero(found == 0), np.nonzero((found > 0) & ~is_long)
-    refuse_long(too_long, found, size, "size", on_long=on_long, ways=("raise", "report", "split"))
-    rows, starts, sizes = cut(found[kept], size)
-    segments = Pack(kept[rows], starts, sizes)
+    is_long = (result > size) & (on_long != "split")
+    (too_long,), (empty,), (retained,) = (
+        np.nonzero(is_long),
+        np.nonzero(result == 0),
+        np.nonzero((result > 0) & ~is_long),
+    )
+    refuse_long(too_long, result, size, "size", on_long=on_long, ways=("raise", "report", "split"))
+    rows, starts, sizes = cut(result[retained], size)
+    segments = Pack(retained[rows], starts, sizes)
     order = permutation(len(segments.sizes), "pack", "rows", *place) if shuffle else np.arange(len(segments.sizes))
     order = order[stable_order(size - segments.sizes[order])]
     packs, n_packs = _best_fit(segments.sizes[order], size)
@@ -211,7 +215,7 @@ def pack(
 
 
 def _best_fit(sizes: Longs, size: int) -> tuple[Longs, int]:
-    """The pack of each size, and how many packs there are."""
+    """Return the pack of each size, and how many packs there are."""
     from volt.kernels.batching import fit_best
 
     tree = np.zeros(2 << size.bit_length(), np.uint8)

@@ -82,7 +82,7 @@ def counts_of(step: object) -> StepCounts:
 
 
 def _sides(step: Mapping[str, Any]) -> list[tuple[Any, int]]:
-    """The array of each field, and how many ids are in it."""
+    """Return the array of each field, and how many ids are in it."""
     inputs, target = step["net_input"], (step["target"], int(step["ntokens"]))
     if "prev_output_tokens" not in inputs:  # there is one field
         return [target]
@@ -217,15 +217,15 @@ class Report:
         return {key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(self).items()}
 
     def line(self) -> str:
-        """A line for people.
+        """Return a line for people.
 
         >>> Report(step=1200, sentences=9, tokens=80, tokens_per_second=8123.4, padding=0.041, too_long=1).line()
         'step 1,200  8,123 tokens/s  padding 4.1 %  waited 0 %  9 sentences  80 tokens  1 row too long'
         """
         unused = [f"{counted(n, 'row')} too {kind}" for kind, n in _unused(self).items() if n]
-        given = [counted(self.sentences, "sentence"), counted(self.tokens, "token"), *unused]
+        inputs = [counted(self.sentences, "sentence"), counted(self.tokens, "token"), *unused]
         rates = [f"{self.tokens_per_second:,.0f} tokens/s", f"padding {self.padding:.1%}", f"waited {self.waited:.0%}"]
-        return "  ".join([f"step {self.step:,}", *rates, *given]).replace("%", " %")
+        return "  ".join([f"step {self.step:,}", *rates, *inputs]).replace("%", " %")
 
 
 def _unused(report: Report) -> dict[str, int]:
@@ -260,23 +260,23 @@ class Progress(Generic[T]):
 
         self._steps: Counted[T] = steps if isinstance(steps, Counted) else Counted(steps)
         self._every, self._to = arguments.whole(every, "every", low=1), _place(to)
-        there = getattr(self._steps.steps, "rank", 0), getattr(self._steps.steps, "world", 1)
-        self._rank = check_rank(there[0] if rank is None else rank, there[1] if world is None else world)
+        stored = getattr(self._steps.steps, "rank", 0), getattr(self._steps.steps, "world", 1)
+        self._rank = check_rank(stored[0] if rank is None else rank, stored[1] if world is None else world)
         self._sums, self._told = _Sums(), _Sums()
         self._first = self._first_wait = 0.0
 
     def __iter__(self) -> Iterator[T]:
-        """Each step. A step counts as given when it is handed out."""
+        """Yield each step. A step counts as given when it is handed out."""
         self._first = self._first or time.perf_counter()
         while True:
-            asked = time.perf_counter()
+            requested = time.perf_counter()
             try:
                 step = next(self._steps)
             except StopIteration:
                 break
             finally:
-                self._sums.waited += time.perf_counter() - asked
-            self._first_wait = self._first_wait or time.perf_counter() - asked
+                self._sums.waited += time.perf_counter() - requested
+            self._first_wait = self._first_wait or time.perf_counter() - requested
             self._sums.add(step)
             if self._sums.n % self._every == 0:
                 self._tell()
@@ -321,7 +321,6 @@ class _Sums:
 
 
 def _place(to: Any) -> Any:
-    """What is told, once it is sure that it can be."""
     from volt.files.atomic import check_writable
 
     if to is None or callable(to) or hasattr(to, "write"):

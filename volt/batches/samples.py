@@ -65,7 +65,7 @@ class Parts(NamedTuple):
 
 
 def joined_parts(parts: Sequence[Parts]) -> Parts:
-    """One after the other.
+    """Return one after the other.
 
     >>> joined_parts([Parts.whole(1), Parts.whole(2)]).starts.tolist()
     [0, 0, 0]
@@ -106,8 +106,8 @@ class Samples:
     def __getitem__(self, name: str) -> Encoded:
         if name not in self.fields:
             raise ConfigError(f"no field {quoted(str(name))} in these samples; choose from {', '.join(self.fields)}")
-        found: Encoded = self.fields[name]
-        return found
+        result: Encoded = self.fields[name]
+        return result
 
     @classmethod
     def of(cls, fields: Mapping[str, Iterable[Sequence[int]]], numbers: Sequence[int] | None = None) -> Samples:
@@ -118,17 +118,17 @@ class Samples:
 
         Raises ConfigError if an id is negative or beyond int32, or fields have different numbers of samples.
         """
-        found = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
-        sizes = {name: len(encoded) for name, encoded in found.items()}
+        result = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
+        sizes = {name: len(encoded) for name, encoded in result.items()}
         if len({*sizes.values()}) != 1:
             raise ConfigError(
                 f"the fields have {sizes or 'no'} samples; give each field as many, and one field or more"
             )
         n = max(sizes.values())
-        told = np.arange(n) if numbers is None else np.array(arguments.wholes(numbers, "numbers"), np.int64)
-        if len(told) != n:
-            raise ConfigError(f"{len(told)} numbers for {n} samples; give one for each")
-        return cls(found, told)
+        message = np.arange(n) if numbers is None else np.array(arguments.wholes(numbers, "numbers"), np.int64)
+        if len(message) != n:
+            raise ConfigError(f"{len(message)} numbers for {n} samples; give one for each")
+        return cls(result, message)
 
     @property
     def lengths(self) -> Longs:
@@ -136,30 +136,30 @@ class Samples:
         return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
 
     def parts_of(self, rows: Longs) -> Parts:
-        """Where some samples stand in their lines."""
+        """Return where some samples stand in their lines."""
         return Parts.whole(len(rows)) if self.parts is None else self.parts.taken(rows)
 
 
 def joined_samples(parts: Sequence[Samples]) -> Samples:
-    """The samples of several, one after the other.
+    """Return the samples of several, one after the other.
 
     parts: with the same fields
 
     >>> joined_samples([Samples.of({"src": [[5, 2]]}), Samples.of({"src": [[2]]}, numbers=[7])]).numbers.tolist()
     [0, 7]
     """
-    given: list[Samples] = arguments.several(parts, "parts", one="give a list of Samples")
-    if not given:
+    inputs: list[Samples] = arguments.several(parts, "parts", one="give a list of Samples")
+    if not inputs:
         raise ConfigError("no samples to join; give one part or more")
-    if len(names := {", ".join(part.fields) for part in given}) > 1:
-        found = " and ".join(f"({some})" for some in sorted(names))
-        raise ConfigError(f"samples of {found} cannot be joined; make them with one SampleFormat")
-    if len(given) == 1:
-        return given[0]
-    fields = {name: _joined([part.fields[name] for part in given]) for name in given[0].fields}
-    are_whole = all(part.parts is None for part in given)
-    parts_of = None if are_whole else joined_parts([part.parts or Parts.whole(len(part)) for part in given])
-    return Samples(fields, np.concatenate([part.numbers for part in given]), parts_of)
+    if len(names := {", ".join(part.fields) for part in inputs}) > 1:
+        result = " and ".join(f"({some})" for some in sorted(names))
+        raise ConfigError(f"samples of {result} cannot be joined; make them with one SampleFormat")
+    if len(inputs) == 1:
+        return inputs[0]
+    fields = {name: _joined([part.fields[name] for part in inputs]) for name in inputs[0].fields}
+    are_whole = all(part.parts is None for part in inputs)
+    parts_of = None if are_whole else joined_parts([part.parts or Parts.whole(len(part)) for part in inputs])
+    return Samples(fields, np.concatenate([part.numbers for part in inputs]), parts_of)
 
 
 def _joined(parts: Sequence[Encoded]) -> Encoded:
@@ -210,11 +210,11 @@ class SampleFormat:
 
     def __post_init__(self) -> None:
         remedy = 'give a dict of names and vocabularies, such as {"src": vocabulary, "tgt": vocabulary}'
-        given = arguments.mapping(self.vocabularies, "vocabularies", remedy=remedy)
-        if not given:
+        inputs = arguments.mapping(self.vocabularies, "vocabularies", remedy=remedy)
+        if not inputs:
             raise ConfigError(f"vocabularies is empty; {remedy}")
-        found = dict[int, Numbering]()  # what is given twice is loaded once
-        numberings = {name: found.setdefault(id(one), numbering_of(one, name)) for name, one in given.items()}
+        result = dict[int, Numbering]()  # what is given twice is loaded once
+        numberings = {name: result.setdefault(id(one), numbering_of(one, name)) for name, one in inputs.items()}
         object.__setattr__(self, "vocabularies", numberings)
         for name in ("bos", "eos"):
             if not isinstance(getattr(self, name), bool):
@@ -237,17 +237,17 @@ class SampleFormat:
             raise ConfigError(f"holds: a list of tokens cuts no text, so field {quoted(name)} must hold pieces or ids")
         n = sum(map(len, self._frame(name)))
         if self.max_length is not None and self.max_length <= n:
-            found = f"max_length is {self.max_length}, of which BOS, prefix and EOS of {name} take {n}"
-            raise ConfigError(f"{found}; give {n + 1:,} or more")
+            result = f"max_length is {self.max_length}, of which BOS, prefix and EOS of {name} take {n}"
+            raise ConfigError(f"{result}; give {n + 1:,} or more")
 
     def __repr__(self) -> str:
         roles = [role for role, has in (("BOS", self.bos), ("EOS", self.eos)) if has]
-        told = f", with {', '.join(roles)}" if roles else ""
+        message = f", with {', '.join(roles)}" if roles else ""
         most = "" if self.max_length is None else f", at most {counted(self.max_length, 'id')}"
-        return f"<SampleFormat: {', '.join(self.vocabularies)}{told}{most}>"
+        return f"<SampleFormat: {', '.join(self.vocabularies)}{message}{most}>"
 
     def samples(self, batch: Batch | StreamBatch) -> Samples:
-        """The samples of lines, one for each.
+        """Return the samples of lines, one for each.
 
         batch: what `Stream.batches` gives, or lines alone, whose samples are numbered from 0
 
@@ -265,7 +265,6 @@ class SampleFormat:
         return Samples({name: self._field(name, column, place) for name, column in fields}, numbers)
 
     def _frame(self, name: str) -> tuple[list[int], list[int]]:
-        """The ids before and behind a line's own."""
         numbering: Numbering = self.vocabularies[name]
         one = f"did you mean prefix={{{name!r}: [token]}}?"
         prefix = [
@@ -278,14 +277,14 @@ class SampleFormat:
         if not column.present.all():
             first = place(int(np.argmin(column.present)))
             raise StreamError(f"{first}: has no field {quoted(name)}; drop such lines with the filter bitext")
-        made = self._ids(name, column, place)
-        (head, tail), sizes = self._frame(name), made.sizes
+        output = self._ids(name, column, place)
+        (head, tail), sizes = self._frame(name), output.sizes
         n = len(head) + len(tail)
         if self.max_length is not None and (sizes > self.max_length - n).any():
             if self.beyond == "refuse":
                 raise _too_long(name, sizes + n, self.max_length, place)
             sizes = np.minimum(sizes, self.max_length - n)
-        return self._framed(name, Column(made.data, made.starts, sizes), place, (head, tail))
+        return self._framed(name, Column(output.data, output.starts, sizes), place, (head, tail))
 
     def _framed(self, name: str, column: Column, place: Place, frame: tuple[list[int], list[int]]) -> Encoded:
         from volt.kernels.batching import frame_ids
@@ -296,9 +295,9 @@ class SampleFormat:
         bad = frame_ids(column.data, column.starts, column.sizes, head, tail, most, out)
         if bad >= 0:
             ids = out[offsets[bad] + len(head) : offsets[bad + 1] - len(tail)]
-            found = f"{place(bad)}: the id {ids[(ids < 0) | (ids >= most)][0]} in field {quoted(name)}"
+            result = f"{place(bad)}: the id {ids[(ids < 0) | (ids >= most)][0]} in field {quoted(name)}"
             raise StreamError(
-                f"{found} is none of its vocabulary, which has 0 to {most - 1:,}; name the vocabulary that made it"
+                f"{result} is none of its vocabulary, which has 0 to {most - 1:,}; name the vocabulary that made it"
             )
         return Encoded(frozen(out), offsets)
 
@@ -312,16 +311,21 @@ class SampleFormat:
         if holds == "ids":
             return self._taken(name, numbering, _parsed(name, column, place))
         encode = numbering.encode if holds == "text" else None
-        made = numbering.looked_up(column) if encode is None else encode(column)
-        if len(made) != len(column):
+        output = numbering.looked_up(column) if encode is None else encode(column)
+        if len(output) != len(column):
             raise StreamError(f"{place(0)} or behind: field {quoted(name)} holds a line end; drop such lines")
         refused = numbering.unk if self.unknown == "refuse" else None
         refused = -1 if numbering.unk is None else refused
-        if refused is not None and (made.data == refused).any():
+        if refused is not None and (output.data == refused).any():
             raise _unknown(
-                name, column, made.data == refused, np.append(made.starts, len(made.data)), place, encode is not None
+                name,
+                column,
+                output.data == refused,
+                np.append(output.starts, len(output.data)),
+                place,
+                encode is not None,
             )
-        return made
+        return output
 
     def _taken(self, name: str, numbering: Numbering, column: Column) -> Column:
         """Ids as they came. Raises ConfigError if all samples would end in EOS twice."""
@@ -345,7 +349,6 @@ def _role(number: int | None, role: str, name: str) -> int:
 
 
 def _parsed(name: str, column: Column, place: Place) -> Column:
-    """Ids that are written as numbers."""
     from volt.kernels.decode import parse_ids
 
     text = column.text().tobytes()
@@ -353,16 +356,15 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
     fault = parse_ids(np.frombuffer(text, np.uint8), MOST_ID, ids, offsets)
     if fault >= 0:
         line = text[:fault].count(bytes([_LINE_END]))
-        found = f"{place(line)}: field {quoted(name)} holds what is no id"
-        raise StreamError(f"{found}; write whole numbers with a space between two, or say what the field holds")
+        result = f"{place(line)}: field {quoted(name)} holds what is no id"
+        raise StreamError(f"{result}; write whole numbers with a space between two, or say what the field holds")
     return Column.of_ids(ids[: offsets[-1]], offsets)
 
 
 def _too_long(name: str, sizes: Longs, most: int, place: Place) -> StreamError:
-    """What to raise for the first sample that is too long."""
     first = int(np.argmax(sizes > most))
-    found = f"{place(first)}: field {quoted(name)} has {sizes[first]:,} ids, more than {most:,}"
-    return StreamError(f"{found}; drop such lines with the filter length, or truncate them")
+    result = f"{place(first)}: field {quoted(name)} has {sizes[first]:,} ids, more than {most:,}"
+    return StreamError(f"{result}; drop such lines with the filter length, or truncate them")
 
 
 def _unknown(
@@ -375,9 +377,9 @@ def _unknown(
     first = int(np.argmax(is_unknown))
     line = int(np.searchsorted(bounds, first, side="right")) - 1
     [value] = column.take([line]).strings()
-    told = "what its vocabulary cannot spell"
+    message = "what its vocabulary cannot spell"
     if not is_text:
         piece = [piece for piece in value.split(" ") if piece][first - int(bounds[line])]
-        told = f"the piece {quoted(piece)}, which its vocabulary lacks"
+        message = f"the piece {quoted(piece)}, which its vocabulary lacks"
     remedy = "mend the line, use the vocabulary that made it, or replace what is unknown"
-    return StreamError(f"{place(line)}: field {quoted(name)} holds {told}; {remedy}")
+    return StreamError(f"{place(line)}: field {quoted(name)} holds {message}; {remedy}")

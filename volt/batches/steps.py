@@ -90,8 +90,8 @@ class Steps:
         self._first = 0  # the number of the first window that is made
         self._next: Future[Window | None] | None = None
         self._is_ahead, self._pid, self._lock = bool(ahead), os.getpid(), threading.RLock()
-        told = configuration_of(samples, batches, self._size, layout.pad_to_multiple)
-        self._start = StepsState(0, 0, 0, self.world, (_unread(stream),), told)
+        message = configuration_of(samples, batches, self._size, layout.pad_to_multiple)
+        self._start = StepsState(0, 0, 0, self.world, (_unread(stream),), message)
         self._recall = deque[StepsState]([self._start], maxlen=_RECALLED)
         self.totals = Totals()
 
@@ -101,7 +101,7 @@ class Steps:
         values: Mapping[str, object] | None = None, split: Split = "train", tasks: Sequence[str] | None = None,
         ahead: bool = True, **options: Any,
     ) -> Self:  # fmt: skip
-        """The steps that a YAML file describes, in its section `batches`.
+        """Return the steps that a YAML file describes, in its section `batches`.
 
         path: of the file
         rank, world, ahead: those of `Steps`
@@ -134,16 +134,16 @@ class Steps:
 
     def _check(self, window: Size) -> None:
         if self.world > 1 and self.stream.world > 1:
-            found = f"world is {self.world}, and the stream is rank {self.stream.rank} of {self.stream.world} itself"
-            raise ConfigError(f"{found}; give Steps a stream of all lines, or world=1")
+            result = f"world is {self.world}, and the stream is rank {self.stream.rank} of {self.stream.world} itself"
+            raise ConfigError(f"{result}; give Steps a stream of all lines, or world=1")
         if isinstance(self.rule, ByPacks) and len(names := [*self.format.vocabularies]) > 1:
             raise ConfigError(f"samples of {', '.join(names)} are not packed, only those of one field; give ByTokens")
         if window == "epoch":
             are_ending = all(source.source.epochs is not None for source in self.stream.sources)
             is_virtual = self.stream.epoch_lines is not None and self.stream.world == 1
             if len(self.stream.sources) > 1 and not (are_ending or is_virtual):
-                found = "window is 'epoch', but several sources have none where weights move, some end, or ranks read"
-                raise ConfigError(f"{found}; give a number of lines")
+                result = "window is 'epoch', but several sources have none where weights move, some end, or ranks read"
+                raise ConfigError(f"{result}; give a number of lines")
         else:
             if isinstance(window, str):
                 raise arguments.refusal(window, "window", "give a number of lines, or 'epoch'")
@@ -160,7 +160,7 @@ class Steps:
         return self._before + self._given
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The arrays of each step. A step counts as given when it is handed out."""
+        """Yield the arrays of each step. A step counts as given when it is handed out."""
         while True:
             with self._lock:
                 started = time.monotonic()
@@ -181,7 +181,7 @@ class Steps:
         return n - left
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
-        """Where the steps stand, as JSON values: the same for all ranks that have been given as many.
+        """Return where the steps stand, as JSON values: the same for all ranks that have been given as many.
 
         at: an earlier step n, for a trainer that has used no more; the last windows are remembered. By default the step
             after the last that was given.
@@ -207,20 +207,20 @@ class Steps:
         into other steps. Raises StreamError if it is no state, or of steps or a stream that differ; what differs is
         named.
         """
-        told, here = StepsState.from_json(state), self._start.configuration
+        values, current = StepsState.from_json(state), self._start.configuration
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
             arguments.choice(name, "accept", _ACCEPTABLE)
-        there = {**told.configuration, "window": here["window"]} if "window" in accept else told.configuration
-        if found := differences(there, here):
-            way = ", or accept it (accept=('window',))" if [one[:7] for one in found] == ["window:"] else ""
+        stored = {**values.configuration, "window": current["window"]} if "window" in accept else values.configuration
+        if result := differences(stored, current):
+            way = ", or accept it (accept=('window',))" if [one[:7] for one in result] == ["window:"] else ""
             raise StreamError(
-                f"the state belongs to other steps: {'; '.join(found)}; restore it there, or start anew{way}"
+                f"the state belongs to other steps: {'; '.join(result)}; restore it there, or start anew{way}"
             )
         with self._lock:
             self._drop()
             before = self.state()
             try:
-                self._stand_at(told)
+                self._stand_at(values)
             except BaseException:
                 self._stand_at(StepsState.from_json(before))
                 raise
@@ -250,29 +250,28 @@ class Steps:
 
     # how they stand
 
-    def _stand_at(self, told: StepsState) -> None:
-        window, given = self._found(told)
-        self._window, self._given, self._before, self._next = window, given, told.n - given, None
+    def _stand_at(self, values: StepsState) -> None:
+        window, inputs = self._found(values)
+        self._window, self._given, self._before, self._next = window, inputs, values.n - inputs, None
         self._recall.clear()
         self._recall.append(self._seen(window))
         self.totals = Totals(n_left=window.n_left if window else 0)
 
-    def _found(self, told: StepsState) -> tuple[Window | None, int]:
-        """The window of a state, and how many of its steps were given; of one that has not begun, the number."""
-        if told.is_unread:
-            self.stream.restore(told.stretches[0].state)
-            self._first = told.window
+    def _found(self, values: StepsState) -> tuple[Window | None, int]:
+        """Return the window of a state, and how many of its steps were given; of one that has not begun, the number."""
+        if values.is_unread:
+            self.stream.restore(values.stretches[0].state)
+            self._first = values.window
             return None, 0
-        window = self._windows.again(told.window, told.world, told.stretches)
-        if told.steps > window.planned.n_steps:
-            raise refusal(f"the state has {told.steps} steps of a window that has {window.planned.n_steps}")
-        if told.world == self.world:
-            return window, told.steps
-        self._first = told.window + 1
-        return self._windows.rest(window, told.steps), 0
+        window = self._windows.again(values.window, values.world, values.stretches)
+        if values.steps > window.planned.n_steps:
+            raise refusal(f"the state has {values.steps} steps of a window that has {window.planned.n_steps}")
+        if values.world == self.world:
+            return window, values.steps
+        self._first = values.window + 1
+        return self._windows.rest(window, values.steps), 0
 
     def _seen(self, window: Window | None) -> StepsState:
-        """The state at the start of a window, or before the first."""
         if window is None:
             unread = (_unread(self.stream),)
             return StepsState(self._before, self._first, 0, self.world, unread, self._start.configuration)
@@ -281,7 +280,7 @@ class Steps:
     # how they go on
 
     def _to_next_step(self) -> Window | None:
-        """The window of the next step; None at the end."""
+        """Return the window of the next step; None at the end."""
         if self._pid != os.getpid():
             raise StreamError("the steps were opened in another process; open them here, and restore their state")
         waiting, fruitless = 0, 0
@@ -299,13 +298,13 @@ class Steps:
         return self._window
 
     def _take(self) -> Window | None:
-        """The window after this one; the one after that is begun."""
+        """Return the window after this one; the one after that is begun."""
         self._resume()
-        found = self._following(self._window) if self._next is None else self._awaited(self._next)
+        result = self._following(self._window) if self._next is None else self._awaited(self._next)
         self._next = None
-        if found is not None and self._is_ahead and not found.is_last:
-            self._next = next_in_thread(self._one(found))
-        return found
+        if result is not None and self._is_ahead and not result.is_last:
+            self._next = next_in_thread(self._one(result))
+        return result
 
     def _awaited(self, future: Future[Window | None]) -> Window | None:
         """What a thread makes. Where the wait is interrupted, the thread goes on; its window is for who asks next."""
@@ -317,8 +316,8 @@ class Steps:
             raise
 
     def _one(self, window: Window) -> Iterator[Window]:
-        if (found := self._following(window)) is not None:
-            yield found
+        if (result := self._following(window)) is not None:
+            yield result
 
     def _following(self, window: Window | None) -> Window | None:
         return self._windows.first(self._first) if window is None else self._windows.after(window)
@@ -356,28 +355,27 @@ class Steps:
         return self.rule.arrays(window.planned, window.samples, number, self._layout)
 
     def _count(self, arrays: Mapping[str, Any], seconds: float) -> None:
-        told, counts = self.totals, counts_of(arrays)
+        values, counts = self.totals, counts_of(arrays)
         self.totals = replace(
-            told, n_steps=told.n_steps + 1, n_samples=told.n_samples + counts.sentences,
-            n_tokens=told.n_tokens + counts.tokens, n_laid_out=told.n_laid_out + counts.laid_out,
-            seconds=told.seconds + seconds,
+            values, n_steps=values.n_steps + 1, n_samples=values.n_samples + counts.sentences,
+            n_tokens=values.n_tokens + counts.tokens, n_laid_out=values.n_laid_out + counts.laid_out,
+            seconds=values.seconds + seconds,
         )  # fmt: skip
 
     def _note(self, window: Window) -> None:
-        """Count what a window leaves out."""
         too_long, too_short = window.planned.unused
-        told = self.totals
-        shown = (self._windows.shown(window, row) for row in too_long[: _PLACES - len(told.too_long)].tolist())
+        values = self.totals
+        shown = (self._windows.shown(window, row) for row in too_long[: _PLACES - len(values.too_long)].tolist())
         self.totals = replace(
-            told, n_too_long=told.n_too_long + len(too_long), n_too_short=told.n_too_short + len(too_short),
-            too_long=(*told.too_long, *shown), n_left=window.n_left,
+            values, n_too_long=values.n_too_long + len(too_long), n_too_short=values.n_too_short + len(too_short),
+            too_long=(*values.too_long, *shown), n_left=window.n_left,
         )  # fmt: skip
 
     def _no_step(self) -> StreamError:
-        told, (name, limit) = self.totals, self.rule.limit(self._windows.pad_to_multiple)
-        where = f", the first at {told.first_too_long}" if told.too_long else ""
-        long, short = counted(told.n_too_long, "sample"), counted(told.n_too_short, "sample")
-        remedy = f"raise {name}" if told.n_too_long else "allow shorter ones"
+        values, (name, limit) = self.totals, self.rule.limit(self._windows.pad_to_multiple)
+        where = f", the first at {values.first_too_long}" if values.too_long else ""
+        long, short = counted(values.n_too_long, "sample"), counted(values.n_too_short, "sample")
+        remedy = f"raise {name}" if values.n_too_long else "allow shorter ones"
         return StreamError(
             f"{_FRUITLESS} windows in a row have no sample that fits: {long} too long ({name} is {limit:,}){where}; "
             f"{short} too short; {remedy}"

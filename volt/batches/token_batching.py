@@ -101,11 +101,11 @@ def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window:
     >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
     ([[0, 2], [1, 3]], [])
     """
-    found, world, place = single(costs, "costs"), check_world(world), check_place(seed, epoch, window)
-    order = permutation(len(found), "deal", "batches", *place)
-    n_steps = len(found) // world
-    kept = order[: n_steps * world]
-    steps = kept[stable_order(found[kept])].reshape(n_steps, world)
+    result, world, place = single(costs, "costs"), check_world(world), check_place(seed, epoch, window)
+    order = permutation(len(result), "deal", "batches", *place)
+    n_steps = len(result) // world
+    retained = order[: n_steps * world]
+    steps = retained[stable_order(result[retained])].reshape(n_steps, world)
     steps[1::2] = steps[1::2, ::-1].copy()
     return Dealt(steps[permutation(n_steps, "deal", "steps", *place)], np.sort(order[n_steps * world :]))
 
@@ -139,12 +139,12 @@ class TokenBatches:
         return len(self.ends)
 
     def __getitem__(self, number: int) -> Longs:
-        """The rows of a batch."""
+        """Return the rows of a batch."""
         number = range(len(self))[number]
         return self.order[self.ends[number - 1] if number else 0 : self.ends[number]]
 
     def __iter__(self) -> Iterator[Longs]:
-        """The rows of each batch."""
+        """Return the rows of each batch."""
         return iter(np.split(self.order, self.ends[:-1]) if len(self) else [])
 
     @property
@@ -158,7 +158,7 @@ class TokenBatches:
         return self.sizes * self.longest
 
     def of_rank(self, rank: int) -> TokenBatches:
-        """The batches of one rank, one of each step.
+        """Return the batches of one rank, one of each step.
 
         >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, world=2, shuffle=False)
         >>> [rows.tolist() for rows in batches.of_rank(0)], [rows.tolist() for rows in batches.of_rank(1)]
@@ -224,11 +224,11 @@ def token_batches(
     if max_length is not None:
         max_length = arguments.whole(max_length, "max_length", low=1)
     limit = limit_of(max_tokens, max_length, widths.tolist(), padded)
-    kept, too_long, too_short = _fitting(longest_sides(rows), *limit, min_length, on_long)
+    retained, too_long, too_short = _fitting(longest_sides(rows), *limit, min_length, on_long)
     if len(widths):
         rows = widths[np.searchsorted(widths[:-1], rows)]
     longest = longest_sides(rows)
-    order = kept[_turns(len(kept), shuffle, "rows", *place)]
+    order = retained[_turns(len(retained), shuffle, "rows", *place)]
     order = _by_sides(rows, order) if sort == "sides" else _by_length(rows, longest[order], order, noise, place)
     longest = longest + -longest % padded
     ends = _steps(longest[order], max_tokens, most, multiple, world)
@@ -241,7 +241,7 @@ def token_batches(
 def limit_of(
     max_tokens: int, max_length: int | None, buckets: Sequence[int] | None, pad_to_multiple: int
 ) -> tuple[str, int]:
-    """The name, and the value, of what bounds the length of a row.
+    """Return the name, and the value, of what bounds the length of a row.
 
     >>> limit_of(100, None, None, 64), limit_of(100, 50, [16, 32], 8)
     (('max_tokens with pad_to_multiple=64', 64), ('the last of buckets', 32))
@@ -261,31 +261,31 @@ def limit_of(
 
 def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> Longs:
     """(n_buckets,) int64, lengths that rise, each of which a row may have; none if none is asked for."""
-    found = [] if buckets is None else arguments.wholes(buckets, "buckets")
-    if buckets is not None and not found:
+    result = [] if buckets is None else arguments.wholes(buckets, "buckets")
+    if buckets is not None and not result:
         raise ConfigError("buckets is empty; give lengths that rise, or None")
-    for place, (before, one) in enumerate(pairwise([0, *found])):
+    for place, (before, one) in enumerate(pairwise([0, *result])):
         if one <= before:
             raise ConfigError(f"buckets[{place}] is {one:,}, after {before:,}; give lengths that rise, from 1 on")
-    if found and (width := found[-1] + -found[-1] % padded) > max_tokens:
-        told = f", padded to {width:,}" if width > found[-1] else ""
+    if result and (width := result[-1] + -result[-1] % padded) > max_tokens:
+        message = f", padded to {width:,}" if width > result[-1] else ""
         raise ConfigError(
-            f"the last of buckets is {found[-1]:,}{told}, more than max_tokens, {max_tokens:,}; leave it out"
+            f"the last of buckets is {result[-1]:,}{message}, more than max_tokens, {max_tokens:,}; leave it out"
         )
-    return np.array(found, np.int64)
+    return np.array(result, np.int64)
 
 
 def _fitting(longest: Longs, name: str, limit: int, min_length: int, on_long: str) -> tuple[Longs, Longs, Longs]:
-    """The rows that batches can have, and those that are too long, and too short.
+    """Return the rows that batches can have, and those that are too long, and too short.
 
     name, limit: the most tokens of a row, and what says so
     """
     if arguments.whole(min_length, "min_length", low=1) > limit:
         raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row has a length between")
     is_long, is_short = longest > limit, longest < min_length
-    (kept,), (too_long,), (too_short,) = np.nonzero(~is_long & ~is_short), np.nonzero(is_long), np.nonzero(is_short)
+    (retained,), (too_long,), (too_short,) = np.nonzero(~is_long & ~is_short), np.nonzero(is_long), np.nonzero(is_short)
     refuse_long(too_long, longest, limit, name, on_long=on_long, ways=("raise", "report"))
-    return kept, too_long, too_short
+    return retained, too_long, too_short
 
 
 def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
@@ -301,7 +301,7 @@ def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
 
 
 def _turns(n: int, shuffle: bool, *place: str | int) -> Longs:
-    """A random order of 0 … n−1 that follows from a place, or this order itself."""
+    """Return a random order of 0 … n−1 that follows from a place, or this order itself."""
     return permutation(n, "batches", *place) if shuffle else np.arange(n)
 
 
@@ -345,7 +345,7 @@ def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Lon
 
 
 def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
-    """The share of padding in what is laid out for batches, each side as long as its longest row in the batch.
+    """Return the share of padding in what is laid out for batches, each side as long as its longest row in the batch.
 
     lengths: as given to `token_batches`
     to_longest: each side is as long as `longest` of the batch, as `collate` lays it out with width=longest
@@ -354,14 +354,14 @@ def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool
     >>> padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8])
     0.08333333333333333
     """
-    found = table(lengths)
+    result = table(lengths)
     if not len(arguments.instance(batches, TokenBatches, "batches", remedy="give what token_batches returns")):
         return 0.0
-    if (last := int(batches.order.max())) >= len(found):
+    if (last := int(batches.order.max())) >= len(result):
         raise ConfigError(
-            f"batches have row {last}, but lengths has {counted(len(found), 'row')}; give those they were made of"
+            f"batches have row {last}, but lengths has {counted(len(result), 'row')}; give those they were made of"
         )
-    rows = found[batches.order]
+    rows = result[batches.order]
     own = np.maximum.reduceat(rows, batches.ends - batches.sizes)
     laid_out = (np.broadcast_to(batches.longest[:, None], own.shape) if to_longest else own) * batches.sizes[:, None]
     return float((laid_out.sum() - rows.sum()) / laid_out.sum())

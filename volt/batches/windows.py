@@ -62,11 +62,11 @@ class Stretch:
     wanted: Longs | None = None
 
     def goes_on_with(self, other: Stretch) -> bool:
-        """Whether all its samples are wanted, and the lines of the other come next."""
+        """Check whether all its samples are wanted, and the lines of the other come next."""
         return self.wanted is None and self.state["n"] + self.n_lines == other.state["n"]
 
     def of(self, samples: Longs) -> Stretch:
-        """The same where of its samples only these are wanted."""
+        """Return the same where of its samples only these are wanted."""
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
 
 
@@ -139,15 +139,15 @@ class Windows:
         self.stream.interrupt()
 
     def first(self, number: int) -> Window:
-        """The window that begins where the stream stands, without what an earlier one has left."""
+        """Return the window that begins where the stream stands, without what an earlier one has left."""
         return self._with_next(number, [])
 
     def after(self, window: Window) -> Window | None:
-        """The next window; None if the stream has ended."""
+        """Return the next window; None if the stream has ended."""
         return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.left))
 
     def again(self, number: int, world: int, stretches: Sequence[Stretch]) -> Window:
-        """A window that was made before, from its stretches. The stream then stands where it ends.
+        """Return a window that was made before, from its stretches. The stream then stands where it ends.
 
         Raises StreamError if the stream gives fewer samples than there were.
         """
@@ -172,12 +172,12 @@ class Windows:
         parts = window.only(window.planned.rest(n_steps))
         return self._made(window.number, self.world, parts) if parts else None
 
-    def _with_next(self, number: int, kept: list[tuple[Stretch, Samples]]) -> Window:
+    def _with_next(self, number: int, retained: list[tuple[Stretch, Samples]]) -> Window:
         state = self.stream.state()
         lines = self._read(self.size) if self.size != "epoch" else self._epoch()
         try:
             read = self._joined(lines, state)
-            return self._made(number, self.world, _behind(kept, read))
+            return self._made(number, self.world, _behind(retained, read))
         except BaseException:
             self.stream.restore(state)  # so that no line is lost where reading goes on
             raise
@@ -207,7 +207,7 @@ class Windows:
         )
 
     def shown(self, window: Window, row: int) -> str:
-        """Where the line of a sample is, for people."""
+        """Return where the line of a sample is, for people."""
         number, source, line = window.place(row)
         path, at = self.stream.sources[source].place_of(line)
         return f"{shown_path(path)}:{at} (line {number:,} of the stream)"
@@ -218,7 +218,7 @@ class Windows:
         return self.stream.batches(limit=n)
 
     def _epoch(self) -> Iterator[StreamBatch]:
-        """The lines of the next line's epoch; of several sources, those of a virtual epoch, or all."""
+        """Yield the lines of the next line's epoch; of several sources, those of a virtual epoch, or all."""
         if len(self.stream.sources) > 1:
             yield from self._read(self.stream.epoch_lines)
             return
@@ -228,32 +228,31 @@ class Windows:
             yield next(self.stream.batches())
 
     def _joined(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> tuple[Stretch, Samples]:
-        """Lines that are read now as a stretch and its samples."""
         places, parts = [np.empty((0, 2), np.int64)], [self._none]
         for batch in lines:
             if self.is_stopped:
                 raise StreamError("the steps were closed while a window was read; read on to have it made again")
             places.append(np.stack([batch.sources, batch.lines.origins], axis=1))
             parts.append(self.format.samples(batch))
-        found = np.concatenate(places)
-        return Stretch(state, len(found), found), self.rule.prepared(joined_samples(parts))
+        result = np.concatenate(places)
+        return Stretch(state, len(result), result), self.rule.prepared(joined_samples(parts))
 
     @property
     def _none(self) -> Samples:
         return Samples.of({name: [] for name in self.format.vocabularies})
 
 
-def _behind(kept: list[tuple[Stretch, Samples]], read: tuple[Stretch, Samples]) -> list[tuple[Stretch, Samples]]:
+def _behind(retained: list[tuple[Stretch, Samples]], read: tuple[Stretch, Samples]) -> list[tuple[Stretch, Samples]]:
     """What is kept, and what has been read behind it; as one stretch where nothing of the last has been given."""
-    if not kept:
+    if not retained:
         return [read]
-    (last, samples), (stretch, new) = kept[-1], read
+    (last, samples), (stretch, new) = retained[-1], read
     if not len(new):
-        return kept
+        return retained
     if not last.goes_on_with(stretch):
-        return [*kept, read]
+        return [*retained, read]
     places = np.concatenate([last.places, stretch.places])
-    return [*kept[:-1], (Stretch(last.state, len(places), places), joined_samples([samples, new]))]
+    return [*retained[:-1], (Stretch(last.state, len(places), places), joined_samples([samples, new]))]
 
 
 FORMAT, VERSION = "volt.steps", 1
@@ -286,7 +285,7 @@ class StepsState:
         return not any(stretch.n_lines for stretch in self.stretches)
 
     def to_json(self) -> dict[str, Any]:
-        """The state as JSON values.
+        """Return the state as JSON values.
 
         >>> StepsState(3, 0, 3, 2, (Stretch({"n": 0}, 9, np.zeros((9, 2), np.int64)),), {}).to_json()["stretches"]
         [{'stream': {'n': 0}, 'n_lines': 9, 'wanted': None}]
@@ -304,7 +303,7 @@ class StepsState:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> StepsState:
-        """The state that `to_json` wrote. Raises StreamError if it is none, and names what is wrong."""
+        """Return the state that `to_json` wrote. Raises StreamError if it is none, and names what is wrong."""
         arguments.mapping(stored, "state", remedy="give what Steps.state returns")
         if stored.get("format") != FORMAT:
             kind = "a stream of lines" if stored.get("format") == "volt.stream" else "no steps"
@@ -312,7 +311,7 @@ class StepsState:
         if stored.get("version") != VERSION:
             raise refusal(f"the state has version {arguments.shortened(repr(stored.get('version')))}, not {VERSION}")
         values.check_keys(stored, _KEYS)
-        found = cls(
+        result = cls(
             n=values.whole(stored["n"], "n"),
             window=values.whole(stored["window"], "window"),
             steps=values.whole(stored["steps"], "steps"),
@@ -325,9 +324,9 @@ class StepsState:
         )
         if values.text(stored["checksum"], "checksum") != checksum(stored):
             raise refusal("the state has been damaged, or edited by hand: its checksum does not fit")
-        if not found.stretches:
+        if not result.stretches:
             raise refusal("the state has no stretches")
-        return found
+        return result
 
 
 def configuration_of(
@@ -347,16 +346,16 @@ def configuration_of(
     own = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
     told = {name: getattr(samples, name) for name in own}
     padding = {"pad_to_multiple": pad_to_multiple} if isinstance(rule, ByTokens) and pad_to_multiple > 1 else {}
-    found: dict[str, Any] = {"fields": fields, "samples": told, rule.name: asdict(rule) | padding, "window": window}
-    return dict(json.loads(json.dumps(found)))
+    result: dict[str, Any] = {"fields": fields, "samples": told, rule.name: asdict(rule) | padding, "window": window}
+    return dict(json.loads(json.dumps(result)))
 
 
 def _stretch(stored: object, at: str) -> Stretch:
-    told = values.mapping(stored, at)
-    values.check_keys(told, ("stream", "n_lines", "wanted"), at)
-    wanted = None if told["wanted"] is None else samples_of(values.text(told["wanted"], f"{at}.wanted"), f"{at}.wanted")
-    lines = values.whole(told["n_lines"], f"{at}.n_lines")
-    return Stretch(dict(values.mapping(told["stream"], f"{at}.stream")), lines, np.empty((0, 2), np.int64), wanted)
+    data = values.mapping(stored, at)
+    values.check_keys(data, ("stream", "n_lines", "wanted"), at)
+    wanted = None if data["wanted"] is None else samples_of(values.text(data["wanted"], f"{at}.wanted"), f"{at}.wanted")
+    lines = values.whole(data["n_lines"], f"{at}.n_lines")
+    return Stretch(dict(values.mapping(data["stream"], f"{at}.stream")), lines, np.empty((0, 2), np.int64), wanted)
 
 
 def bits_of(samples: Longs) -> str:
@@ -371,7 +370,7 @@ def bits_of(samples: Longs) -> str:
 
 
 def samples_of(bits: str, at: str) -> Longs:
-    """The numbers that `bits_of` wrote. Raises StreamError for what it did not write. at: the key of the state
+    """Return the numbers that `bits_of` wrote. Raises StreamError for what it did not write. at: the key of the state
 
     >>> samples_of(bits_of(np.array([0, 2])), "wanted").tolist()
     [0, 2]

@@ -84,7 +84,7 @@ def muv(entropies: Floats, sizes: Longs) -> Floats:
 
 
 def knee(entropies: Floats, sizes: Longs) -> int:
-    """The index where the entropy lies farthest below the straight line from the first size to the last.
+    """Return the index where the entropy lies farthest below the straight line from the first size to the last.
 
     There the marginal utility falls to its mean over the range.
 
@@ -97,7 +97,7 @@ def knee(entropies: Floats, sizes: Longs) -> int:
 
 
 def f95(counts: Numbers) -> float:
-    """The count of the type at the 95th percentile, the most frequent first (Gowda & May 2020).
+    """Return the count of the type at the 95th percentile, the most frequent first (Gowda & May 2020).
 
     >>> f95(np.array([500] * 95 + [7] * 5))
     500.0
@@ -160,7 +160,7 @@ def fertility(n_pieces: int, n_words: int) -> float:
 
 
 def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
-    """The share of words that are cut into more than one piece (Rust et al. 2021).
+    """Return the share of words that are cut into more than one piece (Rust et al. 2021).
 
     pieces_per_word, word_counts: (n_distinct_words,). Raises CriterionError if there are no words.
 
@@ -171,7 +171,8 @@ def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
 
 
 def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.83) -> float:
-    """The share of the pieces whose types rank from `low` to `high` of the types that occur, the most frequent first
+    """Return the share of the pieces whose types rank from `low` to `high` of the types that occur, the most frequent
+    first
     (Zouhar et al. 2023): Σ_r p_r for ⌊low K⌋ < r ≤ ⌊high K⌋.
 
     Raises ConfigError if the bounds are not 0 ≤ low < high ≤ 1, CriterionError if no type occurs.
@@ -186,7 +187,7 @@ def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.
 
 
 def rare_share(counts: Numbers, *, below: int = 100) -> float:
-    """The share of the types seen fewer than `below` times, unseen ones included.
+    """Return the share of the types seen fewer than `below` times, unseen ones included.
 
     Raises CriterionError if there are no types.
 
@@ -208,7 +209,7 @@ def unknown_rate(n_unknown: int, n_pieces: int) -> float:
 
 
 def parity(fertilities: Sequence[float]) -> list[float]:
-    """Each source's fertility over the unweighted mean of all. Above 1, a source is cut finer than the others.
+    """Return each source's fertility over the unweighted mean of all. Above 1, a source is cut finer than the others.
 
     >>> parity([1.0, 3.0])
     [0.5, 1.5]
@@ -227,7 +228,8 @@ def premiums(pieces: Sequence[int]) -> list[float]:
 
 
 def source_shares(counts: Longs) -> Floats:
-    """Each source's share of a vocabulary, (n_sources,): its part of a token's count, a mean over the tokens used.
+    """Return each source's share of a vocabulary, (n_sources,): its part of a token's count, a mean over the tokens
+    used.
 
     counts: (n_sources, n_tokens). All 0 if no token is used.
 

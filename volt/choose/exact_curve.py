@@ -153,7 +153,7 @@ class ExactCurve:
         return cls(candidates, curve, np.searchsorted(candidates.sizes_after(), curve.sizes, side="right") - 1)
 
     def balanced(self) -> RuleReading:
-        """The larger of `utility` and `fed`; for what extends a vocabulary, `fed`: few extensions double it."""
+        """Return the larger of `utility` and `fed`; for what extends a vocabulary, `fed`: few extensions double it."""
         fed = self.fed()
         if self.candidates.extends:
             why = "for an extension balanced leaves utility out, because few extensions double a vocabulary"
@@ -164,11 +164,11 @@ class ExactCurve:
         return RuleReading(fed.size, f"{fed.why} (fed; utility is not larger)", fed.at_least)
 
     def utility(self) -> RuleReading:
-        """The first size whose last doubling lowered the entropy by less than 1/8 of its value."""
-        found = np.flatnonzero(self.doublings() < UTILITY)
+        """Return the first size whose last doubling lowered the entropy by less than 1/8 of its value."""
+        result = np.flatnonzero(self.doublings() < UTILITY)
         start = self._utility_start()
-        if len(found):
-            size = start + int(found[0])
+        if len(result):
+            size = start + int(result[0])
             fell = "the last doubling lowered the entropy by less than 1/8 of its value"
             return RuleReading(size, f"the first size from {start:,} on at which {fell}")
         size = self.candidates.n_tokens
@@ -189,7 +189,7 @@ class ExactCurve:
         return max(LEAST, 2 * self.candidates.smallest)
 
     def fed(self) -> RuleReading:
-        """The largest size at which half of the tokens in use occur at least 500 times."""
+        """Return the largest size at which half of the tokens in use occur at least 500 times."""
         occurring = self._types(1)
         enough = (self._types(FED_COUNT) >= np.ceil(FED_SHARE * occurring)) & (occurring > 0)
         kind = self._kind
@@ -198,26 +198,28 @@ class ExactCurve:
             size = self.candidates.smallest
             return RuleReading(size, f"at no size do half of the {kind}s in use occur {FED_COUNT} times", at_least)
         size = int(self.curve.sizes[index])
-        found = f"the largest size at which half of the {kind}s in use occur {FED_COUNT} times or more"
-        return RuleReading(size, found, at_least)
+        result = f"the largest size at which half of the {kind}s in use occur {FED_COUNT} times or more"
+        return RuleReading(size, result, at_least)
 
     def f95(self) -> RuleReading:
-        """The largest size of whose types 95 % occur at least 100 times; without one, the size that comes closest."""
+        """Return the largest size of whose types 95 % occur at least 100 times; without one, the size that comes
+        closest.
+        """
         sizes, kind = self.curve.sizes - self._first, self._kind
         enough = (self._types(F95_COUNT) >= np.ceil(F95_SHARE * sizes)) & (sizes > 0)
         index, at_least = self._last(enough, F95_COUNT)
         if index is not None:
             size = int(self.curve.sizes[index])
-            found = f"the largest size at which 95 % of the {kind}s occur {F95_COUNT} times or more"
-            return RuleReading(size, found, at_least)
+            result = f"the largest size at which 95 % of the {kind}s occur {F95_COUNT} times or more"
+            return RuleReading(size, result, at_least)
         shares = self._types(F95_COUNT) / np.maximum(sizes, 1)
         index = int(np.argmax(shares))
         size, share = int(self.curve.sizes[index]), 100 * shares[index]
-        found = f"at no size do 95 % of the {kind}s occur {F95_COUNT} times; this comes closest, with {share:.0f} %"
-        return RuleReading(size, found, at_least)
+        result = f"at no size do 95 % of the {kind}s occur {F95_COUNT} times; this comes closest, with {share:.0f} %"
+        return RuleReading(size, result, at_least)
 
     def scaling(self, model: LanguageModel) -> RuleReading:
-        """The size that a language model deserves, whatever the corpus."""
+        """Return the size that a language model deserves, whatever the corpus."""
         size, low, high = model.size, self.candidates.smallest, self.candidates.n_tokens
         why = f"{model.params:g} parameters of width {model.width:,} deserve {size:,} tokens"
         if size > high:
@@ -227,7 +229,7 @@ class ExactCurve:
         )
 
     def knee(self) -> RuleReading:
-        """Where the entropy lies farthest below the chord, over a range that is always the same."""
+        """Return where the entropy lies farthest below the chord, over a range that is always the same."""
         low, high = (min(max(bound, self.candidates.smallest), self.candidates.n_tokens) for bound in KNEE_RANGE)
         low = low if low < high else self.candidates.smallest
         within = slice(low - self.candidates.smallest, high + 1 - self.candidates.smallest)
@@ -258,18 +260,18 @@ class ExactCurve:
         return "new token" if self.candidates.extends else "token"
 
     def _last(self, enough: Flags, least: int) -> tuple[int | None, bool]:
-        """The last size with enough, and whether the candidates end before that is certain.
+        """Return the last size with enough, and whether the candidates end before that is certain.
 
         Until merges make only tokens that occur less than `least` times, a corpus with many rare characters may still
         come to have enough; the first size afterwards that has not is the end.
         """
         faded = np.flatnonzero(~enough & (self.merges_at >= self._faded(least)))
         end = int(faded[0]) if len(faded) else len(enough)
-        found = np.flatnonzero(enough[:end])
+        result = np.flatnonzero(enough[:end])
         undecided = not len(faded) and self.candidates.left != 0
-        if not len(found):
+        if not len(result):
             return None, undecided
-        return int(found[-1]), undecided and bool(enough[-1])
+        return int(result[-1]), undecided and bool(enough[-1])
 
     def _faded(self, least: int) -> int:
         """After how many merges none makes a token that occurs so often; overlaps, as in "aaa", tell less and are
@@ -314,13 +316,12 @@ def learned_until_decided(learn: Callable[..., Candidates], model: LanguageModel
 
     learn: takes the number of merges; without one, it decides itself
     """
-    found = learn()
-    while found.left != 0 and found.n_merges < MOST_GROWN and _is_short(found, model):
-        found = learn(min(2 * found.n_merges, MOST_GROWN))
-    return found
+    result = learn()
+    while result.left != 0 and result.n_merges < MOST_GROWN and _is_short(result, model):
+        result = learn(min(2 * result.n_merges, MOST_GROWN))
+    return result
 
 
 def _is_short(candidates: Candidates, model: LanguageModel | None) -> bool:
-    """Whether a rule is not decided yet."""
     readings = ExactCurve.of(candidates)
     return readings.balanced().at_least or (model is not None and readings.scaling(model).at_least)

@@ -63,11 +63,11 @@ def extend_bpe(
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.extend_bpe({}, counts)")
     counts = words_for(vocabulary, counts, call="volt.extend_bpe(vocabulary, {})")
     report = arguments.function(report, "report")
-    asked = Asked.checked(n_merges, min_pair_count)
+    requested = Asked.checked(n_merges, min_pair_count)
     merged = MergedWords.of(vocabulary, counts)
     wanted = not vocabulary.byte_fallback if new_atoms is None else bool(new_atoms)
     start = _start(vocabulary, merged, _unknown(merged.atoms) if wanted else [])
-    parts, replaced, left = learned(start.words, start.tokens, start.final, asked, vocabulary.marker, report)
+    parts, replaced, left = learned(start.words, start.tokens, start.final, requested, vocabulary.marker, report)
     return _candidates(vocabulary, counts, start, parts, replaced, left)
 
 
@@ -102,12 +102,11 @@ class _Start:
 
 
 def _unknown(atoms: Words) -> list[int]:
-    """The codes of the characters that the vocabulary lacks, the commonest first."""
     occurrences_of = np.repeat(atoms.counts, np.diff(atoms.ends, prepend=0))[atoms.symbols < 0]
     codes, places = np.unique(-1 - atoms.symbols[atoms.symbols < 0], return_inverse=True)
     n = np.bincount(places, occurrences_of.astype(float), len(codes))
-    found = codes[np.lexsort((codes, -n))]
-    return [int(code) for code in found[~is_hidden(found)]]
+    result = codes[np.lexsort((codes, -n))]
+    return [int(code) for code in result[~is_hidden(result)]]
 
 
 def _start(vocabulary: Vocabulary, merged: MergedWords, new: Sequence[int]) -> _Start:
@@ -115,16 +114,16 @@ def _start(vocabulary: Vocabulary, merged: MergedWords, new: Sequence[int]) -> _
     tables = merged.tables
     is_made = tables.parts >= 0
     n_old = int((~is_made).sum())
-    made, unmade = (np.flatnonzero(flags).tolist() for flags in (is_made, ~is_made))
-    tokens = [*map(tables.tokens.__getitem__, unmade), *map(atom_text, new), *map(tables.tokens.__getitem__, made)]
+    output, unmade = (np.flatnonzero(flags).tolist() for flags in (is_made, ~is_made))
+    tokens = [*map(tables.tokens.__getitem__, unmade), *map(atom_text, new), *map(tables.tokens.__getitem__, output)]
     numbers = np.where(is_made, np.cumsum(is_made) + n_old + len(new), np.cumsum(~is_made)).astype(np.int32) - 1
     news = {-1 - code: n_old + place for place, code in enumerate(new)}
-    kept = np.ones(len(tokens), bool)
-    kept[numbers] = tables.kept > 0
+    retained = np.ones(len(tokens), bool)
+    retained[numbers] = tables.kept > 0
     n_first = n_old + len(new)
     atoms = _renumbered(merged.atoms, numbers, news)
     words = _renumbered(merged.words, numbers, news)
-    return _Start(tokens, n_first, kept, _final(vocabulary, tokens, n_first), words, occurrences(atoms, n_first))
+    return _Start(tokens, n_first, retained, _final(vocabulary, tokens, n_first), words, occurrences(atoms, n_first))
 
 
 def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
@@ -141,7 +140,9 @@ def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
 
 
 def _final(vocabulary: Vocabulary, tokens: Sequence[str], n_first: int) -> Flags:
-    """Which tokens carry the end-of-word marker: atoms that do, and what is made of one that does behind another."""
+    """Return which tokens carry the end-of-word marker: atoms that do, and what is made of one that does behind
+    another.
+    """
     if vocabulary.marker != "suffix":
         return np.zeros(len(tokens), np.uint8)
     final = {token for token in tokens[:n_first] if token.endswith(SUFFIX)}
@@ -152,22 +153,23 @@ def _final(vocabulary: Vocabulary, tokens: Sequence[str], n_first: int) -> Flags
 def _candidates(
     vocabulary: Vocabulary, counts: WordCounts, start: _Start, parts: Ints, replaced: Longs, left: int
 ) -> Candidates:
-    """The candidates of the vocabulary's merges and new ones. parts, replaced: of the new ones"""
+    """Return the candidates of the vocabulary's merges and new ones. parts, replaced: of the new ones"""
     tokens, n_old = list(start.tokens), len(vocabulary.merges)
-    made = [*tokens, *("" for _ in range(len(parts)))]
+    output = [*tokens, *("" for _ in range(len(parts)))]
     for place, (first, second) in enumerate(parts.tolist(), start=len(tokens)):
-        made[place] = made[first] + made[second]
-    numbers = {token: number for number, token in enumerate(dict.fromkeys(made))}
+        output[place] = output[first] + output[second]
+    numbers = {token: number for number, token in enumerate(dict.fromkeys(output))}
     rows = [(numbers[one], numbers[other], numbers[one + other]) for one, other in vocabulary.merges]
     rows += [
-        (numbers[made[one]], numbers[made[other]], numbers[made[one] + made[other]]) for one, other in parts.tolist()
+        (numbers[output[one]], numbers[output[other]], numbers[output[one] + output[other]])
+        for one, other in parts.tolist()
     ]
     table = np.array(rows, np.int32).reshape(-1, 3)
     before = occurrences(start.words, len(tokens))
     pairs = table[:, :2]
     if vocabulary.merging == "ranks":
         pairs, changes = _ranked(vocabulary, start, table, tuple(numbers))
-    elif len(numbers) == len(made):
+    elif len(numbers) == len(output):
         steps = np.arange(n_old, len(rows))
         changes = Replacements(steps, steps, replaced)
     else:  # a new merge makes a token that the vocabulary could not reach, and older merges may follow
@@ -187,7 +189,8 @@ def _candidates(
 
 
 def _ranked(vocabulary: Vocabulary, start: _Start, table: Ints, tokens: Sequence[str]) -> tuple[Ints, Replacements]:
-    """The pair that each token is made of, whichever merge names it, and how often that happens at each new merge.
+    """Return the pair that each token is made of, whichever merge names it, and how often that happens at each new
+    merge.
 
     table: (n_merges, 3), the parts and the result of each merge;  tokens: by the numbers in it
     """

@@ -100,7 +100,7 @@ def serving_flops_per_byte(n_params: float, width: int, size: int, tokens_per_by
 
 
 def checked_model(model: LanguageModel | None, select: str = "") -> LanguageModel | None:
-    """The model, if it is one or None. select: the rule; "scaling" needs a model.
+    """Return the model, if it is one or None. select: the rule; "scaling" needs a model.
 
     >>> checked_model(None, "scaling")
     Traceback (most recent call last):

@@ -116,7 +116,7 @@ def _step_data(step: SizeStep, cost: ServingCost) -> dict[str, Any]:
 
 
 def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
-    """How a vocabulary is made up, as JSON values."""
+    """Return how a vocabulary is made up, as JSON values."""
     return {
         "tokens": vocabulary.size,
         "atoms": len(vocabulary.atoms),
@@ -134,7 +134,7 @@ def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
 def as_text(
     result: SearchResult, *, seconds: Seconds | None = None, full: bool = False, hint: str = ""
 ) -> RenderableType:
-    """The report of a search, for a rich console; print it with `crop=False`.
+    """Return the report of a search, for a rich console; print it with `crop=False`.
 
     seconds: of each phase
     full: whether the table holds all sizes and what their transports found, instead of ten sizes
@@ -174,7 +174,8 @@ def _left_out(coverage: Coverage) -> str:
 
 
 def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[RenderableType]:
-    """One row for each size, and a line on what stands there. The chosen row stands out; rules stand where they pick.
+    """Return one row for each size, and a line on what stands there. The chosen row stands out; rules stand where they
+    pick.
 
     full: whether all sizes are shown, and what their transports found
     """
@@ -207,7 +208,7 @@ def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
 
 
 def rows_shown(n: int, picked: Collection[int], *, most: int = MOST_ROWS) -> Sequence[int]:
-    """Which of n rows a short table shows: the picked ones, and others where the gaps are widest.
+    """Return which of n rows a short table shows: the picked ones, and others where the gaps are widest.
 
     >>> rows_shown(24, {0, 1, 5}, most=6)
     [0, 1, 5, 9, 14, 23]
@@ -220,15 +221,14 @@ def rows_shown(n: int, picked: Collection[int], *, most: int = MOST_ROWS) -> Seq
 
 
 def _note(result: SearchResult, n_shown: int, hint: str) -> str:
-    """What a reader of the table needs to know."""
     searched, n = result.searched, len(result.steps)
     compared = f"MUV, and the rules muv, renyi and tokens, compare the {counted(len(searched), 'size')} searched"
-    beside = f"{compared}, {searched[0]:,} to {searched[-1]:,}; other rows are what the other rules pick."
-    return beside if n_shown == n else f"{n_shown} of {n} sizes{hint and f'; {hint}'}. {beside}"
+    neighbours = f"{compared}, {searched[0]:,} to {searched[-1]:,}; other rows are what the other rules pick."
+    return neighbours if n_shown == n else f"{n_shown} of {n} sizes{hint and f'; {hint}'}. {neighbours}"
 
 
 def _cost_columns(result: SearchResult) -> tuple[list[str], list[list[str]]]:
-    """The heads of the columns of what each size takes to be used, and their cells in each row."""
+    """Return the heads of the columns of what each size takes to be used, and their cells in each row."""
     costs = serving_costs(result)
     tokens, flops = [f"{cost.tokens_per_byte:.4f}" for cost in costs], [cost.serving_flops_per_byte for cost in costs]
     if result.model is None:
@@ -245,7 +245,6 @@ def _picks_table(result: SearchResult) -> Grid:
 
 
 def _cuts(cuts: Iterable[tuple[str, str]]) -> list[RenderableType]:
-    """Words beside their pieces."""
-    found = [(shown(word), shown(pieces, 2 * MOST_SHOWN)) for word, pieces in cuts]
-    width = max((len(word) for word, _ in found), default=0) + 2
-    return [LabelledText(f"{word:{width}}", [pieces]) for word, pieces in found]
+    result = [(shown(word), shown(pieces, 2 * MOST_SHOWN)) for word, pieces in cuts]
+    width = max((len(word) for word, _ in result), default=0) + 2
+    return [LabelledText(f"{word:{width}}", [pieces]) for word, pieces in result]

@@ -74,23 +74,23 @@ class Pick:
 
 
 def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """The index of the greatest MUV, and why. A single step is picked as it is."""
+    """Return the index of the greatest MUV, and why. A single step is picked as it is."""
     values = [(before.entropy - step.entropy) / (step.size - before.size) for before, step in pairwise(steps)]
     if not values:
         return 0, "the only size"
     index = int(np.argmax(values)) + 1
-    found = f"{values[index - 1] * 1e6:,.1f}·10⁻⁶ nats per character and token"
-    return index, f"greatest marginal utility of {_searched(steps)}, {found}"
+    result = f"{values[index - 1] * 1e6:,.1f}·10⁻⁶ nats per character and token"
+    return index, f"greatest marginal utility of {_searched(steps)}, {result}"
 
 
 def pick_renyi(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """The index of the greatest Rényi efficiency, and why."""
+    """Return the index of the greatest Rényi efficiency, and why."""
     index = int(np.argmax([step.renyi for step in steps]))
     return index, f"greatest Rényi efficiency of {_searched(steps)}, {steps[index].renyi:.3f}"
 
 
 def pick_tokens(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """The index of the fewest pieces, and why."""
+    """Return the index of the fewest pieces, and why."""
     index = int(np.argmin([step.n_pieces for step in steps]))
     return index, f"fewest pieces of {_searched(steps)}, {steps[index].n_pieces:,}"
 
@@ -114,7 +114,7 @@ AMONG_STEPS: dict[str, Callable[[Sequence[SizeStep]], tuple[int, str]]] = {
 
 
 def rules() -> tuple[str, ...]:
-    """The names of all rules that need no language model.
+    """Return the names of all rules that need no language model.
 
     >>> rules()[:3]
     ('balanced', 'utility', 'fed')
@@ -123,7 +123,7 @@ def rules() -> tuple[str, ...]:
 
 
 def as_rule(rule: str | int) -> str:
-    """The name of a rule; a size stands for the rule that picks it.
+    """Return the name of a rule; a size stands for the rule that picks it.
 
     >>> as_rule(8000), as_rule("knee")
     ('fixed:8000', 'knee')
@@ -136,7 +136,7 @@ def as_rule(rule: str | int) -> str:
 
 
 def parse_rule(rule: str) -> int | None:
-    """The size of a "fixed:N" rule, None for the other rules. Raises ConfigError if there is no such rule.
+    """Return the size of a "fixed:N" rule, None for the other rules. Raises ConfigError if there is no such rule.
 
     >>> parse_rule("fixed:8000"), parse_rule("knee")
     (8000, None)
@@ -152,8 +152,8 @@ def parse_rule(rule: str) -> int | None:
 
 def exact_readings(readings: ExactCurve, model: LanguageModel | None = None) -> dict[str, RuleReading]:
     """What every rule reads that looks at the exact curve. model: what the rule scaling needs."""
-    found = {rule: read(readings) for rule, read in EXACT.items()}
-    return found if model is None else {**found, RULE: readings.scaling(model)}
+    result = {rule: read(readings) for rule, read in EXACT.items()}
+    return result if model is None else {**result, RULE: readings.scaling(model)}
 
 
 def all_picks(
@@ -174,8 +174,8 @@ def all_picks(
     return picks
 
 
-def _read(rule: str, found: RuleReading, at: dict[int, int]) -> Pick:
-    return Pick(rule, at[found.size], found.size, found.why, on_edge=found.at_least, at_least=found.at_least)
+def _read(rule: str, result: RuleReading, at: dict[int, int]) -> Pick:
+    return Pick(rule, at[result.size], result.size, result.why, on_edge=result.at_least, at_least=result.at_least)
 
 
 def _chosen(rule: str, offered: Sequence[SizeStep], at: dict[int, int], index: int, why: str) -> Pick:
@@ -189,7 +189,7 @@ SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a 
 
 
 def supported(candidates: Candidates, size: int) -> str:
-    """How often half of the tokens in use occur at least, those that occur at all, and what that means."""
+    """Return how often half of the tokens in use occur at least, those that occur at all, and what that means."""
     counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
     used = np.sort(counts[counts > 0])
     median = int(used[len(used) // 2]) if len(used) else 0  # of an even number the upper one, as the rule fed has it
@@ -215,8 +215,8 @@ def caveats(
         )
     failed = [step for step in steps if not step.converged]
     if failed:
-        found = f"{len(failed)} of {len(steps)} transports did not converge, first at {failed[0].size:,}"
-        yield f"{found}: {failed[0].remedy}"
+        result = f"{len(failed)} of {len(steps)} transports did not converge, first at {failed[0].size:,}"
+        yield f"{result}: {failed[0].remedy}"
     if text := unspaced(candidates.counts):
         yield warning(text)
     elif candidates.counts.total < SMALL_CORPUS:
@@ -233,22 +233,21 @@ def caveats(
 
 
 def _undecided(candidates: Candidates, pick: Pick) -> str:
-    """Why a pick may be greater."""
     if candidates.left == 0:
         return f"no pair is left to merge behind {candidates.n_tokens:,} tokens. Give more text"
     return f"the candidates end at {candidates.n_tokens:,} tokens. Raise n_merges"
 
 
 def _left_out(candidates: Candidates, n_certain: int | None) -> str:
-    """How much of the words was left out, and what that leaves certain."""
+    """Return how much of the words was left out, and what that leaves certain."""
     counts = candidates.counts
     share = f"{100 * counts.n_left_out / (counts.n_left_out + counts.total):.3g} % of all"
     if counts.bound:
-        told = f"none is too low by more than {counts.bound:,}, and none was when words were left out, {share}"
-        told = f"counts are approximate: {told}"
+        message = f"none is too low by more than {counts.bound:,}, and none was when words were left out, {share}"
+        message = f"counts are approximate: {message}"
     else:
-        told = f"words that occur too rarely were left out, {share}"
-    return f"{told}. {_certain(candidates.n_merges, n_certain)}".removesuffix(". ")
+        message = f"words that occur too rarely were left out, {share}"
+    return f"{message}. {_certain(candidates.n_merges, n_certain)}".removesuffix(". ")
 
 
 def _certain(n_merges: int, n_certain: int | None) -> str:

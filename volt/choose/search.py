@@ -61,19 +61,19 @@ def picks_table(picks: Mapping[str, Pick], chosen: Pick) -> str:
 
 
 def entropy_curve(steps: Sequence[SizeStep], chosen: Pick) -> str:
-    """The entropy over the measured sizes, the chosen one marked."""
+    """Return the entropy over the measured sizes, the chosen one marked."""
     points = [(step.size, step.entropy) for step in steps]
     return html_curve(points, chosen=points[chosen.index], across="vocabulary size", upwards="entropy")
 
 
 def cuts_table(candidates: Candidates, vocabulary: Vocabulary) -> str:
-    """A few words beside their pieces."""
+    """Return a few words beside their pieces."""
     cuts = readable_cuts(sample_cuts(candidates, vocabulary), vocabulary)
     return html_table(["word", "pieces"], [(shortened(word), shortened(pieces)) for word, pieces in cuts])
 
 
 def sample_cuts(candidates: Candidates, vocabulary: Vocabulary, *, n_words: int = 6) -> list[tuple[str, list[str]]]:
-    """A few long words, from the commonest to the rarest, and how the vocabulary cuts them."""
+    """Return a few long words, from the commonest to the rarest, and how the vocabulary cuts them."""
     table = candidates.counts.table
     long = table.filter(table["word"].str.contains(_LONG_BYTES if vocabulary.pretokenizer.is_bytes else _LONG))
     words = (long if long.height else table).sort("count", "word", descending=[True, False])["word"]
@@ -187,14 +187,16 @@ class SearchResult:
     @property
     def composition(self) -> str:
         """How the tokens of the best size become those of the vocabulary, and its ids, in words."""
-        size, kept, n_ids = self.best.size, self.vocabulary.size, len(self.vocabulary.pieces)
-        of = f"{kept:,} of {counted(size, 'token')}, as {size - kept:,} only lead to longer ones" * (kept < size)
+        size, retained, n_ids = self.best.size, self.vocabulary.size, len(self.vocabulary.pieces)
+        of = f"{retained:,} of {counted(size, 'token')}, as {size - retained:,} only lead to longer ones" * (
+            retained < size
+        )
         kinds = "special and byte token" if self.vocabulary.byte_fallback else "special token"
-        return f"{of or counted(kept, 'token')}; {n_ids:,} ids with {counted(n_ids - kept, kinds)}"
+        return f"{of or counted(retained, 'token')}; {n_ids:,} ids with {counted(n_ids - retained, kinds)}"
 
     def __repr__(self) -> str:
-        kept = counted(self.vocabulary.size, "token")
-        return f"<SearchResult: {self.pick.rule} picks {self.pick.told}, keeps {kept}>"
+        retained = counted(self.vocabulary.size, "token")
+        return f"<SearchResult: {self.pick.rule} picks {self.pick.told}, keeps {retained}>"
 
     def _repr_html_(self) -> str:
         return html_page(
@@ -248,10 +250,10 @@ def search(
     fixed, model = parse_rule(select), checked_model(model, select)
     multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
     searched = checked_sizes(candidates, default_sizes(candidates) if sizes is None else sizes)
-    asked = [] if fixed is None else [checked_size(candidates, fixed)]
+    requested = [] if fixed is None else [checked_size(candidates, fixed)]
     curve = muv_search(candidates)
     readings = exact_readings(ExactCurve.of(candidates, curve), model)
-    measured = sorted({*searched, *asked, *(one.size for one in readings.values())})
+    measured = sorted({*searched, *requested, *(one.size for one in readings.values())})
     steps = tuple(size_steps(candidates, measured, grid=searched, parameters=parameters, report=report))
     picks = all_picks(steps, readings, searched=searched, fixed=fixed)
     pick = picks[select if fixed is None else f"fixed:{fixed}"]
@@ -279,7 +281,8 @@ def _rounded_up(
     candidates: Candidates, best: SizeStep, make: Callable[[SizeStep], Vocabulary], multiple_of: int,
     parameters: SearchParameters,
 ) -> tuple[SizeStep, Vocabulary]:  # fmt: skip
-    """The step with as many more merges as make the number of ids a multiple, all of them kept, and its vocabulary.
+    """Return the step with as many more merges as make the number of ids a multiple, all of them kept, and its
+    vocabulary.
 
     Raises CandidateError if the candidates do not offer that many.
     """
@@ -290,8 +293,8 @@ def _rounded_up(
                 f"multiple_of={multiple_of}: {len(vocabulary.pieces):,} ids need {missing:,} more merges, and the "
                 f"candidates end {candidates.n_tokens - best.size:,} behind them; leave it out, or {remedy(candidates)}"
             )
-        kept = np.concatenate([best.kept, np.ones(missing, bool)])
-        best = step_with(candidates, kept, parameters)
+        retained = np.concatenate([best.kept, np.ones(missing, bool)])
+        best = step_with(candidates, retained, parameters)
         vocabulary = make(best)
     return best, vocabulary
 
@@ -311,8 +314,8 @@ def _special(special: SpecialTokens | None) -> SpecialTokens:
 
 def _refuse_other_special(candidates: Candidates, special: SpecialTokens | None, byte_fallback: bool) -> None:
     if candidates.extends and (special or byte_fallback):
-        given = "special" if special else "byte_fallback"
-        raise ConfigError(f"{given} is given; the vocabulary that is extended keeps its own; leave it out")
+        inputs = "special" if special else "byte_fallback"
+        raise ConfigError(f"{inputs} is given; the vocabulary that is extended keeps its own; leave it out")
 
 
 def _refuse_no_merges(candidates: Candidates) -> None:
@@ -326,7 +329,7 @@ def _refuse_no_merges(candidates: Candidates) -> None:
 def _vocabulary(
     candidates: Candidates, best: SizeStep, *, signature: str, special: SpecialTokens, byte_fallback: bool
 ) -> Vocabulary:
-    """The vocabulary of the chosen step, which carries the signature of the search."""
+    """Return the vocabulary of the chosen step, which carries the signature of the search."""
     provenance = {"signature": signature, **provenance_of(candidates, best)}
     return vocabulary_at(
         candidates, best.size, kept=best.kept, special=special, byte_fallback=byte_fallback, provenance=provenance
@@ -337,7 +340,6 @@ def _signature(
     candidates: Candidates, sizes: Sequence[int], select: str, parameters: SearchParameters,
     model: LanguageModel | None, multiple_of: int,
 ) -> str:  # fmt: skip
-    """What a result depends on, in one line."""
     counts = candidates.counts
     return (
         f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{counts.pretokenizer.name}"

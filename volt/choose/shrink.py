@@ -94,7 +94,7 @@ class Drops:
         if vocabulary.merging == "ranks":  # where what joins need not be what the merge says
             for token, pair in _last_joins(vocabulary):
                 parts[numbers[token]] |= {numbers[part] for part in pair}
-        for part in (part for found in parts for part in found):
+        for part in (part for result in parts for part in result):
             needs[part] += 1
         for token in vocabulary.scaffolding:
             needs[numbers[token]] += 1
@@ -140,47 +140,45 @@ class Drops:
 
     def vocabulary(self) -> Vocabulary:
         """What is left: kept tokens, merges that make them or scaffolding, ids without holes."""
-        kept = {token for token, keep in zip(self.tokens, self.kept, strict=True) if keep}
-        made = {token for token, is_made in zip(self.tokens, self.made, strict=True) if is_made}
+        retained = {token for token, keep in zip(self.tokens, self.kept, strict=True) if keep}
+        output = {token for token, is_made in zip(self.tokens, self.made, strict=True) if is_made}
         counts = dict(zip(self.tokens, self.counts, strict=True))
-        tokens = tuple(token for token in self.old.tokens if token in kept)
+        tokens = tuple(token for token in self.old.tokens if token in retained)
         reserved = {piece for piece, kind in zip(self.old.pieces, self.old.kinds, strict=True) if kind != "token"}
         return replace(
             self.old,
-            merges=tuple(pair for pair in self.old.merges if "".join(pair) in made),
+            merges=tuple(pair for pair in self.old.merges if "".join(pair) in output),
             tokens=tokens,
             counts=tuple(counts[token] for token in tokens),
-            order=tuple(piece for piece in self.old.order if piece and (piece in kept or piece in reserved)),
+            order=tuple(piece for piece in self.old.order if piece and (piece in retained or piece in reserved)),
         )
 
     def _may_go(self, number: int) -> bool:
-        """Whether a token may be dropped: an atom only if nothing is made of it."""
+        """Check whether a token may be dropped: an atom only if nothing is made of it."""
         if self.fixed[number] or not self.kept[number]:
             return False
         is_part = self.needs[number] > 0
         return not is_part or not (self.closed or self.first_parts[number] is None)
 
     def _entry(self, number: int) -> _Entry:
-        """What dropping a token costs now."""
         n = self.counts[number]
         return n * (len(self._pieces(number)) - 1), n, -number
 
     def _pieces(self, number: int) -> list[int]:
         """What a token is split back into. Of one that no merge makes, which is a whole word, nobody asks: two."""
-        found, stack = list[int](), list(self.first_parts[number] or ())
+        result, stack = list[int](), list(self.first_parts[number] or ())
         if not stack:
             return [number, number]
         while stack:
             part = stack.pop()
             within = self.first_parts[part]
             if self.kept[part] or within is None:
-                found.append(part)
+                result.append(part)
             else:
                 stack += within
-        return found
+        return result
 
     def _split_back(self, number: int) -> None:
-        """Give a token's count to what it is split back into."""
         n, self.counts[number] = self.counts[number], 0
         if self.first_parts[number] is not None:
             for part in self._pieces(number):
@@ -188,21 +186,22 @@ class Drops:
 
     def _released(self, number: int) -> list[int]:
         """No longer make a token that is not kept, nor what only it needs. Returns what may have become free to go."""
-        found, stack = [], [number]
+        result, stack = [], [number]
         while stack:
             token = stack.pop()
             if self.kept[token] or self.needs[token] or not self.made[token]:
-                found.append(token)
+                result.append(token)
                 continue
             self.made[token] = False
             for part in self.parts[token]:
                 self.needs[part] -= 1
                 stack.append(part)
-        return found
+        return result
 
 
 def _last_joins(vocabulary: Vocabulary) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The two neighbours that become each token in the end, where its own characters do, by ranks of what is made.
+    """Yield the two neighbours that become each token in the end, where its own characters do, by ranks of what is
+    made.
 
     >>> list(_last_joins(Vocabulary((("a", "b"), ("b", "c"), ("a", "bc")), (), marker="none", merging="ranks")))
     [('ab', ('a', 'b')), ('bc', ('b', 'c')), ('abc', ('ab', 'c'))]
@@ -214,23 +213,22 @@ def _last_joins(vocabulary: Vocabulary) -> Iterator[tuple[str, tuple[str, str]]]
         symbols = list(token.removesuffix(SUFFIX) if is_final else token)
         symbols[-1:] = [symbols[-1] + SUFFIX * is_final] if symbols else []
         while len(symbols) > 2:
-            found = [ranks.get(left + right, never) for left, right in pairwise(symbols)]
-            if (rank := min(found)) == never:
+            result = [ranks.get(left + right, never) for left, right in pairwise(symbols)]
+            if (rank := min(result)) == never:
                 break
-            place = found.index(rank)
+            place = result.index(rank)
             symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
         if len(symbols) == 2:
             yield token, (symbols[0], symbols[1])
 
 
 def _n_unknown(merged: MergedWords) -> int:
-    """How often characters occur that the vocabulary does not know."""
     times = np.repeat(merged.words.counts, np.diff(merged.words.ends, prepend=0))
     return int(times[merged.words.symbols < 0].sum())
 
 
 def exactly_counted(vocabulary: Vocabulary, counts: WordCounts) -> tuple[Vocabulary, int]:
-    """A vocabulary with the counts of its tokens in a corpus, and how many pieces that takes."""
+    """Return a vocabulary with the counts of its tokens in a corpus, and how many pieces that takes."""
     drops = Drops.of(vocabulary, counts)
     return drops.vocabulary(), drops.n_pieces
 
@@ -293,8 +291,8 @@ def shrink(
     if drops.drop(n_ids - to) < n_ids - to:
         raise VocabularyError(_too_few(drops, to, closed=closed, keep_atoms=keep_atoms))
     left, n_pieces = exactly_counted(drops.vocabulary(), counts)
-    told = {"ids": n_ids, "fingerprint": vocabulary.fingerprint, "corpus": counts.fingerprint}
-    left = replace(left, provenance={**vocabulary.provenance, "shrunk_from": told})
+    values = {"ids": n_ids, "fingerprint": vocabulary.fingerprint, "corpus": counts.fingerprint}
+    left = replace(left, provenance={**vocabulary.provenance, "shrunk_from": values})
     new_ids = np.array([left.ids.get(piece, -1) for piece in vocabulary.pieces], np.int64)
     return Shrunk(left, new_ids, before, n_pieces)
 
@@ -305,12 +303,12 @@ def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> str:
     n, kinds = len(left.ids), Counter(left.kinds)
     atoms = set(left.atoms)
     n_atoms = sum(token in atoms for token in left.tokens)
-    told = {"special token": n - kinds["token"] - kinds["byte"] - kinds["marker"], "byte token": kinds["byte"]}
-    told["lone end of a word"] = kinds["marker"]
-    told |= {"atom": n_atoms, "token of which others are made": kinds["token"] - n_atoms}
+    values = {"special token": n - kinds["token"] - kinds["byte"] - kinds["marker"], "byte token": kinds["byte"]}
+    values["lone end of a word"] = kinds["marker"]
+    values |= {"atom": n_atoms, "token of which others are made": kinds["token"] - n_atoms}
     what = ", ".join(
         counted(number, name, name.replace("token", "tokens") if "token " in name else "")
-        for name, number in told.items()
+        for name, number in values.items()
         if number
     )
     ways = [f"give {n:,} or more", *(["leave out closed"] * closed), *(["give keep_atoms=False"] * keep_atoms)]

@@ -56,7 +56,7 @@ def default_sizes(candidates: Candidates) -> list[int]:
 
 
 def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
-    """The sizes. Raises CandidateError if one is out of range or they do not increase."""
+    """Return the sizes. Raises CandidateError if one is out of range or they do not increase."""
     if isinstance(sizes, int | float):
         raise arguments.refusal(sizes, "sizes", f"did you mean sizes=[{sizes}], or select={sizes}?")
     if isinstance(sizes, range) and sizes:
@@ -72,7 +72,7 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
 
 
 def checked_size(candidates: Candidates, size: int) -> int:
-    """A size that the candidates offer. Raises CandidateError for others."""
+    """Return a size that the candidates offer. Raises CandidateError for others."""
     if candidates.extends and size < candidates.smallest:
         raise CandidateError(
             f"size {size} is below the {candidates.smallest} tokens that are extended, those that it only makes on "
@@ -207,8 +207,8 @@ class SizeStep:
 
     def __repr__(self) -> str:
         state = "" if self.converged else ", not converged"
-        kept, pieces = f"keeps {self.n_kept:,}", counted(self.n_pieces, "piece")
-        return f"<SizeStep: {counted(self.size, 'token')}, {kept}, entropy {self.entropy:.4f}, {pieces}{state}>"
+        retained, pieces = f"keeps {self.n_kept:,}", counted(self.n_pieces, "piece")
+        return f"<SizeStep: {counted(self.size, 'token')}, {retained}, entropy {self.entropy:.4f}, {pieces}{state}>"
 
 
 def size_steps(
@@ -249,7 +249,7 @@ def _steps(
 
 
 def step_with(candidates: Candidates, kept: NDArray[np.bool_], parameters: SearchParameters) -> SizeStep:
-    """The size of these flags, measured with the tokens that they keep. kept: (size,) bool"""
+    """Return the size of these flags, measured with the tokens that they keep. kept: (size,) bool"""
     [step] = _steps(candidates, [len(kept)], parameters, kept=kept)
     return step
 
@@ -278,7 +278,7 @@ def character_mass(candidates: Candidates) -> NDArray[np.float64]:
 
 
 def _characters(candidates: Candidates) -> list[str]:
-    """The characters of the corpus: the atoms without an end-of-word marker."""
+    """Return the characters of the corpus: the atoms without an end-of-word marker."""
     return list(dict.fromkeys(atom[0] for atom in candidates.tokens[: candidates.n_atoms]))
 
 
@@ -294,13 +294,13 @@ def _problem(
 
 
 def _kept(plan: TransportPlan, always: NDArray[np.bool_], *, min_share: float) -> NDArray[np.bool_]:
-    """Which tokens are kept: the first as `always` says, and those whose transported mass is large enough."""
+    """Return which tokens are kept: the first as `always` says, and those whose transported mass is large enough."""
     mass = plan.token_mass
-    kept = (mass >= min_share * plan.problem.column_mass) & ((mass > 0) | (min_share == 0))
-    kept[: len(always)] = always
-    if not mass[kept].any():
+    retained = (mass >= min_share * plan.problem.column_mass) & ((mass > 0) | (min_share == 0))
+    retained[: len(always)] = always
+    if not mass[retained].any():
         raise ConfigError(f"min_share {min_share} drops every token that carries mass; give a smaller one")
-    return kept
+    return retained
 
 
 def _step(

@@ -111,7 +111,7 @@ class TransportProblem:
 
 
 def like(matrix: Matrix, entries: Floats) -> Matrix:
-    """A matrix with the same places and other entries."""
+    """Return a matrix with the same places and other entries."""
     return sparse.csr_array((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
@@ -126,8 +126,8 @@ def _active(cost: Matrix, rows: Mask, columns: Mask) -> tuple[Mask, Mask]:
 def _refuse_stranded(name: str, mass: Floats, active: Mask, *, tau: float) -> None:
     """Raise TransportError if a hard marginal has mass that no stored cost joins to a partner with mass."""
     stranded = (mass > 0) & ~active
-    found = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
-    require(tau < 1 or not stranded.any(), f"{found}; add one, set its mass to 0, or {name}_tau below 1.")
+    result = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
+    require(tau < 1 or not stranded.any(), f"{result}; add one, set its mass to 0, or {name}_tau below 1.")
 
 
 def require(holds: bool | np.bool_, message: str) -> None:
@@ -254,9 +254,11 @@ class Sinkhorn:
     max_iters: int = 10_000
 
     def __post_init__(self) -> None:
-        found = f"threshold is {self.threshold}"
+        result = f"threshold is {self.threshold}"
         arguments.whole(self.max_iters, "max_iters")
-        require(0 < arguments.number(self.threshold, "threshold") < math.inf, f"{found}; give a finite number above 0.")
+        require(
+            0 < arguments.number(self.threshold, "threshold") < math.inf, f"{result}; give a finite number above 0."
+        )
         require(self.max_iters >= 1, f"max_iters is {self.max_iters}; give 1 or more.")
 
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
@@ -331,7 +333,7 @@ def _step(sides: Sides, row: Floats, *, previous: float = math.inf) -> _Step:
 
 
 def _translated(sides: Sides, step: _Step) -> Floats:
-    """The new log u, moved by the constant t that maximises the dual (Séjourné et al. 2022).
+    """Return the new log u, moved by the constant t that maximises the dual (Séjourné et al. 2022).
 
     Constants are the slowest direction, rate τ_a τ_b. The optimum over (log u + t, log v − t) is
     t = log(mass after the row half step / mass after the column half step) / (ε/ρ_a + ε/ρ_b).
@@ -342,7 +344,7 @@ def _translated(sides: Sides, step: _Step) -> Floats:
 
 
 def _is_done(sides: Sides, step: _Step, *, threshold: float) -> bool:
-    """Whether the potentials lie within threshold of the solution, or rounding allows no more progress."""
+    """Check whether the potentials lie within threshold of the solution, or rounding allows no more progress."""
     contraction = sides[0].tau * sides[1].tau
     rate = contraction if contraction < 1 else min(step.rate, 1.0)
     near = step.change * sides[1].tau <= threshold * (1 - rate)
@@ -370,7 +372,7 @@ def _start_row(problem: TransportProblem, start: Potentials | None) -> Floats:
 
 
 def scattered(values: Floats, active: Mask, *, other: float) -> Floats:
-    """The values of the active lines at their places among all, `other` elsewhere."""
+    """Return the values of the active lines at their places among all, `other` elsewhere."""
     full = np.full(active.size, other)
     full[active] = values
     return full

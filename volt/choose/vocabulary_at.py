@@ -35,7 +35,7 @@ def vocabulary_at(
     byte_fallback: bool = False,
     provenance: dict[str, Any] | None = None,
 ) -> Vocabulary:
-    """The vocabulary of a size.
+    """Return the vocabulary of a size.
 
     kept: (size,) bool, which of its tokens the vocabulary holds (default: all); the others are split back
     special, byte_fallback, provenance: of the vocabulary
@@ -64,22 +64,28 @@ def vocabulary_at(
 
 
 def _extended(
-    candidates: Candidates, extended: Extended, size: int, kept: NDArray[np.bool_] | None, provenance: dict[str, Any]
+    candidates: Candidates,
+    extended: Extended,
+    size: int,
+    retained: NDArray[np.bool_] | None,
+    provenance: dict[str, Any],
 ) -> Vocabulary:
-    """The vocabulary that is extended, with the same ids, and what is kept of the other tokens behind."""
+    """Return the vocabulary that is extended, with the same ids, and what is kept of the other tokens behind."""
     old, tokens = extended.vocabulary, candidates.tokens_at(size)
     reserved = {piece for piece, kind in zip(old.pieces, old.kinds, strict=True) if kind != "token"}
-    kept = (np.ones(size, bool) if kept is None else kept) & np.array([token not in reserved for token in tokens], bool)
-    kept[: len(extended.kept)] = extended.kept
-    numbers, counts = np.flatnonzero(kept).tolist(), counts_of_kept(candidates, kept)
+    retained = (np.ones(size, bool) if retained is None else retained) & np.array(
+        [token not in reserved for token in tokens], bool
+    )
+    retained[: len(extended.kept)] = extended.kept
+    numbers, counts = np.flatnonzero(retained).tolist(), counts_of_kept(candidates, retained)
     own = set(old.tokens)
     new = tuple(tokens[number] for number in numbers if tokens[number] not in own)
-    found = {tokens[number]: count for number, count in zip(numbers, counts[kept].tolist(), strict=True)}
+    result = {tokens[number]: count for number, count in zip(numbers, counts[retained].tolist(), strict=True)}
     return replace(
         old,
         merges=tuple(candidates.merges[: candidates.merges_at(size)]),
         tokens=old.tokens + new,
-        counts=tuple(found[token] for token in old.tokens + new),
+        counts=tuple(result[token] for token in old.tokens + new),
         order=old.order and old.order + new,
         provenance=provenance,
     )
@@ -88,7 +94,7 @@ def _extended(
 def vocabulary_of(
     candidates: Candidates, *, merges: Iterable[tuple[str, str]], tokens: Iterable[str], **rest: Any
 ) -> Vocabulary:
-    """A vocabulary of some merges and tokens of the candidates, with their marker, normaliser and pre-tokeniser.
+    """Return a vocabulary of some merges and tokens of the candidates, with their marker, normaliser and pre-tokeniser.
 
     rest: further fields of the vocabulary.
     """
@@ -144,8 +150,8 @@ def provenance_of(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
 
 
 def _sources_of(candidates: Candidates) -> dict[str, Any]:
-    """The named sources, if there are some, and how they were weighed."""
+    """Return the named sources, if there are some, and how they were weighed."""
     counts = candidates.counts
     temperature = counts.temperature if isfinite(counts.temperature) else "inf"  # which JSON has no number for
-    found = {"sources": list(counts.sources), "temperature": temperature} if counts.sources else {}
-    return {**found, **({"parity": candidates.parity} if candidates.parity else {})}
+    result = {"sources": list(counts.sources), "temperature": temperature} if counts.sources else {}
+    return {**result, **({"parity": candidates.parity} if candidates.parity else {})}

@@ -70,13 +70,13 @@ class _Options:
         cls, sizes: Iterable[int] | None, select: str | int, n_candidates: int | None,
         parameters: SearchParameters | None, model: LanguageModel | None,
     ) -> _Options:  # fmt: skip
-        """The options, checked."""
+        """Return the options, checked."""
         parse_rule(select := as_rule(select))
         remedy = "give volt.Parameters(epsilon=0.5), say"
-        found = arguments.instance(parameters or SearchParameters(), SearchParameters, "parameters", remedy=remedy)
+        result = arguments.instance(parameters or SearchParameters(), SearchParameters, "parameters", remedy=remedy)
         wanted = None if sizes is None else arguments.wholes(sizes, "sizes")
         n_merges = None if n_candidates is None else arguments.whole(n_candidates, "n_candidates", low=0)
-        return cls(wanted, select, n_merges, found, checked_model(model, select))
+        return cls(wanted, select, n_merges, result, checked_model(model, select))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,24 +139,27 @@ def compare(
     with work.phase("count"):
         texts, held, notes = read_both(training, held_out, max_line)
         work.problems += notes
-    found = _searched(mix({text.name: text.counts for text in texts}, temperature=temperature), options, work)
-    made = [*_volt(found), *_others(found, specs, files, work), *_separate(texts if separate else (), options, work)]
-    results = tuple(_results(made, texts, held, options, work))
+    result = _searched(mix({text.name: text.counts for text in texts}, temperature=temperature), options, work)
+    output = [
+        *_volt(result),
+        *_others(result, specs, files, work),
+        *_separate(texts if separate else (), options, work),
+    ]
+    results = tuple(_results(output, texts, held, options, work))
     work.problems += chain.from_iterable(map(_unknown, results))
-    study = _study(found, options, work)
+    study = _study(result, options, work)
     with work.phase("samples"):
-        tokens, cuts = token_table(found.search), sample_cuts(found.search, _samples(samples, texts, found.search))
+        tokens, cuts = token_table(result.search), sample_cuts(result.search, _samples(samples, texts, result.search))
     return Comparison(
-        signature=found.search.signature,
+        signature=result.search.signature,
         made=made_now(work.seconds), corpus=corpus_facts(texts, temperature),
         heldout=corpus_facts(held, 1.0) if held else None,
-        search=found.search, phases=work.phases, systems=results, chosen=f"volt {found.search.pick.rule}",
+        search=result.search, phases=work.phases, systems=results, chosen=f"volt {result.search.pick.rule}",
         study=study, tokens=tokens, samples=cuts, problems=tuple(work.problems),
     )  # fmt: skip
 
 
 def _listed(texts: str | Iterable[str], name: str) -> list[str]:
-    """Texts, of which a single one may stand by itself."""
     return [texts] if isinstance(texts, str) else arguments.texts(texts, name)
 
 
@@ -167,7 +170,7 @@ def _load_kernels() -> None:
 
 
 def _files_read(specs: Sequence[Spec], work: PhaseLog) -> dict[Spec, ReadFile]:
-    """The files among the systems. Raises VocabularyError if one cannot be read: it was meant to be there."""
+    """Return the files among the systems. Raises VocabularyError if one cannot be read: it was meant to be there."""
     with work.phase("read"):
         files = {spec: read_file(spec.path, pattern=spec.pattern) for spec in specs if spec.path is not None}
     work.problems += [file.problem for file in files.values() if file.problem]
@@ -182,14 +185,14 @@ def _searched(counts: WordCounts, options: _Options, work: PhaseLog, *, label: s
     sizes, select, notes = _reached(candidates, options)
     work.problems += [label + note for note in notes]
     with work.phase("search"), measured() as searching:
-        found = search(candidates, sizes=sizes, select=select, parameters=options.parameters, model=options.model)
+        result = search(candidates, sizes=sizes, select=select, parameters=options.parameters, model=options.model)
     with measured() as sweep:
         muv_search(candidates, length=options.parameters.length)
-    return _Found(found, learning[0], searching[0], sweep[0])
+    return _Found(result, learning[0], searching[0], sweep[0])
 
 
 def _reached(candidates: Candidates, options: _Options) -> tuple[Sequence[int] | None, str, list[str]]:
-    """The sizes and the rule as far as the candidates reach, and a sentence on each that they do not reach."""
+    """Return the sizes and the rule as far as the candidates reach, and a sentence on each that they do not reach."""
     low, high = candidates.n_atoms, candidates.n_tokens
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
     fixed, select, notes = parse_rule(options.select), options.select, []
@@ -205,43 +208,43 @@ def _reached(candidates: Candidates, options: _Options) -> tuple[Sequence[int] |
     return fitting or default_sizes(candidates), select, notes
 
 
-def _volt(found: _Found) -> Iterator[System]:
+def _volt(result: _Found) -> Iterator[System]:
     parts = "learning the candidates and the transports of all sizes"
-    return volt_systems(found.search, cost=found.learning + found.searching, parts=parts)
+    return volt_systems(result.search, cost=result.learning + result.searching, parts=parts)
 
 
-def _others(found: _Found, specs: Sequence[Spec], files: Mapping[Spec, ReadFile], work: PhaseLog) -> Iterator[System]:
-    """The systems that were asked for, as far as they can be made."""
-    for spec in dict.fromkeys(spec.sized(found.search.vocabulary.size) for spec in specs):
+def _others(result: _Found, specs: Sequence[Spec], files: Mapping[Spec, ReadFile], work: PhaseLog) -> Iterator[System]:
+    """Yield the systems that were asked for, as far as they can be made."""
+    for spec in dict.fromkeys(spec.sized(result.search.vocabulary.size) for spec in specs):
         with work.phase("other systems", spec.text), work.tolerated(spec.text):
-            yield _other(found, spec, files)
+            yield _other(result, spec, files)
 
 
-def _other(found: _Found, spec: Spec, files: Mapping[Spec, ReadFile]) -> System:
-    candidates = found.search.candidates
+def _other(result: _Found, spec: Spec, files: Mapping[Spec, ReadFile]) -> System:
+    candidates = result.search.candidates
     if spec.path is not None:
         return file_system(files[spec], counts=candidates.counts)
     if spec.kind == "muv-search":
-        return _muv_search_system(found)
+        return _muv_search_system(result)
     if spec.kind != "bpe":
         return trained_system(spec.kind, spec.size or 0, counts=candidates.counts)
     if (spec.size or 0) > candidates.n_tokens:
         raise CandidateError(f"the corpus gives only {candidates.n_tokens:,} tokens; give more text, or ask for fewer")
     note = "learning the candidates, shared with the other BPE sizes"
     return bpe_system(
-        candidates, spec.size or 0, name=f"bpe {spec.size}", family="bpe", cost=found.learning, cost_note=note,
+        candidates, spec.size or 0, name=f"bpe {spec.size}", family="bpe", cost=result.learning, cost_note=note,
         rule="fixed", why="as asked",
     )  # fmt: skip
 
 
-def _muv_search_system(found: _Found) -> System:
-    candidates = found.search.candidates
+def _muv_search_system(result: _Found) -> System:
+    candidates = result.search.candidates
     pick = grid_argmax(candidates)
     if pick is None:
         found_tokens = f"the corpus gives only {candidates.n_tokens:,} tokens"
         raise CandidateError(f"{found_tokens}, which reach fewer than two sizes of the paper's grid; give more text")
     return bpe_system(
-        candidates, pick.size, name="muv-search", family="muv-search", cost=found.learning + found.sweep,
+        candidates, pick.size, name="muv-search", family="muv-search", cost=result.learning + result.sweep,
         cost_note="learning the candidates; the entropies of all sizes follow from it", rule="muv",
         why=f"greatest Eq. 1 on the paper's grid, {pick.muv * 1e6:,.1f}·10⁻⁶ nats per character and token",
         on_edge=pick.on_edge, step_muv=pick.muv,
@@ -249,38 +252,37 @@ def _muv_search_system(found: _Found) -> System:
 
 
 def _separate(texts: Sequence[NamedText], options: _Options, work: PhaseLog) -> Iterator[System]:
-    """One system in which each source has a vocabulary of its own; none if a source has no vocabulary."""
-    found = {}
+    """Yield one system in which each source has a vocabulary of its own; none if a source has no vocabulary."""
+    result = {}
     for text in texts:
         with work.tolerated(f"separate vocabularies: {text.name}"):
-            found[text.name] = _searched(text.counts, options, work, label=f"{text.name}: ")
-    if found and len(found) == len(texts):
-        yield _joined(found)
+            result[text.name] = _searched(text.counts, options, work, label=f"{text.name}: ")
+    if result and len(result) == len(texts):
+        yield _joined(result)
 
 
-def _joined(found: dict[str, _Found]) -> System:
-    """The vocabularies that were found for each source, as one system."""
-    searches = [one.search for one in found.values()]
-    systems = {name: _chosen(one) for name, one in found.items()}
+def _joined(result: dict[str, _Found]) -> System:
+    searches = [one.search for one in result.values()]
+    systems = {name: _chosen(one) for name, one in result.items()}
     sizes = ", ".join(f"{name} {one.size:,}" for name, one in systems.items())
     rule = searches[0].pick.rule
     return joined_system(
         f"volt {rule}, separate", systems, family="volt", rule=rule,
-        cost=reduce(add, [one.learning + one.searching for one in found.values()]),
+        cost=reduce(add, [one.learning + one.searching for one in result.values()]),
         cost_note="learning and searching each source by itself",
         why=f"a vocabulary for each source: {sizes}", on_edge=any(one.pick.on_edge for one in searches),
     )  # fmt: skip
 
 
-def _chosen(found: _Found) -> System:
-    name = f"volt {found.search.pick.rule}"
-    return next(system for system in _volt(found) if system.name == name)
+def _chosen(result: _Found) -> System:
+    name = f"volt {result.search.pick.rule}"
+    return next(system for system in _volt(result) if system.name == name)
 
 
 def _results(
     systems: Sequence[System], texts: Sequence[NamedText], held: Sequence[NamedText], options: _Options, work: PhaseLog
 ) -> Iterator[SystemResult]:
-    """Every system, measured on the training and the held-out texts. Systems that cut alike share the cutting."""
+    """Yield every system, measured on the training and the held-out texts. Systems that cut alike share the cutting."""
     with work.phase("measure"):
         both = measured_texts(texts, held, length=options.parameters.length, model=options.model)
     cuts: dict[Cutter, dict[str, Cuts]] = {}
@@ -292,7 +294,7 @@ def _results(
 
 
 def _unknown(result: SystemResult) -> Iterator[str]:
-    """A sentence on each text of which a system knows too little to be ranked."""
+    """Yield a sentence on each text of which a system knows too little to be ranked."""
     parts: dict[str, Measures | None] = {"the training text": result.training, "the held-out text": result.heldout}
     for kind, by_source in (("training", result.by_source), ("held-out", result.heldout_by_source)):
         parts |= {f"the {kind} text of {name}": one for name, one in by_source.items() if len(by_source) > 1}
@@ -304,18 +306,18 @@ def _unknown(result: SystemResult) -> Iterator[str]:
             )
 
 
-def _study(found: _Found, options: _Options, work: PhaseLog) -> Study:
+def _study(result: _Found, options: _Options, work: PhaseLog) -> Study:
     with work.phase("study"):
         return muv_study(
-            found.search, parameters=options.parameters, volt_cost=found.learning + found.searching,
-            sweep_cost=found.learning + found.sweep,
+            result.search, parameters=options.parameters, volt_cost=result.learning + result.searching,
+            sweep_cost=result.learning + result.sweep,
         )  # fmt: skip
 
 
-def _samples(given: Sequence[str], texts: Sequence[NamedText], result: SearchResult) -> list[tuple[str, str]]:
-    """The lines that are given, or else some lines of the texts, or else long words."""
-    if given:
-        return [("sample", line) for line in given]
+def _samples(inputs: Sequence[str], texts: Sequence[NamedText], result: SearchResult) -> list[tuple[str, str]]:
+    """Return the lines that are given, or else some lines of the texts, or else long words."""
+    if inputs:
+        return [("sample", line) for line in inputs]
     lines = [(text.name, line) for text in texts for line in text.lines]
     words = readable_cuts(long_words(result.candidates, result.vocabulary), result.vocabulary)
     return lines or [("words", " ".join(word for word, _ in words))]

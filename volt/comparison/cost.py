@@ -78,7 +78,7 @@ class Cost:
     memory_mb: float | None
 
     def __add__(self, other: Cost) -> Cost:
-        """The cost of both pieces, one after the other: the sum of the seconds, the greater of the two sizes.
+        """Return the cost of both pieces, one after the other: the sum of the seconds, the greater of the two sizes.
 
         >>> Cost(1.0, 30.0) + Cost(2.0, 20.0)
         Cost(seconds=3.0, memory_mb=30.0)
@@ -108,6 +108,5 @@ def _restarted_peak() -> int | None:
 
 
 def _status(name: str) -> int:
-    """One of the sizes in the status of this process, in bytes."""
     rows = dict(line.split(":", 1) for line in (_PROCESS / "status").read_text().splitlines())
     return int(rows[name].split()[0]) * 1024

@@ -67,14 +67,14 @@ class ReadFile:
 
 
 def read_file(path: str, *, pattern: str | None = None) -> ReadFile:
-    """The vocabulary in a file; or, where VOLT cannot be what it is, its own library with the file loaded.
+    """Return the vocabulary in a file; or, where VOLT cannot be what it is, its own library with the file loaded.
 
     pattern: what cuts text, where the file does not say it
     Raises VocabularyError if the file is damaged or no library's, MissingLibraryError.
     """
     with measured() as costs:
-        found, problem = _found(path, pattern)
-    return ReadFile(path, found, costs[0], problem)
+        result, problem = _found(path, pattern)
+    return ReadFile(path, result, costs[0], problem)
 
 
 def _found(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
@@ -91,16 +91,16 @@ def _found(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
 
 
 def load(path: str | Path) -> Library | None:
-    """The library that a file is of, with the file loaded; None if it is of none that cuts words, or damaged.
+    """Return the library that a file is of, with the file loaded; None if it is of none that cuts words, or damaged.
 
     Raises MissingLibraryError if the library is not installed.
     """
     try:
-        found = format_of(path)
+        result = format_of(path)
         with plain_file(path) as plain:
-            if found == "sentencepiece":
+            if result == "sentencepiece":
                 return of_sentencepiece(plain)
-            return of_tokenizers(plain) if found == "huggingface" else None
+            return of_tokenizers(plain) if result == "huggingface" else None
     except VocabularyError:
         return None
 
@@ -157,7 +157,7 @@ def of_tokenizers(path: Path) -> Library:
 
 
 def _unknown(tokenizer: Any) -> str:
-    """The token of unknown words; that of a Unigram model only its JSON tells."""
+    """Return the token of unknown words; that of a Unigram model only its JSON tells."""
     if hasattr(tokenizer.model, "unk_token"):
         return tokenizer.model.unk_token or ""
     number = json.loads(tokenizer.to_str())["model"].get("unk_id")

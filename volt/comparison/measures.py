@@ -127,11 +127,13 @@ class Cuts:
     ends: Longs
 
     def per_word(self) -> Longs:
-        """How many pieces each word takes, (n_words,) int64."""
+        """Return how many pieces each word takes, (n_words,) int64."""
         return np.diff(self.ends, prepend=0)
 
     def token_counts(self, word_counts: Longs, n_types: int) -> Longs:
-        """How often each token occurs in a text with these counts of words, (n_types,) int64, exact beyond 2⁵³."""
+        """Return how often each token occurs in a text with these counts of words, (n_types,) int64, exact beyond
+        2⁵³.
+        """
         repeats, known = np.repeat(word_counts, self.per_word()), self.ids >= 0
         counts = np.zeros(n_types, np.int64)
         np.add.at(counts, self.ids[known], repeats[known])
@@ -139,7 +141,7 @@ class Cuts:
 
 
 def cuts_of(ids: Sequence[Sequence[int]]) -> Cuts:
-    """The numbers of each word's pieces as `Cuts`.
+    """Return the numbers of each word's pieces as `Cuts`.
 
     >>> cuts_of([[3, 5], [7]])
     Cuts(ids=array([3, 5, 7]), ends=array([2, 3]))
@@ -176,7 +178,7 @@ def measure(
     entropy = criteria.entropy(counts, lengths, length=length) if n_pieces else None
     fertility = criteria.fertility(n_pieces, n_words)
     cost = serving_cost(n_pieces, n_bytes, n_types, model)
-    found = Measures(
+    result = Measures(
         n_words=n_words,
         n_characters=sum(text.n_characters for text, _ in parts),
         n_bytes=n_bytes,
@@ -200,7 +202,7 @@ def measure(
         unknown_rate=criteria.unknown_rate(n_unknown, n_pieces),
     )
     unranked: dict[str, Any] = dict.fromkeys(RANKED)
-    return found if found.is_ranked else replace(found, **unranked)
+    return result if result.is_ranked else replace(result, **unranked)
 
 
 def _slope(atoms: tuple[float, int] | None, entropy: float | None, n_types: int) -> float | None:
@@ -225,18 +227,18 @@ def character_entropy(words: Sequence[str], word_counts: Longs) -> tuple[float, 
 
 
 def compared(measures: Mapping[str, Measures], *, aligned: bool) -> dict[str, Measures]:
-    """The measures of all sources, with parity, and with premium if the lines are aligned.
+    """Return the measures of all sources, with parity, and with premium if the lines are aligned.
 
     A single source has nothing to be compared with, and sources of which one has too many unknown pieces are not.
 
     >>> compared({}, aligned=True)
     {}
     """
-    found = list(measures.values())
-    known = [one.fertility for one in found if one.fertility is not None]
-    if len(measures) < 2 or len(known) < len(found):
+    result = list(measures.values())
+    known = [one.fertility for one in result if one.fertility is not None]
+    if len(measures) < 2 or len(known) < len(result):
         return dict(measures)
     parities = criteria.parity(known)
-    premiums = criteria.premiums([one.n_pieces for one in found]) if aligned else [None] * len(found)
-    rows = zip(measures, found, parities, premiums, strict=True)
+    premiums = criteria.premiums([one.n_pieces for one in result]) if aligned else [None] * len(result)
+    rows = zip(measures, result, parities, premiums, strict=True)
     return {name: replace(one, parity=parity, premium=premium) for name, one, parity, premium in rows}

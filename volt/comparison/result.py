@@ -147,10 +147,10 @@ def measured_texts(
     training, other = ({source.name: source for source in some} for some in (sources, heldout))
     parts = []
     for name in dict.fromkeys((*training, *other)):
-        both = [found[name].counts.words for found in (training, other) if name in found]
+        both = [result[name].counts.words for result in (training, other) if name in result]
         words = tuple(dict.fromkeys(chain.from_iterable(both)))
         places = {word: place for place, word in enumerate(words)}
-        texts = (_text(found[name], places) if name in found else None for found in (training, other))
+        texts = (_text(result[name], places) if name in result else None for result in (training, other))
         parts.append(MeasuredText(name, words, *texts))
     return MeasuredTexts(tuple(parts), are_aligned(sources), are_aligned(heldout), length, model)
 
@@ -191,9 +191,9 @@ def measure_system(system: System, texts: MeasuredTexts, *, cuts: dict[str, Cuts
 
 
 def _parts(texts: MeasuredTexts, cuts: dict[str, Cuts], which: Literal["training", "heldout"]) -> dict[str, Part]:
-    """The words, counts and cuts of each source that has such a text and was cut."""
-    found = ((part.name, part.words, getattr(part, which)) for part in texts.sources if part.name in cuts)
-    return {name: (words, text, cuts[name]) for name, words, text in found if text is not None}
+    """Return the words, counts and cuts of each source that has such a text and was cut."""
+    result = ((part.name, part.words, getattr(part, which)) for part in texts.sources if part.name in cuts)
+    return {name: (words, text, cuts[name]) for name, words, text in result if text is not None}
 
 
 def _by_source(parts: dict[str, Part], system: System, texts: MeasuredTexts, *, aligned: bool) -> dict[str, Measures]:
@@ -357,8 +357,8 @@ def _token_columns(table: TokenTable) -> dict[str, Any]:
     return {
         "token": list(table.tokens),
         "length": table.lengths.tolist(),
-        "count": [count if here else None for count, here in zip(table.counts.tolist(), held, strict=True)],
-        "rank": [rank if here else None for rank, here in zip(table.ranks.tolist(), held, strict=True)],
+        "count": [count if current else None for count, current in zip(table.counts.tolist(), held, strict=True)],
+        "rank": [rank if current else None for rank, current in zip(table.ranks.tolist(), held, strict=True)],
         "appears": table.appears.tolist(),
         "peak": table.peaks.tolist(),
         "peak_count": table.peak_counts.tolist(),
@@ -404,7 +404,7 @@ def corpus_facts(texts: Sequence[NamedText], temperature: float) -> CorpusFacts:
 
 
 def made_now(seconds: float) -> Made:
-    """The record of this machine, this moment and the libraries here. seconds: wall time of the comparison."""
+    """Return the record of this machine, this moment and the libraries here. seconds: wall time of the comparison."""
     return Made(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=f"{platform.system()} {platform.machine()}",

@@ -118,7 +118,7 @@ def _chosen(search: SearchResult) -> tuple[Longs, Longs]:
 
 
 def _peaks(candidates: Candidates) -> tuple[Longs, Longs]:
-    """The smallest size at which each token is used most, and how often then."""
+    """Return the smallest size at which each token is used most, and how often then."""
     change, n_atoms = candidates.trajectory, candidates.n_atoms
     tokens = np.concatenate([np.arange(n_atoms), change.tokens])
     sizes = np.concatenate([np.full(n_atoms, n_atoms), candidates.sizes_after()[1:][change.merges]])
@@ -128,9 +128,9 @@ def _peaks(candidates: Candidates) -> tuple[Longs, Longs]:
     last = np.append((tokens[1:] != tokens[:-1]) | (sizes[1:] != sizes[:-1]), True)  # where a size ends for a token
     tokens, sizes, counts = tokens[last], sizes[last], counts[last]
     best = np.lexsort((sizes, -counts, tokens))
-    found, first = np.unique(tokens[best], return_index=True)
+    result, first = np.unique(tokens[best], return_index=True)
     peaks, peak_counts = np.arange(1, candidates.n_tokens + 1), np.zeros(candidates.n_tokens, np.int64)
-    peaks[found], peak_counts[found] = sizes[best][first], counts[best][first]
+    peaks[result], peak_counts[result] = sizes[best][first], counts[best][first]
     return peaks, peak_counts
 
 
@@ -159,7 +159,7 @@ class _Narrowed:
         return cls(candidates, merges, tuple(n for n, token in tokens if n < candidates.n_atoms or token in texts))
 
     def at_step(self, step: SizeStep) -> Vocabulary:
-        """The vocabulary of a searched size, as far as it matters to the words."""
+        """Return the vocabulary of a searched size, as far as it matters to the words."""
         candidates, n_merges = self.candidates, self.candidates.merges_at(step.size)
         return vocabulary_of(
             candidates,
@@ -178,9 +178,9 @@ def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
     narrowed = _Narrowed.of(candidates, words)
     cuts, counts = [], []
     for step in search.steps:
-        found = Encoder(narrowed.at_step(step)).encode_words(words)
+        result = Encoder(narrowed.at_step(step)).encode_words(words)
         pieces = {
-            word: tuple(numbers.get(piece, piece) for piece in cut) for word, cut in zip(words, found, strict=True)
+            word: tuple(numbers.get(piece, piece) for piece in cut) for word, cut in zip(words, result, strict=True)
         }
         cuts.append(tuple(tuple(pieces[word] for word in line) for line in lines))
         used = {piece for cut in pieces.values() for piece in cut if isinstance(piece, int)}
@@ -336,15 +336,15 @@ def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequen
 def _argmaxes(
     candidates: Candidates, curves: dict[str, EntropyCurve], reached: Sequence[int], grid_step: int
 ) -> Iterator[Argmax]:
-    """The argmax over the grid, over every size and from each floor on, for either mean length."""
+    """Yield the argmax over the grid, over every size and from each floor on, for either mean length."""
     sizes_of = [("grid", list(reached)), ("every size", list(range(candidates.n_atoms, candidates.n_tokens + 1)))]
     for floor in FLOORS:
         if floor == 0 or floor > candidates.n_atoms:
             first = max(floor, candidates.n_atoms)
             sizes_of.append(("floor", list(range(first, candidates.n_tokens + 1, grid_step))))
     for over, sizes in sizes_of:
-        found = (_argmax(curve, sizes, over, length) for length, curve in curves.items())
-        yield from (one for one in found if one is not None)
+        result = (_argmax(curve, sizes, over, length) for length, curve in curves.items())
+        yield from (one for one in result if one is not None)
 
 
 def _within(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
@@ -400,8 +400,8 @@ def _cost_row(approach: str, size: int, cost: Cost, note: str) -> CostRow:
 
 def _warnings(argmaxes: Sequence[Argmax], reached: Sequence[int], grid: Sequence[int], n_tokens: int) -> Iterator[str]:
     if len(reached) < len(grid):
-        found = f"{len(reached)} of the grid's {len(grid)} sizes can be compared"
-        yield f"the candidates offer {n_tokens:,} tokens at most: {found}"
+        result = f"{len(reached)} of the grid's {len(grid)} sizes can be compared"
+        yield f"the candidates offer {n_tokens:,} tokens at most: {result}"
     for one in argmaxes:
         if one.over == "grid" and one.on_edge:
             yield (

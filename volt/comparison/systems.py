@@ -73,7 +73,7 @@ class Spec:
         return (self.path or self.kind) + (f":{detail}" if detail else "")
 
     def sized(self, size: int) -> Spec:
-        """The same with this size, if it needs a size and has none.
+        """Return the same with this size, if it needs a size and has none.
 
         >>> Spec("wordpiece").sized(7000).text
         'wordpiece:7000'
@@ -111,7 +111,7 @@ class System:
     sources: tuple[str, ...] | None = None
 
     def can_cut(self, source: str) -> bool:
-        """Whether it has a vocabulary for this source."""
+        """Check whether it has a vocabulary for this source."""
         return self.sources is None or source in self.sources
 
 
@@ -132,16 +132,16 @@ def parse_spec(text: str) -> Spec:
 
 
 def volt_systems(search: SearchResult, *, cost: Cost, parts: str) -> Iterator[System]:
-    """One system for each rule, all from one search.
+    """Yield one system for each rule, all from one search.
 
     cost: of learning and search together
     parts: what that cost includes, in words
     """
-    made: dict[int, System] = {}  # rules that pick the same size share a vocabulary, and how it cuts
+    output: dict[int, System] = {}  # rules that pick the same size share a vocabulary, and how it cuts
     for rule, pick in search.picks.items():
-        if pick.index not in made:
-            made[pick.index] = _step_system(search, search.steps[pick.index], cost, parts)
-        yield replace(made[pick.index], name=f"volt {rule}", rule=rule, why=pick.why, on_edge=pick.on_edge)
+        if pick.index not in output:
+            output[pick.index] = _step_system(search, search.steps[pick.index], cost, parts)
+        yield replace(output[pick.index], name=f"volt {rule}", rule=rule, why=pick.why, on_edge=pick.on_edge)
 
 
 def _step_system(search: SearchResult, step: SizeStep, cost: Cost, parts: str) -> System:
@@ -152,7 +152,7 @@ def _step_system(search: SearchResult, step: SizeStep, cost: Cost, parts: str) -
 
 
 def bpe_system(candidates: Candidates, size: int, *, name: str, cost: Cost, cost_note: str, **facts: Any) -> System:
-    """The first `size` tokens that BPE makes, all kept.
+    """Return the first `size` tokens that BPE makes, all kept.
 
     facts: further fields of System
     Raises CandidateError if the candidates do not reach that size.
@@ -163,7 +163,7 @@ def bpe_system(candidates: Candidates, size: int, *, name: str, cost: Cost, cost
 
 
 def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts | None = None, **facts: Any) -> System:
-    """A system that cuts with VOLT's own encoder of a vocabulary.
+    """Return a system that cuts with VOLT's own encoder of a vocabulary.
 
     words_of: the counts whose words it will cut. If the vocabulary normalises or pre-tokenises in another way than
         they did, it cuts each word as a text of its own, behind a space where its pre-tokens hold their spaces.
@@ -210,7 +210,7 @@ def _text_length(piece: str, marker: str) -> int:
 
 
 def file_system(file: ReadFile, *, counts: WordCounts) -> System:
-    """The vocabulary in a file.
+    """Return the vocabulary in a file.
 
     counts: whose words it will cut
     Raises VocabularyError if another library would have to cut words that are no texts.
@@ -242,7 +242,8 @@ def _no_texts(name: str, counts: WordCounts) -> VocabularyError:
 
 
 def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
-    """A vocabulary that another library trains on the words of `counts`, each a text of its own, in a second process.
+    """Return a vocabulary that another library trains on the words of `counts`, each a text of its own, in a second
+    process.
 
     Raises MissingLibraryError if the library is not installed.
     Raises CandidateError if the library refuses the size.
@@ -253,13 +254,13 @@ def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
     with scratch_folder() as folder:
         cost = train(kind, size, counts=counts, folder=folder)
         wordpiece = kind == "wordpiece"
-        found = of_tokenizers(folder / WORDPIECE_FILE) if wordpiece else of_sentencepiece(folder / SENTENCEPIECE_FILE)
+        result = of_tokenizers(folder / WORDPIECE_FILE) if wordpiece else of_sentencepiece(folder / SENTENCEPIECE_FILE)
     repeats = "; the library takes no counts, so it reads each word as often as it occurs" * (kind == "wordpiece")
     return System(
-        name=f"{_NAMES[kind]} {size}", family=_NAMES[kind], size=found.size, tokens=found.tokens,
-        lengths=found.lengths, cut=_cutter(found), cost=cost,
+        name=f"{_NAMES[kind]} {size}", family=_NAMES[kind], size=result.size, tokens=result.tokens,
+        lengths=result.lengths, cut=_cutter(result), cost=cost,
         cost_note=f"training alone, in a process of its own{repeats}", rule="fixed",
-        why="as asked" if found.size == size else f"{size:,} asked, the library makes {found.size:,}",
+        why="as asked" if result.size == size else f"{size:,} asked, the library makes {result.size:,}",
     )  # fmt: skip
 
 

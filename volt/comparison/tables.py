@@ -93,7 +93,7 @@ class Table:
     note: str = ""
 
     def brief(self) -> Table:
-        """The table without the columns of detail."""
+        """Return the table without the columns of detail."""
         shown = [place for place, column in enumerate(self.columns) if not column.detail]
         columns = tuple(self.columns[place] for place in shown)
         return replace(self, columns=columns, rows=tuple(tuple(row[place] for place in shown) for row in self.rows))
@@ -177,7 +177,7 @@ _TOTALS = ("lines", "words", "distinct_words", "characters")
 
 
 def cell(column: TableColumn, row: Data) -> Cell:
-    """The cell of a row's value, a dash where there is none.
+    """Return the cell of a row's value, a dash where there is none.
 
     >>> cell(TableColumn("muv", "MUV", "", "millionths"), {"muv": None}).text
     '–'
@@ -195,15 +195,15 @@ def table(
     strong: Callable[[Data], bool] = lambda row: False,
     note: str = "",
 ) -> Table:
-    """A table of these columns of the rows. strong: whether a row stands out; the first of them does.
+    """Return a table of these columns of the rows. strong: whether a row stands out; the first of them does.
 
     >>> table("t", "", [TableColumn("a", "A", "")], [{"a": "x"}, {"a": "y"}], strong=lambda row: row["a"] == "y").strong
     1
     """
     rows = list(rows)
     cells = tuple(tuple(cell(column, row) for column in columns) for row in rows)
-    found = next((index for index, row in enumerate(rows) if strong(row)), None)
-    return Table(name, caption, tuple(columns), cells, found, note)
+    result = next((index for index, row in enumerate(rows) if strong(row)), None)
+    return Table(name, caption, tuple(columns), cells, result, note)
 
 
 def legend(columns: Iterable[TableColumn]) -> str:
@@ -216,7 +216,7 @@ def legend(columns: Iterable[TableColumn]) -> str:
 
 
 def corpus_table(data: Data) -> Table:
-    """The sources, training and held-out."""
+    """Return the sources, training and held-out."""
     columns = [
         TableColumn("part", "text", "training or held-out"), replace(SOURCE, key="name"),
         *(TableColumn(key, key.replace("_", " "), "", "count") for key in _TOTALS),
@@ -235,7 +235,7 @@ def pick_table(data: Data) -> Table:
 
 
 def cost_table(data: Data) -> Table:
-    """How the size of each system was chosen, and what obtaining it took in this run."""
+    """Return how the size of each system was chosen, and what obtaining it took in this run."""
     columns = [
         SYSTEM, SIZE, SCAFFOLDING, MUV,
         TableColumn("rule", "rule", "how the size was chosen", detail=True), SECONDS, MEMORY, EDGE,
@@ -249,7 +249,7 @@ def cost_table(data: Data) -> Table:
 
 
 def _measures(data: Data) -> tuple[TableColumn, ...]:
-    """The columns of all measures; what serving costs is one where a language model is given."""
+    """Return the columns of all measures; what serving costs is one where a language model is given."""
     if not any(system["training"]["serving_flops_per_byte"] for system in data["systems"]):
         return MEASURES
     place = MEASURES.index(TOKENS_PER_BYTE) + 1
@@ -257,7 +257,7 @@ def _measures(data: Data) -> tuple[TableColumn, ...]:
 
 
 def system_tables(data: Data) -> list[Table]:
-    """Every system with every measure: on the training text, and on the held-out text where there is one."""
+    """Return every system with every measure: on the training text, and on the held-out text where there is one."""
     tables = [_systems("training", "Measures on the training text", data, note=legend(_measures(data)))]
     if data["heldout"]:
         tables.append(_systems("heldout", "Measures on the held-out text", data))
@@ -271,12 +271,14 @@ def _systems(part: str, caption: str, data: Data, *, note: str = "") -> Table:
 
 
 def _measured(system: Data, part: str) -> Data:
-    """A system's facts and its measures on one part of the text, which may be missing, as one row."""
+    """Return a system's facts and its measures on one part of the text, which may be missing, as one row."""
     return {**_ranked(system[part] or {}), **system}
 
 
 def _ranked(measures: Data) -> Data:
-    """The measures; without the number of pieces where so many are unknown that the other measures are left out."""
+    """Return the measures; without the number of pieces where so many are unknown that the other measures are left
+    out.
+    """
     return measures if measures.get("bits") is not None else {**measures, "n_pieces": None}
 
 
@@ -285,15 +287,15 @@ def _chosen(data: Data) -> Callable[[Data], bool]:
 
 
 def source_tables(data: Data) -> list[Table]:
-    """Every system on every source, training and held-out, where there are several sources."""
+    """Return every system on every source, training and held-out, where there are several sources."""
     captions = {"by_source": "By source, training text", "heldout_by_source": "By source, held-out text"}
     columns = [SYSTEM, SOURCE, SHARE, PARITY, PREMIUM, *_measures(data)]
     rows = {part: [row for system in data["systems"] for row in _source_rows(system, part)] for part in captions}
-    return [table(part.replace("_", "-"), captions[part], columns, found) for part, found in rows.items() if found]
+    return [table(part.replace("_", "-"), captions[part], columns, result) for part, result in rows.items() if result]
 
 
 def chosen_source_tables(data: Data) -> list[Table]:
-    """The chosen system on every source of the training text; nothing if it could not be measured."""
+    """Return the chosen system on every source of the training text; nothing if it could not be measured."""
     balance = (PARITY, PREMIUM)[: 1 + data["corpus"]["aligned"]]
     columns = [SOURCE, SHARE, *_measures(data), *balance]
     return [
@@ -306,7 +308,9 @@ def chosen_source_tables(data: Data) -> list[Table]:
 
 
 def measures_by_source(data: Data, *, full: bool = True) -> list[Table]:
-    """One table for a measure, with a row for each system and a column for each source. full: not fertility alone."""
+    """Return one table for a measure, with a row for each system and a column for each source. full: not fertility
+    alone.
+    """
     more = [CUT_WORDS, PARITY, *[PREMIUM] * data["corpus"]["aligned"], SHARE]
     return [_one_measure(measure, data) for measure in [FERTILITY, *more * full]]
 
@@ -324,7 +328,7 @@ def _one_measure(measure: TableColumn, data: Data) -> Table:
 
 
 def _source_rows(system: Data, part: str) -> Iterator[Data]:
-    """A system's measures on each source, with its name and the source's share of it."""
+    """Yield a system's measures on each source, with its name and the source's share of it."""
     for source, measures in system[part].items():
         yield {**_ranked(measures), "name": system["name"], "source": source, "share": system["shares"].get(source)}
 
@@ -378,11 +382,13 @@ def _search_cost_columns() -> list[TableColumn]:
 
 
 def report_tables(data: Data, *, full: bool = True) -> list[Table]:
-    """The brief tables of a comparison's data, empty ones left out. full: also those by source of every measure."""
+    """Return the brief tables of a comparison's data, empty ones left out. full: also those by source of every
+    measure.
+    """
     tables = [corpus_table(data), cost_table(data), *system_tables(data)]
     if len(data["corpus"]["sources"]) > 1:
         tables += [*chosen_source_tables(data), *measures_by_source(data, full=full)]
-    return [found.brief() for found in (*tables, *study_tables(data)) if found.rows]
+    return [result.brief() for result in (*tables, *study_tables(data)) if result.rows]
 
 
 def warnings(data: Data) -> list[str]:
@@ -391,14 +397,15 @@ def warnings(data: Data) -> list[str]:
 
 
 def as_markdown(data: Data) -> str:
-    """The report as Markdown, ending in a line end."""
-    made = data["made"]
+    """Return the report as Markdown, ending in a line end."""
+    output = data["made"]
     parts = ["# Vocabularies compared", ""]
     parts += [f"- **{_escaped(warning)}**" for warning in warnings(data)] + [""] * bool(warnings(data))
-    for found in report_tables(data):
-        parts += [_markdown(found), ""]
+    for result in report_tables(data):
+        parts += [_markdown(result), ""]
     parts.append(
-        f"volt {made['volt']}, {made['date']}, {made['machine']}, {made['n_cpus']} CPUs, {made['seconds']:.1f} s.  \n"
+        f"volt {output['volt']}, {output['date']}, {output['machine']}, {output['n_cpus']} CPUs, "
+        f"{output['seconds']:.1f} s.  \n"
         f"`{data['signature']}`"
     )
     return "\n".join(parts) + "\n"
@@ -423,7 +430,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text that Markdown shows as it is, in a table as well.
+    """Return a text that Markdown shows as it is, in a table as well.
 
     >>> _escaped("a|b <i>")
     'a\\\\|b &lt;i&gt;'
@@ -433,7 +440,7 @@ def _escaped(text: str) -> str:
 
 
 def as_text(data: Data) -> RenderableType:
-    """The report for a rich console.
+    """Return the report for a rich console.
 
     A table that is too wide is shown in parts, and each part repeats the first column. Print it with `crop=False`.
     """
@@ -441,9 +448,9 @@ def as_text(data: Data) -> RenderableType:
     from rich.text import Text
 
     parts: list[RenderableType] = []
-    for found in report_tables(data, full=False):
-        parts += [Text(found.caption, style="bold"), _grid(found)]
-        parts += [Text(found.note, style="dim")] * bool(found.note) + [""]
+    for result in report_tables(data, full=False):
+        parts += [Text(result.caption, style="bold"), _grid(result)]
+        parts += [Text(result.note, style="dim")] * bool(result.note) + [""]
     for warning in warnings(data):
         parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
     seconds = {**data["search"]["seconds"], "total": data["made"]["seconds"]}
@@ -453,7 +460,6 @@ def as_text(data: Data) -> RenderableType:
 
 
 def _grid(table: Table) -> Grid:
-    """A table, to be fitted to a terminal."""
     return Grid(
         [column.head for column in table.columns],
         [[cell.text for cell in row] for row in table.rows],

@@ -93,16 +93,16 @@ def read_sources(
     >>> text.name, text.counts.total, text.lines
     ('en', 3, ('low lower low',))
     """
-    found = []
+    result = []
     for name, path in source_paths(arguments).items():
         counts = count_words(path, progress=progress, **options)
         files = expand(path)
-        found.append(NamedText(name, counts, tuple(files), sample_lines(files[0])))
-    return tuple(found)
+        result.append(NamedText(name, counts, tuple(files), sample_lines(files[0])))
+    return tuple(result)
 
 
 def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
-    """A few lines from the start of a file, evenly spaced among those of 40 to 160 characters.
+    """Return a few lines from the start of a file, evenly spaced among those of 40 to 160 characters.
 
     There are none of a pipe, nor of a file that holds records.
     """
@@ -117,7 +117,7 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
 
 
 def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:
-    """The held-out texts under the names of the training texts, and a sentence on each text without a partner.
+    """Return the held-out texts under the names of the training texts, and a sentence on each text without a partner.
 
     One held-out text belongs to one training text, whatever it is called. A held-out text whose name no training text
     has is part of the measures of the whole, and of no comparison by source.
@@ -128,16 +128,17 @@ def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tup
     if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:
         only = heldout[0]
         return (NamedText(names[0], only.counts, only.files, only.lines),), []
-    known, given = ", ".join(names), [text.name for text in heldout]
+    known, inputs = ", ".join(names), [text.name for text in heldout]
     tail = "it is measured, but compared with none; write NAME=FILE"
-    notes = [f"held-out {name!r} has the name of no source ({known}): {tail}" for name in given if name not in names]
-    if set(given) & set(names):
-        notes += [f"source {name!r} has no held-out text" for name in names if name not in given]
+    notes = [f"held-out {name!r} has the name of no source ({known}): {tail}" for name in inputs if name not in names]
+    if set(inputs) & set(names):
+        notes += [f"source {name!r} has no held-out text" for name in names if name not in inputs]
     return tuple(heldout), notes
 
 
 def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | None:
-    """A sentence on the characters of a held-out text that the training texts lack, or None if there are few of them.
+    """Return a sentence on the characters of a held-out text that the training texts lack, or None if there are few of
+    them.
 
     >>> greek = NamedText("el", WordCounts.from_pairs({"και": 2}))
     >>> print(unseen_characters([NamedText("en", WordCounts.from_pairs({"a": 1}))], greek))
@@ -161,7 +162,7 @@ def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | No
 
 
 def _commonest_script(counts: Mapping[str, int]) -> str:
-    """The first word of the characters' names that occurs most often: GREEK, LATIN, CJK and so on."""
+    """Return the first word of the characters' names that occurs most often: GREEK, LATIN, CJK and so on."""
     scripts = Counter[str]()
     for character, count in counts.items():
         scripts[unicodedata.name(character, "UNNAMED").split()[0]] += count
@@ -169,7 +170,7 @@ def _commonest_script(counts: Mapping[str, int]) -> str:
 
 
 def are_aligned(texts: Sequence[NamedText]) -> bool:
-    """Whether there are several texts of as many lines each, as translations of each other have.
+    """Check whether there are several texts of as many lines each, as translations of each other have.
 
     >>> are_aligned([NamedText("en", WordCounts.from_pairs({"low": 2}))])
     False
@@ -204,7 +205,7 @@ def _text(text: str | os.PathLike[str] | NamedText, name: str) -> str | NamedTex
 def read_both(
     training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], max_line: int | None
 ) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...], list[str]]:
-    """The training texts, the held-out texts under the names of those, and what is to be said of them.
+    """Return the training texts, the held-out texts under the names of those, and what is to be said of them.
 
     max_line: the most bytes of a line of text; None for no limit
     Raises ConfigError if two texts have the same name.
@@ -216,10 +217,10 @@ def read_both(
 
 
 def _read(texts: Sequence[str | NamedText], max_line: int | None) -> tuple[NamedText, ...]:
-    """The texts, read and counted where they are files. Raises ConfigError if two have the same name."""
+    """Return the texts, read and counted where they are files. Raises ConfigError if two have the same name."""
     files = iter(read_sources([text for text in texts if isinstance(text, str)], max_line=max_line))
-    found = tuple(text if isinstance(text, NamedText) else next(files) for text in texts)
-    names = [text.name for text in found]
+    result = tuple(text if isinstance(text, NamedText) else next(files) for text in texts)
+    names = [text.name for text in result]
     if len(set(names)) < len(names):
         raise ConfigError(f"source names {', '.join(names)} are not distinct; give each a name of its own")
-    return found
+    return result

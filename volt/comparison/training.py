@@ -49,7 +49,6 @@ def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
 
 
 def _reason(stderr: str) -> str:
-    """The last line in which a library says something."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return lines[-1] if lines else "it ended without a word"
 
@@ -87,7 +86,6 @@ def _train_wordpiece(size: int, words: Path, folder: Path) -> Cost:
 
 
 def _repeated(words: Path) -> Iterator[str]:
-    """Text with these words and counts."""
     with words.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             word, count = line.rsplit("\t", 1)

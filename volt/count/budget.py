@@ -76,7 +76,7 @@ class Budget:
 
     @classmethod
     def of(cls, value: int | str) -> Budget:
-        """A number of bytes, or a text such as 2G. Raises ConfigError if it is less than 512 MB, or none.
+        """Return a number of bytes, or a text such as 2G. Raises ConfigError if it is less than 512 MB, or none.
 
         >>> Budget.of("64M")
         Traceback (most recent call last):
@@ -233,7 +233,7 @@ class SortedRuns:
         self._add([table], level=0)
 
     def merged(self) -> Iterator[pl.DataFrame]:
-        """The sum of all runs, as tables that follow each other in the order of words."""
+        """Return the sum of all runs, as tables that follow each other in the order of words."""
         return self._merge([path for level in self._levels for path in level])
 
     def _add(self, tables: Iterable[pl.DataFrame], level: int) -> None:
@@ -313,7 +313,7 @@ class BoundedSum(NamedTuple):
 
 
 def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int) -> BoundedSum:
-    """The exact sum, but for words that occur less often than min_count.
+    """Return the exact sum, but for words that occur less often than min_count.
 
     Raises CorpusError if the words that are left take more than the budget, or the disk is full; OutputError if there
     can be no temporary folder.
@@ -341,8 +341,7 @@ def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int)
 
 
 def _kept(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, min_count: int) -> BoundedSum:
-    """The words that occur often enough, of tables that follow each other."""
-    kept, n_bytes, tally, total, n_kept, pairs = [EMPTY], 0, CountHistogram(min_count), 0, 0, NOTHING
+    retained, n_bytes, tally, total, n_kept, pairs = [EMPTY], 0, CountHistogram(min_count), 0, 0, NOTHING
     for table in tables:
         total += _total(table)
         pairs += left_out_pairs(table.filter(min_count > _COUNT))
@@ -350,15 +349,15 @@ def _kept(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, mi
         n_kept += _total(table)
         tally.add(table)
         n_bytes += table_bytes(table)
-        kept = [*kept, table] if n_bytes <= budget.table else []
+        retained = [*retained, table] if n_bytes <= budget.table else []
     check_total(total)
     if n_bytes > budget.table:
         raise tally.refusal(budget)
-    return BoundedSum(whole._replace(table=pl.concat(kept)), 0, total - n_kept, pairs)
+    return BoundedSum(whole._replace(table=pl.concat(retained)), 0, total - n_kept, pairs)
 
 
 def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None) -> BoundedSum:
-    """The sum with about so many words, those that occur most.
+    """Return the sum with about so many words, those that occur most.
 
     parts: the same parts in the same order give the same sum
     n_words: how many words are remembered; at the end of a part, there may be as many more as it has
@@ -381,7 +380,6 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: in
 
 
 def _n_within(known: pl.DataFrame, n_words: int, n_symbols: int | None) -> int:
-    """How many of the words that occur most are within both numbers."""
     if n_symbols is None:
         return min(n_words, known.height)
     sizes = known.sort(_COUNT + _MISSED, descending=True)["word"].str.len_chars() + 1
@@ -389,7 +387,7 @@ def _n_within(known: pl.DataFrame, n_words: int, n_symbols: int | None) -> int:
 
 
 def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:
-    """How much text two parts are of, with the table of the first."""
+    """Return how much text two parts are of, with the table of the first."""
     return CountedPart(one.table, *(sum(numbers) for numbers in zip(one[1:], other[1:], strict=True)))
 
 

@@ -29,7 +29,7 @@ _decode_json = json.JSONDecoder().raw_decode
 
 
 def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
-    """Which columns are asked for, from 1; () for none. Raises ConfigError if these are no such numbers.
+    """Return which columns are asked for, from 1; () for none. Raises ConfigError if these are no such numbers.
 
     >>> column_numbers("1,3"), column_numbers(2), column_numbers(None)
     ((1, 3), (2,), ())
@@ -39,8 +39,8 @@ def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
     parts = value.split(",") if isinstance(value, str) else _listed(value)
     fields = tuple(int(part) if str(part).strip().isdecimal() else 0 for part in parts)
     if not fields or min(fields) < 1 or len(set(fields)) < len(fields):
-        found = arguments.shortened(repr(value))
-        raise ConfigError(f"fields={found}: give distinct column numbers, counted from 1, such as 2 or 1,2")
+        result = arguments.shortened(repr(value))
+        raise ConfigError(f"fields={result}: give distinct column numbers, counted from 1, such as 2 or 1,2")
     return fields
 
 
@@ -60,14 +60,14 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
     n_fields = _TEXT.str.count_matches("\t", literal=True) + 1
     short = lines.select(n=n_fields).with_row_index().filter(pl.col("n") < max(fields)).head(1).collect()
     for index, n in short.rows():
-        found = f"field {max(fields)} was asked for, but there are {n}"
-        raise CorpusError(f"{block.place(index)}: {found}; repair the line")
+        result = f"field {max(fields)} was asked for, but there are {n}"
+        raise CorpusError(f"{block.place(index)}: {result}; repair the line")
     parts = _TEXT.str.split("\t")
     return lines.select(text=pl.concat_list([parts.list.get(number - 1) for number in fields])).explode("text")
 
 
 def first_columns(path: str) -> list[str]:
-    """The columns of a text's first line, if its first lines have several; none otherwise, and none of a pipe.
+    """Return the columns of a text's first line, if its first lines have several; none otherwise, and none of a pipe.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -84,7 +84,7 @@ def first_columns(path: str) -> list[str]:
 
 
 def is_json_lines(path: str) -> bool:
-    """Whether a file's name says that it holds JSON lines, compressed or not.
+    """Check whether a file's name says that it holds JSON lines, compressed or not.
 
     >>> is_json_lines("a.jsonl.gz"), is_json_lines("a.json")
     (True, False)
@@ -94,7 +94,7 @@ def is_json_lines(path: str) -> bool:
 
 
 def json_columns(path: str) -> str:
-    """The columns of the first line of a file of JSON lines, as an error names them.
+    """Return the columns of the first line of a file of JSON lines, as an error names them.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
@@ -109,7 +109,7 @@ def json_columns(path: str) -> str:
 
 
 def json_texts(block: Block, column: str) -> list[str]:
-    """The texts of one column, "" for an empty line.
+    """Return the texts of one column, "" for an empty line.
 
     Raises CorpusError, with file and line, where a line is no JSON object or has no text in that column.
 
@@ -127,7 +127,7 @@ def json_texts(block: Block, column: str) -> list[str]:
 
 
 def _json_text(line: str, column: str) -> str | None:
-    """The text of one line, or None if it needs a second, careful look."""
+    """Return the text of one line, or None if it needs a second, careful look."""
     try:
         record, end = _decode_json(line)
         text = record[column]
@@ -169,7 +169,7 @@ def _json_record(place: str, line: str) -> dict[str, Any]:
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a file starts as Parquet files do; never a pipe, because what is read of one is gone.
+    """Check whether a file starts as Parquet files do; never a pipe, because what is read of one is gone.
 
     >>> is_parquet(__file__), is_parquet("-")
     (False, False)
@@ -196,6 +196,6 @@ def parquet_texts(path: str, column: str | None) -> pl.LazyFrame:
     kinds = frame.collect_schema()
     textual = [name for name, kind in kinds.items() if kind in (pl.String, pl.Categorical, pl.Enum)]
     if column not in textual:
-        asked = "parquet; name the text column" if column is None else f"no text column {column!r}"
-        raise CorpusError(f"{path}: {asked}; there are: {', '.join(textual) or 'none'}")
+        requested = "parquet; name the text column" if column is None else f"no text column {column!r}"
+        raise CorpusError(f"{path}: {requested}; there are: {', '.join(textual) or 'none'}")
     return frame.select(text=pl.col(column).cast(pl.String))

@@ -118,16 +118,20 @@ def count_words(
     if budget:
         return_freed_memory()
         parts = _parts(count, paths) if in_order else (counts.part for counts in map(count, paths))
-        found = _bounded(parts, budget, min_count=1 if approximate else min_count, approximate=approximate)
+        result = _bounded(parts, budget, min_count=1 if approximate else min_count, approximate=approximate)
         counts = WordCounts(
-            *found.part, *made_with, bound=found.bound, n_left_out=found.n_left_out, left_out_pairs=found.left_out_pairs
+            *result.part,
+            *made_with,
+            bound=result.bound,
+            n_left_out=result.n_left_out,
+            left_out_pairs=result.left_out_pairs,
         )
     else:
         counts = WordCounts(*summed(part.part for part in map(count, paths)), *made_with)
-    kept = counts.min_count(min_count)
-    if not kept.n_words:
-        raise CorpusError(_no_words(paths, kept, min_count=min_count))
-    return kept
+    retained = counts.min_count(min_count)
+    if not retained.n_words:
+        raise CorpusError(_no_words(paths, retained, min_count=min_count))
+    return retained
 
 
 def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> Budget | None:
@@ -142,7 +146,6 @@ def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> B
 
 
 def _parts(count: ShardCounter, paths: Iterable[str]) -> Iterator[CountedPart]:
-    """The counts of files one after the other, part by part."""
     for path in paths:
         yield from count.parts(path)
 
@@ -154,13 +157,13 @@ def _bounded(parts: Iterable[CountedPart], budget: Budget, *, min_count: int, ap
 
 
 def _paths(sources: Sources) -> list[str]:
-    """The paths that are given. Raises ArgumentError if something else is."""
+    """Return the paths that are given. Raises ArgumentError if something else is."""
     if isinstance(sources, Mapping):
         raise arguments.refusal(sources, "sources", "did you mean volt.WordCounts.from_pairs(counts)?")
     if isinstance(sources, str | os.PathLike):
         return [arguments.path(sources, "sources")]
-    found = arguments.several(sources, "sources", remedy="give a path, or a list of paths")
-    return [arguments.path(source, f"sources[{place}]") for place, source in enumerate(found)]
+    result = arguments.several(sources, "sources", remedy="give a path, or a list of paths")
+    return [arguments.path(source, f"sources[{place}]") for place, source in enumerate(result)]
 
 
 def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
@@ -178,7 +181,7 @@ ShardMap = Callable[[Callable[[Shard], WordCounts], Iterable[Shard]], Iterable[W
 
 
 def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
-    """A map for `count_words` that gives another one, such as a pool's, ranges of files.
+    """Return a map for `count_words` that gives another one, such as a pool's, ranges of files.
 
     size: bytes of a range
 
@@ -188,7 +191,7 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
 
 
 def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:
-    """The ranges of each path, or the path itself if it is not to be cut.
+    """Return the ranges of each path, or the path itself if it is not to be cut.
 
     size: bytes of a range
 

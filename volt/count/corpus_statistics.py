@@ -92,7 +92,7 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
 
 
 def warning(found: Unspaced) -> str:
-    """A sentence on what to do about such text.
+    """Return a sentence on what to do about such text.
 
     >>> warning(Unspaced("Thai", 0.987, 14.25))
     "98.7 % of this text is written without spaces between words (mostly Thai), so what white space cuts are clauses, of
@@ -118,7 +118,6 @@ def _letters(*scripts: str) -> str:
 
 
 def _sum(table: pl.DataFrame, numbers: pl.Expr) -> float:
-    """A number of each word, times its count, summed."""
     return float(table.select((numbers * _COUNT).sum()).item())
 
 
@@ -174,7 +173,7 @@ class Coverage:
 
 
 def checked_share(share: float, *, is_bytes: bool = False) -> float:
-    """A share above 0 and at most 1, which must be 1 where words are spelled by bytes.
+    """Return a share above 0 and at most 1, which must be 1 where words are spelled by bytes.
 
     >>> checked_share(0.9995)
     0.9995
@@ -200,25 +199,25 @@ def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
     """
     if checked_share(share, is_bytes=counts.pretokenizer.is_bytes) == 1:
         return None
-    codes, found = _character_counts(counts)
-    order = np.lexsort((codes, -found))
-    codes, found = codes[order], found[order]
-    before = np.cumsum(found) - found
-    total = int(found.sum())
+    codes, result = _character_counts(counts)
+    order = np.lexsort((codes, -result))
+    codes, result = codes[order], result[order]
+    before = np.cumsum(result) - result
+    total = int(result.sum())
     left_out = (before / total >= share) & (codes != ord(SPACE))
     if left_out.sum() == (codes != ord(SPACE)).sum():
         raise CorpusError(f"coverage {share:g} leaves no character but the space; raise it, to 0.9995, say")
-    return Coverage(share, "".join(map(chr, codes[left_out].tolist())), int(found[left_out].sum()), total)
+    return Coverage(share, "".join(map(chr, codes[left_out].tolist())), int(result[left_out].sum()), total)
 
 
 def _character_counts(counts: WordCounts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Code points and how often each occurs, a space for each word included where the words hold none."""
     words = counts.words
     codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32).astype(np.int64)
-    found = np.zeros(LAST_HIDDEN + 3, np.int64)
-    np.add.at(found, codes, np.repeat(counts.counts, np.fromiter(map(len, words), np.int64, len(words))))
-    found[FIRST_HIDDEN : LAST_HIDDEN + 1] = 0  # user tokens are no characters
+    result = np.zeros(LAST_HIDDEN + 3, np.int64)
+    np.add.at(result, codes, np.repeat(counts.counts, np.fromiter(map(len, words), np.int64, len(words))))
+    result[FIRST_HIDDEN : LAST_HIDDEN + 1] = 0  # user tokens are no characters
     if not counts.pretokenizer.keeps_spaces:
-        found[ord(SPACE)] += counts.total
-    occurring = np.flatnonzero(found)
-    return occurring, found[occurring]
+        result[ord(SPACE)] += counts.total
+    occurring = np.flatnonzero(result)
+    return occurring, result[occurring]

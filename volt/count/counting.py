@@ -74,7 +74,7 @@ class UnitCounter:
         yield from (table for table in in_order(self._count, pieces, n_threads=n_threads) if table is not None)
 
     def rest(self) -> Iterator[pl.DataFrame]:
-        """All that has not yet been given, once the last block is counted."""
+        """Yield all that has not yet been given, once the last block is counted."""
         yield from (table for table in map(self._cut, self._idle) if table is not None)
         if self._words.n:
             yield self._cutter.table(self._words.units())
@@ -191,11 +191,11 @@ class CountJob:
         return rows.filter(_WORD.is_not_null()).collect(engine="streaming").select("word", "count")
 
     def normal(self, text: pl.Expr) -> pl.Expr:
-        """A text with user tokens hidden, normalised."""
+        """Return a text with user tokens hidden, normalised."""
         return self.normalizer.apply(self.special.hide(text) if self.special else text)
 
     def units(self, word: pl.Expr) -> pl.Expr:
-        """A word of a table → the pre-tokens that it stands for."""
+        """Return a word of a table → the pre-tokens that it stands for."""
         word = self.normal(word)
         if self.pretokenizer.name == "whitespace" or self.pretokenizer.is_bytes:
             return self.pretokenizer.extract(word)
@@ -203,7 +203,7 @@ class CountJob:
 
 
 def is_large(path: str) -> bool:
-    """Whether a file is counted by units, if its words can be, which takes loops that are compiled."""
+    """Check whether a file is counted by units, if its words can be, which takes loops that are compiled."""
     return (size_of(path) or 0) >= _LARGE
 
 
@@ -227,11 +227,11 @@ class ShardCounter:
         return self.job.unit_cutter is not None
 
     def silent(self) -> ShardCounter:
-        """The same, which tells nobody."""
+        """Return the same, which tells nobody."""
         return ShardCounter(replace(self.job, progress=None))
 
     def parts(self, path: str) -> Iterator[CountedPart]:
-        """The counts of a file, part by part."""
+        """Yield the counts of a file, part by part."""
         if not is_parquet(path):
             yield from _count_blocks(path, _blocks_of(path, self.job), self.job)
             return
@@ -277,7 +277,6 @@ def _count_blocks(path: str, blocks: Iterator[Block], job: CountJob) -> Iterator
 
 
 def _count_units(path: str, blocks: Iterator[Block], job: CountJob, cutter: UnitCutter) -> Iterator[CountedPart]:
-    """The counts of a text that is large."""
     counter, size = UnitCounter(cutter, most_units=job.room.n_units, most_words=job.room.n_words), size_of(path)
     for block in blocks:
         yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
@@ -292,7 +291,6 @@ def _count_units(path: str, blocks: Iterator[Block], job: CountJob, cutter: Unit
 
 
 def _texts(block: Block, job: CountJob) -> pl.LazyFrame:
-    """The texts of a block, one per row, in column text."""
     if job.fields:
         return field_texts(block, job.fields)
     if job.column is None:
@@ -312,13 +310,13 @@ def _without_blanks(data: bytes) -> bytes:
     if 2 * len(data.translate(None, b"\n")) > len(data):
         return data
     codes = np.frombuffer(data, np.uint8)
-    kept = codes != ord("\n")
-    kept[1:] |= kept[:-1]  # a line end behind something else
-    return bytes(codes[kept])
+    retained = codes != ord("\n")
+    retained[1:] |= retained[:-1]  # a line end behind something else
+    return bytes(codes[retained])
 
 
 def _table_block(block: Block, job: CountJob) -> pl.DataFrame:
-    """A block of lines "word count" → table; blank lines are passed over."""
+    """Return a block of lines "word count" → table; blank lines are passed over."""
     parts = _TEXT.str.extract_groups(_TABLE_LINE).struct
     filled = pl.scan_lines(block.data, name="text").with_row_index().filter(_TEXT.str.contains(r"[^\t ]"))
     table = filled.with_columns(word=job.units(parts[0]), count=parts[1].cast(pl.Int64, strict=False)).collect()
@@ -334,7 +332,7 @@ def _table_block(block: Block, job: CountJob) -> pl.DataFrame:
 
 
 def _count_parquet(path: str, job: CountJob, source: str) -> Iterator[CountedPart]:
-    """The counts of a table. source: the path that progress is told of."""
+    """Yield the counts of a table. source: the path that progress is told of."""
     size = size_of(path)
     try:
         texts = parquet_texts(path, job.column)

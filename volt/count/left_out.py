@@ -69,7 +69,7 @@ class LeftOutPairs:
         return max(self.rest, int(self.table.select(_COUNT.max()).item() or 0))
 
     def seams(self, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """The same of atoms: (n,) int64 pairs, in order, (n,) int64 counts, and the rest.
+        """Return the same of atoms: (n,) int64 pairs, in order, (n,) int64 counts, and the rest.
 
         A pair is the first's code point << 22 | the code of the second as an atom.
         Where words have no end marker, characters count wherever they stand; with the
@@ -85,10 +85,10 @@ class LeftOutPairs:
             pairs[is_start] += (ord(PREFIX) - _START) << _BITS
         else:
             pairs, counts = pairs[~is_start], counts[~is_start]
-        found, places = np.unique(pairs if marker == "suffix" else pairs & ~1, return_inverse=True)
-        sums = np.full(len(found), (n_alike - 1) * self.rest, np.int64)  # for those that become one with these
+        result, places = np.unique(pairs if marker == "suffix" else pairs & ~1, return_inverse=True)
+        sums = np.full(len(result), (n_alike - 1) * self.rest, np.int64)  # for those that become one with these
         np.add.at(sums, places, counts)
-        return found, sums, n_alike * self.rest
+        return result, sums, n_alike * self.rest
 
 
 _EMPTY = pl.DataFrame(schema={"pair": pl.Int64, "count": pl.Int64})
@@ -100,10 +100,10 @@ def left_out_pairs(table: pl.DataFrame) -> LeftOutPairs:
 
     table: columns word and count
     """
-    found = NOTHING
+    result = NOTHING
     for rows in table.iter_slices(_ROWS):
-        found += _of_rows(rows)
-    return found
+        result += _of_rows(rows)
+    return result
 
 
 def _of_rows(table: pl.DataFrame) -> LeftOutPairs:
@@ -120,12 +120,11 @@ def _of_rows(table: pl.DataFrame) -> LeftOutPairs:
 
 
 def _added(rows: pl.DataFrame) -> pl.DataFrame:
-    """The same with each pair once, in any order."""
     return rows.group_by("pair").agg(_COUNT.sum())
 
 
 def _folded(table: pl.DataFrame, rest: int) -> LeftOutPairs:
-    """The commonest pairs, of equally common ones those of lower code points. No count is below `rest`."""
+    """Return the commonest pairs, of equally common ones those of lower code points. No count is below `rest`."""
     if table.height > _MOST_PAIRS:
         table = table.sort(-_COUNT, _PAIR)
         table, rest = table.head(_MOST_PAIRS), int(table["count"][_MOST_PAIRS])

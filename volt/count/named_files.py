@@ -36,7 +36,7 @@ class NamedFile(NamedTuple):
 
 
 def source_paths(arguments: Sequence[str]) -> dict[str, str]:
-    """The path of each name.
+    """Return the path of each name.
 
     Raises ConfigError if a name is empty or comes twice, as it does for two files of the same name.
     """
@@ -51,7 +51,7 @@ def source_paths(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
-    """The files of each name, sorted by name; none if no argument has a name.
+    """Return the files of each name, sorted by name; none if no argument has a name.
 
     Raises ConfigError if only some have one, a name is empty or comes twice, or a column is 0.
 
@@ -64,7 +64,7 @@ def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
     files: dict[str, NamedFile] = {}
     for argument, name, path in split:
         if name is None:
-            named = next(other for other, found, _ in split if found is not None)
+            named = next(other for other, result, _ in split if result is not None)
             raise ConfigError(
                 f"{shown(argument)} has no name, but {shown(named)} has one; "
                 f"write NAME={shown(argument)}, or name none of them"
@@ -75,7 +75,7 @@ def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
 
 
 def split_name(argument: str) -> tuple[str | None, str]:
-    """The name and the path of NAME=FILE; no name for FILE, even where the file's own name holds an equals sign.
+    """Return the name and the path of NAME=FILE; no name for FILE, even where the file's own name holds an equals sign.
 
     >>> split_name("en=a.txt"), split_name("./x=1/a.txt")
     (('en', 'a.txt'), (None, './x=1/a.txt'))
@@ -88,22 +88,22 @@ def split_name(argument: str) -> tuple[str | None, str]:
 
 def _with_column(name: str, path: str) -> NamedFile:
     """FILE or FILE:N; a path that exists as it is written is a path."""
-    found = re.fullmatch(r"(.+):([0-9]+)", path, re.DOTALL)
-    if found is None or os.path.lexists(path):
+    result = re.fullmatch(r"(.+):([0-9]+)", path, re.DOTALL)
+    if result is None or os.path.lexists(path):
         return NamedFile(path)
-    if not int(found[2]):
+    if not int(result[2]):
         raise ConfigError(
-            f"{shown(f'{name}={path}')}: columns count from 1; write {shown(f'{name}={found[1]}:1')}, say"
+            f"{shown(f'{name}={path}')}: columns count from 1; write {shown(f'{name}={result[1]}:1')}, say"
         )
-    return NamedFile(found[1], int(found[2]))
+    return NamedFile(result[1], int(result[2]))
 
 
 def _refuse_clash(name: str, path: str, others: dict[str, str] | dict[str, NamedFile]) -> None:
     if not path or name in (".", ".."):
         raise ConfigError(f"{shown(f'{name}={path}')}: names {'no file' if not path else 'no source'}; write NAME=FILE")
     if not name or name in others:
-        found = f"source name {shown(name)!r} of {shown(path)} is {'given twice' if name else 'empty'}"
-        raise ConfigError(f"{found}; write NAME=FILE with a name of its own, or 'NAME=folder/*.gz' for many files")
+        result = f"source name {shown(name)!r} of {shown(path)} is {'given twice' if name else 'empty'}"
+        raise ConfigError(f"{result}; write NAME=FILE with a name of its own, or 'NAME=folder/*.gz' for many files")
 
 
 def _short_names(paths: Sequence[str]) -> list[str]:

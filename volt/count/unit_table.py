@@ -201,15 +201,17 @@ class UnitCutter:
 
     @staticmethod
     def of(pretokenizer: PreTokenizer) -> UnitCutter | None:
-        """The cutter that gives a pre-tokeniser's words. None if there is none: its words depend on whole lines."""
+        """Return the cutter that gives a pre-tokeniser's words. None if there is none: its words depend on whole
+        lines.
+        """
         return _cutter_of(pretokenizer.name)
 
     def normal(self, data: bytes) -> bytes:
-        """A text with spaces in place of each "▁" that is read as one."""
+        """Return a text with spaces in place of each "▁" that is read as one."""
         return data.replace(_SPACE, b" ") if self.cutter.reads_marks else data
 
     def cuts_apart(self, data: bytes) -> bool:
-        """Whether a text holds private characters that its words must be cut at one by one."""
+        """Check whether a text holds private characters that its words must be cut at one by one."""
         return self.cutter.parts_at_users(data)
 
     def add(self, words: WordTable, units: CountedUnits) -> None:
@@ -239,7 +241,7 @@ class UnitCutter:
         return table.group_by("word").agg(pl.col("count").sum())  # a space and a "▁" of the text are spelled alike
 
     def _with_dummies(self, units: CountedUnits) -> CountedUnits:
-        """The units with a space in front of those that a dummy "▁" belongs to."""
+        """Return the units with a space in front of those that a dummy "▁" belongs to."""
         marked = units.firsts.astype(bool)
         if self.spares_space:
             marked &= units.data[units.starts] != _BLANK

@@ -80,7 +80,7 @@ def summed(parts: Iterable[CountedPart]) -> CountedPart:
 
 
 def added(parts: list[CountedPart]) -> CountedPart:
-    """The sum of parts, its words in any order.
+    """Return the sum of parts, its words in any order.
 
     >>> part = CountedPart(pl.DataFrame({"word": ["a"], "count": [2]}), 1, 4, 0)
     >>> added([part, part]).table.rows()
@@ -152,8 +152,8 @@ class WordCounts:
             self.table, pl.DataFrame, "table", call="{}", remedy="did you mean WordCounts.from_pairs(…)?"
         )
         if self.table.schema != EMPTY.schema:
-            found = ", ".join(f"{shown(name)} {kind}" for name, kind in self.table.schema.items()) or "none"
-            raise ConfigError(f"the columns of table are {found}; give word String and count Int64")
+            result = ", ".join(f"{shown(name)} {kind}" for name, kind in self.table.schema.items()) or "none"
+            raise ConfigError(f"the columns of table are {result}; give word String and count Int64")
         for name in ("n_lines", "n_bytes", "n_bad_lines", "bound", "n_left_out"):
             arguments.whole(getattr(self, name), name, low=0)
         check_total(int(self.table["count"].cast(pl.Int128).sum()))
@@ -167,7 +167,7 @@ class WordCounts:
 
     @classmethod
     def empty(cls) -> WordCounts:
-        """The counts of nothing: `counts + WordCounts.empty()` is `counts`.
+        """Return the counts of nothing: `counts + WordCounts.empty()` is `counts`.
 
         >>> WordCounts.empty().n_words
         0
@@ -287,7 +287,7 @@ class WordCounts:
         return replace(self, table=table, n_left_out=self.n_left_out + int(rare["count"].sum()), left_out_pairs=pairs)
 
     def rescale(self, total: int) -> WordCounts:
-        """Every count times total / self.total, rounded up, so that no word vanishes.
+        """Return every count times total / self.total, rounded up, so that no word vanishes.
 
         total: what the counts then add up to, but for the rounding
 
@@ -305,7 +305,6 @@ class WordCounts:
         return replace(self, table=scaled.cast({"count": pl.Int64}), bound=bound, left_out_pairs=pairs)
 
     def _rescaled(self, number: int, total: int) -> int:
-        """A number of occurrences times total / self.total, rounded up."""
         return -(-number * total // max(1, self.total))
 
 
@@ -326,8 +325,8 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
     [('na', 9), ('und', 92)]
     """
     remedy = "give the counts of each source by its name, such as mix({'de': german, 'en': english})"
-    found = arguments.mapping(named, "named", remedy=remedy)
-    counted = {str(name): as_counts(counts, f"named[{name!r}]") for name, counts in found.items()}
+    result = arguments.mapping(named, "named", remedy=remedy)
+    counted = {str(name): as_counts(counts, f"named[{name!r}]") for name, counts in result.items()}
     if not counted or not (temperature := arguments.number(temperature, "temperature")) > 0:
         sources = f"{len(counted)} source{'s' * (len(counted) != 1)}"
         raise ConfigError(f"{sources}, temperature {temperature}: give sources and a positive temperature")
@@ -349,7 +348,6 @@ def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts", *, ca
 
 
 def _row(pair: tuple[str, int]) -> tuple[str, int]:
-    """A word and its count, checked."""
     if isinstance(pair, str):
         raise arguments.refusal(pair, "a pair", "did you mean WordCounts.from_pairs(collections.Counter(words))?")
     try:
@@ -362,7 +360,7 @@ def _row(pair: tuple[str, int]) -> tuple[str, int]:
 
 
 def _warmed(sources: list[WordCounts], temperature: float) -> list[WordCounts]:
-    """The sources with the totals that `mix` gives them, but for the rounding of each count."""
+    """Return the sources with the totals that `mix` gives them, but for the rounding of each count."""
     check_total(total := sum(counts.total for counts in sources))
     if temperature == 1:
         return sources
@@ -374,7 +372,7 @@ def _warmed(sources: list[WordCounts], temperature: float) -> list[WordCounts]:
 
 
 def _scaled(counts: WordCounts, total: int) -> WordCounts:
-    """Every count times total / counts.total, rounded to the nearest, but at least 1.
+    """Return every count times total / counts.total, rounded to the nearest, but at least 1.
 
     >>> _scaled(WordCounts.from_pairs({"a": 8, "b": 2}), 2).table.rows()
     [('a', 2), ('b', 1)]

@@ -70,7 +70,7 @@ class Dropout:
 
     @classmethod
     def of(cls, probability: float, seed: int | None) -> Dropout | None:
-        """The dropout with this probability, checked. None if nothing is dropped.
+        """Return the dropout with this probability, checked. None if nothing is dropped.
 
         Raises ConfigError if the probability is not in [0, 1] or there is no seed.
 
@@ -147,26 +147,27 @@ class BatchEncoder:
         return self._sampled(lines, chunk, dropout) if dropout else EncodedPart(lines.values, lines.ends)
 
     def _joined(self, chunk: Chunk) -> Chunk:
-        """The chunk as pre-tokens with spaces between them, for vocabularies whose units are pre-tokens."""
+        """Return the chunk as pre-tokens with spaces between them, for vocabularies whose units are pre-tokens."""
         joined = joined_lines(
             self.tables.vocabulary, bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
         )
         return Chunk(joined, NO_BYTE_OF_TEXT, chunk.first, numbers=chunk.numbers)
 
     def _encode_pending(self, table: UnitCache) -> None:
-        """Encode the units that the compiled loop has left to Python."""
         if uses_classes(self._encoder) and self._classes.classify(table.units(table.pending)[0].decode()):
             table.encode_pending()
         numbers = table.pending
         if not len(numbers):
             return
         data, ends = table.units(numbers)
-        found = unit_words(self.tables.vocabulary, data, ends, first=table.firsts(numbers))
-        values, ends = self._values(found.text, found.lengths)
-        table.fill_pending(values, _ends_of_groups(ends, found.n_words), found.irregular)
+        result = unit_words(self.tables.vocabulary, data, ends, first=table.firsts(numbers))
+        values, ends = self._values(result.text, result.lengths)
+        table.fill_pending(values, _ends_of_groups(ends, result.n_words), result.irregular)
 
     def _values(self, text: str, lengths: Longs) -> tuple[NDArray[Any], Longs]:
-        """The values of words, and where each word's end. For dropout these are atoms, marked where words end."""
+        """Return the values of words, and where each word's end. For dropout these are atoms, marked where words
+        end.
+        """
         symbols, ends = self.tables.atoms(text, lengths)
         if self.sampled:
             atoms = 2 * symbols
@@ -177,7 +178,7 @@ class BatchEncoder:
         return values, _ends_of_groups(symbol_ends, np.diff(ends, prepend=0))
 
     def _with_left_lines(self, lines: LineValues, text: bytes, separator: int) -> LineValues:
-        """The same, with the lines that are left to Python encoded, each as a whole."""
+        """Return the same, with the lines that are left to Python encoded, each as a whole."""
         numbers, mark = lines.left[:, 0], bytes([separator])
         left = [text[text.rfind(mark, 0, end) + 1 : end].decode() for end in lines.left[:, 1].tolist()]
         split = split_lines(self.tables.vocabulary, left)
@@ -213,7 +214,7 @@ def expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDA
 
 
 def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:
-    """Where groups of things end, given where things end and how many are in each group.
+    """Return where groups of things end, given where things end and how many are in each group.
 
     >>> _ends_of_groups(np.array([2, 3, 7]), np.array([1, 0, 2])).tolist()
     [2, 2, 7]
@@ -257,7 +258,7 @@ class Encoded:
 
     @classmethod
     def of(cls, parts: Iterable[EncodedPart], *, n_bytes: int = 0) -> Encoded:
-        """The parts' lines, one after the other.
+        """Return the parts' lines, one after the other.
 
         parts: what chunks of text became
         n_bytes: how many the text has, which most often has fewer ids than bytes

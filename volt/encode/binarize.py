@@ -57,24 +57,24 @@ class Frame:
     def __post_init__(self) -> None:
         for name in ("front", "back"):
             ids = enumerate(arguments.several(getattr(self, name), name))
-            found = tuple(arguments.whole(id_, f"{name}[{place}]", low=0, high=_MOST) for place, id_ in ids)
-            object.__setattr__(self, name, found)  # the one way in which a frozen dataclass takes what was meant
+            result = tuple(arguments.whole(id_, f"{name}[{place}]", low=0, high=_MOST) for place, id_ in ids)
+            object.__setattr__(self, name, result)  # the one way in which a frozen dataclass takes what was meant
 
     @classmethod
     def of(
         cls, encoder: Encoder, *, bos: int | str | None = None, prepend: int | str | None = None,
         eos: int | str | None = None,
     ) -> Frame:  # fmt: skip
-        """The frame of these tokens, each an id or a token of the vocabulary; None for none.
+        """Return the frame of these tokens, each an id or a token of the vocabulary; None for none.
 
         Raises ConfigError if one is no token of the vocabulary.
         """
-        told = {"bos": bos, "prepend": prepend, "eos": eos}
-        ids = {name: () if token is None else (_id_of(encoder, token, name),) for name, token in told.items()}
+        values = {"bos": bos, "prepend": prepend, "eos": eos}
+        ids = {name: () if token is None else (_id_of(encoder, token, name),) for name, token in values.items()}
         return cls(ids["bos"] + ids["prepend"], ids["eos"])
 
     def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
-        """The ids of lines with the frame around each, and (n_lines,) how many ids each line has then.
+        """Return the ids of lines with the frame around each, and (n_lines,) how many ids each line has then.
 
         ids: those of all lines;  ends: (n_lines,) where each line ends in them
         """
@@ -83,8 +83,8 @@ class Frame:
         firsts = starts + more * np.arange(len(ends))  # where lines start among all ids
         out, is_own = np.empty(len(ids) + more * len(ends), np.int32), np.ones(len(ids) + more * len(ends), bool)
         places = [(firsts + place, id_) for place, id_ in enumerate(self.front)]
-        behind = firsts + (ends - starts) + len(self.front)
-        places += [(behind + place, id_) for place, id_ in enumerate(self.back)]
+        after = firsts + (ends - starts) + len(self.front)
+        places += [(after + place, id_) for place, id_ in enumerate(self.back)]
         for at, id_ in places:
             out[at], is_own[at] = id_, False
         out[is_own] = ids
@@ -136,13 +136,13 @@ def binarize_each(
     check_distinct([file for output in outputs.values() for file in pair_files(output)], outputs)
     frame, dtype = _told(encoder, frame, dtype)
     make_folder(folder)
-    parts, told = encoded_parts(encoder, outputs, job, restart=True), _Progress(progress)
+    parts, message = encoded_parts(encoder, outputs, job, restart=True), _Progress(progress)
     for output in outputs.values():
-        yield _write(output, of_one_file(parts), frame, dtype, told)
+        yield _write(output, of_one_file(parts), frame, dtype, message)
 
 
 def pair_files(prefix: Path) -> list[Path]:
-    """The two files of a pair. prefix: without their endings, or either of them.
+    """Return the two files of a pair. prefix: without their endings, or either of them.
 
     >>> [path.name for path in pair_files(Path("train.de.idx"))]
     ['train.de.bin', 'train.de.idx']
@@ -152,7 +152,9 @@ def pair_files(prefix: Path) -> list[Path]:
 
 
 def _told(encoder: Encoder, frame: Frame | None, dtype: str | None) -> tuple[Frame, str]:
-    """The frame and the kind of number, by default those of the vocabulary. Raises ConfigError if ids do not fit it."""
+    """Return the frame and the kind of number, by default those of the vocabulary. Raises ConfigError if ids do not
+    fit it.
+    """
     if frame is not None:
         arguments.instance(frame, Frame, "frame", remedy="give a Frame, or None for the vocabulary's eos")
     frame = frame or Frame.of(encoder, eos=encoder.vocabulary.special.eos)
@@ -163,13 +165,12 @@ def _told(encoder: Encoder, frame: Frame | None, dtype: str | None) -> tuple[Fra
 
 
 def _id_of(encoder: Encoder, token: int | str, name: str) -> int:
-    """The id that is meant."""
     if not isinstance(token, str):
         return arguments.whole(token, name, low=0, high=_MOST)
-    if (found := encoder.vocabulary.id_of(token)) is None:
+    if (result := encoder.vocabulary.id_of(token)) is None:
         shown = arguments.shortened(token)
         raise ConfigError(f"{name}={shown!r} is no token of the vocabulary; give one of its special tokens, or an id")
-    return found
+    return result
 
 
 class _Progress:
@@ -187,7 +188,6 @@ class _Progress:
 def _write(
     prefix: Path, parts: Iterable[tuple[Chunk, EncodedPart]], frame: Frame, dtype: str, progress: _Progress
 ) -> Binarized:
-    """Write a pair."""
     n_lines = n_ids = 0
     with write_ids(prefix, dtype=dtype) as writer:
         for chunk, part in parts:

@@ -95,7 +95,7 @@ def chunks_of(
 
 
 def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
-    """How many bytes a chunk of a text should have, and how many threads are of use.
+    """Return how many bytes a chunk of a text should have, and how many threads are of use.
 
     Each thread gets as many chunks as any other, of a megabyte at most.
 
@@ -112,7 +112,8 @@ def file_chunks(
     path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE,
     max_line: int | None = MAX_LINE, wait: Wait | None = None,
 ) -> Iterator[Chunk]:  # fmt: skip
-    """The chunks of a file, or of stdin ("-"), plain or compressed. A compressed file is unpacked ahead in a thread.
+    """Yield the chunks of a file, or of stdin ("-"), plain or compressed. A compressed file is unpacked ahead in a
+    thread.
 
     errors: see `encode_file`
     first: the number of the first line

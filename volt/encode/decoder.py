@@ -35,7 +35,9 @@ _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
 
 
 def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
-    """The line that the pieces spell. Bytes that are no UTF-8 become U+FFFD. Special tokens appear as they are."""
+    """Return the line that the pieces spell. Bytes that are no UTF-8 become U+FFFD. Special tokens appear as they
+    are.
+    """
     if vocabulary.pretokenizer.is_bytes:
         text = b"".join(_byte_texts(vocabulary, pieces)).decode(errors="replace")
         return text.removesuffix(" ") if _ends_with_space(vocabulary) else text
@@ -61,7 +63,7 @@ class Decoder:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Decoder:
-        """The decoder of a vocabulary. Making it takes as long as `decode` takes for some hundred lines."""
+        """Return the decoder of a vocabulary. Making it takes as long as `decode` takes for some hundred lines."""
         from volt.kernels.decode import FIRST_SPACE, LAST_SPACE, NO_SPACE
 
         drops = FIRST_SPACE if _starts_with_space(vocabulary) else NO_SPACE
@@ -71,7 +73,7 @@ class Decoder:
         return Decoder.of, (self.vocabulary,)
 
     def decode_lines(self, ids: Ids, offsets: Longs) -> list[str]:
-        """The lines that flat ids spell: line i has ids[offsets[i]:offsets[i + 1]].
+        """Return the lines that flat ids spell: line i has ids[offsets[i]:offsets[i + 1]].
 
         ids: (n_ids,) integers
         offsets: (n_lines + 1,) integers
@@ -85,7 +87,7 @@ class Decoder:
         return self._lines(ids, offsets, self._unusual(ids, offsets))
 
     def decode_bytes(self, ids: Ids, offsets: Longs) -> bytes:
-        """The same as UTF-8 text, with a line end behind every line.
+        """Return the same as UTF-8 text, with a line end behind every line.
 
         >>> decoder = Decoder.of(Vocabulary(merges=(), tokens=("a</w>", "b")))
         >>> decoder.decode_bytes(np.array([5, 4, 4], np.int32), np.array([0, 2, 2, 3]))
@@ -133,7 +135,7 @@ class Decoder:
         return lines
 
     def _blocks(self, ids: Ids, offsets: Longs) -> Iterator[tuple[Longs, NDArray[np.uint8]]]:
-        """Where the text of each line ends, and the text, from 1 on. The next block overwrites it."""
+        """Yield where the text of each line ends, and the text, from 1 on. The next block overwrites it."""
         from volt.kernels.decode import expand_lines
         from volt.kernels.memory import PADDING
 
@@ -147,7 +149,7 @@ class Decoder:
             first = done
 
     def _checked(self, ids: Ids, offsets: Longs) -> tuple[Ids, Longs]:
-        """The same for compiled code, which checks no bounds: without what is in no line, and offsets from 0."""
+        """Return the same for compiled code, which checks no bounds: without what is in no line, and offsets from 0."""
         if (place := _first_outside(ids, self._n_pieces)) >= 0:
             raise self._out_of_range(ids[place], place)
         offsets = np.require(offsets if len(offsets) else [0], np.int64, ("C", "A", "W"))
@@ -175,7 +177,6 @@ class Decoder:
         return sorted(set(lines))
 
     def _fault(self, text: bytes, fault: int, place: Callable[[int], str]) -> CorpusError | VocabularyError:
-        """What is wrong with the word that holds this byte."""
         line = text.rfind(b"\n", 0, fault) + 1
         start = max(line, text.rfind(b" ", 0, fault) + 1)
         word = re.split(rb"\r?\n| ", text[start:], maxsplit=1)[0].decode(errors="replace")
@@ -193,24 +194,24 @@ def _numbered(index: int) -> str:
 
 
 def _shows_spaces(vocabulary: Vocabulary) -> bool:
-    """Whether "▁" stands for a space."""
     return vocabulary.marker == "prefix" or vocabulary.pretokenizer.keeps_spaces
 
 
 def _starts_with_space(vocabulary: Vocabulary) -> bool:
-    """Whether a space that is not in the text starts every line."""
     return not vocabulary.pretokenizer.is_bytes and (
         vocabulary.marker == "prefix" or vocabulary.pretokenizer.dummy_prefix
     )
 
 
 def _ends_with_space(vocabulary: Vocabulary) -> bool:
-    """Whether "</w>" stands for a space, so that one which is not in the text ends every line."""
+    """Check whether "</w>" stands for a space, so that one which is not in the text ends every line."""
     return vocabulary.marker == "suffix" and not vocabulary.pretokenizer.keeps_spaces
 
 
 def _byte_texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
-    """The bytes of byte-level pieces. Special tokens are text already. A word's last piece may end with a space."""
+    """Return the bytes of byte-level pieces. Special tokens are text already. A word's last piece may end with a
+    space.
+    """
     special = set(vocabulary.special.all)
     if vocabulary.marker == "suffix":
         pieces = (piece if piece in special else next(_texts(vocabulary, [piece]), "") for piece in pieces)
@@ -218,7 +219,7 @@ def _byte_texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes
 
 
 def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
-    """The text of each piece, and of each run of byte tokens. A piece that ends a word may end with a space."""
+    """Yield the text of each piece, and of each run of byte tokens. A piece that ends a word may end with a space."""
     ends_words, space = vocabulary.marker == "suffix", " " * _ends_with_space(vocabulary)
     for is_byte, run in groupby(pieces, key=lambda piece: vocabulary.byte_fallback and piece in _BYTES):
         if is_byte:
@@ -229,7 +230,7 @@ def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
 
 
 def _all_texts(vocabulary: Vocabulary) -> list[bytes]:
-    """The text of every id. That of a byte token is the byte."""
+    """Return the text of every id. That of a byte token is the byte."""
     if vocabulary.pretokenizer.is_bytes:
         return list(_byte_texts(vocabulary, vocabulary.pieces))
     spelled = _BYTES.keys() if vocabulary.byte_fallback else set[str]()
@@ -240,7 +241,6 @@ def _all_texts(vocabulary: Vocabulary) -> list[bytes]:
 
 
 def _table(texts: Sequence[bytes]) -> TextTable:
-    """These texts as compiled code reads them."""
     from volt.kernels.decode import LONG, SHORT, TextTable
     from volt.kernels.memory import PADDING
 
@@ -252,14 +252,14 @@ def _table(texts: Sequence[bytes]) -> TextTable:
 
 
 def _first_outside(ids: Ids, n_pieces: int) -> int:
-    """The first place of an id that does not exist, or −1. Seen as unsigned, ids below 0 are large."""
+    """Return the first place of an id that does not exist, or −1. Seen as unsigned, ids below 0 are large."""
     if len(ids) == 0 or (ids.dtype == np.int32 and ids.view(np.uint32).max() < n_pieces):
         return -1
     return next(iter(np.flatnonzero((ids < 0) | (ids >= n_pieces)).tolist()), -1)
 
 
 def _split(out: NDArray[np.uint8], ends: Longs) -> list[str]:
-    """The lines of a block as strings: at once if none holds a line end, which is several times as fast."""
+    """Return the lines of a block as strings: at once if none holds a line end, which is several times as fast."""
     lines = str(out[1 : ends[-1]].data, "utf-8", "replace").split("\n")
     if len(lines) == len(ends):
         return lines

@@ -80,7 +80,7 @@ class Encoder:
         return f"<Encoder of {self.vocabulary!r}>"
 
     def encode(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> list[str]:
-        """The pieces of one line.
+        """Return the pieces of one line.
 
         line: text
         dropout: the probability with which each merge is passed over; above 0 it needs a seed
@@ -96,7 +96,7 @@ class Encoder:
         return self._pieces([validation.line(line, "encode")], Dropout.of(dropout, seed))[0]
 
     def encode_ids(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> Ids:
-        """The ids of one line, (n_pieces,) int32, without bos or eos.
+        """Return the ids of one line, (n_pieces,) int32, without bos or eos.
 
         line, dropout, seed: those of `encode`
         """
@@ -105,7 +105,7 @@ class Encoder:
     def encode_lines(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
     ) -> list[list[str]]:
-        """The pieces of each line. Line i draws its dropout from (seed, first + i), however lines are grouped.
+        """Return the pieces of each line. Line i draws its dropout from (seed, first + i), however lines are grouped.
 
         lines: texts: a list, an array, a column of a table, or any other iterable
         dropout, seed: those of `encode`
@@ -119,7 +119,7 @@ class Encoder:
         return self._pieces(lines, Dropout.of(dropout, seed), validation.first(first))
 
     def encode_words(self, words: Iterable[str]) -> list[tuple[str, ...]]:
-        """The pieces of each pre-token, taken as it stands: not normalised, not cut.
+        """Return the pieces of each pre-token, taken as it stands: not normalised, not cut.
 
         words: pre-tokens, none of them empty
 
@@ -131,7 +131,7 @@ class Encoder:
     def encode_batch(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
     ) -> Encoded:
-        """The ids of many lines at once. A line may hold line ends.
+        """Return the ids of many lines at once. A line may hold line ends.
 
         lines: texts: a list, an array, a column of a table, or any other iterable
         dropout, seed: those of `encode`
@@ -152,7 +152,7 @@ class Encoder:
         self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, numbers: Numbers | None = None,
         n_threads: int | None = None,
     ) -> Encoded:  # fmt: skip
-        """The ids of the lines of UTF-8 text, which end at "\\n".
+        """Return the ids of the lines of UTF-8 text, which end at "\\n".
 
         text: bytes
         dropout, seed, n_threads: those of `encode_batch`
@@ -174,7 +174,7 @@ class Encoder:
         self, path: str | os.PathLike[str], *, dropout: float = 0.0, seed: int | None = None,
         errors: Errors = "strict", n_threads: int | None = None, max_line: int | None = MAX_LINE,
     ) -> Encoded:  # fmt: skip
-        """The ids of the lines of a file, plain or compressed. Lines end at "\\n" or "\\r\\n".
+        """Return the ids of the lines of a file, plain or compressed. Lines end at "\\n" or "\\r\\n".
 
         path: of the file, or "-" for stdin
         dropout, seed, n_threads: those of `encode_batch`
@@ -242,7 +242,7 @@ class Encoder:
         return self._run("ids", chunks, Dropout.of(dropout, seed), n_threads)
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
-        """Each piece with the span of the original line that it came from, in characters. A marker has no width.
+        """Return each piece with the span of the original line that it came from, in characters. A marker has no width.
 
         line: text
 
@@ -255,23 +255,23 @@ class Encoder:
         return list(encode_offsets(self.vocabulary, line, encode_words=self._encoded))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
-        """The ids of pieces, (n_pieces,) int32. What is no piece has the id of `unk`, if there is one.
+        """Return the ids of pieces, (n_pieces,) int32. What is no piece has the id of `unk`, if there is one.
 
         pieces: strings, as `encode` gives them
         """
         numbers, unk = self.vocabulary.ids, self.vocabulary.unk_id
-        found = (numbers.get(piece, unk) for piece in validation.pieces(pieces, "ids"))
-        return np.array([number for number in found if number is not None], np.int32)
+        result = (numbers.get(piece, unk) for piece in validation.pieces(pieces, "ids"))
+        return np.array([number for number in result if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
-        """The line that these pieces spell: its normalised form, with single spaces, if they came from `encode`.
+        """Return the line that these pieces spell: its normalised form, with single spaces, if they came from `encode`.
 
         pieces: strings, as `encode` gives them
         """
         return decode(self.vocabulary, validation.pieces(pieces, "decode"))
 
     def decode_ids(self, ids: Iterable[int]) -> str:
-        """The line that these ids spell.
+        """Return the line that these ids spell.
 
         ids: whole numbers, as `encode_ids` gives them
 
@@ -288,7 +288,7 @@ class Encoder:
         return decode(self.vocabulary, (pieces[number] for number in numbers))
 
     def decode_batch(self, encoded: Encoded | Iterable[Iterable[int]]) -> list[str]:
-        """The lines that ids spell.
+        """Return the lines that ids spell.
 
         encoded: what `encode_batch` gives, or the ids of each line
 
@@ -303,7 +303,7 @@ class Encoder:
         return self._decoder.decode_lines(encoded.ids, encoded.offsets)
 
     def decode_bytes(self, encoded: Encoded | Iterable[Iterable[int]]) -> bytes:
-        """The same as UTF-8 text, with a line end behind every line.
+        """Return the same as UTF-8 text, with a line end behind every line.
 
         encoded: that of `decode_batch`
 
@@ -351,11 +351,9 @@ class Encoder:
         return self._batches[key].encode(chunks, dropout=drops, n_threads=n_threads)
 
     def _encoded(self, words: Sequence[str]) -> list[tuple[str, ...]]:
-        """The pieces of pre-tokens of lines, in which user tokens are hidden."""
         return self._spelled(*self._tables.encode(words)) if words else []
 
     def _known(self, words: set[str]) -> dict[str, tuple[str, ...]]:
-        """The pieces of these words, from the cache where it has them."""
         cache = self._cache
         known = {word: cache[word] for word in words if word in cache}
         missing = list(words.difference(known))
@@ -367,17 +365,16 @@ class Encoder:
         return known | new
 
     def _sampled(self, words: Sequence[str], dropout: Dropout, line: int) -> list[str]:
-        """The pieces of one line's words, with dropout drawn from the line's own generator."""
+        """Return the pieces of one line's words, with dropout drawn from the line's own generator."""
         from volt.kernels.apply_bpe import line_state
 
         if not words:
             return []
         state = line_state(dropout.seed, line)
-        found = self._tables.encode(words, dropout=dropout.probability, state=state)
-        return list(chain.from_iterable(self._spelled(*found)))
+        result = self._tables.encode(words, dropout=dropout.probability, state=state)
+        return list(chain.from_iterable(self._spelled(*result)))
 
     def _spelled(self, symbols: Ids, ends: NDArray[np.int64]) -> list[tuple[str, ...]]:
-        """The pieces of each word."""
         spelled = [self._tables.spell(symbol) for symbol in symbols.tolist()]
         return [tuple(chain.from_iterable(spelled[start:end])) for start, end in pairwise([0, *ends.tolist()])]
 

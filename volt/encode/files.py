@@ -109,7 +109,7 @@ def check_both(encoder: Encoder, job: EncodeJob) -> None:
 def encode_stream(
     encoder: Encoder, paths: Iterable[str], *, job: EncodeJob, progress: Progress | None = None, wait: Wait = is_ready
 ) -> Iterator[bytes]:
-    """The lines of all files as text, in order, chunk by chunk.
+    """Yield the lines of all files as text, in order, chunk by chunk.
 
     progress: called with the bytes of text done
     wait: how pipes are waited for; what has come before is given first
@@ -196,19 +196,18 @@ def write_each(
 
 
 def output_files(paths: Iterable[str], output: Path, *, job: EncodeJob, each: bool = False) -> list[Path]:
-    """All files that `encode_one` writes, or, with `each`, `encode_each` in a folder.
+    """Return all files that `encode_one` writes, or, with `each`, `encode_each` in a folder.
 
     >>> [str(path) for path in output_files(["a.txt"], Path("out"), job=EncodeJob(form="npy"), each=True)]
     ['out/a.txt.npy', 'out/a.txt.offsets.npy', 'out/.volt-encoded.json']
     """
     if not each:
         return _files_of(output, job.form)
-    made = [file for one in outputs_of(paths, output, f".{job.form}").values() for file in _files_of(one, job.form)]
-    return [*made, output / _MANIFEST]
+    created = [file for one in outputs_of(paths, output, f".{job.form}").values() for file in _files_of(one, job.form)]
+    return [*created, output / _MANIFEST]
 
 
 def _files_of(output: Path, form: str) -> list[Path]:
-    """An output and the offsets beside an array."""
     has_offsets = form in _ARRAYS and output.name  # the current folder has no name, and is refused where it is written
     return [output, output.with_name(f"{output.stem}.offsets.npy")] if has_offsets else [output]
 
@@ -216,7 +215,8 @@ def _files_of(output: Path, form: str) -> list[Path]:
 def encoded_parts(
     encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, wait: Wait = is_ready
 ) -> Iterator[tuple[Chunk, EncodedPart]]:
-    """Each chunk of the files with what it became. Behind the last chunk of every file comes one without text, which
+    """Yield each chunk of the files with what it became. Behind the last chunk of every file comes one without text,
+    which
     nobody awaits.
 
     Chunks of several files are encoded at the same time. restart: whether lines are numbered anew in each file.
@@ -247,7 +247,7 @@ def encoded_parts(
 
 
 def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:
-    """The parts up to the next end of a file."""
+    """Return the parts up to the next end of a file."""
     return takewhile(lambda pair: len(pair[0].text) > 0 or pair[0].awaited, parts)
 
 
@@ -276,9 +276,9 @@ def _write(
                 file.write(_little_endian(array))
                 file.flush()  # it may be a pipe, whose reader waits
         if not job.is_text:
-            with write_atomic(_files_of(output, job.form)[1]) as beside:
-                np.save(beside, np.concatenate(offsets))
-                retire(output, file, beside)
+            with write_atomic(_files_of(output, job.form)[1]) as neighbours:
+                np.save(neighbours, np.concatenate(offsets))
+                retire(output, file, neighbours)
     return n_lines, done
 
 
@@ -307,12 +307,12 @@ def _write_npy(file: BinaryIO, arrays: Iterable[NDArray[Any]]) -> None:
 
 
 def _little_endian(array: NDArray[Any]) -> memoryview:
-    """The bytes of an array as they stand in files: most often the array's own memory."""
+    """Return the bytes of an array as they stand in files: most often the array's own memory."""
     return array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8).data
 
 
 def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Path]:
-    """The output of each file in a folder. Raises ConfigError if two would share one.
+    """Return the output of each file in a folder. Raises ConfigError if two would share one.
 
     >>> outputs_of(["a.txt.gz"], Path("out"), ".npy")
     {'a.txt.gz': PosixPath('out/a.txt.npy')}
@@ -333,13 +333,12 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
 
 
 def _origin(encoder: Encoder, path: str, job: EncodeJob) -> dict[str, Any]:
-    """What an output depends on."""
     if (mark := mark_of(path)) is None:
         return {}
-    asked = {name: value for name, value in asdict(job).items() if name not in ("n_threads", "max_line")}
+    requested = {name: value for name, value in asdict(job).items() if name not in ("n_threads", "max_line")}
     return {
         "source": bare(path) if url_of(path) else os.path.abspath(path), "bytes": mark[0], "modified": mark[1],
-        "vocabulary": encoder.vocabulary.fingerprint, **asked,
+        "vocabulary": encoder.vocabulary.fingerprint, **requested,
     }  # fmt: skip
 
 
@@ -355,7 +354,7 @@ class _Manifest:
         self._origins = _read_manifest(folder)
 
     def has(self, output: Path, origin: dict[str, Any], job: EncodeJob) -> bool:
-        """Whether an output, and its offsets, are unchanged since they were made from this."""
+        """Check whether an output, and its offsets, are unchanged since they were made from this."""
         marks = _marks(output, job.form)
         return marks is not None and self._origins.get(output.name) == origin | {"files": marks}
 
@@ -391,8 +390,8 @@ def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
     try:
         text = read_bytes(folder / _MANIFEST, kind=OutputError).decode()
         while end < len(text):
-            found, end = json.JSONDecoder().raw_decode(text, end)
-            origins |= found
+            result, end = json.JSONDecoder().raw_decode(text, end)
+            origins |= result
             end += text.startswith("\n", end)
     except (OutputError, TypeError, ValueError):
         pass

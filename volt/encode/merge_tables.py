@@ -85,7 +85,7 @@ class Spelled(NamedTuple):
         return np.diff(self.ends, prepend=0)
 
     def only(self, chosen: NDArray[np.bool_]) -> Spelled:
-        """The chosen tokens; the others have no symbols, so that tokens keep their numbers."""
+        """Return the chosen tokens; the others have no symbols, so that tokens keep their numbers."""
         sizes = np.where(chosen, self.sizes, 0)
         return Spelled(self.symbols[np.repeat(chosen, self.sizes)], np.cumsum(sizes))
 
@@ -94,7 +94,7 @@ NOTHING = Spelled(np.zeros(0, np.int32), np.zeros(0, np.int64))
 
 
 def own_pairs(spelled: Spelled, results: Ints) -> Merges:
-    """The joins that are met where none is passed over: one for each token that joining makes.
+    """Return the joins that are met where none is passed over: one for each token that joining makes.
 
     results: (n_ranks,), the token that each rank makes
     """
@@ -116,8 +116,8 @@ def _entered(merges: Merges, spelled: Spelled) -> bool:
         are_two = np.diff(ends, prepend=0) == 2
         lefts, rights = (pieces[ends[are_two] - place] for place in (2, 1))
         are_known = (lefts >= 0) & (rights >= 0)
-        found = lefts[are_known], rights[are_known], ranks[tokens[are_two][are_known]]
-        if not fill(merges.pairs, merges.first_ranks, *found):
+        result = lefts[are_known], rights[are_known], ranks[tokens[are_two][are_known]]
+        if not fill(merges.pairs, merges.first_ranks, *result):
             return False
     return True
 
@@ -133,7 +133,7 @@ def _joined(spelled: Spelled, merges: Merges) -> tuple[Ints, Longs]:
 
 
 def all_pairs(spelled: Spelled, results: Ints) -> Merges:
-    """All ways to join two tokens into one that has a rank. results: see `own_pairs`."""
+    """Return all ways to join two tokens into one that has a rank. results: see `own_pairs`."""
     from volt.kernels.bpe_tables import cuts, ranked_merges, spellings
 
     ranks = _ranks(results, len(spelled.ends))
@@ -143,14 +143,14 @@ def all_pairs(spelled: Spelled, results: Ints) -> Merges:
 
 
 def own_tokens(merges: Merges) -> Longs:
-    """The tokens that joining their own symbols gives, by their `own_pairs`."""
+    """Return the tokens that joining their own symbols gives, by their `own_pairs`."""
     from volt.kernels.bpe_tables import ranks_met
 
     return merges.results[ranks_met(merges)].astype(np.int64)
 
 
 def unmerged(spelled: Spelled, merges: Merges, asked: NDArray[np.bool_]) -> Spellings:
-    """The tokens that merging their own symbols does not give: those that a word must be looked up for.
+    """Return the tokens that merging their own symbols does not give: those that a word must be looked up for.
 
     asked: (n_tokens,), which tokens may be among them
     """
@@ -164,7 +164,7 @@ def unmerged(spelled: Spelled, merges: Merges, asked: NDArray[np.bool_]) -> Spel
 
 
 def _ranks(results: Ints, n: int) -> Ints:
-    """The lowest rank of each of n tokens, or −1."""
+    """Return the lowest rank of each of n tokens, or −1."""
     ranks = np.full(n, -1, np.int32)
     ranks[results[::-1]] = np.arange(len(results), dtype=np.int32)[::-1]
     return ranks
@@ -200,17 +200,19 @@ class MergeTables:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MergeTables:
-        """The tables of a vocabulary. Raises VocabularyError if it has more than two million tokens or merges."""
+        """Return the tables of a vocabulary. Raises VocabularyError if it has more than two million tokens or
+        merges.
+        """
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
-        made, symbol_of = vocabulary.made, _symbols(codes)
-        tokens = tuple(dict.fromkeys(chain(vocabulary.atoms, made, vocabulary.tokens)))
-        _check_size(len(tokens), len(made))
+        output, symbol_of = vocabulary.made, _symbols(codes)
+        tokens = tuple(dict.fromkeys(chain(vocabulary.atoms, output, vocabulary.tokens)))
+        _check_size(len(tokens), len(output))
         numbers = dict(zip(tokens, count()))
         lefts, rights = (_numbered(numbers, [pair[side] for pair in vocabulary.merges]) for side in (0, 1))
-        results, keys = _numbered(numbers, made), lefts.astype(np.int64) << 32 | rights
-        parts, kept = np.full(len(tokens), -1), np.zeros(len(tokens), np.uint8)
+        results, keys = _numbered(numbers, output), lefts.astype(np.int64) << 32 | rights
+        parts, retained = np.full(len(tokens), -1), np.zeros(len(tokens), np.uint8)
         parts[results[::-1]] = keys[::-1]  # of several merges that make a token, the first is written last
-        kept[_numbered(numbers, vocabulary.tokens)] = 1
+        retained[_numbered(numbers, vocabulary.tokens)] = 1
         is_spelled = vocabulary.merging == "ranks" or vocabulary.whole_words
         spelled = _spelled(tokens, symbol_of, vocabulary.marker) if is_spelled else NOTHING
         merges = _merges(vocabulary.merging, lefts, rights, results, spelled)
@@ -219,9 +221,9 @@ class MergeTables:
             symbol_of=symbol_of,
             codes=codes,
             merges=merges,
-            kept=kept,
+            kept=retained,
             parts=parts,
-            words=_words(vocabulary, spelled, merges, kept),
+            words=_words(vocabulary, spelled, merges, retained),
             spelled=spelled,
             tokens=tokens,
         )
@@ -240,16 +242,18 @@ class MergeTables:
         return PieceRule(self.kept, self.parts, self.words)
 
     def atoms(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
-        """The atoms of words as symbols, and where each word's end. The words are one text, cut by their lengths."""
+        """Return the atoms of words as symbols, and where each word's end. The words are one text, cut by their
+        lengths.
+        """
         return self._symbols(*text_codes(text, lengths, marker=self.vocabulary.marker))
 
     def encode(self, words: Sequence[str], *, dropout: float = 0.0, state: int = NO_STATE) -> tuple[Ints, Longs]:
-        """The pieces of words as symbols, and where each word's end. state: where dropout's generator starts."""
+        """Return the pieces of words as symbols, and where each word's end. state: where dropout's generator starts."""
         symbols, ends = self._symbols(*atom_codes(words, marker=self.vocabulary.marker))
         return self.encode_atoms(symbols, ends, dropout=dropout, state=state)
 
     def _symbols(self, codes: Longs, ends: Longs) -> tuple[Ints, Longs]:
-        """The symbols of atoms, less the marks in front of private characters, and where each word's end."""
+        """Return the symbols of atoms, less the marks in front of private characters, and where each word's end."""
         symbols, characters = self.symbol_of[codes], codes >> 1
         if not self.vocabulary.special.user or characters.max(initial=0) < FIRST_HIDDEN:
             return symbols, ends
@@ -262,14 +266,14 @@ class MergeTables:
     def encode_atoms(
         self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = NO_STATE
     ) -> tuple[Ints, Longs]:
-        """The same for words that are given as their atoms."""
+        """Return the same for words that are given as their atoms."""
         from volt.kernels.apply_bpe import encode_words
 
         merges = self.sampled_merges if dropout else self.merges
         return encode_words(atoms, ends, merges, self.rule, dropout, np.array([state]))
 
     def spell(self, symbol: int) -> tuple[str, ...]:
-        """The pieces that a symbol stands for: one, but for user tokens at the end of a word, and bytes."""
+        """Return the pieces that a symbol stands for: one, but for user tokens at the end of a word, and bytes."""
         if symbol >= 0 and (self.kept[symbol] or not self.vocabulary.byte_fallback):
             return (self.tokens[symbol],)
         code = -1 - symbol if symbol < 0 else self.codes[symbol]
@@ -286,14 +290,14 @@ class MergeTables:
 
 
 def _symbols(codes: Sequence[int]) -> Ints:
-    """The symbol of every possible atom code, of which these are the known ones."""
+    """Return the symbol of every possible atom code, of which these are the known ones."""
     symbols = np.arange(-1, -1 - 2 * 0x110000, -1, dtype=np.int32)  # in an eighth of the time of -1 - np.arange(…)
     symbols[codes] = np.arange(len(codes), dtype=np.int32)
     return symbols
 
 
 def _merges(merging: Merging, lefts: Ints, rights: Ints, results: Ints, spelled: Spelled) -> Merges:
-    """The ranked merges of pairs, or of all neighbours that spell a token."""
+    """Return the ranked merges of pairs, or of all neighbours that spell a token."""
     from volt.kernels.bpe_tables import ranked_merges
 
     if merging == "ranks":
@@ -302,15 +306,14 @@ def _merges(merging: Merging, lefts: Ints, rights: Ints, results: Ints, spelled:
 
 
 def _words(vocabulary: Vocabulary, spelled: Spelled, merges: Merges, kept: NDArray[np.uint8]) -> Spellings:
-    """The tokens that words are looked up for."""
     from volt.kernels.bpe_tables import no_spellings
 
     if not vocabulary.whole_words:
         return no_spellings()
-    asked = kept != 0
+    requested = kept != 0
     if vocabulary.merging == "ranks":
-        asked[own_tokens(merges)] = False
-    return unmerged(spelled, merges, asked)
+        requested[own_tokens(merges)] = False
+    return unmerged(spelled, merges, requested)
 
 
 def _check_size(n_tokens: int, n_merges: int) -> None:
@@ -324,12 +327,10 @@ def _check_size(n_tokens: int, n_merges: int) -> None:
 
 
 def _numbered(numbers: Mapping[str, int], tokens: Sequence[str]) -> Ints:
-    """The numbers of tokens."""
     return np.fromiter(map(numbers.__getitem__, tokens), np.int32, len(tokens))
 
 
 def _spelled(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spelled:
-    """The symbols that tokens are made of."""
     final = np.array([marker == "suffix" and token.endswith(SUFFIX) and token != SUFFIX for token in tokens], bool)
     bare = [token.removesuffix(SUFFIX) for token in tokens] if final.any() else tokens
     codes, ends = atom_codes(bare, marker="none")
@@ -352,14 +353,16 @@ class MergedWords:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, counts: WordCounts) -> MergedWords:
-        """The words of counts that were made as the vocabulary makes words. Raises CorpusError if they were not."""
+        """Return the words of counts that were made as the vocabulary makes words. Raises CorpusError if they were
+        not.
+        """
         from volt.kernels.apply_bpe import PieceRule, encode_words
         from volt.kernels.arrays import Words
 
         check_same_words(vocabulary, counts)
-        tables, found = MergeTables.of(vocabulary), counts.words
-        lengths = np.fromiter(map(len, found), np.int64, len(found))
-        atoms, ends = tables.atoms("".join(found), lengths)
+        tables, result = MergeTables.of(vocabulary), counts.words
+        lengths = np.fromiter(map(len, result), np.int64, len(result))
+        atoms, ends = tables.atoms("".join(result), lengths)
         whole = PieceRule(tables.kept, np.full_like(tables.parts, -1), tables.words)
         symbols, merged_ends = encode_words(atoms, ends, tables.merges, whole, 0.0, np.zeros(1, np.int64))
         return cls(tables, Words(atoms, ends, counts.counts), Words(symbols, merged_ends, counts.counts))
@@ -370,15 +373,15 @@ class MergedWords:
 
 
 def occurrences(words: Words, n_symbols: int) -> Longs:
-    """How often each symbol from 0 up to n_symbols occurs, (n_symbols,) int64; others are not counted.
+    """Return how often each symbol from 0 up to n_symbols occurs, (n_symbols,) int64; others are not counted.
 
     >>> from volt.kernels.arrays import Words
     >>> occurrences(Words(np.array([0, -3, 1, 0]), np.array([3, 4]), np.array([2, 5])), 2)
     array([7, 2])
     """
-    found, known = np.zeros(n_symbols, np.int64), words.symbols >= 0
-    np.add.at(found, words.symbols[known], np.repeat(words.counts, np.diff(words.ends, prepend=0))[known])
-    return found
+    result, known = np.zeros(n_symbols, np.int64), words.symbols >= 0
+    np.add.at(result, words.symbols[known], np.repeat(words.counts, np.diff(words.ends, prepend=0))[known])
+    return result
 
 
 def check_same_words(vocabulary: Vocabulary, counts: WordCounts) -> None:

@@ -73,7 +73,7 @@ def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
 
 
 def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True) -> list[tuple[str, int, int]]:
-    """Each pre-token with its start and end in a normalised text, in characters. A dummy "▁" has no width.
+    """Return each pre-token with its start and end in a normalised text, in characters. A dummy "▁" has no width.
 
     hidden: whether private characters stand for user tokens, as in `PreTokenizer.split`
     Raises CorpusError if the text holds a lone surrogate.
@@ -92,7 +92,7 @@ def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True
 
 
 def _leaves_gaps(pretokenizer: PreTokenizer) -> bool:
-    """Whether text may lie between pre-tokens, so that their lengths do not tell where they stand."""
+    """Check whether text may lie between pre-tokens, so that their lengths do not tell where they stand."""
     return pretokenizer.name == "whitespace" or pretokenizer.name.startswith("regex:")
 
 
@@ -141,7 +141,7 @@ EncodeWords = Callable[[Sequence[str]], Sequence[Sequence[str]]]
 
 
 def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWords) -> Iterator[tuple[str, int, int]]:
-    """Each piece with its start and end in the original line."""
+    """Yield each piece with its start and end in the original line."""
     spans = _hidden_spans(vocabulary.special, check_text(line))
     own = own_characters(vocabulary, [line])
     [stood_in] = own.put([line])
@@ -160,7 +160,9 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
 
 
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Each piece with the characters of its word that it covers. A user token covers one, a byte the one it is of."""
+    """Yield each piece with the characters of its word that it covers. A user token covers one, a byte the one it is
+    of.
+    """
     if vocabulary.pretokenizer.is_bytes:
         ending = SUFFIX if vocabulary.marker == "suffix" else ""
         spelled = [piece.removesuffix(ending) for piece in pieces]
@@ -185,7 +187,6 @@ def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tupl
 
 
 def _within_bytes(pieces: Sequence[str], user: set[str]) -> Iterator[tuple[str, int, int]]:
-    """Each byte-level piece with the characters that it touches."""
     if len(pieces) == 1 and pieces[0] in user:
         yield pieces[0], 0, 1
         return
@@ -200,12 +201,12 @@ def _within_bytes(pieces: Sequence[str], user: set[str]) -> Iterator[tuple[str, 
 
 
 def _n_bytes(lead: int) -> int:
-    """The length of the UTF-8 sequence that starts with this byte."""
+    """Return the length of the UTF-8 sequence that starts with this byte."""
     return 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
 
 
 def _hidden_spans(special: SpecialTokens, line: str) -> NDArray[np.int64]:
-    """The span in the line of each character of the line with user tokens hidden, (n, 2)."""
+    """Return the span in the line of each character of the line with user tokens hidden, (n, 2)."""
     starts = np.ones(len(line) + 1, bool)
     for start, end in special.spans(line):
         starts[start + 1 : end] = False

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
-    """The pre-tokens of each line. Raises CorpusError if a line holds a lone surrogate."""
+    """Return the pre-tokens of each line. Raises CorpusError if a line holds a lone surrogate."""
     texts = [check_text(line) for line in lines]
     if (cutter := _lone_cutter(vocabulary)) is not None:
         return [words.split(" ") if words else [] for words in cutter.cut_texts(texts)]
@@ -71,7 +71,7 @@ def _lone_cutter(vocabulary: Vocabulary) -> WordCutter | None:
 
 
 def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
-    """The pre-tokens of each line with a space between two. No pre-token holds a space.
+    """Return the pre-tokens of each line with a space between two. No pre-token holds a space.
 
     >>> joined_words(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
     ['a b', '']
@@ -86,7 +86,7 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
 
 
 def joined_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False) -> memoryview:
-    """The same for the lines of UTF-8 text, with the byte 0xFF behind each.
+    """Return the same for the lines of UTF-8 text, with the byte 0xFF behind each.
 
     separator: the byte behind each line; the last line may lack it
     strips_return: whether a "\\r" at the end of a line is no part of it
@@ -143,7 +143,7 @@ class UnitRule:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> UnitRule:
-        """The rule that fits a vocabulary's pre-tokeniser."""
+        """Return the rule that fits a vocabulary's pre-tokeniser."""
         pretokenizer = vocabulary.pretokenizer
         if parting := parting_of_units(vocabulary):
             return cls(parting.breaks, parting.clinging, keeps_breaks=True)
@@ -158,7 +158,7 @@ class UnitRule:
 
 
 def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
-    """How texts are parted that the vocabulary's pre-tokeniser cuts by its own pattern; None if it has none.
+    """Return how texts are parted that the vocabulary's pre-tokeniser cuts by its own pattern; None if it has none.
 
     Also None if that is not possible: where a normal form may change what the pattern sees, and where a regex drops
     what it does not match, user tokens among it.
@@ -187,7 +187,7 @@ class UnitWords:
 
 
 def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, first: NDArray[np.uint8]) -> UnitWords:
-    """The pre-tokens of units as they stand within lines.
+    """Return the pre-tokens of units as they stand within lines.
 
     data: the units in UTF-8, one after the other
     ends: (n_units,) where each ends, in bytes
@@ -213,7 +213,7 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, 
 
 
 def _simple(vocabulary: Vocabulary, text: str, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which units are letters, behind one space or none: one pre-token, by GPT-2's pattern. (n_units,)"""
+    """Return which units are letters, behind one space or none: one pre-token, by GPT-2's pattern. (n_units,)"""
     plain = vocabulary.normalizer.name == "none" and not vocabulary.special.user
     if not plain or vocabulary.pretokenizer.name not in ("gpt2", "bytes"):
         return np.zeros(len(ends), bool)
@@ -224,7 +224,7 @@ def _simple(vocabulary: Vocabulary, text: str, ends: NDArray[np.int64]) -> NDArr
 
 
 def _are_letters(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Which code points are letters, as the pattern's own engine says. (n,)"""
+    """Return which code points are letters, as the pattern's own engine says. (n,)"""
     import polars as pl
 
     about_to_use_polars()
@@ -236,7 +236,6 @@ def _are_letters(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
 def _one_word_each(
     vocabulary: Vocabulary, data: bytes, text: str, ends: NDArray[np.int64], chosen: NDArray[np.bool_]
 ) -> UnitWords:
-    """The chosen units, each of which is one pre-token."""
     lengths, codes = np.diff(ends, prepend=0), np.frombuffer(text.encode("utf-32-le"), np.uint32)
     if vocabulary.pretokenizer.is_bytes:
         starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
@@ -249,7 +248,7 @@ def _one_word_each(
 
 
 def _merged(chosen: UnitWords, others: UnitWords, is_chosen: NDArray[np.bool_]) -> UnitWords:
-    """The pre-tokens of chosen units and of the others, in the order of the units."""
+    """Return the pre-tokens of chosen units and of the others, in the order of the units."""
     n_words, irregular = np.ones(len(is_chosen), np.int64), np.zeros(len(is_chosen), bool)
     n_words[~is_chosen], irregular[~is_chosen] = others.n_words, others.irregular
     units = np.append(np.flatnonzero(is_chosen), np.repeat(np.flatnonzero(~is_chosen), others.n_words))
@@ -282,7 +281,7 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
 
 
 def _character_ends(data: bytes, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where units end, in characters. The bytes as a whole are UTF-8."""
+    """Return where units end, in characters. The bytes as a whole are UTF-8."""
     starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     if not starts_character[ends[:-1]].all():  # a character was cut by a unit's end, and completed by the next unit
         for start, end in pairwise([0, *ends.tolist()]):
@@ -295,7 +294,7 @@ def _bits(characters: bytes) -> int:
 
 
 def _is_plain(vocabulary: Vocabulary) -> bool:
-    """Whether pre-tokens are what `str.split()` gives, and nothing is to be hidden or normalised."""
+    """Check whether pre-tokens are what `str.split()` gives, and nothing is to be hidden or normalised."""
     names = vocabulary.pretokenizer.name, vocabulary.normalizer.name
     return names == ("whitespace", "none") and not vocabulary.special.user
 
@@ -312,7 +311,8 @@ def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
 
 
 def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
-    """Whether a unit's neighbours could matter: it ends with a space that is no break, or holds a "▁" read as one.
+    """Check whether a unit's neighbours could matter: it ends with a space that is no break, or holds a "▁" read as
+    one.
 
     Where runs of spaces are words, a unit that ends with a space matters to the run that starts the next one.
     """

@@ -75,7 +75,8 @@ class Form(NamedTuple):
 
 
 def spelled(vocabulary: Vocabulary, text: str) -> str | None:
-    """A form's text as it stands in a line; None if it is bytes that begin or end inside a character, or no UTF-8.
+    """Return a form's text as it stands in a line; None if it is bytes that begin or end inside a character, or no
+    UTF-8.
 
     >>> bytes_ = Vocabulary(merges=(), tokens=(), marker="none", pretokenizer="bytes")
     >>> spelled(bytes_, "Ġa"), spelled(bytes_, "Ã")
@@ -90,7 +91,7 @@ def spelled(vocabulary: Vocabulary, text: str) -> str | None:
 
 
 def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
-    """Whether a form for which all texts have failed comes out of no text."""
+    """Check whether a form for which all texts have failed comes out of no text."""
     special, marker, cut = vocabulary.special, vocabulary.marker, vocabulary.pretokenizer
     text = spelled(vocabulary, form.text)
     if text is None:
@@ -105,13 +106,15 @@ def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
 
 
 def neighbours(vocabulary: Vocabulary) -> list[str]:
-    """A letter, a number, a sign and a white space that the vocabulary does not know, of those that there are."""
+    """Return a letter, a number, a sign and a white space that the vocabulary does not know, of those that there
+    are.
+    """
     taken = set("".join(chain(vocabulary.atoms, vocabulary.unmade, vocabulary.special.user)))
-    found = list[str]()
+    result = list[str]()
     for codes in (_LETTERS, _NUMBERS, _SIGNS, map(ord, WHITE_SPACE[6:])):
         free = (char for char in map(chr, codes) if char not in taken)
-        found += islice((char for char in free if vocabulary.normalizer.normalize(char) == char), 1)
-    return found
+        result += islice((char for char in free if vocabulary.normalizer.normalize(char) == char), 1)
+    return result
 
 
 Trial = Callable[[Form], list[str]]
@@ -132,12 +135,12 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
         pairs = ((left, right) for atom in atoms for left, right in (("", atom), (atom, "")))
         yield from (partial(_between, vocabulary, left, right) for left, right in pairs)
     if vocabulary.pretokenizer.is_bytes:
-        found = cache(lambda form: _completed(to_bytes(form.text)))
-        yield from (partial(_nth, found, number) for number in range(_MOST))
+        result = cache(lambda form: _completed(to_bytes(form.text)))
+        yield from (partial(_nth, result, number) for number in range(_MOST))
 
 
 def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
-    """A form, and the words that a pattern cuts whole and nothing stands beside."""
+    """Return a form, and the words that a pattern cuts whole and nothing stands beside."""
     cut, contractions = vocabulary.pretokenizer, list[str]()
     if cut.name in ("gpt2", "bytes") or cut.has_own_pattern:
         contractions = CONTRACTIONS.split("|")
@@ -147,7 +150,7 @@ def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
 
 
 def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[str]:
-    """A form between others. Where every line gets a space in front, a line without its own is tried, too."""
+    """Return a form between others. Where every line gets a space in front, a line without its own is tried, too."""
     text = spelled(vocabulary, form.text)
     if text is None:
         return []
@@ -155,8 +158,8 @@ def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[
     return [f"{left}{text}{right}", *bare]
 
 
-def _nth(found: Callable[[Form], list[str]], number: int, form: Form) -> list[str]:
-    return found(form)[number : number + 1]
+def _nth(result: Callable[[Form], list[str]], number: int, form: Form) -> list[str]:
+    return result(form)[number : number + 1]
 
 
 def _completed(data: bytes) -> list[str]:
@@ -183,19 +186,19 @@ def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) ->
     >>> _characters(b"\\xe2\\x82", at_start=True)[44], b"\\xa9" in _characters(b"\\xa9", at_end=True)[0].encode()
     ('€', True)
     """
-    found = list[str]()
+    result = list[str]()
     for n, first in _FIRST.items():
         for place in range(n - len(part) + 1):
             fits = place > 0 or part[0] in first
             if fits and (place == 0) == at_start and (place + len(part) == n) == at_end:
                 free = [first] * (place > 0) + [_INNER] * (n - len(part) - (place > 0))
                 fills = _some(free)
-                found += (bytes((*fill[:place], *part, *fill[place:])).decode(errors="ignore") for fill in fills)
-    return [character for character in found if len(character) == 1]
+                result += (bytes((*fill[:place], *part, *fill[place:])).decode(errors="ignore") for fill in fills)
+    return [character for character in result if len(character) == 1]
 
 
 def _some(choices: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """All ways to choose one of each, or some where there are many."""
+    """Return all ways to choose one of each, or some where there are many."""
     if len(choices) < 3:
         return list(product(*choices))
     rng = Random(0)
@@ -203,7 +206,6 @@ def _some(choices: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
 
 
 def _pairs(befores: list[str], afters: list[str]) -> list[tuple[str, str]]:
-    """All pairs, or some where there are many."""
     if len(befores) * len(afters) <= _MOST:
         return list(product(befores, afters))
     rng = Random(0)
@@ -242,7 +244,7 @@ class Reach:
 
 
 def reach(vocabulary: Vocabulary) -> Reach:
-    """Which tokens some text produces when it is encoded without dropout. Special tokens are not looked at.
+    """Return which tokens some text produces when it is encoded without dropout. Special tokens are not looked at.
 
     vocabulary: any
 
@@ -267,7 +269,7 @@ def reach(vocabulary: Vocabulary) -> Reach:
 
 
 def _whole_forms(tables: MergeTables) -> list[Form]:
-    """The stretches of atoms that merges make one symbol of, for all tokens, kept or not."""
+    """Return the stretches of atoms that merges make one symbol of, for all tokens, kept or not."""
     marker, numbered = tables.vocabulary.marker, list(enumerate(tables.tokens))
     inner = _becoming_one(tables, [Form(number, token, False) for number, token in numbered])
     if marker == "prefix":  # the same symbols, where a word starts
@@ -279,20 +281,24 @@ def _whole_forms(tables: MergeTables) -> list[Form]:
 
 
 def _words(tables: MergeTables) -> list[Form]:
-    """The kept tokens that are looked up as whole words, which are whole characters."""
-    vocabulary, found = tables.vocabulary, list[Form]()
+    """Return the kept tokens that are looked up as whole words, which are whole characters."""
+    vocabulary, result = tables.vocabulary, list[Form]()
     numbered = [(number, token) for number, token in enumerate(tables.tokens) if tables.kept[number]]
     if vocabulary.whole_words and vocabulary.marker == "suffix":
-        found = [Form(number, token.removesuffix(SUFFIX), True) for number, token in numbered if token.endswith(SUFFIX)]
+        result = [
+            Form(number, token.removesuffix(SUFFIX), True) for number, token in numbered if token.endswith(SUFFIX)
+        ]
     elif vocabulary.whole_words and vocabulary.marker == "prefix":
-        found = [Form(number, token[1:], True) for number, token in numbered if token.startswith(PREFIX)]
+        result = [Form(number, token[1:], True) for number, token in numbered if token.startswith(PREFIX)]
     elif vocabulary.whole_words:
-        found = [Form(number, token, False) for number, token in numbered]
-    return [form for form in found if form.text and spelled(vocabulary, form.text) is not None]
+        result = [Form(number, token, False) for number, token in numbered]
+    return [form for form in result if form.text and spelled(vocabulary, form.text) is not None]
 
 
 def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
-    """The forms, all at the edge of a word or none, that become their symbol, or are spelled like it while unknown."""
+    """Return the forms, all at the edge of a word or none, that become their symbol, or are spelled like it while
+    unknown.
+    """
     from volt.kernels.apply_bpe import encode_words
     from volt.kernels.bpe_tables import no_spellings
 
@@ -313,16 +319,15 @@ def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
 
 def _forms_of_tokens(tables: MergeTables, forms: Iterable[Form]) -> Forms:
     """Kept token → the forms that become it, or that are split back into it."""
-    found: Forms = {}
+    result: Forms = {}
     for form in forms:
         for number in set(_split_back(tables, form.symbol)):
             if tables.kept[number]:
-                found.setdefault(tables.tokens[number], []).append(form)
-    return found
+                result.setdefault(tables.tokens[number], []).append(form)
+    return result
 
 
 def _split_back(tables: MergeTables, symbol: int) -> Iterator[int]:
-    """The tokens that a symbol leaves among pieces."""
     stack = [symbol]
     while stack:
         number = stack.pop()
@@ -334,30 +339,32 @@ def _split_back(tables: MergeTables, symbol: int) -> Iterator[int]:
 
 
 def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
-    """The forms whose characters normalising leaves as they are. What holds for a text holds for all parts of it."""
+    """Return the forms whose characters normalising leaves as they are. What holds for a text holds for all parts of
+    it.
+    """
     import polars as pl
 
     if vocabulary.normalizer.name == "none":
         return forms
     texts = {form.text: spelled(vocabulary, form.text) for form in chain.from_iterable(forms.values())}
     series = pl.Series(sorted({text for text in texts.values() if text is not None}), dtype=pl.String)
-    kept = {None, *series.filter(vocabulary.normalizer.apply_series(series) == series).to_list()}
-    left = {token: [form for form in several if texts[form.text] in kept] for token, several in forms.items()}
+    retained = {None, *series.filter(vocabulary.normalizer.apply_series(series) == series).to_list()}
+    left = {token: [form for form in several if texts[form.text] in retained] for token, several in forms.items()}
     return {token: several for token, several in left.items() if several}
 
 
 def _texts_found(encoder: Encoder, forms: Forms) -> dict[str, str]:
     """Token → a text that it has come out of. Texts are tried until all tokens are found, or there are no more."""
-    missing, found = dict(forms), dict[str, str]()
+    missing, result = dict(forms), dict[str, str]()
     for trial in trials(encoder.vocabulary):
         if not missing:
             break
         lines = list(dict.fromkeys(chain.from_iterable(map(trial, chain.from_iterable(missing.values())))))
         for line, pieces in zip(lines, encoder.encode_lines(lines) if lines else [], strict=True):
             for piece in missing.keys() & pieces:
-                found[piece] = line
+                result[piece] = line
                 del missing[piece]
-    return found
+    return result
 
 
 def _why(vocabulary: Vocabulary, allowed: list[Form], normal: list[Form]) -> Why | None:

@@ -42,7 +42,7 @@ class _Rows:
     known: dict[int, int]
 
     def extended(self, symbols: Sequence[int], spelled: Sequence[Sequence[int] | bytes]) -> _Rows:
-        """The same with a row for each thing spelled. The symbols, below 0, are those of the new rows."""
+        """Return the same with a row for each thing spelled. The symbols, below 0, are those of the new rows."""
         first = len(self.starts) - 1
         ends = self.starts[-1] + np.cumsum([len(values) for values in spelled], dtype=np.int64)
         new = np.fromiter(chain.from_iterable(spelled), self.values.dtype)
@@ -63,18 +63,18 @@ class Rendering:
         """single: the one value of each token that is kept, if all have just one: (n_tokens,)."""
         self.dtype, self._spell = np.dtype(dtype), spell
         empty = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {})
-        kept, is_atom = tables.kept != 0, tables.parts < 0  # all else is split back
+        retained, is_atom = tables.kept != 0, tables.parts < 0  # all else is split back
         if single is None:
-            spelled = [spell(symbol) if occurs else b"" for symbol, occurs in enumerate((kept | is_atom).tolist())]
+            spelled = [spell(symbol) if occurs else b"" for symbol, occurs in enumerate((retained | is_atom).tolist())]
             self._rows = empty.extended([], spelled)
             return
-        others = [(symbol, spell(symbol)) for symbol in np.flatnonzero(is_atom & ~kept).tolist()]
-        sizes = kept.astype(np.int64)
+        others = [(symbol, spell(symbol)) for symbol in np.flatnonzero(is_atom & ~retained).tolist()]
+        sizes = retained.astype(np.int64)
         for symbol, values in others:
             sizes[symbol] = len(values)
         starts = np.append(0, np.cumsum(sizes))
         self._rows = _Rows(starts, np.empty(starts[-1], self.dtype), {})
-        self._rows.values[starts[:-1][kept]] = single[kept]
+        self._rows.values[starts[:-1][retained]] = single[retained]
         for symbol, values in others:
             self._rows.values[starts[symbol] : starts[symbol + 1]] = list(values)
 
@@ -84,12 +84,12 @@ class Rendering:
         return self.dtype == np.int32
 
     def known_rows(self, n: int) -> tuple[Longs, NDArray[Any]]:
-        """Where the values of the first n symbols start (n + 1,), and the values."""
+        """Return where the values of the first n symbols start (n + 1,), and the values."""
         rows = self._rows
         return rows.starts[: n + 1], rows.values[: rows.starts[n]]
 
     def expand(self, symbols: NDArray[np.int32]) -> tuple[NDArray[Any], Longs]:
-        """The values of symbols, one after the other, and where each symbol's end."""
+        """Return the values of symbols, one after the other, and where each symbol's end."""
         numbers, rows = self.numbered(symbols)
         starts = rows.starts[numbers]
         sizes = rows.starts[numbers + 1] - starts
@@ -98,7 +98,7 @@ class Rendering:
         return rows.values[places], ends
 
     def numbered(self, symbols: NDArray[np.int32]) -> tuple[NDArray[np.int32], _Rows]:
-        """The row of each symbol, and the rows."""
+        """Return the row of each symbol, and the rows."""
         rows, unknown = self._rows, symbols < 0
         if not unknown.any():
             return symbols, rows
@@ -114,7 +114,7 @@ class Rendering:
 
 
 def rendering_of(kind: Kind, tables: MergeTables, *, separator: str = "") -> Rendering:
-    """The rendering of a kind. separator: that of `as_pieces`, for pieces."""
+    """Return the rendering of a kind. separator: that of `as_pieces`, for pieces."""
     if kind == "pieces":
         return as_pieces(tables, separator=separator)
     return as_ids(tables) if kind == "ids" else as_id_text(tables)
@@ -128,10 +128,9 @@ def as_ids(tables: MergeTables) -> Rendering:
 
 
 def _ids(tables: MergeTables, symbol: int) -> list[int]:
-    """The ids of the pieces that a symbol stands for."""
     ids, unk = tables.vocabulary.ids, tables.vocabulary.unk_id
-    found = (ids.get(piece, unk) for piece in tables.spell(symbol))
-    return [number for number in found if number is not None]
+    result = (ids.get(piece, unk) for piece in tables.spell(symbol))
+    return [number for number in result if number is not None]
 
 
 def as_pieces(tables: MergeTables, *, separator: str = "") -> Rendering:

@@ -51,7 +51,8 @@ _ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
 
 
 def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses) -> UnitEncoder:
-    """How a unit's bytes become values. Its memory to work in belongs to one thread: see `UnitEncoder.for_thread`.
+    """Return how a unit's bytes become values. Its memory to work in belongs to one thread: see
+    `UnitEncoder.for_thread`.
 
     rendering: what symbols become; without one, values are atoms, for dropout
     classes: the classes of characters, for those cuts that look at them
@@ -71,7 +72,7 @@ def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: C
 
 
 def _cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
-    """How units become words, and words atoms."""
+    """Return how units become words, and words atoms."""
     from volt.kernels.pretokenize import BYTES
 
     cut, marker = _cut(tables.vocabulary), ("none", "suffix", "prefix").index(tables.vocabulary.marker)
@@ -86,25 +87,24 @@ def _cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cu
 
 
 def _byte_ids(vocabulary: Vocabulary) -> NDArray[np.int32]:
-    """The ids of the byte tokens, where each unknown character is spelled by them alone; (256,) or (0,)."""
+    """Return the ids of the byte tokens, where each unknown character is spelled by them alone; (256,) or (0,)."""
     if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or vocabulary.marker == "suffix":
         return _NOTHING
     return np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
 
 
 def _with_pattern(cutter: Cutter, pretokenizer: PreTokenizer, parting: SplitPoints) -> Cutter:
-    """The same with the tables of the pattern that cuts units."""
-    found = pretokenizer.cutter
-    assert found is not None  # since it says how texts are parted
-    tables = found.splitter.tables
+    result = pretokenizer.cutter
+    assert result is not None  # since it says how texts are parted
+    tables = result.splitter.tables
     return cutter._replace(
         classes=tables.classes, moves=tables.moves, end=tables.end, splits=tables.splits, kinds=parting.kinds,
-        breaks=parting.breaks, alone=int(parting.alone), matches_only=int(found.matches_only),
+        breaks=parting.breaks, alone=int(parting.alone), matches_only=int(result.matches_only),
     )  # fmt: skip
 
 
 def _user_starts(tables: MergeTables, cut: int) -> NDArray[np.uint8]:
-    """The bytes that begin user tokens, where units are text: (256,), or (0,) if there is none."""
+    """Return the bytes that begin user tokens, where units are text: (256,), or (0,) if there is none."""
     from volt.kernels.pretokenize import WORD
 
     user = tables.vocabulary.special.user if cut > WORD else ()
@@ -114,14 +114,13 @@ def _user_starts(tables: MergeTables, cut: int) -> NDArray[np.uint8]:
 
 
 def numbering_encoder() -> UnitEncoder:
-    """An encoder that gives each unit its number, in the order in which units are met."""
+    """Return an encoder that gives each unit its number, in the order in which units are met."""
     from volt.kernels.unit_encoder import numbering
 
     return numbering()
 
 
 def _cut(vocabulary: Vocabulary) -> int:
-    """How the units of this vocabulary's texts are cut."""
     from volt.kernels import pretokenize
 
     name = vocabulary.pretokenizer.name
@@ -141,7 +140,7 @@ def _cut(vocabulary: Vocabulary) -> int:
 
 
 def uses_classes(encoder: UnitEncoder) -> bool:
-    """Whether the encoder looks at the classes of characters."""
+    """Check whether the encoder looks at the classes of characters."""
     return _looks_at_classes(encoder.cutter.cut)
 
 
@@ -208,11 +207,12 @@ class UnitCache:
         self.n_units = self._n_values = self._n_pending = 0
 
     def read(self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False) -> Padded:
-        """A text as the loop needs it, in the cache's own memory until the next is read: see `PaddedMemory`."""
+        """Return a text as the loop needs it, in the cache's own memory until the next is read: see `PaddedMemory`."""
         return self._memory.read(text, separator=separator, padded=padded)
 
     def encode(self, text: Padded, *, strips_return: bool = False) -> LineValues:
-        """The values of a text's lines. They count only if no units are pending: see `pending` and `fill_pending`.
+        """Return the values of a text's lines. They count only if no units are pending: see `pending` and
+        `fill_pending`.
 
         strips_return: whether a carriage return before the separator is no part of the line
         """
@@ -232,7 +232,6 @@ class UnitCache:
         return LineValues(out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy())
 
     def _loop_rule(self, separator: int, strips_return: bool) -> Rule:
-        """How the loop parts lines and units."""
         from volt.kernels.encode_units import Rule
 
         rule, is_text = self.rule, self._dtype == np.uint8
@@ -259,14 +258,14 @@ class UnitCache:
         return self._table.pending[: self._n_pending]
 
     def units(self, numbers: Longs) -> tuple[bytes, Longs]:
-        """The bytes of units, one after the other, and where each ends."""
+        """Return the bytes of units, one after the other, and where each ends."""
         starts, sizes = self._table.starts[numbers], self._table.starts[numbers + 1] - self._table.starts[numbers]
         ends = np.cumsum(sizes)
         places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
         return self._table.bytes[places].tobytes(), ends
 
     def firsts(self, numbers: Longs) -> NDArray[np.uint8]:
-        """Which of these units stand first in their line, where that is marked."""
+        """Return which of these units stand first in their line, where that is marked."""
         return self._table.firsts[numbers]
 
     def encode_pending(self) -> None:
@@ -274,7 +273,7 @@ class UnitCache:
         from volt.kernels.encode_units import ROOM, encode_pending
         from volt.kernels.unit_table import complete
 
-        pending, kept = self.pending.copy(), list[Longs]()
+        pending, retained = self.pending.copy(), list[Longs]()
         for numbers in np.array_split(pending, 1 + len(pending) // _N_AT_ONCE):
             n_bytes = int((self._table.starts[numbers + 1] - self._table.starts[numbers]).sum())
             self._reserve(self._n_values + 2 * (n_bytes + len(numbers)) * self._encoder.widest + ROOM)
@@ -282,8 +281,8 @@ class UnitCache:
             data.flags.writeable = False
             self._n_values = encode_pending(data, self._table, self._encoder, numbers, sizes, self._n_values)
             complete(self._table, numbers[sizes >= 0], sizes[sizes >= 0])
-            kept.append(numbers[sizes < 0])
-        left = np.concatenate(kept)
+            retained.append(numbers[sizes < 0])
+        left = np.concatenate(retained)
         self._table.pending[: len(left)], self._n_pending = left, len(left)
 
     def fill_pending(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
@@ -307,12 +306,10 @@ class UnitCache:
         self._n_values, self._n_pending = used + len(values), 0
 
     def _reserve(self, n: int) -> None:
-        """Make room for so many bytes of values."""
         if n > len(self._table.values):
             self._table = self._table._replace(values=longer(self._table.values, 2 * n))
 
     def _add_rows(self) -> None:
-        """Make room for twice as many units."""
         from volt.kernels.unit_table import rebuild
 
         old, n = self._table, 2 * len(self._table.firsts)

@@ -37,20 +37,20 @@ class HasVocabulary(Protocol):
 
 
 def vocabulary(given: Vocabulary | str | os.PathLike[str] | HasVocabulary) -> Vocabulary:
-    """The vocabulary itself, that of a file, or that of what has one.
+    """Return the vocabulary itself, that of a file, or that of what has one.
 
     >>> vocabulary(Vocabulary(merges=(), tokens=("l", "o")))
     <Vocabulary: 2 tokens, 0 merges, suffix, whitespace>
     """
     if isinstance(given, str | os.PathLike):
         return Vocabulary.load(given)
-    if isinstance(found := getattr(given, "vocabulary", None), Vocabulary):
-        return found
+    if isinstance(result := getattr(given, "vocabulary", None), Vocabulary):
+        return result
     return arguments.instance(given, Vocabulary, "vocabulary", call="volt.Encoder({})")
 
 
 def line(line: str, call: str) -> str:
-    """One line. An error says how to encode many.
+    """Return one line. An error says how to encode many.
 
     >>> line("low", "encode")
     'low'
@@ -83,14 +83,14 @@ def chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     if isinstance(chunks, str | bytes | bytearray | memoryview):
         raise arguments.refusal(chunks, "chunks", _CHUNKS)
     try:
-        found = enumerate(chunks)
+        result = enumerate(chunks)
     except TypeError:
         raise arguments.refusal(chunks, "chunks", _CHUNKS) from None
-    return (arguments.instance(chunk, Chunk, f"chunks[{place}]", remedy=_CHUNKS) for place, chunk in found)
+    return (arguments.instance(chunk, Chunk, f"chunks[{place}]", remedy=_CHUNKS) for place, chunk in result)
 
 
 def first(first: int) -> int:
-    """The number of a first line.
+    """Return the number of a first line.
 
     >>> first(7.0)
     7
@@ -99,7 +99,7 @@ def first(first: int) -> int:
 
 
 def numbers(numbers: NDArray[np.int64] | None, text: bytes) -> NDArray[np.int64] | None:
-    """A number for each line of a text.
+    """Return a number for each line of a text.
 
     >>> numbers([7, 5], b"lo\\nlow\\n"), numbers(None, b"lo\\n")
     (array([7, 5]), None)
@@ -108,17 +108,17 @@ def numbers(numbers: NDArray[np.int64] | None, text: bytes) -> NDArray[np.int64]
         return None
     try:
         is_whole = isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu"
-        found = np.ascontiguousarray(numbers if is_whole else arguments.wholes(numbers, "numbers"), np.int64)
+        result = np.ascontiguousarray(numbers if is_whole else arguments.wholes(numbers, "numbers"), np.int64)
     except OverflowError:
         raise ConfigError("numbers holds one of more than 64 bits; give smaller ones") from None
     n_lines = text.count(b"\n") + (text[-1:] not in (b"", b"\n"))
-    if found.shape != (n_lines,):
-        raise ConfigError(f"numbers has the shape {found.shape}; give {n_lines}, one for each line")
-    return found
+    if result.shape != (n_lines,):
+        raise ConfigError(f"numbers has the shape {result.shape}; give {n_lines}, one for each line")
+    return result
 
 
 def threads(n_threads: int | None) -> int | None:
-    """A number of threads; None for one for each core.
+    """Return a number of threads; None for one for each core.
 
     >>> threads(2), threads(None)
     (2, None)
@@ -127,7 +127,7 @@ def threads(n_threads: int | None) -> int | None:
 
 
 def pieces(pieces: Iterable[str], call: str) -> list[str]:
-    """The pieces of a line. An error says how to decode ids.
+    """Return the pieces of a line. An error says how to decode ids.
 
     >>> pieces(("lo", "w</w>"), "decode")
     ['lo', 'w</w>']
@@ -146,11 +146,11 @@ def words(words: Iterable[str]) -> list[str]:
         ...
     volt.errors.ConfigError: words[1] is empty; leave it out
     """
-    found = arguments.texts(words, "words", one="did you mean encode_words([word])?")
-    if "" in found:
-        raise ConfigError(f"words[{found.index('')}] is empty; leave it out")
-    check_text("".join(found))
-    return found
+    result = arguments.texts(words, "words", one="did you mean encode_words([word])?")
+    if "" in result:
+        raise ConfigError(f"words[{result.index('')}] is empty; leave it out")
+    check_text("".join(result))
+    return result
 
 
 def separator(separator: str) -> str:
@@ -169,7 +169,7 @@ def separator(separator: str) -> str:
 
 
 def paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The files to encode, at least one.
+    """Return the files to encode, at least one.
 
     >>> paths("a.txt")
     Traceback (most recent call last):
@@ -178,14 +178,14 @@ def paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """
     if isinstance(paths, os.PathLike):
         raise arguments.refusal(paths, "paths", "did you mean [path]?")
-    found = arguments.several(paths, "paths", one="did you mean [path]?", remedy="give a list of paths")
-    if not found:
+    result = arguments.several(paths, "paths", one="did you mean [path]?", remedy="give a list of paths")
+    if not result:
         raise ConfigError("paths is empty; name the files to encode")
-    return [arguments.path(path, f"paths[{place}]") for place, path in enumerate(found)]
+    return [arguments.path(path, f"paths[{place}]") for place, path in enumerate(result)]
 
 
 def ids(ids: Iterable[int]) -> list[int]:
-    """The ids of a line. An error says how to decode those of many.
+    """Return the ids of a line. An error says how to decode those of many.
 
     >>> ids(np.array([4, 5], np.int32))
     [4, 5]
@@ -196,7 +196,7 @@ def ids(ids: Iterable[int]) -> list[int]:
 
 
 def encoded(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
-    """The ids of many lines, flat.
+    """Return the ids of many lines, flat.
 
     >>> encoded([[4, 5], [], [6]]).offsets.tolist()
     [0, 2, 2, 3]

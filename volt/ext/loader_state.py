@@ -91,7 +91,7 @@ class Position:
         return self.known + self.skip
 
     def begun(self, *, worker: tuple[int, int] | None, world: int, length: int | None) -> Position:
-        """Where a reader starts, when an iteration starts here.
+        """Return where a reader starts, when an iteration starts here.
 
         worker: which reader it is, of how many; None if there is one
         world: how many ranks there are now
@@ -112,10 +112,10 @@ class Position:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values, with a checksum of all of them."""
-        told = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "worker"}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "worker"}
         worker = {} if self.worker is None else {"worker": self.worker[0], "of": self.worker[1]}
-        found = {"version": VERSION, **told, **worker}
-        return {**found, "checksum": checksum(found)}
+        result = {"version": VERSION, **values, **worker}
+        return {**result, "checksum": checksum(result)}
 
     @classmethod
     def from_json(cls, state: Any) -> Self:
@@ -124,23 +124,23 @@ class Position:
         >>> Position.from_json(Position(skip=3).to_json())
         Position(steps=None, skip=3, world=1, until=None, ended=False, worker=None)
         """
-        found = dict(arguments.mapping(state, "state", remedy=_REMEDY))
-        if found.get("format") == STEPS:
-            return cls(steps=_checked_steps(found))
-        _check_kind(found)
-        worker = found.pop("worker", None), found.pop("of", None)
+        result = dict(arguments.mapping(state, "state", remedy=_REMEDY))
+        if result.get("format") == STEPS:
+            return cls(steps=_checked_steps(result))
+        _check_kind(result)
+        worker = result.pop("worker", None), result.pop("of", None)
         own = {"version", "checksum", *(field.name for field in fields(cls))} - {"worker"}
-        if set(found) != own:
-            raise StreamError(f"the state of a StreamDataset holds {quoted(', '.join(map(str, found)))}; {_REMEDY}")
-        _check_values(found)
+        if set(result) != own:
+            raise StreamError(f"the state of a StreamDataset holds {quoted(', '.join(map(str, result)))}; {_REMEDY}")
+        _check_values(result)
         number_of = None if worker == (None, None) else _checked_worker(*worker)
-        if found["checksum"] != checksum(state):
+        if result["checksum"] != checksum(state):
             raise StreamError(f"the state of a StreamDataset was changed: its checksum is another; {_REMEDY}")
-        return cls(**{name: found[name] for name in own - {"version", "checksum"}}, worker=number_of)
+        return cls(**{name: result[name] for name in own - {"version", "checksum"}}, worker=number_of)
 
 
 def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
-    """Where the consumer of several workers stands.
+    """Return where the consumer of several workers stands.
 
     positions: those of all workers, when the consumer had their last steps
     since: steps that the consumer has taken after that
@@ -151,24 +151,24 @@ def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
     return replace(near, skip=n - near.known, ended=ended, worker=None)
 
 
-def _check_kind(found: Mapping[str, Any]) -> None:
+def _check_kind(result: Mapping[str, Any]) -> None:
     """Raise StreamError for states of others."""
-    if "_snapshot" in found or "dataset_state" in found:
+    if "_snapshot" in result or "dataset_state" in result:
         raise StreamError("this is the state of a loader; give it to the loader, or take StreamDataset.state_of(it)")
-    if found.get("format") == LINES:
+    if result.get("format") == LINES:
         raise StreamError(f"this is the state of a Stream of lines, which says nothing of steps; {_REMEDY}")
-    if found.get("version") != VERSION:
+    if result.get("version") != VERSION:
         raise StreamError(f"this is no state of a StreamDataset of version {VERSION}; {_REMEDY}")
 
 
-def _check_values(found: Mapping[str, Any]) -> None:
-    if found["steps"] is not None:
-        _checked_steps(arguments.mapping(found["steps"], "state: steps", remedy=_REMEDY))
-    until = 0 if found["until"] is None else found["until"]
-    for name, value, low in (("skip", found["skip"], 0), ("until", until, 0), ("world", found["world"], 1)):
+def _check_values(result: Mapping[str, Any]) -> None:
+    if result["steps"] is not None:
+        _checked_steps(arguments.mapping(result["steps"], "state: steps", remedy=_REMEDY))
+    until = 0 if result["until"] is None else result["until"]
+    for name, value, low in (("skip", result["skip"], 0), ("until", until, 0), ("world", result["world"], 1)):
         arguments.whole(value, f"state: {name}", low=low, kind=StreamError)
-    if not isinstance(found["ended"], bool):
-        raise arguments.refusal(found["ended"], "state: ended", _REMEDY)
+    if not isinstance(result["ended"], bool):
+        raise arguments.refusal(result["ended"], "state: ended", _REMEDY)
 
 
 def _checked_steps(steps: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -221,24 +221,24 @@ def known_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
     makers = Steps.from_config, Stream.from_config, Stream.__init__
     names = {name for maker in makers for name in inspect.signature(maker).parameters} - _NO_OPTIONS
     if unknown := sorted({*options} - names):
-        told = ", ".join(sorted(names))
-        raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {told}")
+        message = ", ".join(sorted(names))
+        raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {message}")
     return options
 
 
 def unknown_place(is_broken_off: bool) -> StreamError:
     """What to raise where it is not known where to go on."""
     if is_broken_off:
-        found = "an iteration was broken off, and its workers had read ahead of you"
-        return StreamError(f"{found}; say epoch=… to end iterations after so many steps, or {_RELOAD}")
-    found = "workers of an earlier iteration read this dataset, and they have ended"
+        result = "an iteration was broken off, and its workers had read ahead of you"
+        return StreamError(f"{result}; say epoch=… to end iterations after so many steps, or {_RELOAD}")
+    result = "workers of an earlier iteration read this dataset, and they have ended"
     return StreamError(
-        f"{found}; say persistent_workers=True, or repeat=True to start again each time, or {_RELOAD}: {_STATE_OF}"
+        f"{result}; say persistent_workers=True, or repeat=True to start again each time, or {_RELOAD}: {_STATE_OF}"
     )
 
 
 def parsed(text: str) -> Any:
-    """The state that a batch holds. Raises StreamError if it is none.
+    """Return the state that a batch holds. Raises StreamError if it is none.
 
     >>> parsed("{}")
     {}
@@ -254,9 +254,9 @@ def check_worker(position: Position, worker: tuple[int, int] | None, world: int)
     if position.worker is None or (position.worker == worker and position.world == world):
         return
     number, of = position.worker
-    found = f"this is the state of worker {number} of {of} of a loader, for {counted(position.world, 'rank')}"
+    result = f"this is the state of worker {number} of {of} of a loader, for {counted(position.world, 'rank')}"
     raise StreamError(
-        f"{found}; take StreamDataset.state_of(loader's state), and load_state_dict() it before you iterate"
+        f"{result}; take StreamDataset.state_of(loader's state), and load_state_dict() it before you iterate"
     )
 
 
@@ -328,7 +328,8 @@ class WorkerNotes:
         self._numbers[_LOADED + info.id] = mark_of(info)
 
     def left(self, mark: int) -> Position | None:
-        """Where earlier workers stood that had loaded a state behind an iteration's end, unless others went on there.
+        """Return where earlier workers stood that had loaded a state behind an iteration's end, unless others went on
+        there.
 
         mark: of the workers who ask
 
@@ -337,15 +338,16 @@ class WorkerNotes:
         size, loaded = int(self._numbers[_SIZE]), self._numbers[_LOADED:]
         if not size or self.heir not in (0, mark):
             return None
-        found = Position.from_json(json.loads(bytes(self._text[:size].numpy())))
-        of = 0 if found.worker is None else found.worker[1]
-        if not of or not bool((loaded[:of] == self.mark).all()) or found.until is None:
+        result = Position.from_json(json.loads(bytes(self._text[:size].numpy())))
+        of = 0 if result.worker is None else result.worker[1]
+        if not of or not bool((loaded[:of] == self.mark).all()) or result.until is None:
             return None
-        return replace(found, skip=found.until - found.known, worker=None)
+        return replace(result, skip=result.until - result.known, worker=None)
 
 
 def mark_of(info: Any) -> int:
-    """A number that the workers of an iteration have in common, and that those of another do not have; 0 for none.
+    """Return a number that the workers of an iteration have in common, and that those of another do not have; 0 for
+    none.
 
     info: what torch tells a worker; None where there is no worker
 

@@ -80,20 +80,20 @@ def finished(
 
     Raises the VoltError of the first item that has one, when those before it are done; VoltError if the cluster fails.
     """
-    given = [ray.put(function)], os.getcwd(), tuple(jobs)
+    inputs = [ray.put(function)], os.getcwd(), tuple(jobs)
     task = _apply.options(num_cpus=n_cores)
     waiting, running = enumerate(items), dict[Ref, tuple[int, Item, Ref]]()
     failed: tuple[int, VoltError] | None = None
     try:
         while True:
             for number, item in islice(waiting, 0 if failed else max(0, _n_ahead() - len(running))):
-                told, result = task.remote(item, *given)
-                running[told] = number, item, result
+                message, result = task.remote(item, *inputs)
+                running[message] = number, item, result
             if not any(failed is None or number < failed[0] for number, _, _ in running.values()):
                 break
-            told = ray.wait(list(running), num_returns=1)[0][0]
-            number, item, result = running.pop(told)
-            error = fetched(told)
+            message = ray.wait(list(running), num_returns=1)[0][0]
+            number, item, result = running.pop(message)
+            error = fetched(message)
             if error is None:
                 yield item, result
             elif failed is None or number < failed[0]:
@@ -101,12 +101,12 @@ def finished(
         if failed:
             raise failed[1]
     finally:
-        for told in running:
-            ray.cancel(told, force=True)
+        for message in running:
+            ray.cancel(message, force=True)
 
 
 def fetched(ref: Ref) -> Any:
-    """A result. Raises VoltError if the cluster could not make it."""
+    """Return a result. Raises VoltError if the cluster could not make it."""
     try:
         return ray.get(ref)
     except RayTaskError as error:
@@ -114,18 +114,18 @@ def fetched(ref: Ref) -> Any:
             raise VoltError(_NOT_THERE) from error
         raise
     except RayError as error:
-        found = first_sentence(str(error))
-        raise VoltError(f"the cluster failed: {found}; look at `ray status`, and run it again") from error
+        result = first_sentence(str(error))
+        raise VoltError(f"the cluster failed: {result}; look at `ray status`, and run it again") from error
 
 
 def _n_ahead() -> int:
-    """How many tasks to have running or waiting, for the machines that there are now."""
+    """Return how many tasks to have running or waiting, for the machines that there are now."""
     return max(_LEAST_AHEAD, _AHEAD * int(ray.cluster_resources().get("CPU", 1)))
 
 
 @ray.remote(num_returns=2, max_retries=RETRIES)
 def _apply(item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job, ...]) -> tuple[VoltError | None, Any]:
-    """The error of a function, if there is one, and what it returns."""
+    """Return the error of a function, if there is one, and what it returns."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
     try:
         _enter(folder)
@@ -137,7 +137,6 @@ def _apply(item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job,
 
 @lru_cache(maxsize=1)
 def _function(ref: Ref) -> Any:
-    """A function, unpacked once in a worker, with all that it remembers."""
     return ray.get(ref)
 
 
@@ -306,7 +305,7 @@ class _Sums:
             self.add(whole, level + 1)
 
     def fetched(self) -> WordCounts:
-        """All of them together. Raises CorpusError if they are more than 64 bits hold."""
+        """Return all of them together. Raises CorpusError if they are more than 64 bits hold."""
         left = [counts for level in self.levels for counts in level]
         while len(left) > 1:
             left = [_sum.remote(*left[start : start + _FAN]) for start in range(0, len(left), _FAN)]
@@ -318,7 +317,6 @@ class _Sums:
 
 @ray.remote(max_retries=RETRIES)
 def _sum(*parts: Any) -> Any:
-    """Counts together, or the error of adding them up."""
     for error in parts:
         if isinstance(error, VoltError):
             return error
@@ -330,7 +328,7 @@ def _sum(*parts: Any) -> Any:
 
 
 def readable_by_workers(paths: Iterable[str]) -> list[str]:
-    """The paths. Raises ConfigError if one is nothing that workers can read, such as stdin.
+    """Return the paths. Raises ConfigError if one is nothing that workers can read, such as stdin.
 
     >>> readable_by_workers([__file__]) == [__file__]
     True

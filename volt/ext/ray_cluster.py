@@ -68,7 +68,7 @@ def _check_in_use(address: str | None) -> None:
 
 
 def _is_same(address: str, used: str) -> bool:
-    """Whether HOST:PORT is an address of the cluster in use, whose address has the number of a host."""
+    """Check whether HOST:PORT is an address of the cluster in use, whose address has the number of a host."""
     (host, _, port), (known, _, known_port) = (one.rpartition(":") for one in (address, used))
     try:
         number = socket.gethostbyname(host.strip("[]"))
@@ -80,7 +80,6 @@ def _is_same(address: str, used: str) -> bool:
 
 @contextmanager
 def _started() -> Iterator[None]:
-    """A cluster of this machine."""
     try:
         with scratch_folder() as folder:
             options = {"num_cpus": available_cores(), "include_dashboard": False, "_temp_dir": str(folder)}
@@ -190,7 +189,6 @@ def first_sentence(text: str) -> str:
 
 @contextmanager
 def _environment(settings: dict[str, str]) -> Iterator[None]:
-    """Variables that are set inside the block where nobody has set them."""
     new = {name: value for name, value in settings.items() if name not in os.environ}
     os.environ |= new
     try:

@@ -38,22 +38,22 @@ def watched(folder: str) -> Iterator[None]:
 
 
 def cluster_of(folder: str) -> set[Process]:
-    """The processes whose command names a folder, and those below them, but for this one.
+    """Return the processes whose command names a folder, and those below them, but for this one.
 
     >>> cluster_of("/nowhere/cluster")
     set()
     """
-    parents, starts, found = dict[int, int](), dict[int, str](), set[int]()
+    parents, starts, result = dict[int, int](), dict[int, str](), set[int]()
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended
-            number, told = int(place.name), (place / "stat").read_text(errors="replace").rpartition(")")[2].split()
-            parents[number], starts[number] = int(told[1]), told[19]
+            number, values = int(place.name), (place / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            parents[number], starts[number] = int(values[1]), values[19]
             if folder.encode() in (place / "cmdline").read_bytes():
-                found.add(number)
-    found.discard(os.getpid())
-    while more := {number for number, parent in parents.items() if parent in found} - found:
-        found |= more
-    return {(number, starts[number]) for number in found - {os.getpid()}}
+                result.add(number)
+    result.discard(os.getpid())
+    while more := {number for number, parent in parents.items() if parent in result} - result:
+        result |= more
+    return {(number, starts[number]) for number in result - {os.getpid()}}
 
 
 def main() -> None:

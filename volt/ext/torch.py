@@ -152,7 +152,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     # an iteration
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The steps of an iteration. Raises StreamError if it cannot be known where to go on."""
+        """Return the steps of an iteration. Raises StreamError if it cannot be known where to go on."""
         try:
             self._begin()
         except VoltError as error:
@@ -175,10 +175,10 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     def _settle_in(self) -> None:
         """Notice that this is another process than the one that had the steps open, or another rank than thought."""
-        if self._is_found and _is_distributed() and (found := _found_rank()) != (self.rank, self.world):
-            told = f"rank {self.rank} of {self.world} when the dataset was made, {found[0]} of {found[1]} now"
+        if self._is_found and _is_distributed() and (result := _found_rank()) != (self.rank, self.world):
+            message = f"rank {self.rank} of {self.world} when the dataset was made, {result[0]} of {result[1]} now"
             raise ConfigError(
-                f"{told}; make the dataset after torch.distributed is initialised, or give rank and world"
+                f"{message}; make the dataset after torch.distributed is initialised, or give rank and world"
             )
         if self._process == os.getpid():
             return
@@ -188,29 +188,27 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._forget()
 
     def _start(self) -> Position:
-        """Where an iteration starts."""
         info = get_worker_info()
         mark = mark_of(info)
         is_elsewhere = self._notes.mark not in (0, mark)  # it was read by workers of an earlier iteration
         is_broken_off = info is not None and self._has_begun and not self._is_over
-        here = replace(self._position, worker=None) if self._is_over else self._position
+        current = replace(self._position, worker=None) if self._is_over else self._position
         left = self._notes.left(mark) if info is not None and is_elsewhere and not self.repeat else None
         if self.repeat:
-            here = here if self._is_loaded and not is_elsewhere else Position(world=self.world)
+            current = current if self._is_loaded and not is_elsewhere else Position(world=self.world)
         elif is_elsewhere and self._notes.ended:
-            here = replace(here, ended=True)
+            current = replace(current, ended=True)
         elif left is not None:
-            here, self._notes.heir = left, mark
+            current, self._notes.heir = left, mark
             self._is_placed = False
         elif is_elsewhere or is_broken_off:
             raise unknown_place(is_broken_off)
         if info is not None and not is_elsewhere:
             self._notes.mark = mark
         worker = None if info is None else (info.id, info.num_workers)
-        return here.begun(worker=worker, world=self.world, length=self.epoch)
+        return current.begun(worker=worker, world=self.world, length=self.epoch)
 
     def _read(self, run: int) -> Iterator[dict[str, Any]]:
-        """The steps of one reader, from the position on."""
         with self._lock:
             self._check_run(run)
             start = self._position
@@ -227,7 +225,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._notes.ended = True
 
     def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
-        """The arrays of the next step of a run, which no other thread is given as well."""
+        """Return the arrays of the next step of a run, which no other thread is given as well."""
         with self._lock:
             self._check_run(run)
             if self._reading != run:
@@ -244,7 +242,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             raise iterated_again()
 
     def _next(self, steps: Steps, start: Position) -> dict[str, Any] | None:
-        """The arrays of the reader's next step; None at the end of the iteration."""
+        """Return the arrays of the reader's next step; None at the end of the iteration."""
         if start.until is not None and steps.n + self._skip >= start.until:
             self._skip = start.until - steps.n
             return None
@@ -262,7 +260,6 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     # what is open
 
     def _opened(self) -> Steps:
-        """The steps, at the position."""
         if self._steps is None:
             self._steps = self._made(self.rank, self.world)
             self._first = self._steps.state()
@@ -284,25 +281,25 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         steps = arguments.instance(self.config(**options), Steps, "what config returns", remedy="return a Steps")
         holder = _HELD.get(steps, lambda: None)()
         if (steps.rank, steps.world) != (rank, world):
-            found = f"rank {steps.rank} of {steps.world}, not rank {rank} of {world}"
-            raise ConfigError(f"config returned Steps of {found}; give Steps the rank and world that config is given")
+            result = f"rank {steps.rank} of {steps.world}, not rank {rank} of {world}"
+            raise ConfigError(f"config returned Steps of {result}; give Steps the rank and world that config is given")
         if steps.n or holder is not None:
-            found = "that another dataset reads" if holder not in (None, self) else "that have been read"
-            raise ConfigError(f"config returned Steps {found}; make new Steps each time")
+            result = "that another dataset reads" if holder not in (None, self) else "that have been read"
+            raise ConfigError(f"config returned Steps {result}; make new Steps each time")
         _HELD[steps] = ref(self)
         return steps
 
     def _bring_over(self) -> None:
         """Pass over what is to be passed over as steps of another number of ranks."""
-        here = self._position
-        if here.world == self.world:
+        current = self._position
+        if current.world == self.world:
             return
-        own = 0 if here.worker is None else here.worker[0]
-        with self._made(0, here.world) as steps:
-            if here.steps is not None:
-                steps.restore(here.steps)
-            steps.skip(here.skip - own)
-            self._position = replace(here, steps=steps.state(), skip=own, world=self.world)
+        own = 0 if current.worker is None else current.worker[0]
+        with self._made(0, current.world) as steps:
+            if current.steps is not None:
+                steps.restore(current.steps)
+            steps.skip(current.skip - own)
+            self._position = replace(current, steps=steps.state(), skip=own, world=self.world)
         self._is_placed = False
 
     def _here(self) -> Position:
@@ -346,7 +343,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     # states
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the dataset stands, as JSON values: the same for all ranks that have been given as many steps.
+        """Return where the dataset stands, as JSON values: the same for all ranks that have been given as many steps.
 
         In a worker it is where that worker stands, which is for the loader to ask.
         Raises StreamError in the main process if workers read the steps.
@@ -390,18 +387,18 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     @staticmethod
     def state_of(loader_state: Mapping[str, Any]) -> dict[str, Any]:
-        """Where the consumer of a StatefulDataLoader stands, for `load_state_dict` of a dataset.
+        """Return where the consumer of a StatefulDataLoader stands, for `load_state_dict` of a dataset.
 
         loader_state: what the loader's `state_dict` gave
 
         Raises StreamError if it is no such state, or none of a loader of a StreamDataset.
         """
-        found = arguments.mapping(loader_state, "loader_state", remedy="give what loader.state_dict() returns")
+        result = arguments.mapping(loader_state, "loader_state", remedy="give what loader.state_dict() returns")
         try:
-            if "_snapshot" not in found:
-                return Position.from_json(found["dataset_state"]).to_json()
-            workers = found["_snapshot"]["_worker_snapshots"].values()
-            since = found["_steps_since_snapshot"]
+            if "_snapshot" not in result:
+                return Position.from_json(result["dataset_state"]).to_json()
+            workers = result["_snapshot"]["_worker_snapshots"].values()
+            since = result["_steps_since_snapshot"]
             return consumed([Position.from_json(one["dataset_state"]) for one in workers], since=since).to_json()
         except (KeyError, TypeError, AttributeError):
             raise StreamError("this is no state of a StatefulDataLoader over a StreamDataset; give that") from None

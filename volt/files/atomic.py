@@ -66,7 +66,7 @@ class Destination:
 
 
 def follow(path: str | os.PathLike[str]) -> Destination:
-    """Where writing to a path ends. Raises OSError where links lead nowhere, ValueError if the path holds a NUL.
+    """Return where writing to a path ends. Raises OSError where links lead nowhere, ValueError if the path holds a NUL.
 
     >>> follow("/dev/stderr").descriptor
     2
@@ -87,13 +87,12 @@ def follow(path: str | os.PathLike[str]) -> Destination:
 
 
 def _in_real_folder(path: str) -> Path:
-    """The same place in a folder whose path holds no link."""
     folder, name = os.path.split(path)
     return Path(os.path.realpath(path) if name in ("", ".", "..") else os.path.join(os.path.realpath(folder), name))
 
 
 def _is_descriptor(place: Path) -> bool:
-    """Whether a place is one of this process's descriptors, where /dev/stdout and /dev/fd lead on Linux."""
+    """Check whether a place is one of this process's descriptors, where /dev/stdout and /dev/fd lead on Linux."""
     return place.name.isdecimal() and str(place.parent) in (f"/proc/{os.getpid()}/fd", "/dev/fd")
 
 
@@ -369,7 +368,7 @@ def make_folder(path: str | Path, *, parents: bool = True) -> None:
 
 
 def _followed(path: str | Path) -> Destination:
-    """Where writing to a path ends. Raises OSError if that is a folder."""
+    """Return where writing to a path ends. Raises OSError if that is a folder."""
     place = follow(path)
     if place.status is not None and stat.S_ISDIR(place.status.st_mode):
         raise IsADirectoryError(21, "is a folder")

@@ -53,7 +53,8 @@ _LONGEST = 0.03  # seconds of such waiting until what has come is given
 
 
 def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | None = None) -> bool:
-    """Whether a read returns at once, with bytes or at the end. Waits for it so many seconds, or as long as it takes.
+    """Check whether a read returns at once, with bytes or at the end. Waits for it so many seconds, or as long as it
+    takes.
 
     outlet: the descriptor of a pipe that is written to. Raises BrokenPipeError if its reader goes away meanwhile.
 
@@ -69,10 +70,10 @@ def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | Non
     poll.register(descriptor, select.POLLIN)
     if outlet is not None:
         poll.register(outlet, 0)
-    found = dict(poll.poll(None if seconds is None else 1000 * seconds))
-    if outlet in found:
+    result = dict(poll.poll(None if seconds is None else 1000 * seconds))
+    if outlet in result:
         raise BrokenPipeError
-    return descriptor in found
+    return descriptor in result
 
 
 def pieces_as_they_come(read: Callable[[], bytes], descriptor: int, *, wait: Wait = is_ready) -> Iterator[bytes]:
@@ -181,7 +182,7 @@ def read_blocks(
 def blocks_of(
     file: ByteSource, pieces: Iterator[bytes], *, block_size: int, max_line: int | None, first_line: int = 1
 ) -> Iterator[Block]:
-    """The blocks of pieces of text as they come, not checked to be UTF-8. first_line: the number of the first."""
+    """Yield the blocks of pieces of text as they come, not checked to be UTF-8. first_line: the number of the first."""
     limit = LineLimit(max_line, may_be_marked=first_line == 1)
     for data in _whole_lines(limit.passing(pieces), block_size):
         n_ends = _n_line_ends(data)
@@ -209,7 +210,7 @@ def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = 
 
 
 def is_compressed(path: str) -> bool:
-    """Whether a file starts as gzip, bzip2, xz or zstd files do.
+    """Check whether a file starts as gzip, bzip2, xz or zstd files do.
 
     >>> is_compressed(__file__)
     False
@@ -247,10 +248,10 @@ class _CountedFile:
 
     def _filled(self, size: int) -> bytes:
         """So many bytes, or fewer at the end, however a pipe brings them: then blocks do not depend on that."""
-        found = [self.read(size)]
-        while found[-1] and (left := size - sum(map(len, found))):
-            found.append(self.read(left))
-        return b"".join(found)
+        result = [self.read(size)]
+        while result[-1] and (left := size - sum(map(len, result))):
+            result.append(self.read(left))
+        return b"".join(result)
 
     def read(self, size: int) -> bytes:
         if self._end is not None:
@@ -305,7 +306,6 @@ def _remote(url: str) -> Any:
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
-    """The decompressed bytes of a file, in pieces."""
     file.step = min(_READ_SIZE, block_size)
     head, pieces = _with_head(file.pieces())
     if start := find_decoder(head):
@@ -316,7 +316,9 @@ def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
 
 
 def _with_head(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The first bytes, and all pieces again. While nothing more is there, a line or the start of a format is enough."""
+    """Return the first bytes, and all pieces again. While nothing more is there, a line or the start of a format is
+    enough.
+    """
     taken: list[bytes] = []
     head = b""
     for piece in pieces:
@@ -349,7 +351,7 @@ def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
 
 
 def _n_line_ends(data: bytes) -> int:
-    """How often "\\n" occurs: five times as fast as bytes.count(), which stops at every one."""
+    """Return how often "\\n" occurs: five times as fast as bytes.count(), which stops at every one."""
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == 0x0A))
 
 
@@ -363,7 +365,7 @@ def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
 
 
 def checked_block(block: Block, errors: Errors) -> Block:
-    """The block if it is UTF-8; otherwise an error, or the block with its bad lines repaired or dropped.
+    """Return the block if it is UTF-8; otherwise an error, or the block with its bad lines repaired or dropped.
 
     >>> checked_block(Block("a.txt", 1, 2, b"a\\xff\\nb\\n", 5), "skip").data
     b'b\\n'
@@ -398,12 +400,14 @@ def utf8_error(block: Block) -> CorpusError:
         start = block.data.rfind(b"\n", 0, error.start) + 1
         line = block.first_line + block.data.count(b"\n", 0, start)
         column = len(block.data[start : error.start].decode()) + 1
-        found = f"invalid UTF-8 byte 0x{block.data[error.start]:02x} at column {column}"
-    return CorpusError(f"{shown_path(block.path)}:{line}: {found}; convert the file or pass errors='replace' or 'skip'")
+        result = f"invalid UTF-8 byte 0x{block.data[error.start]:02x} at column {column}"
+    return CorpusError(
+        f"{shown_path(block.path)}:{line}: {result}; convert the file or pass errors='replace' or 'skip'"
+    )
 
 
 def smaller_blocks(block: Block, most: int) -> Iterator[Block]:
-    """The block, cut into smaller ones of at most `most` bytes, or one line, where it has more lines than that.
+    """Yield the block, cut into smaller ones of at most `most` bytes, or one line, where it has more lines than that.
 
     >>> [part.data for part in smaller_blocks(Block("a.txt", 1, 3, b"x\\ny\\nz\\n", 6), 2)]
     [b'x\\n', b'y\\n', b'z\\n']

@@ -38,7 +38,7 @@ def aligned(n: int) -> NDArray[np.uint64]:
 
 
 def longer(array: NDArray[Any], length: int) -> NDArray[Any]:
-    """A copy with room for more."""
+    """Return a copy with room for more."""
     new = np.zeros(length, array.dtype)
     new[: len(array)] = array
     return new
@@ -65,7 +65,7 @@ class PaddedMemory:
         self._whole = np.zeros(0, np.uint8)
 
     def read(self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False) -> Padded:
-        """A text as the loops need it. Unless it is `padded`, it lies in this memory until the next is read.
+        """Return a text as the loops need it. Unless it is `padded`, it lies in this memory until the next is read.
 
         separator: the byte that ends a line; the last line may lack it
         padded: whether the text ends with a separator and has `PADDING` readable bytes behind it

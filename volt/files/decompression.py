@@ -34,7 +34,7 @@ class Decompressor(Protocol):
     @property
     def unused_data(self) -> bytes: ...
     def texts(self, data: bytes, /) -> Iterator[bytes]:
-        """The text of the next bytes of a member, piece by piece."""
+        """Return the text of the next bytes of a member, piece by piece."""
         ...
 
 
@@ -163,7 +163,7 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
     except EOFError:
         raise CorpusError(f"{shown_path(path)}: truncated after line {n_lines}; copy or compress it again") from None
     except (IsalError, lzma.LZMAError, ZstdError, OSError) as error:  # type: ignore[misc]  # by a stub of isal
-        if any(found in str(error) for found in _TOO_LARGE):
+        if any(result in str(error) for result in _TOO_LARGE):
             raise CorpusError(
                 f"{shown_path(path)}: it takes more than {_MOST >> 20} MB of memory to unpack; compress it again, with "
                 "a smaller dictionary (xz) or window (zstd)"
@@ -178,7 +178,7 @@ class _UnpackedTail(Exception):
 def _members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
     """Decompress members (gzip), streams (xz) or frames (zstd) one after the other."""
     decoder, is_first = None, True
-    marks = [mark for mark, made in _DECODERS.items() if made is start]
+    marks = [mark for mark, output in _DECODERS.items() if output is start]
     for piece in pieces:
         if not piece:
             yield piece

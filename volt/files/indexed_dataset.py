@@ -58,7 +58,7 @@ Longs = NDArray[np.int64]
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """The numbers that a name such as u16 stands for, as they stand in files.
+    """Return the numbers that a name such as u16 stands for, as they stand in files.
 
     >>> dtype_of("u16").str
     '<u2'
@@ -101,7 +101,7 @@ class IndexedIds:
         return len(self.sizes)
 
     def ids(self, sentence: int) -> Ids:
-        """The ids of a sentence, a view of the file.
+        """Return the ids of a sentence, a view of the file.
 
         sentence: its number, from 0
         Raises CorpusError if the files are damaged there, IndexError if there is no such sentence.
@@ -114,7 +114,7 @@ class IndexedIds:
         return self.data[start // item : end // item]
 
     def span(self, first: int, last: int) -> tuple[Ids, Longs]:
-        """The ids of consecutive sentences, a view of the file, and (n + 1,) offsets of sentences in it.
+        """Return the ids of consecutive sentences, a view of the file, and (n + 1,) offsets of sentences in it.
 
         first, last: the number of the first, from 0, and one more than that of the last
         Raises CorpusError if the files are damaged there.
@@ -140,17 +140,16 @@ class IndexedIds:
         before = self._end(first - 1) if first else 0
         if (wrong := starts != before + offsets[:-1] * item).any():
             place = int(np.argmax(wrong))
-            found, expected = int(starts[place]), before + int(offsets[place]) * item
-            raise self._damaged(first + place, f"starts at byte {found:,}, and what is before it ends at {expected:,}")
+            result, expected = int(starts[place]), before + int(offsets[place]) * item
+            raise self._damaged(first + place, f"starts at byte {result:,}, and what is before it ends at {expected:,}")
         if before + int(offsets[-1]) * item > self.data.nbytes:
             raise self._damaged(first + len(sizes) - 1, f"ends behind the end of {shown_path(self.prefix + BIN)}")
 
     def _end(self, sentence: int) -> int:
-        """The byte at which a sentence ends."""
         return int(self.pointers[sentence]) + int(self.sizes[sentence]) * self.data.itemsize
 
-    def _damaged(self, sentence: int, found: str) -> CorpusError:
-        return CorpusError(f"{shown_path(self.prefix + IDX)}: sentence {sentence + 1:,} {found}; {_AGAIN}")
+    def _damaged(self, sentence: int, result: str) -> CorpusError:
+        return CorpusError(f"{shown_path(self.prefix + IDX)}: sentence {sentence + 1:,} {result}; {_AGAIN}")
 
 
 class IndexLayout(NamedTuple):
@@ -186,9 +185,9 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
     sizes, pointers = np.frombuffer(index, "<i4", n, start), np.frombuffer(index, "<i8", n, start + 4 * n)
     dtype = dtype_of(layout.dtype)
     ids = np.frombuffer(data, dtype, len(data) // dtype.itemsize)
-    found = IndexedIds(prefix, layout.dtype, sizes, pointers, ids, bounds)
-    _check_length(found, len(data))
-    return found
+    result = IndexedIds(prefix, layout.dtype, sizes, pointers, ids, bounds)
+    _check_length(result, len(data))
+    return result
 
 
 def layout_of(path: str, index: bytes | mmap.mmap) -> IndexLayout:
@@ -197,28 +196,30 @@ def layout_of(path: str, index: bytes | mmap.mmap) -> IndexLayout:
     >>> layout_of("a.idx", HEAD.pack(MAGIC, 1, 8, 0))
     IndexLayout(dtype='u16', n=0, start=26, n_bounds=None)
     """
-    told = shown_path(path)
+    message = shown_path(path)
     if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
         remedy = "binarize the text again, or let fairseq write its mmap kind"
-        raise CorpusError(f"{told}: is an index of fairseq's older kind; {remedy}")
+        raise CorpusError(f"{message}: is an index of fairseq's older kind; {remedy}")
     if not MAGIC.startswith(index[: len(MAGIC)]):
-        raise CorpusError(f"{told}: is no index of fairseq or Megatron, which starts with MMIDIDX; check the path")
+        raise CorpusError(f"{message}: is no index of fairseq or Megatron, which starts with MMIDIDX; check the path")
     if len(index) < HEAD.size:
-        raise CorpusError(f"{told}: has {counted(len(index), 'byte')}, and its head alone has {HEAD.size}; {_AGAIN}")
+        raise CorpusError(f"{message}: has {counted(len(index), 'byte')}, and its head alone has {HEAD.size}; {_AGAIN}")
     _, version, code, count = HEAD.unpack(index[: HEAD.size])
     if version != VERSION:
-        raise CorpusError(f"{told}: is of version {version}, and {VERSION} is what can be read; make it again")
+        raise CorpusError(f"{message}: is of version {version}, and {VERSION} is what can be read; make it again")
     if code in _FLOATS:
-        raise CorpusError(f"{told}: holds numbers with a fraction, which are no ids; name another file")
+        raise CorpusError(f"{message}: holds numbers with a fraction, which are no ids; name another file")
     names = [name for name, number in CODES.items() if number == code]
     if not names:
-        raise CorpusError(f"{told}: holds numbers of an unknown kind, {code}; 1 to 5 and 8 to 10 are ids; {_AGAIN}")
-    start, n_bounds = _tail(told, index, count)
+        raise CorpusError(f"{message}: holds numbers of an unknown kind, {code}; 1 to 5 and 8 to 10 are ids; {_AGAIN}")
+    start, n_bounds = _tail(message, index, count)
     return IndexLayout(names[0], count, start, n_bounds)
 
 
-def _tail(told: str, index: bytes | mmap.mmap, count: int) -> tuple[int, int | None]:
-    """The byte at which sizes start, and how many bounds of documents there are: the length of the file says it."""
+def _tail(message: str, index: bytes | mmap.mmap, count: int) -> tuple[int, int | None]:
+    """Return the byte at which sizes start, and how many bounds of documents there are: the length of the file says
+    it.
+    """
     size = HEAD.size + 12 * count
     if len(index) == size:
         return HEAD.size, None
@@ -228,23 +229,23 @@ def _tail(told: str, index: bytes | mmap.mmap, count: int) -> tuple[int, int | N
         if len(index) == size + _COUNT.size + 8 * n_bounds:
             return start, n_bounds
         if len(index) == size + _COUNT.size + 8 * n_bounds + count:
-            raise CorpusError(f"{told}: is Megatron's index of several modes; only one of text can be read")
-    found = f"has {len(index):,} bytes; {counted(count, 'sentence')} need {size:,}"
-    raise CorpusError(f"{told}: {found}, or those of Megatron's head with documents; {_AGAIN}")
+            raise CorpusError(f"{message}: is Megatron's index of several modes; only one of text can be read")
+    result = f"has {len(index):,} bytes; {counted(count, 'sentence')} need {size:,}"
+    raise CorpusError(f"{message}: {result}, or those of Megatron's head with documents; {_AGAIN}")
 
 
-def _check_length(found: IndexedIds, n_bytes: int) -> None:
+def _check_length(result: IndexedIds, n_bytes: int) -> None:
     """Raise CorpusError unless .bin ends where the index says."""
-    if len(found) and (last := int(found.sizes[-1])) < 0:
-        raise found._damaged(len(found) - 1, f"has {last} ids")
-    expected = found._end(-1) if len(found) else 0
+    if len(result) and (last := int(result.sizes[-1])) < 0:
+        raise result._damaged(len(result) - 1, f"has {last} ids")
+    expected = result._end(-1) if len(result) else 0
     if n_bytes != expected:
-        held, index = shown_path(found.prefix + BIN), shown_path(found.prefix + IDX)
+        held, index = shown_path(result.prefix + BIN), shown_path(result.prefix + IDX)
         raise CorpusError(f"{held}: has {n_bytes:,} bytes, and {index} tells of {expected:,}; {_AGAIN}")
 
 
 def _mapped(path: str) -> bytes | mmap.mmap:
-    """The bytes of a file. Raises CorpusError if it cannot be read."""
+    """Return the bytes of a file. Raises CorpusError if it cannot be read."""
     try:
         with open(path, "rb") as file:
             if not os.fstat(file.fileno()).st_size:  # nothing can be mapped
@@ -260,7 +261,7 @@ _MOST_SMALL = 65_500  # ids that u16 is not taken for, as in fairseq: it leaves 
 
 
 def dtype_for(n_ids: int) -> str:
-    """The kind of number that ids of a vocabulary are kept as. n_ids: how many there are."""
+    """Return the kind of number that ids of a vocabulary are kept as. n_ids: how many there are."""
     return "u16" if n_ids < _MOST_SMALL else "i32"
 
 
@@ -274,8 +275,8 @@ def check_dtype(dtype: str, n_ids: int) -> None:
     """
     most = int(np.iinfo(dtype_of(arguments.choice(dtype, "dtype", tuple(CODES)))).max)
     if n_ids - 1 > most:
-        found = f"dtype={dtype!r} holds ids up to {most:,}, and there are ids up to {n_ids - 1:,}"
-        raise ConfigError(f"{found}; choose dtype={dtype_for(n_ids)!r}")
+        result = f"dtype={dtype!r} holds ids up to {most:,}, and there are ids up to {n_ids - 1:,}"
+        raise ConfigError(f"{result}; choose dtype={dtype_for(n_ids)!r}")
 
 
 class IdsWriter:

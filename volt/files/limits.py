@@ -24,7 +24,8 @@ _SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G") -> int:
-    """A number of bytes; what is a whole number already, whatever its range. such_as: what an error says may be given.
+    """Return a number of bytes; what is a whole number already, whatever its range. such_as: what an error says may be
+    given.
 
     Raises ConfigError if it is none.
 
@@ -44,7 +45,7 @@ def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G"
 
 
 def shown_bytes(n_bytes: int) -> str:
-    """The same in the largest unit that leaves a whole part.
+    """Return the same in the largest unit that leaves a whole part.
 
     >>> shown_bytes(3 << 29), shown_bytes(700)
     ('1.5 GB', '700 bytes')
@@ -60,7 +61,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # no part of the first line
 
 
 def parse_max_line(text: str) -> int | None:
-    """A number of bytes as the command line takes it: 1000, 64K, 64M, 1G; none or 0 for no limit.
+    """Return a number of bytes as the command line takes it: 1000, 64K, 64M, 1G; none or 0 for no limit.
 
     Raises ConfigError if it is none.
 
@@ -73,7 +74,8 @@ def parse_max_line(text: str) -> int | None:
 
 
 def checked_max_line(most: int | None) -> int | None:
-    """The most bytes of a line; None, as 0 is read, for no limit. Raises ConfigError if it is negative or no number.
+    """Return the most bytes of a line; None, as 0 is read, for no limit. Raises ConfigError if it is negative or no
+    number.
 
     >>> checked_max_line(0), checked_max_line(100)
     (None, 100)
@@ -84,7 +86,8 @@ def checked_max_line(most: int | None) -> int | None:
 
 
 def overlong(text: bytes, most: int, *, before: int = 0) -> int:
-    """Where the first line of more than `most` bytes starts, or −1. before: bytes of the first line that came before.
+    """Return where the first line of more than `most` bytes starts, or −1. before: bytes of the first line that came
+    before.
 
     >>> overlong(b"old\\nlower\\n", 4), overlong(b"old\\nlower\\n", 5), overlong(b"old\\n", 3, before=1)
     (4, -1, 0)
@@ -101,9 +104,9 @@ def overlong(text: bytes, most: int, *, before: int = 0) -> int:
 class LongLineError(CorpusError):
     """A line has more bytes than are read. found: where it is; what to do depends on who reads."""
 
-    def __init__(self, found: str) -> None:
-        self.found = found
-        super().__init__(f"{found}; cut it, or pass a larger max_line=N, or max_line=None")
+    def __init__(self, result: str) -> None:
+        self.found = result
+        super().__init__(f"{result}; cut it, or pass a larger max_line=N, or max_line=None")
 
     def __reduce__(self) -> tuple[type[LongLineError], tuple[str]]:
         return LongLineError, (self.found,)
@@ -130,7 +133,7 @@ class LineLimit:
         self.most, self.may_be_marked, self.is_broken = checked_max_line(most), may_be_marked, False
 
     def passing(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The pieces, up to the first byte of a line that is too long, or more of it, but nothing behind it."""
+        """Yield the pieces, up to the first byte of a line that is too long, or more of it, but nothing behind it."""
         if self.most is None:
             yield from pieces
             return

@@ -43,8 +43,8 @@ def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
     """
     if (url := url_of(path)) is None:
         with suppress(OSError):
-            found = os.stat(plain_path(os.fspath(path)))
-            return found.st_size, found.st_mtime_ns
+            result = os.stat(plain_path(os.fspath(path)))
+            return result.st_size, result.st_mtime_ns
         return None
     from volt.files.remote import look
 
@@ -63,7 +63,7 @@ def total_size(paths: Iterable[str]) -> int | None:
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Whether there is something, whatever it is, at a path or behind a URL.
+    """Check whether there is something, whatever it is, at a path or behind a URL.
 
     Raises VoltError if a server does not tell.
 
@@ -84,7 +84,7 @@ def exists(path: str | os.PathLike[str]) -> bool:
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is that of a file, or a URL, rather than a folder, a pipe or nothing.
+    """Check whether a path is that of a file, or a URL, rather than a folder, a pipe or nothing.
 
     >>> is_file(__file__), is_file("-"), is_file("s3://bucket/a.txt")
     (True, False, True)
@@ -115,7 +115,7 @@ def expand(sources: Sources) -> list[str]:
 
 
 def expand_user(path: str) -> str:
-    """A path of a configuration, `~` and `~name` as home folders, `$NAME` and `${NAME}` as the environment says.
+    """Return a path of a configuration, `~` and `~name` as home folders, `$NAME` and `${NAME}` as the environment says.
 
     What a variable holds is taken as it is. Raises ConfigError if a variable is not set, or nobody has that name.
 
@@ -129,9 +129,9 @@ def expand_user(path: str) -> str:
     if url_of(path) is not None:
         return _VARIABLE.sub(lambda match: _value_of(match, path), path)
     home, slash, rest = path.partition("/") if path.startswith("~") else ("", "", path)
-    if (found := os.path.expanduser(home)) == home and home:
+    if (result := os.path.expanduser(home)) == home and home:
         raise ConfigError(f"{shown_path(path)}: there is no home folder of {home[1:] or 'yours'}; write the path out")
-    return found + slash + _VARIABLE.sub(lambda match: _value_of(match, path), rest)
+    return result + slash + _VARIABLE.sub(lambda match: _value_of(match, path), rest)
 
 
 def _value_of(variable: re.Match[str], path: str) -> str:
@@ -143,7 +143,7 @@ def _value_of(variable: re.Match[str], path: str) -> str:
 
 
 def stands_for_several(path: str) -> bool:
-    """Whether a path, which leads to nothing itself, is a pattern.
+    """Check whether a path, which leads to nothing itself, is a pattern.
 
     >>> stands_for_several("*.tsv"), stands_for_several("https://host/a.txt?key=5")
     (True, False)
@@ -165,8 +165,8 @@ def _expand_one(source: str) -> list[str]:
         missing = "no file matches this pattern" if glob.has_magic(source) else "no such file"
         if (scheme := foreign_scheme(source)) is not None:
             raise CorpusError(f"{shown_path(source)}: {scheme}:// is not read; copy it, or give one of {SCHEMES}")
-        found = "the directory holds no files" if matches else missing
-        raise CorpusError(f"{shown_path(source)}: {found}; check the path")
+        result = "the directory holds no files" if matches else missing
+        raise CorpusError(f"{shown_path(source)}: {result}; check the path")
     return list({os.path.normpath(path): path for path in reversed(paths)}.values())[::-1]
 
 
@@ -174,13 +174,13 @@ def _files_of_url(url: str) -> list[str]:
     from volt.files.remote import files_at, has_magic
 
     try:
-        found = files_at(url)
+        result = files_at(url)
     except OSError as error:
         raise unreadable(url, error, kind=CorpusError) from error
-    if not found:
+    if not result:
         what = "no file matches this pattern" if has_magic(url) else "the directory holds no files"
         raise CorpusError(f"{shown_path(url)}: {what}; check the path")
-    return found
+    return result
 
 
 def _matches(pattern: str) -> list[str]:
@@ -195,24 +195,26 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _folders(base: str) -> Iterator[str]:
-    """A folder and those below it, but for hidden ones and links, each with "/" at its end; "" is the current one."""
+    """Yield a folder and those below it, but for hidden ones and links, each with "/" at its end; "" is the current
+    one.
+    """
     for folder, inner, _ in os.walk(base or "."):
         inner[:] = [name for name in inner if not name.startswith(".")]
         yield os.path.join(folder, "").removeprefix("" if base else "./")
 
 
 def _is_no_pipe(path: str) -> bool:
-    """Whether a path is a file, a folder, or nothing, rather than a pipe, a socket or a device."""
+    """Check whether a path is a file, a folder, or nothing, rather than a pipe, a socket or a device."""
     return os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)
 
 
 def _files_below(folder: str) -> list[str]:
-    """The files of a folder and of those below it. Raises CorpusError if one of these cannot be read."""
-    found = list[str]()
+    """Return the files of a folder and of those below it. Raises CorpusError if one of these cannot be read."""
+    result = list[str]()
     for place, inner, names in os.walk(folder, onerror=_refuse):
         inner[:] = [name for name in inner if not name.startswith(".")]
-        found += (str(Path(place, name)) for name in names if not name.startswith("."))
-    return sorted(filter(os.path.isfile, found))
+        result += (str(Path(place, name)) for name in names if not name.startswith("."))
+    return sorted(filter(os.path.isfile, result))
 
 
 def _refuse(error: OSError) -> None:

@@ -105,7 +105,7 @@ class FileSpan:
             raise long_line_error(self.file.path, line, most)
 
     def block(self) -> Block:
-        """The span with the number of its first line, for messages."""
+        """Return the span with the number of its first line, for messages."""
         first_line = 1
         for start in range(0, self.start, 1 << 20):
             first_line += self.file.read(start, min(1 << 20, self.start - start)).count(b"\n")
@@ -113,7 +113,7 @@ class FileSpan:
 
 
 def can_span(path: str) -> bool:
-    """Whether a file can be cut: it is plain and has a size, and is neither compressed nor a pipe.
+    """Check whether a file can be cut: it is plain and has a size, and is neither compressed nor a pipe.
 
     >>> can_span(__file__), can_span("-")
     (True, False)
@@ -147,11 +147,13 @@ def file_spans(path: str, *, size: int, max_line: int | None = MAX_LINE) -> Iter
 
 
 def _line_end(file: Descriptor, place: int, far: int) -> int:
-    """Where the line ends in which the byte before a place stands, behind its line end; or `far`, if that is nearer."""
+    """Return where the line ends in which the byte before a place stands, behind its line end; or `far`, if that is
+    nearer.
+    """
     place -= 1
     while place < far and (piece := file.read(place, _SPAN_STEP)):
-        if (found := piece.find(b"\n")) >= 0:
-            return place + found + 1
+        if (result := piece.find(b"\n")) >= 0:
+            return place + result + 1
         place += len(piece)
     return far
 
@@ -179,7 +181,8 @@ class FileRange:
 
 
 def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
-    """The ranges of a file, of `size` bytes each but for the last; [] if it cannot be cut, or is not larger than that.
+    """Return the ranges of a file, of `size` bytes each but for the last; [] if it cannot be cut, or is not larger
+    than that.
 
     >>> ranges_of("-"), ranges_of(__file__, size=1 << 20)
     ([], [])
@@ -237,11 +240,11 @@ class _Reading:
         self._file = Descriptor(part.path)
 
     def head(self) -> bytes:
-        """The first bytes of the file."""
+        """Return the first bytes of the file."""
         return self._read(0, min(HEAD_SIZE, self.part.size))
 
     def pieces(self, step: int) -> Iterator[bytes]:
-        """The bytes of its lines, about `step` at a time."""
+        """Yield the bytes of its lines, about `step` at a time."""
         self.n_read = self._first_byte()
         last = b""
         while self.n_read < self.part.stop:
@@ -255,19 +258,19 @@ class _Reading:
             yield last
 
     def first_line(self) -> int:
-        """The number of its first line, from 1."""
+        """Return the number of its first line, from 1."""
         end, number = self._first_byte(), 1
         for start in range(0, end, BLOCK_SIZE):
             number += self._read(start, min(BLOCK_SIZE, end - start)).count(b"\n")
         return number
 
     def _first_byte(self) -> int:
-        """Where its first line starts; where it stops itself if it has none."""
+        """Return where its first line starts; where it stops itself if it has none."""
         place = self.part.start - 1
         while 0 <= place < self.part.stop - 1:
             piece = self._read(place, min(_STEP, self.part.stop - 1 - place))
-            if (found := piece.find(b"\n")) >= 0:
-                return place + found + 1
+            if (result := piece.find(b"\n")) >= 0:
+                return place + result + 1
             place += len(piece)
         return 0 if place < 0 else self.part.stop
 

@@ -103,7 +103,7 @@ def read_range(url: str, start: int, size: int) -> bytes:
 
 
 def has_ranges(url: str) -> bool:
-    """Whether parts of a file can be read on their own."""
+    """Check whether parts of a file can be read on their own."""
     try:
         return len(read_range(url, 1, 1)) <= 1
     except NoRangesError:
@@ -149,7 +149,7 @@ def failure(error: Exception) -> OSError | None:
 
 
 def system_of(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL, one for each process, and the path there.
+    """Return the fsspec file system of a URL, one for each process, and the path there.
 
     Raises MissingLibraryError if what it needs is not installed.
     """
@@ -200,7 +200,7 @@ def _range(system: Any, path: str, start: int, end: int) -> bytes:
 
 
 def _web_range(system: Any, url: str, start: int, end: int) -> bytes:
-    """A range, never the whole file in its place, as `cat_file` gives of a server that knows no ranges."""
+    """Return a range, never the whole file in its place, as `cat_file` gives of a server that knows no ranges."""
     with system.open(url, block_size=1, cache_type="none", size=end) as file:
         try:
             return bytes(file._fetch_range(start, end))
@@ -210,16 +210,16 @@ def _web_range(system: Any, url: str, start: int, end: int) -> bytes:
 
 def _cause(error: Exception) -> Exception:
     """What went wrong: fsspec calls all that it meets in the web a missing file."""
-    found = error.__cause__ if isinstance(error, FileNotFoundError) else None
-    return found if isinstance(found, Exception) else error
+    result = error.__cause__ if isinstance(error, FileNotFoundError) else None
+    return result if isinstance(result, Exception) else error
 
 
 def _status(error: Exception) -> int:
-    """The number of an HTTP answer that an error tells; 0 if it tells none."""
+    """Return the number of an HTTP answer that an error tells; 0 if it tells none."""
     response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
     head = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
-    found = getattr(error, "status", None) or head.get("HTTPStatusCode") or getattr(response, "status_code", 0)
-    return found if isinstance(found, int) else 0
+    result = getattr(error, "status", None) or head.get("HTTPStatusCode") or getattr(response, "status_code", 0)
+    return result if isinstance(result, int) else 0
 
 
 def told(error: Exception) -> str:
@@ -228,18 +228,19 @@ def told(error: Exception) -> str:
 
 
 def files_at(url: str) -> list[str]:
-    """The file of a URL, or those of a folder or a pattern, sorted; empty if it is a pattern or folder without any.
+    """Return the file of a URL, or those of a folder or a pattern, sorted; empty if it is a pattern or folder without
+    any.
 
     Raises OSError if it is not there or cannot be asked.
     """
     if has_magic(url) and not _is_file(url):
         return sorted(_matching(url))
-    found = look(url)
-    return sorted(_below(url.rstrip("/"))) if found.is_folder else [url]
+    result = look(url)
+    return sorted(_below(url.rstrip("/"))) if result.is_folder else [url]
 
 
 def has_magic(url: str) -> bool:
-    """Whether a URL is a pattern.
+    """Check whether a URL is a pattern.
 
     >>> has_magic("s3://bucket/?.txt"), has_magic("https://host/a.txt?key=*")
     (True, False)
@@ -248,7 +249,6 @@ def has_magic(url: str) -> bool:
 
 
 def _is_file(url: str) -> bool:
-    """Whether a file has this name, signs of patterns and all."""
     try:
         return not is_web(url) and not look(url).is_folder
     except FileNotFoundError:
@@ -256,20 +256,20 @@ def _is_file(url: str) -> bool:
 
 
 def _below(folder: str, *, depth: int | None = None) -> Iterator[str]:
-    """The files below a folder, but for hidden ones and those in hidden folders."""
+    """Yield the files below a folder, but for hidden ones and those in hidden folders."""
     start = f"{folder}/"
     try:
-        found = _linked(start, depth) if is_web(folder) else ask(folder, lambda fs, path: fs.find(path))
+        result = _linked(start, depth) if is_web(folder) else ask(folder, lambda fs, path: fs.find(path))
     except FileNotFoundError:
         return
-    for name in found:
+    for name in result:
         url = name if is_web(folder) else f"{folder.partition('://')[0]}://{name.lstrip('/')}"
         if url.startswith(start) and not any(part[:1] in ("", ".") for part in url.removeprefix(start).split("/")):
             yield url
 
 
 def _linked(folder: str, depth: int | None) -> Iterator[str]:
-    """The files that the page of a folder leads to, and those of its folders, so many deep."""
+    """Yield the files that the page of a folder leads to, and those of its folders, so many deep."""
     for link in ask(folder, lambda system, path: system.ls(path, detail=False)):
         if link.endswith("/") and link.startswith(folder) and link != folder:
             yield from _linked(link, depth and depth - 1) if depth != 1 else ()
@@ -278,7 +278,7 @@ def _linked(folder: str, depth: int | None) -> Iterator[str]:
 
 
 def _matching(pattern: str) -> Iterator[str]:
-    """The files that a pattern matches, and those in folders that it matches."""
+    """Return the files that a pattern matches, and those in folders that it matches."""
     parts = pattern.rstrip("/").split("/")
     magic = (number for number, part in enumerate(parts) if number > 2 and has_magic(f"s3://{part}"))
     fixed = next(magic, None)
@@ -291,7 +291,9 @@ def _matching(pattern: str) -> Iterator[str]:
 
 
 def _expression(part: str) -> str:
-    """The regular expression of a part of a pattern, with the slash before it; hidden names are left out before."""
+    """Return the regular expression of a part of a pattern, with the slash before it; hidden names are left out
+    before.
+    """
     if part == "**":
         return "(?:/[^/]*)*?"
     return "/" + re.sub(r"\(\?s:(.*)\)\\Z", r"\1", fnmatch.translate(part)).replace(".*", "[^/]*")

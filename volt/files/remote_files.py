@@ -56,7 +56,7 @@ class RemoteFile:
         self.close()
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, as many as are asked for or fewer; b"" at the end. Without a size, all the rest."""
+        """Return the next bytes, as many as are asked for or fewer; b"" at the end. Without a size, all the rest."""
         if size < 0:
             return b"".join([bytes(self._rest), *self._pieces])
         if size and not self._rest:
@@ -90,7 +90,6 @@ class RemoteFile:
         yield from in_order(lambda span: self._range(*span), spans, n_threads=_N_THREADS)
 
     def _range(self, start: int, end: int) -> bytes:
-        """A range in full."""
         try:
             data = remote.read_range(self.url, start, end - start)
         except ServerError as error:
@@ -126,7 +125,6 @@ class RemoteFile:
         self._refuse(ServerError(errno.ESTALE, f"{remote.TRIES} tries failed, the last with: {remote.told(last)}"))
 
     def _answer(self, passed: int) -> Iterator[bytes]:
-        """The pieces of one answer, less its first bytes."""
         system, path = remote.system_of(self.url)
         with system.open(path, block_size=0) as file:
             for piece in iter(partial(_read, file), b""):
@@ -162,13 +160,13 @@ def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None
         try:
             yield copy
         except VoltError as error:
-            if (message := str(error)) == (told := message.replace(str(folder), shown_path(url.rpartition("/")[0]))):
+            if (message := str(error)) == (note := message.replace(str(folder), shown_path(url.rpartition("/")[0]))):
                 raise
-            raise type(error)(told) from error
+            raise type(error)(note) from error
 
 
-def _fetch_beside(url: str, copy: Path, beside: Beside | None) -> None:
-    for other in beside(copy) if beside else ():
+def _fetch_beside(url: str, copy: Path, neighbours: Beside | None) -> None:
+    for other in neighbours(copy) if neighbours else ():
         if not other.exists() and other.parent == copy.parent:
             with suppress(FileNotFoundError):
                 _fetch(f"{url.rpartition('/')[0]}/{other.name}", other)
@@ -182,9 +180,9 @@ def _fetch(url: str, place: Path) -> None:
         return
     place.mkdir()
     folder = url.rstrip("/")
-    for found in files_at(folder + "/"):
-        if "/" not in found.removeprefix(f"{folder}/"):
-            _fetch(found, place / name_of(found))
+    for result in files_at(folder + "/"):
+        if "/" not in result.removeprefix(f"{folder}/"):
+            _fetch(result, place / name_of(result))
 
 
 @contextmanager

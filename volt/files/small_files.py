@@ -30,7 +30,8 @@ _MOST_UNPACKED = 1 << 28  # bytes, where no fewer are asked for
 
 
 def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = None) -> bytes:
-    """The bytes of a file, unpacked. Raises an error of this kind if it cannot be read or unpacked, or has more than
+    """Return the bytes of a file, unpacked. Raises an error of this kind if it cannot be read or unpacked, or has more
+    than
     `most` bytes.
 
     >>> read_bytes("/nowhere/codes", kind=VoltError)
@@ -52,7 +53,7 @@ def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = No
 
 
 def is_pipe(path: str | Path) -> bool:
-    """Whether what is there can be read only once.
+    """Check whether what is there can be read only once.
 
     >>> is_pipe(__file__), is_pipe("/nowhere/pipe")
     (False, False)
@@ -64,7 +65,7 @@ def is_pipe(path: str | Path) -> bool:
 
 
 def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes:
-    """The first bytes of a file, unpacked. Raises an error of this kind if it cannot be read or unpacked.
+    """Return the first bytes of a file, unpacked. Raises an error of this kind if it cannot be read or unpacked.
 
     >>> read_head(__file__, 10, kind=VoltError)[3:]
     b'A small'
@@ -81,7 +82,7 @@ def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes
 
 
 def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:
-    """The first bytes of a file as they are. Raises an error of this kind if it cannot be read.
+    """Return the first bytes of a file as they are. Raises an error of this kind if it cannot be read.
 
     >>> read_start(__file__, 10)[3:]
     b'A small'
@@ -94,7 +95,7 @@ def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = Corpus
 
 
 def is_packed(path: str | Path, *, kind: type[VoltError]) -> bool:
-    """Whether a file is packed. Raises an error of this kind if it cannot be read.
+    """Check whether a file is packed. Raises an error of this kind if it cannot be read.
 
     >>> is_packed(__file__, kind=VoltError)
     False
@@ -105,7 +106,7 @@ def is_packed(path: str | Path, *, kind: type[VoltError]) -> bool:
 
 
 def read_text(path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None) -> str:
-    """The text of a UTF-8 file, its line ends as they are. remedy: what an error says behind "not UTF-8 text".
+    """Return the text of a UTF-8 file, its line ends as they are. remedy: what an error says behind "not UTF-8 text".
 
     Raises an error of this kind if the file cannot be read or has more than `most` bytes, or, with the line, if it is
     not UTF-8.
@@ -132,7 +133,7 @@ def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str
 
 
 def _opened(path: str | Path) -> BinaryIO | RemoteFile:
-    """A file of this machine, or of a URL, open for reading. Raises OSError or ValueError if it cannot be."""
+    """Return a file of this machine, or of a URL, open for reading. Raises OSError or ValueError if it cannot be."""
     if (url := url_of(path)) is None:
         return open(plain_path(os.fspath(path)), "rb")
     from volt.files.remote_files import RemoteFile
@@ -141,7 +142,9 @@ def _opened(path: str | Path) -> BinaryIO | RemoteFile:
 
 
 def _unpacked(path: str | Path, data: bytes, *, kind: type[VoltError], most: int) -> Iterator[bytes]:
-    """The text of a packed file until there is more than `most` of it; its bytes as they are if nothing packed them."""
+    """Yield the text of a packed file until there is more than `most` of it; its bytes as they are if nothing packed
+    them.
+    """
     from volt.files.decompression import decompress, find_decoder
 
     if (start := find_decoder(data)) is None:

@@ -46,14 +46,14 @@ def scratch_folder() -> Iterator[Path]:
 
     Those of this user's dead processes are removed. Raises OutputError if there can be none.
     """
-    asked, prefix = os.environ.get("TMPDIR"), f"volt-{os.getuid()}-"
+    requested, prefix = os.environ.get("TMPDIR"), f"volt-{os.getuid()}-"
     try:
-        place = os.path.abspath(asked or tempfile.gettempdir())
+        place = os.path.abspath(requested or tempfile.gettempdir())
         for path in Path(place).glob(f"{prefix}*"):
             _sweep(path)
         handle, folder = _locked(place, prefix)
     except OSError as error:
-        name = f"TMPDIR={shown_path(asked)}" if asked else "temporary files"
+        name = f"TMPDIR={shown_path(requested)}" if requested else "temporary files"
         raise OutputError(
             f"{name}: no folder can be made there: {reason(error)}; set TMPDIR to a folder that can be written"
         ) from error
@@ -65,7 +65,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _locked(place: str, prefix: str) -> tuple[int, Path]:
-    """A descriptor that holds the lock of a new folder, and the folder."""
+    """Return a descriptor that holds the lock of a new folder, and the folder."""
     while True:
         folder = tempfile.mkdtemp(prefix=prefix, dir=place)
         with suppress(FileNotFoundError):  # another process took it for stale before it was locked
@@ -78,7 +78,6 @@ def _locked(place: str, prefix: str) -> tuple[int, Path]:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove a folder of this user that nobody holds."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
         try:
@@ -144,14 +143,14 @@ def sweep_beside(places: Iterable[Path]) -> list[Path]:
     >>> sweep_beside([Path("/nowhere/a.txt")])
     []
     """
-    names, found = dict[Path, set[str]](), list[Path]()
+    names, result = dict[Path, set[str]](), list[Path]()
     for place in places:
         if place.parent not in names:
             names[place.parent] = _names_in(place.parent)
-        found += [part for part in _counted(place) if part.name in names[place.parent]]
-    for part in found:
+        result += [part for part in _counted(place) if part.name in names[place.parent]]
+    for part in result:
         sweep(part)
-    return [part for part in found if part.exists()]
+    return [part for part in result if part.exists()]
 
 
 def _names_in(folder: Path) -> set[str]:
@@ -162,7 +161,7 @@ def _names_in(folder: Path) -> set[str]:
 
 
 def _is_stale(handle: int, part: Path) -> bool:
-    """Whether a regular file can be locked, and stands where it was opened."""
+    """Check whether a regular file can be locked, and stands where it was opened."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         return False
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,7 +195,7 @@ def _drawn(place: Path) -> Iterator[Path]:
 
 
 def _name(place: Path, number: int) -> Path:
-    """The name of a part; that of a place whose own name is too long to add to holds a digest instead."""
+    """Return the name of a part; that of a place whose own name is too long to add to holds a digest instead."""
     own = os.fsencode(place.name)
     name = place.name if len(own) <= _LONGEST else blake2b(own, digest_size=16).hexdigest()
     return place.with_name(f".{name}.{number:08x}.part")

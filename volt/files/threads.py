@@ -81,7 +81,7 @@ _GRACE = 2.0  # seconds that threads have to end the calls that nobody waits for
 
 
 def available_cores() -> int:
-    """How many cores this process may use.
+    """Return how many cores this process may use.
 
     >>> available_cores() >= 1
     True
@@ -199,7 +199,9 @@ def _lend_a_hand(waiting: deque[Future[B]]) -> bool:
 
 
 def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:
-    """The next item; None at the end; the error of what makes the items, to be raised behind the results before it."""
+    """Return the next item; None at the end; the error of what makes the items, to be raised behind the results before
+    it.
+    """
     try:
         return (next(items),)
     except StopIteration:
@@ -223,7 +225,8 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
 
 
 def patiently(future: Future[T]) -> T:
-    """The future's result. Waits in short stretches: after a Polars query, SIGINT no longer ends a wait by itself.
+    """Return the future's result. Waits in short stretches: after a Polars query, SIGINT no longer ends a wait by
+    itself.
 
     Raises ConfigError if a thread should make it that does not run here: in a fork, or as the interpreter ends.
 
@@ -245,7 +248,7 @@ def patiently(future: Future[T]) -> T:
 
 
 def next_in_thread(items: Iterator[T]) -> Task[T | None]:
-    """The next item, None at the end, computed in a thread of its own.
+    """Return the next item, None at the end, computed in a thread of its own.
 
     It is a daemon: one that waits for stdin must not keep an interrupted program alive.
 

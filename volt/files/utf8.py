@@ -96,18 +96,18 @@ def foreign(head: bytes) -> str | None:
 def _signature(head: bytes) -> str | None:
     if head[257:262] == b"ustar":
         return "not UTF-8 text but a tar archive; unpack it"
-    found = (what for magic, what in _SIGNATURES.items() if head.startswith(magic))
-    return next((f"not UTF-8 text but {what}" for what in found), None)
+    result = (what for magic, what in _SIGNATURES.items() if head.startswith(magic))
+    return next((f"not UTF-8 text but {what}" for what in result), None)
 
 
 def _wide(head: bytes) -> str | None:
-    """Whether it is UTF-16 or UTF-32 without a byte order mark, of characters that mostly are ASCII."""
+    """Check whether it is UTF-16 or UTF-32 without a byte order mark, of characters that mostly are ASCII."""
     for name, (other, step) in _WIDE.items():
         shares = [_nul_share(head[place::step]) for place in range(step)]
         fits = len(head) >= 2 * step and len(head) % step == 0
         if fits and shares.pop(other) == 0 and min(shares) >= 0.9:
-            told = "every other byte is NUL" if step == 2 else "three of four bytes are NUL"
-            return f"looks like {name[:6]} text ({told}); convert it: iconv -f {name} -t UTF-8"
+            message = "every other byte is NUL" if step == 2 else "three of four bytes are NUL"
+            return f"looks like {name[:6]} text ({message}); convert it: iconv -f {name} -t UTF-8"
     return None
 
 
@@ -116,7 +116,6 @@ def _nul_share(data: bytes) -> float:
 
 
 def _control(head: bytes) -> str | None:
-    """Whether there are too many control characters for a text."""
     n_control = len(head) - len(head.translate(None, _CONTROL))
     most = _CONTROL_SHARE if _is_start_of_utf8(head) else _CONTROL_SHARE_OF_NO_TEXT
     if len(head) < _LEAST or (_nul_share(head) < _NUL_SHARE and n_control < most * len(head)):
@@ -129,7 +128,7 @@ def _control(head: bytes) -> str | None:
 
 
 def _is_start_of_utf8(head: bytes) -> bool:
-    """Whether bytes are UTF-8, but for a character at the end that is not complete."""
+    """Check whether bytes are UTF-8, but for a character at the end that is not complete."""
     try:
         head.decode()
     except UnicodeDecodeError as error:
@@ -138,7 +137,7 @@ def _is_start_of_utf8(head: bytes) -> bool:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Whether bytes are UTF-8, told by Polars, which sees it ten times faster than bytes.decode() does.
+    """Check whether bytes are UTF-8, told by Polars, which sees it ten times faster than bytes.decode() does.
 
     >>> is_utf8("é".encode()), is_utf8(b"\\xc3")
     (True, False)
@@ -155,7 +154,7 @@ def is_utf8(data: bytes) -> bool:
 
 
 def n_good_bytes(data: bytes) -> int:
-    """How many bytes stand before the first line that is not UTF-8.
+    """Return how many bytes stand before the first line that is not UTF-8.
 
     >>> n_good_bytes(b"a\\nb\\xff\\n")
     2

@@ -88,7 +88,9 @@ def check_import(
 
 
 def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | None) -> Peer:
-    """The library of a file as its publisher loads it. Merges over bytes look like subword-nmt's, and are not."""
+    """Return the library of a file as its publisher loads it. Merges over bytes look like subword-nmt's, and are
+    not.
+    """
     if format == "subword-nmt" and vocabulary.pretokenizer.is_bytes:
         from volt.formats.huggingface.library import peer_of_merges
 
@@ -100,8 +102,8 @@ def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | No
             "so that it cannot be compared; check without it"
         )
     if original:
-        made: Peer = original(path, vocabulary, pattern=pattern)
-        return made
+        output: Peer = original(path, vocabulary, pattern=pattern)
+        return output
     return load_peer(path, format, special=vocabulary.special)
 
 
@@ -119,7 +121,7 @@ def plain_file(path: str | Path) -> Iterator[Path]:
 
 
 def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreement:
-    """How far our encoder and a library agree on these lines."""
+    """Return how far our encoder and a library agree on these lines."""
     encoder = Encoder(vocabulary)
     ours, theirs = encoder.encode_lines(lines), peer.pieces(lines)
     our_ids = [encoder.ids(pieces).tolist() for pieces in ours]
@@ -135,7 +137,8 @@ def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreem
 
 
 def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) -> Peer:
-    """The real library with an exported file loaded, told of these special tokens where the file does not hold them.
+    """Return the real library with an exported file loaded, told of these special tokens where the file does not hold
+    them.
 
     Raises ConfigError if the format has no library.
 
@@ -171,7 +174,6 @@ def probe_lines(vocabulary: Vocabulary) -> list[str]:
 
 
 def _text(vocabulary: Vocabulary, token: str) -> str:
-    """The text that a token alone spells, on one line."""
     return " ".join(decode(vocabulary, [token]).splitlines())
 
 

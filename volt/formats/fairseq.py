@@ -45,12 +45,14 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
+    """Return the listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not
+    fit.
+    """
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether every line is a piece, a space and a count, and this is no YAML.
+    """Check whether every line is a piece, a space and a count, and this is no YAML.
 
     >>> recognises(Path("dict.txt"), b"l@@ 7\\nlo@@ 3\\n"), recognises(Path("a.yml"), b"</s>: 0\\nlo: 2\\n")
     (True, False)
@@ -60,14 +62,14 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """The listed tokens. Raises VocabularyError, with file and line, for what is none."""
+    """Yield the listed tokens. Raises VocabularyError, with file and line, for what is none."""
     for number, line in lists.lines_of(path):
         piece, _, count = line.removesuffix(_OVERWRITE).rpartition(" ")
         if not piece:
             raise VocabularyError(f"{path}:{number}: expected 'piece count', found {line[:60]!r}; restore it")
-        found = lists.ListEntry(number, piece, lists.count_of(path, number, count), line.endswith(_OVERWRITE))
-        if not (_FILLER.fullmatch(piece) and found.count == 0):
-            yield found
+        result = lists.ListEntry(number, piece, lists.count_of(path, number, count), line.endswith(_OVERWRITE))
+        if not (_FILLER.fullmatch(piece) and result.count == 0):
+            yield result
 
 
 def _notes(vocabulary: Vocabulary, repeated: list[str]) -> Iterator[str]:

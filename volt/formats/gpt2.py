@@ -37,7 +37,8 @@ _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
 
 
 def spells_bytes(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Whether merges are over bytes: all letters are of the alphabet of bytes, and they spell spaces, or characters of
+    """Check whether merges are over bytes: all letters are of the alphabet of bytes, and they spell spaces, or
+    characters of
     several bytes, nothing that is in no text, and no "</w>"."""
     tokens = list(map("".join, pairs))
     if not set("".join(tokens)) <= set(ALPHABET):
@@ -50,7 +51,7 @@ def spells_bytes(pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def is_in_text(token: bytes) -> bool:
-    """Whether bytes are part of some text without control characters.
+    """Check whether bytes are part of some text without control characters.
 
     >>> is_in_text(b"l\\xc3"), is_in_text(b"\\xc3l"), is_in_text(b"l\\x05")
     (True, False, False)
@@ -60,13 +61,13 @@ def is_in_text(token: bytes) -> bool:
 
 
 def is_ambiguous(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Whether merges may be over bytes or characters: nothing in them tells."""
+    """Check whether merges may be over bytes or characters: nothing in them tells."""
     tokens = list(map("".join, pairs))
     return bool(tokens) and not any(SUFFIX in token for token in tokens) and set("".join(tokens)) <= set(ALPHABET)
 
 
 def marks_starts(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Whether merges mark the starts of words by "▁", and not their ends.
+    """Check whether merges mark the starts of words by "▁", and not their ends.
 
     >>> marks_starts([("▁", "t"), ("▁t", "h")])
     True
@@ -76,7 +77,7 @@ def marks_starts(pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def merges_in(folder: Path) -> Path | None:
-    """The file of merges in a folder that has ids beside it, and no tokenizer.json; None if there is none.
+    """Return the file of merges in a folder that has ids beside it, and no tokenizer.json; None if there is none.
 
     >>> merges_in(Path("/nowhere")) is None
     True
@@ -86,21 +87,21 @@ def merges_in(folder: Path) -> Path | None:
 
 
 def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
-    """The vocabulary of merges over bytes, and of the files beside them if there are some.
+    """Return the vocabulary of merges over bytes, and of the files beside them if there are some.
 
     Raises VocabularyError if a token that merges use has no id, or the pattern cuts a token.
     """
-    made = dict.fromkeys(map("".join, pairs))
-    beside = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
-    listed = {} if beside is None else _listed(beside)
-    ids = listed or {token: number for number, token in enumerate((*GPT2_ORDER, *made))}
-    if beside and (missing := next((token for token in (*ALPHABET, *made) if token not in ids), None)):
-        raise VocabularyError(f"{beside}: no id for {missing!r}, which {path.name} makes or uses; restore it")
-    roles, found, flags = folder_tokens(path.parent)
-    special = _special(ids | found, roles, flags, made)
-    ids = dict(sorted((ids | found).items(), key=lambda item: item[1]))
+    output = dict.fromkeys(map("".join, pairs))
+    neighbours = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
+    listed = {} if neighbours is None else _listed(neighbours)
+    ids = listed or {token: number for number, token in enumerate((*GPT2_ORDER, *output))}
+    if neighbours and (missing := next((token for token in (*ALPHABET, *output) if token not in ids), None)):
+        raise VocabularyError(f"{neighbours}: no id for {missing!r}, which {path.name} makes or uses; restore it")
+    roles, result, flags = folder_tokens(path.parent)
+    special = _special(ids | result, roles, flags, output)
+    ids = dict(sorted((ids | result).items(), key=lambda item: item[1]))
     named, letters = set(special.all), set(ALPHABET)
-    tokens = tuple(token for token in ids if token not in named and (token in made or token in letters))
+    tokens = tuple(token for token in ids if token not in named and (token in output or token in letters))
     if cut := cut_tokens([to_bytes(token) for token in tokens], NAMED["gpt2"]):
         raise VocabularyError(other_pattern(path, [to_bytes(token) for token in tokens], cut))
     last = {pair: rank for rank, pair in enumerate(pairs)}  # of equal merges tokenizers takes the last; none is usual
@@ -114,14 +115,14 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
         section, index = error.place or ("", 0)
         line = f":{index + 2}" if section == "merges" else ""
         raise VocabularyError(f"{path}{line}: {error.message}") from None
-    lost = [*_losses(path, vocabulary, beside, ids), *_special_losses(vocabulary, flags)]
+    lost = [*_losses(path, vocabulary, neighbours, ids), *_special_losses(vocabulary, flags)]
     return replace(vocabulary, provenance={"format": "merges over bytes", "lost": lost})
 
 
 def _special(
-    ids: Mapping[str, int], roles: Mapping[str, str], named: Collection[str], made: Collection[str]
+    ids: Mapping[str, int], roles: Mapping[str, str], named: Collection[str], output: Collection[str]
 ) -> SpecialTokens:
-    """The special tokens: those that the files beside the merges name are found in text.
+    """Return the special tokens: those that the files beside the merges name are found in text.
 
     What the list of ids holds beside bytes and merges is there for some use; it is a control token if nothing says so.
     """
@@ -129,7 +130,7 @@ def _special(
         role: token for role, token in roles.items() if token in ids and can_be_special(token) and len(token) > 1
     }
     user = [token for token in ids if token in named]
-    known_uses = {*made, *ALPHABET, *user}
+    known_uses = {*output, *ALPHABET, *user}
     control = [token for token in ids if token not in known_uses and can_be_special(token)]
     return SpecialTokens(**{role: roles_of.get(role) for role in ROLES}, user=tuple(user), control=tuple(control))
 
@@ -149,7 +150,6 @@ def other_pattern(path: Path, tokens: Sequence[bytes], cut: Sequence[bytes]) -> 
 
 
 def _listed(path: Path) -> dict[str, int]:
-    """The ids of the tokens of a vocab.json."""
     try:
         data = json.loads(read_text(path, kind=VocabularyError))
     except (ValueError, RecursionError) as error:
@@ -165,33 +165,32 @@ def _listed(path: Path) -> dict[str, int]:
     return data
 
 
-def _losses(path: Path, made: Vocabulary, beside: Path | None, ids: Mapping[str, int]) -> Iterator[str]:
-    """What the files do not tell."""
-    tokens, special = made.tokens, made.special
+def _losses(path: Path, output: Vocabulary, neighbours: Path | None, ids: Mapping[str, int]) -> Iterator[str]:
+    tokens, special = output.tokens, output.special
     yield "The file names no pattern: text is cut by GPT-2's, which fits all of its tokens."
-    if beside is None:
+    if neighbours is None:
         yield f"There is no {BESIDE[0]} beside {path.name}: ids are those of bytes, in GPT-2's order, then of merges."
     elif len(special.control) > len(tokens):
         yield (
-            f"{len(special.control):,} tokens of {beside.name}, such as {special.control[0]!r}, are made by no merge "
-            f"of {path.name}, which may be cut short: compare it with its source."
+            f"{len(special.control):,} tokens of {neighbours.name}, such as {special.control[0]!r}, are made by no "
+            f"merge of {path.name}, which may be cut short: compare it with its source."
         )
     else:
-        yield from control_notes(made)
+        yield from control_notes(output)
     if len(ids) > len(tokens) + len(special.all):
-        kept = {*tokens, *special.all}
-        left = next(token for token in ids if token not in kept)
+        retained = {*tokens, *special.all}
+        left = next(token for token in ids if token not in retained)
         yield f"Tokens that nothing makes are left out, such as {left!r}; their ids are not used."
 
 
-def _special_losses(made: Vocabulary, flags: Mapping[str, Json]) -> Iterator[str]:
-    """How transformers finds special tokens. flags: of those that the folder names"""
-    yield from added_losses(list(flags.values()), made, {})
-    if END in made.special.control:
+def _special_losses(output: Vocabulary, flags: Mapping[str, Json]) -> Iterator[str]:
+    """Yield how transformers finds special tokens. flags: of those that the folder names"""
+    yield from added_losses(list(flags.values()), output, {})
+    if END in output.special.control:
         yield FINDS_END
-    elif made.special.control and not flags:
+    elif output.special.control and not flags:
         yield FINDS_OTHERS
-    if lacking := next((token for token in flags if token not in made.ids), None):
+    if lacking := next((token for token in flags if token not in output.ids), None):
         yield (
             f"The folder names the token {lacking} without an id, and transformers gives it the next free one; read it "
             f"with special=[{lacking!r}] for that."

@@ -42,12 +42,14 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
+    """Return the listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not
+    fit.
+    """
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether every line is a key and a number, and </s> is among them.
+    """Check whether every line is a key and a number, and </s> is among them.
 
     >>> recognises(Path("a.yml"), b"</s>: 0\\nlo: 2\\n"), recognises(Path("a.yml"), b"lo: 2\\n")
     (True, False)
@@ -57,7 +59,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def all_keys(head: bytes) -> bool:
-    """Whether every line is a key and a number.
+    """Check whether every line is a key and a number.
 
     >>> all_keys(b"lo: 2\\n'l': 3\\n"), all_keys(b"lo 2\\n")
     (True, False)
@@ -66,7 +68,7 @@ def all_keys(head: bytes) -> bool:
 
 
 def quoted(text: str) -> str:
-    """A string as YAML, in double quotes.
+    """Return a string as YAML, in double quotes.
 
     >>> quoted("\\n")
     '"\\\\u000a"'
@@ -75,7 +77,8 @@ def quoted(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """The string that a YAML key on one line stands for. Raises KeyError if it holds an escape that YAML has not.
+    """Return the string that a YAML key on one line stands for. Raises KeyError if it holds an escape that YAML has
+    not.
 
     >>> unquoted("'it''s'"), unquoted("lo")
     ("it's", 'lo')
@@ -101,13 +104,15 @@ def _unescaped(escape: str) -> str:
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """The tokens by their ids, Marian's own left out. Raises VocabularyError, with file and line, for what is none."""
-    found = sorted((number, line, piece) for line, piece, number in _entries(path))
-    own = {EOS, UNK, *(name for number, _, name in found if _OTHER_NAMES.get(name) == number)}
-    for (number, line, _), (following, other, _) in pairwise(found):
+    """Yield the tokens by their ids, Marian's own left out. Raises VocabularyError, with file and line, for what is
+    none.
+    """
+    result = sorted((number, line, piece) for line, piece, number in _entries(path))
+    own = {EOS, UNK, *(name for number, _, name in result if _OTHER_NAMES.get(name) == number)}
+    for (number, line, _), (following, other, _) in pairwise(result):
         if number == following:
             raise VocabularyError(f"{path}:{other}: id {number} repeats line {line}; give every piece its own id")
-    yield from (lists.ListEntry(line, piece) for _, line, piece in found if piece not in own)
+    yield from (lists.ListEntry(line, piece) for _, line, piece in result if piece not in own)
 
 
 def _entries(path: Path) -> Iterator[tuple[int, str, int]]:

@@ -42,14 +42,16 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
-    found = list(rows(path))
-    is_ours = any(row.piece.endswith(SUFFIX) and row.piece != SUFFIX for row in found)
-    return lists.vocabulary_of(path, found, merges=merges, joined=not is_ours)
+    """Return the listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not
+    fit.
+    """
+    result = list(rows(path))
+    is_ours = any(row.piece.endswith(SUFFIX) and row.piece != SUFFIX for row in result)
+    return lists.vocabulary_of(path, result, merges=merges, joined=not is_ours)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether every line is a piece, a tab and a count, or all are the other way round.
+    """Check whether every line is a piece, a tab and a count, or all are the other way round.
 
     >>> recognises(Path("a.txt"), b"l@@\\t7\\nlo\\t3\\n"), recognises(Path("a.txt"), b"l@@ 7\\n")
     (True, False)
@@ -58,7 +60,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def odd_line(head: bytes) -> int | None:
-    """The first line that is no row of such a list, where most lines and the first one are; None elsewhere.
+    """Return the first line that is no row of such a list, where most lines and the first one are; None elsewhere.
 
     head: the first bytes of the file
 
@@ -78,7 +80,7 @@ def _matches(row: re.Pattern[str], line: str) -> bool:
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """The listed tokens. Raises VocabularyError, with file and line, for what is none."""
+    """Yield the listed tokens. Raises VocabularyError, with file and line, for what is none."""
     lines = list(lists.lines_of(path))
     fitting, swapped = (sum(_matches(row, line) for _, line in lines) for row in (_ROW, _SWAPPED))
     for number, line in lines:
@@ -92,7 +94,7 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
 
 
 def _count_of(path: Path, line: int, text: str) -> int:
-    """A count; one with a fraction, as of sampled text, becomes the next whole number, so that none is 0."""
+    """Return a count; one with a fraction, as of sampled text, becomes the next whole number, so that none is 0."""
     if not lists.is_number(text) and _FRACTION.fullmatch(text):
         if (count := float(text)) > _MOST:
             raise VocabularyError(f"{path}:{line}: the count {text} is above {_MOST:g}; divide all counts by a number")

@@ -44,14 +44,14 @@ class Format(Protocol):
         Raises VocabularyError, with file and line, for damage."""
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Whether a file that starts with `head`, or a folder, whose head is empty, is likely of this format."""
+        """Check whether a file that starts with `head`, or a folder, whose head is empty, is likely of this format."""
 
 
 class LoadPeer(Protocol):
     """The function `peer` of a format that a real library cuts text with."""
 
     def __call__(self, path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-        """The library with the file loaded, and with these special tokens where it takes them from its caller.
+        """Return the library with the file loaded, and with these special tokens where it takes them from its caller.
 
         Raises MissingLibraryError if the library is not installed."""
 

@@ -38,7 +38,7 @@ _ABLE = "a .volt vocabulary, a tokenizer.json, a .tiktoken file, subword-nmt or 
 
 
 def read_merges(path: str | Path) -> MergeList:
-    """The merges of a file, whatever format holds them.
+    """Return the merges of a file, whatever format holds them.
 
     path: of the file, or of a folder that a format is read from
 
@@ -68,7 +68,6 @@ def read_merges(path: str | Path) -> MergeList:
 
 
 def _merges_of(path: Path, name: str) -> MergeList:
-    """The merges of a vocabulary in the format of this name."""
     from volt.formats.tiktoken import reading as ranks
 
     if name in FORMATS and hasattr(format_module(name), "rows"):
@@ -85,7 +84,7 @@ def _merges_of(path: Path, name: str) -> MergeList:
 
 
 def _pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """The merges by rank; where any pair may make a token, those whose parts are made before it."""
+    """Return the merges by rank; where any pair may make a token, those whose parts are made before it."""
     from volt.formats.huggingface.writing import merges_of
     from volt.formats.tiktoken.ranks import merges_of as merges_of_ranks
     from volt.text.characters import to_bytes
@@ -93,8 +92,8 @@ def _pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
     if vocabulary.merging != "ranks":
         return list(vocabulary.merges)
     if vocabulary.pretokenizer.is_bytes:
-        made = dict.fromkeys(map("".join, vocabulary.merges))
-        return merges_of_ranks([*map(to_bytes, vocabulary.atoms), *map(to_bytes, made)])
+        output = dict.fromkeys(map("".join, vocabulary.merges))
+        return merges_of_ranks([*map(to_bytes, vocabulary.atoms), *map(to_bytes, output)])
     known, pairs = set(vocabulary.atoms), list[tuple[str, str]]()
     for pair in merges_of(vocabulary):
         if known.issuperset(pair):
@@ -104,7 +103,6 @@ def _pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
 
 
 def _notes(vocabulary: Vocabulary) -> list[str]:
-    """What becomes of a vocabulary of which the merges alone are taken."""
     cut = arguments.shortened(vocabulary.pretokenizer.name)
     notes = [f"its merges are taken, which were made for words cut by {cut}; tokens and ids are not"]
     if vocabulary.unmade:
@@ -137,7 +135,7 @@ _OWN = b'{"volt"'  # the first bytes of a VOLT file
 
 
 def files_written(path: str | Path, *, to: str) -> tuple[Path, ...]:
-    """The files that `write_vocabulary` writes at a path.
+    """Return the files that `write_vocabulary` writes at a path.
 
     >>> [str(path) for path in files_written("codes", to="subword-nmt")]
     ['codes', 'codes.vocab']
@@ -146,7 +144,8 @@ def files_written(path: str | Path, *, to: str) -> tuple[Path, ...]:
 
 
 def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ...]:
-    """The files that `read_vocabulary` reads, or may read, at a path; the path itself where there is no vocabulary.
+    """Return the files that `read_vocabulary` reads, or may read, at a path; the path itself where there is no
+    vocabulary.
 
     >>> files_read("/nowhere/corpus.volt")
     (PosixPath('/nowhere/corpus.volt'),)
@@ -175,8 +174,8 @@ def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Pa
 
 def _files(module: Any, name: str, path: Path) -> tuple[Path, ...]:
     """What a format's function of this name says, if it has one and the path has a name; otherwise the path."""
-    found: tuple[Path, ...] = getattr(module, name)(path) if path.name and hasattr(module, name) else (path,)
-    return found
+    result: tuple[Path, ...] = getattr(module, name)(path) if path.name and hasattr(module, name) else (path,)
+    return result
 
 
 def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> list[str]:
@@ -239,9 +238,9 @@ def read_vocabulary(
 
     with model_at_hand(arguments.path(path), format=format) as copy:
         place = _as_written(_no_pipe(copy))
-        made = _read(place, format, merges, pattern)
+        output = _read(place, format, merges, pattern)
         try:
-            return named(made, special=special, unk=unk, bos=bos, eos=eos, pad=pad)
+            return named(output, special=special, unk=unk, bos=bos, eos=eos, pad=pad)
         except ArgumentError:
             raise
         except VoltError as error:
@@ -249,14 +248,13 @@ def read_vocabulary(
 
 
 def _read(path: Path, format: str | None, merges: str | Path | None, pattern: str | None) -> Vocabulary:
-    """The vocabulary as its file has it."""
     if merges is None:
         return _of_file(path, format, None, pattern)
-    with local_copy(arguments.path(merges, "merges"), kind=VocabularyError) as found:
-        return _of_file(path, format, _no_pipe(found), pattern)
+    with local_copy(arguments.path(merges, "merges"), kind=VocabularyError) as result:
+        return _of_file(path, format, _no_pipe(result), pattern)
 
 
-def _of_file(path: Path, format: str | None, found: Path | None, pattern: str | None) -> Vocabulary:
+def _of_file(path: Path, format: str | None, result: Path | None, pattern: str | None) -> Vocabulary:
     from volt.vocabulary import Vocabulary
 
     if format is None:
@@ -267,19 +265,19 @@ def _of_file(path: Path, format: str | None, found: Path | None, pattern: str | 
             raise VocabularyError(f"{path}: empty; restore the file")
         format = "VOLT" if head.startswith(_OWN) else guess_format(path, head)
     if pattern is None:
-        return _format(format).read(path, merges=found)
+        return _format(format).read(path, merges=result)
     read = None if format == "VOLT" else getattr(format_module(format), "read_with_pattern", None)
     if read is None:
         ranks = "" if format in _UNLIKE_RANKS else "; if it holds tiktoken's ranks, read it with format='tiktoken'"
         raise ConfigError(
             f"{path}: its format, {format}, says itself how text is cut into words; leave out the pattern{ranks}"
         )
-    made: Vocabulary = read(path, merges=found, pattern=arguments.text(pattern, "pattern"))
-    return made
+    output: Vocabulary = read(path, merges=result, pattern=arguments.text(pattern, "pattern"))
+    return output
 
 
 def format_of(path: str | Path) -> str:
-    """The name of the format that a foreign file is recognised as, one of `FORMATS`.
+    """Return the name of the format that a foreign file is recognised as, one of `FORMATS`.
 
     Raises VocabularyError if it cannot be read, is in no format known here, or is VOLT's own.
 
@@ -302,7 +300,8 @@ def _format_of(path: Path) -> str:
 
 
 def listed_pieces(path: str | Path) -> list[str] | None:
-    """The pieces of a file that lists them without merges, as they are spelled there; None if it is no such list.
+    """Return the pieces of a file that lists them without merges, as they are spelled there; None if it is no such
+    list.
 
     path: of the file
     Raises VocabularyError, with the place where there is one, if the file is damaged or in no format known here.
@@ -327,7 +326,7 @@ def _listed_pieces(path: Path) -> list[str] | None:
 
 
 def is_own(path: Path) -> bool:
-    """Whether this is a VOLT file. Raises VocabularyError if it cannot be read.
+    """Check whether this is a VOLT file. Raises VocabularyError if it cannot be read.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -338,7 +337,7 @@ def is_own(path: Path) -> bool:
 
 
 def _as_written(path: Path) -> Path:
-    """The file itself, or the one with the ending that sentencepiece's format has written it with."""
+    """Return the file itself, or the one with the ending that sentencepiece's format has written it with."""
     if not path.name:  # the current folder has none
         return path
     model = path.parent / f"{path.name}.model"
@@ -346,7 +345,7 @@ def _as_written(path: Path) -> Path:
 
 
 def _no_pipe(path: Path) -> Path:
-    """The path itself. Raises VocabularyError for a pipe, which would be empty when it is looked at again."""
+    """Return the path itself. Raises VocabularyError for a pipe, which would be empty when it is looked at again."""
     if is_pipe(path):
         raise VocabularyError(
             f"{path}: a pipe, which can be read only once; write what it gives to a file, and name it"
@@ -355,7 +354,7 @@ def _no_pipe(path: Path) -> Path:
 
 
 def guess_format(path: Path, head: bytes) -> str:
-    """The first format that recognises a file by its first bytes. Raises VocabularyError if none does.
+    """Return the first format that recognises a file by its first bytes. Raises VocabularyError if none does.
 
     >>> guess_format(Path("codes"), b"#version: 0.2\\nt h\\n")
     'subword-nmt'
@@ -379,22 +378,23 @@ def peer_loader(name: str) -> LoadPeer | None:
     >>> peer_loader("tokens") is None, peer_loader("tiktoken").__name__
     (True, 'peer')
     """
-    found: LoadPeer | None = getattr(format_module(name), "peer", None)
-    return found
+    result: LoadPeer | None = getattr(format_module(name), "peer", None)
+    return result
 
 
 def closing_order(name: str) -> Literal["ids", "merges"]:
-    """The order of tokens that `Vocabulary.closed` must give for a format: "merges" where ids are ranks.
+    """Return the order of tokens that `Vocabulary.closed` must give for a format: "merges" where ids are ranks.
 
     >>> closing_order("tokens"), closing_order("tiktoken")
     ('ids', 'merges')
     """
-    found: Literal["ids", "merges"] = getattr(format_module(name), "CLOSING_ORDER", "ids")
-    return found
+    result: Literal["ids", "merges"] = getattr(format_module(name), "CLOSING_ORDER", "ids")
+    return result
 
 
 def format_module(name: str, argument: str = "format") -> Any:
-    """The module of a format, which has the functions of `Format`. Raises ConfigError if there is none of this name.
+    """Return the module of a format, which has the functions of `Format`. Raises ConfigError if there is none of this
+    name.
 
     argument: what an error calls the name, if it is no str
 
@@ -414,7 +414,7 @@ def _format(name: str, argument: str = "format") -> Format:
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a file, unpacked; none for a folder."""
+    """Return the first bytes of a file, unpacked; none for a folder."""
     try:
         is_folder = path.is_dir()
     except (OSError, ValueError) as error:

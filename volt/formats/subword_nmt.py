@@ -36,13 +36,13 @@ VERSION, _OLD = "#version: 0.2", "#version: 0.1"
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
-    """The merges in a codes file; those of version 0.1 are rewritten, see `_from_01`.
+    """Return the merges in a codes file; those of version 0.1 are rewritten, see `_from_01`.
 
     GPT-2's merges.txt looks alike, and is known by its letters, see `volt.formats.gpt2`.
     Raises CandidateError, with file and line, for anything else.
     """
-    told = ", so no subword-nmt codes, and no sentencepiece model; give one of these"
-    lines = decoded(path, data, kind=CandidateError, remedy=told).split("\n")
+    message = ", so no subword-nmt codes, and no sentencepiece model; give one of these"
+    lines = decoded(path, data, kind=CandidateError, remedy=message).split("\n")
     if not data.strip():
         raise CandidateError(f"{path}:1: empty; restore the codes")
     named = lines[0].startswith("#version:")
@@ -90,12 +90,12 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
     [('l', 'o'), ('l', 'o</w>'), ('lo', 'w'), ('lo', 'w</w>'), ('b', 'o</w>')]
     """
     joined = {left: number for number, left, right in reversed(rows) if right == SUFFIX}
-    made, unjoined, new = {SUFFIX}, set[str](), dict[tuple[str, str], None]()
+    output, unjoined, new = {SUFFIX}, set[str](), dict[tuple[str, str], None]()
     for number, left, right in rows:
         for part in (left, right):
-            if len(part) > 1 and part not in made:
+            if len(part) > 1 and part not in output:
                 raise CandidateError(f"{path}:{number}: no character and no earlier merge makes {part!r}; restore it")
-        made.add(left + right)
+        output.add(left + right)
         if right.endswith(SUFFIX):
             new |= {(left, right): None} if right != SUFFIX else {}
         else:
@@ -107,20 +107,20 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
 
 
 def _makeable(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The merges without those that cannot apply, because nothing makes a part of theirs.
+    """Yield the merges without those that cannot apply, because nothing makes a part of theirs.
 
     >>> list(_makeable([("l", "o"), ("lo", "w</w>"), ("a", "bc</w>")]))
     [('l', 'o'), ('lo', 'w</w>')]
     """
-    made = set[str]()
+    output = set[str]()
     for pair in pairs:
-        if all(len(part) == 1 or len(part.removesuffix(SUFFIX)) == 1 or part in made for part in pair):
-            made.add("".join(pair))
+        if all(len(part) == 1 or len(part.removesuffix(SUFFIX)) == 1 or part in output for part in pair):
+            output.add("".join(pair))
             yield pair
 
 
 def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tuple[str, str]:
-    """The merge in a line. is_counted: whether its count stands behind it, as fastBPE writes it."""
+    """Return the merge in a line. is_counted: whether its count stands behind it, as fastBPE writes it."""
     parts = line.rstrip("\r").split(" ")
     if is_counted and len(parts) == 3 and parts[2].isdecimal():
         parts.pop()
@@ -137,7 +137,7 @@ def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tupl
 
 
 def is_counted_line(line: str) -> bool:
-    """Whether a line is a merge and its count, as fastBPE writes it.
+    """Check whether a line is a merge and its count, as fastBPE writes it.
 
     >>> is_counted_line("t h 5712"), is_counted_line("t h")
     (True, False)
@@ -147,7 +147,7 @@ def is_counted_line(line: str) -> bool:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether a file that starts so holds subword-nmt codes: they name their version, or are as those of 0.1.
+    """Check whether a file that starts so holds subword-nmt codes: they name their version, or are as those of 0.1.
 
     So do codes of fastBPE, which have counts.
 
@@ -158,7 +158,8 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def _is_old(head: bytes) -> bool:
-    """Whether this is codes that may lack a version line: pairs of strings, some at word ends, or such with counts.
+    """Check whether this is codes that may lack a version line: pairs of strings, some at word ends, or such with
+    counts.
 
     >>> _is_old(b"l o\\no </w>\\n"), _is_old(b"the 5\\nof 3\\n"), _is_old(b"t h 9\\nth e</w> 7\\n")
     (True, False, True)
@@ -187,7 +188,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    """The codes, and the vocabulary beside them.
+    """Return the codes, and the vocabulary beside them.
 
     >>> [str(path) for path in files_written(Path("codes"))]
     ['codes', 'codes.vocab']
@@ -205,10 +206,10 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     Counts that are all 1 are those of a vocabulary that had none. Raises VocabularyError with file and line.
     """
     codes, listing = (path, _beside(path)) if merges is None else (merges, path)
-    found = _codes(codes)
-    if found.spells_bytes:
-        return gpt2.read(codes, found.pairs)
-    pairs = tuple(found.pairs)
+    result = _codes(codes)
+    if result.spells_bytes:
+        return gpt2.read(codes, result.pairs)
+    pairs = tuple(result.pairs)
     if merges is not None or listing.exists():
         _refuse_01(codes, listing)
         pieces, counts = zip(*_listing(listing), strict=True)
@@ -222,7 +223,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
             merges=pairs,
             tokens=tokens,
             counts=() if set(counts) == {1} else counts,
-            provenance={"format": "subword-nmt", "lost": list(found.notes)},
+            provenance={"format": "subword-nmt", "lost": list(result.notes)},
         )
     except VocabularyError as error:
         section, index = error.place or ("merges", -1)
@@ -242,7 +243,8 @@ def _refuse_01(codes: Path, listing: Path) -> None:
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """The library with these codes, the vocabulary beside them, and user tokens as its glossaries; a lone "</w>" is put
+    """Return the library with these codes, the vocabulary beside them, and user tokens as its glossaries; a lone
+    "</w>" is put
     behind those that end a word, as VOLT does. Raises as `read` does, MissingLibraryError."""
     try:
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
@@ -251,8 +253,8 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     if read(path).pretokenizer.is_bytes:
         raise VocabularyError(f"{path}: merges over bytes, which subword-nmt does not know; give its own codes")
     listing = _beside(path)
-    kept = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
-    bpe = BPE(io.StringIO(_uncounted(path)), vocab=kept, glossaries=glossaries(special))
+    retained = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
+    bpe = BPE(io.StringIO(_uncounted(path)), vocab=retained, glossaries=glossaries(special))
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         return [[piece for word in line.strip("\r\n ").split(" ") for piece in word_pieces(word)] for line in lines]
@@ -266,7 +268,6 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 
 
 def _uncounted(path: Path) -> str:
-    """The codes as subword-nmt reads them, where fastBPE wrote them."""
     text = path.read_text("utf-8")
     if not is_counted_line(text.partition("\n")[0]):
         return text
@@ -284,12 +285,11 @@ def glossaries(special: SpecialTokens) -> list[str]:
 
 
 def _theirs(token: str) -> str:
-    """How the vocabulary file spells a token."""
     return token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED
 
 
 def _ours(pieces: Iterable[str], *, made: Collection[str]) -> tuple[str, ...]:
-    """The tokens that a vocabulary file means. What ends with "@@" ends no word, unless only that can be meant.
+    """Return the tokens that a vocabulary file means. What ends with "@@" ends no word, unless only that can be meant.
 
     >>> _ours(["lo@@", "w", "w@@", "a@@"], made={"lo", "a@@</w>", "w@@</w>"})
     ('lo', 'w</w>', 'w', 'a')
@@ -328,7 +328,7 @@ def _check(vocabulary: Vocabulary) -> None:
 
 
 def _differences(vocabulary: Vocabulary) -> Iterator[str]:
-    """A sentence for everything that the files do not carry, or that subword-nmt does otherwise."""
+    """Yield a sentence for everything that the files do not carry, or that subword-nmt does otherwise."""
     yield from _text_differences(vocabulary)
     yield from _spelling_differences(vocabulary)
     zeros = vocabulary.counts.count(0)
@@ -362,14 +362,14 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _spelling_differences(vocabulary: Vocabulary) -> Iterator[str]:
-    made = [*vocabulary.atoms, *map("".join, vocabulary.merges)]
-    joined = [token for token in made if token.endswith(_JOINED + SUFFIX)]
+    output = [*vocabulary.atoms, *map("".join, vocabulary.merges)]
+    joined = [token for token in output if token.endswith(_JOINED + SUFFIX)]
     if joined:
         yield (
             f"{joined[0]!r} (one of {len(joined)} such) ends a word with the text '@@', which reads like the sign that "
             "subword-nmt puts where a word goes on."
         )
-    marked = [token for token in made if SUFFIX in token.removesuffix(SUFFIX)]
+    marked = [token for token in output if SUFFIX in token.removesuffix(SUFFIX)]
     marked += [left for left, _ in vocabulary.merges if left.endswith(SUFFIX)]
     if marked:
         yield f"{marked[0]!r} holds the text '</w>' inside a word, which subword-nmt cannot tell from a word's end."
@@ -383,7 +383,6 @@ def _codes(path: Path) -> MergeList:
 
 
 def _listing(path: Path) -> list[tuple[str, int]]:
-    """The pieces and counts of a vocabulary file, as it spells them."""
     lines = read_text(path, kind=VocabularyError).split("\n")
     rows = [_row(path, number, line) for number, line in enumerate(lines[: None if lines[-1] else -1], 1)]
     if not rows:
@@ -403,5 +402,5 @@ def _all_tokens(pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     >>> _all_tokens([("l", "o"), ("lo", "w</w>")])
     ('l', 'o', 'w</w>', 'lo', 'low</w>')
     """
-    made = dict.fromkeys(map("".join, pairs))
-    return (*dict.fromkeys(part for pair in pairs for part in pair if part not in made), *made)
+    output = dict.fromkeys(map("".join, pairs))
+    return (*dict.fromkeys(part for pair in pairs for part in pair if part not in output), *output)

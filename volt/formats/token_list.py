@@ -55,7 +55,7 @@ class ListEntry:
 
 
 def listed(vocabulary: Vocabulary) -> list[str]:
-    """All pieces in the order of their ids, but for those with a role that no text holds.
+    """Return all pieces in the order of their ids, but for those with a role that no text holds.
 
     >>> from volt.text.special_tokens import SpecialTokens
     >>> listed(Vocabulary(merges=(), tokens=("l",), special=SpecialTokens(control=("[A]",))))
@@ -69,7 +69,7 @@ def listed(vocabulary: Vocabulary) -> list[str]:
 
 
 def joined_spelling(vocabulary: Vocabulary) -> list[str]:
-    """The pieces of `listed`, tokens as subword-nmt spells them where "</w>" marks ends."""
+    """Return the pieces of `listed`, tokens as subword-nmt spells them where "</w>" marks ends."""
     if vocabulary.marker != "suffix":
         return listed(vocabulary)
     tokens = set(vocabulary.tokens)
@@ -77,7 +77,7 @@ def joined_spelling(vocabulary: Vocabulary) -> list[str]:
 
 
 def counts(vocabulary: Vocabulary) -> list[int]:
-    """The counts of the pieces of `listed`; 0 for what has none.
+    """Return the counts of the pieces of `listed`; 0 for what has none.
 
     >>> from volt.text.special_tokens import SpecialTokens
     >>> counts(Vocabulary(merges=(), tokens=("l",), counts=(7,), special=SpecialTokens(control=("[A]",))))
@@ -88,7 +88,7 @@ def counts(vocabulary: Vocabulary) -> list[int]:
 
 
 def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
-    """How ids relate to VOLT's.
+    """Return how ids relate to VOLT's.
 
     usual: what to say of a list whose first piece has VOLT's id 4, and so on
     library: what numbers pieces by their places in the list
@@ -119,10 +119,10 @@ def glued(vocabulary: Vocabulary) -> list[str]:
 
 def glued_notes(vocabulary: Vocabulary) -> Iterator[str]:
     """What listing `glued` means, in a sentence."""
-    if found := glued(vocabulary):
+    if result := glued(vocabulary):
         yield (
-            f"pieces that spell no text of their own, such as {found[0].removesuffix(SEPARATOR)}, are listed twice: as "
-            f"VOLT numbers them, and last, as {found[0]}, for where more of the word follows, with ids that VOLT does "
+            f"pieces that spell no text of their own, such as {result[0].removesuffix(SEPARATOR)}, are listed twice: "
+            f"as VOLT numbers them, and last, as {result[0]}, for where more of the word follows, with ids that VOLT does "
             f"not have; {SUFFIX} is listed but never met"
         )
 
@@ -136,27 +136,29 @@ def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None,
     if not tokens:
         raise VocabularyError(f"{path}: lists no token; restore the file")
     names = tuple(name for name, _ in tokens)
-    found = tuple(count for _, count in tokens) if any(count for _, count in tokens) else ()
-    if not found and set(names) == set(base.tokens) and base.counts:
+    result = tuple(count for _, count in tokens) if any(count for _, count in tokens) else ()
+    if not result and set(names) == set(base.tokens) and base.counts:
         known = dict(zip(base.tokens, base.counts, strict=True))
-        found = tuple(known[name] for name in names)
+        result = tuple(known[name] for name in names)
     provenance = {**base.provenance, "imported": path.name}
-    return replace(base, tokens=names, counts=found, order=_order(base, names), provenance=provenance)
+    return replace(base, tokens=names, counts=result, order=_order(base, names), provenance=provenance)
 
 
 def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
-    """The ids of a base that numbers its pieces itself: those that are not listed are unused, new ones come last."""
+    """Return the ids of a base that numbers its pieces itself: those that are not listed are unused, new ones come
+    last.
+    """
     if not base.order or names == base.tokens:
         return base.order
     left = {*listed(base), *base.special.all} - set(base.tokens) | set(names)
-    kept = [piece if piece in left else "" for piece in base.order]
-    if [piece for piece in kept if piece in set(names)] == [name for name in names if name in base.ids]:
-        return (*kept, *(name for name in names if name not in base.ids))
+    retained = [piece if piece in left else "" for piece in base.order]
+    if [piece for piece in retained if piece in set(names)] == [name for name in names if name in base.ids]:
+        return (*retained, *(name for name in names if name not in base.ids))
     return ()  # another order than that of its ids, so they are given out anew
 
 
 def _base(path: Path, merges: Path | None) -> Vocabulary:
-    """The merges, and the settings where a VOLT vocabulary holds them."""
+    """Return the merges, and the settings where a VOLT vocabulary holds them."""
     if merges is None:
         raise VocabularyError(
             f"{path}: lists tokens but holds no merges, which are needed to cut text; name the subword-nmt codes, "
@@ -164,21 +166,21 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
         )
     if merges.is_file() and merges.read_bytes()[:7] == b'{"volt"':
         return Vocabulary.load(merges)
-    found = read_merges(merges)
-    cut = PreTokenizer("bytes" if found.spells_bytes else "whitespace")
-    return Vocabulary(merges=tuple(dict.fromkeys(found.pairs)), tokens=(), marker=found.marker, pretokenizer=cut)
+    result = read_merges(merges)
+    cut = PreTokenizer("bytes" if result.spells_bytes else "whitespace")
+    return Vocabulary(merges=tuple(dict.fromkeys(result.pairs)), tokens=(), marker=result.marker, pretokenizer=cut)
 
 
 def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: bool) -> Iterator[tuple[str, int]]:
-    """Every listed token with its count, in our spelling.
+    """Yield every listed token with its count, in our spelling.
 
     Raises VocabularyError where one is listed twice or cannot be made.
     """
     reserved = set(base.ids) - set(base.tokens)
     reserved |= set(glued(base)) if joined else set()
-    made, lines = set(map("".join, base.merges)), dict[str, int]()
+    output, lines = set(map("".join, base.merges)), dict[str, int]()
     for row in rows:
-        fitting = [name for name in _names(row.piece, reserved, joined=joined) if _fits(name, made, reserved, base)]
+        fitting = [name for name in _names(row.piece, reserved, joined=joined) if _fits(name, output, reserved, base)]
         if not fitting:
             raise VocabularyError(
                 f"{path}:{row.line}: no merge makes {row.piece!r}; give the merges that this list was made with, as a "
@@ -193,12 +195,11 @@ def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: 
 
 
 def _may_share(piece: str, rows: Sequence[ListEntry]) -> bool:
-    """Whether the piece is listed once, so that another spelling has taken its first reading."""
+    """Check whether the piece is listed once, so that another spelling has taken its first reading."""
     return sum(row.piece == piece for row in rows) == 1
 
 
 def _names(piece: str, reserved: set[str], *, joined: bool) -> list[str]:
-    """What a spelling may stand for, the likeliest first."""
     if not joined:
         return [piece]
     own = [piece] if piece in reserved else []
@@ -207,12 +208,12 @@ def _names(piece: str, reserved: set[str], *, joined: bool) -> list[str]:
     return [*own, piece + SUFFIX]
 
 
-def _fits(name: str, made: set[str], reserved: set[str], base: Vocabulary) -> bool:
-    return name in reserved or name in made or atom_code(name, marker=base.marker) is not None
+def _fits(name: str, output: set[str], reserved: set[str], base: Vocabulary) -> bool:
+    return name in reserved or name in output or atom_code(name, marker=base.marker) is not None
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file with their numbers. Raises VocabularyError if it is unreadable, empty or no UTF-8."""
+    """Yield the lines of a file with their numbers. Raises VocabularyError if it is unreadable, empty or no UTF-8."""
     lines = read_text(path, kind=VocabularyError).split("\n")
     if lines == [""]:
         raise VocabularyError(f"{path}: empty; restore the file")
@@ -278,7 +279,7 @@ def spelling_notes(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def all_lines(head: bytes, fits: Callable[[str], bool]) -> bool:
-    """Whether the first bytes of a file are UTF-8 text, with a whole line or more, all of which fit.
+    """Check whether the first bytes of a file are UTF-8 text, with a whole line or more, all of which fit.
 
     >>> all_lines(b"1\\n2\\n", str.isdecimal), all_lines(b"1\\nx\\n", str.isdecimal)
     (True, False)
@@ -294,7 +295,7 @@ def all_lines(head: bytes, fits: Callable[[str], bool]) -> bool:
 
 
 def count_of(path: Path, line: int, text: str) -> int:
-    """A count. Raises VocabularyError if it is no whole number from 0 up.
+    """Return a count. Raises VocabularyError if it is no whole number from 0 up.
 
     >>> count_of(Path("dict.txt"), 1, "17")
     17
@@ -305,7 +306,7 @@ def count_of(path: Path, line: int, text: str) -> int:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a whole number from 0 up, of 1,000 digits at most.
+    """Check whether a text is a whole number from 0 up, of 1,000 digits at most.
 
     >>> is_number("17"), is_number("-1"), is_number("9" * 5000)
     (True, False, False)
@@ -346,15 +347,17 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """The listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not fit."""
+    """Return the listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not
+    fit.
+    """
     return vocabulary_of(path, rows(path), merges=merges)
 
 
 def rows(path: Path) -> Iterator[ListEntry]:
-    """The listed tokens. Raises VocabularyError if the file cannot be read."""
+    """Return the listed tokens. Raises VocabularyError if the file cannot be read."""
     return (ListEntry(*numbered) for numbered in lines_of(path))
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether every line holds one word and nothing else; the last resort."""
+    """Check whether every line holds one word and nothing else; the last resort."""
     return not head.startswith((b'{"', b"{\n", b"#version")) and all_lines(head, lambda line: line.split() == [line])

@@ -76,7 +76,6 @@ def room_of(n: int) -> WordBuffers:
 
 @borrowing
 def _push(heap: LongArray, size: int, entry: int) -> int:
-    """Add an entry to a min-heap. Returns its new size."""
     i = size
     while i > 0 and entry < heap[(i - 1) >> 1]:
         heap[i] = heap[(i - 1) >> 1]
@@ -87,7 +86,6 @@ def _push(heap: LongArray, size: int, entry: int) -> int:
 
 @borrowing
 def _pop(heap: LongArray, size: int) -> int:
-    """Remove the first entry of a min-heap. Returns its new size."""
     entry, i, child = heap[size - 1], 0, 1
     while child < size - 1:
         if child + 2 < size and heap[child + 1] < heap[child]:
@@ -111,7 +109,7 @@ def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
 
 @borrowing
 def _random(state: LongArray) -> float:
-    """The next number in [0, 1) of the generator splitmix64, whose (1,) int64 state advances."""
+    """Return the next number in [0, 1) of the generator splitmix64, whose (1,) int64 state advances."""
     state[0] += np.int64(-7046029254386353131)
     z = np.uint64(state[0])
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -135,7 +133,7 @@ def load_word(symbols: IntArray, word: Word, merges: Merges) -> int:
 def next_merge(
     size: int, word: Word, merges: Merges, dropout: float, state: LongArray, positions: IntArray
 ) -> tuple[int, int, int]:
-    """The next rank to merge (NO_MERGE: none), how many `positions` it is merged at, and the heap's new size."""
+    """Return the next rank to merge (NO_MERGE: none), how many `positions` it is merged at, and the heap's new size."""
     rank, n, n_aside = NO_MERGE, 0, 0
     while size > 0 and (n == 0 or (word.heap[0] >> 32 == rank and not merges.one_by_one)):
         entry = word.heap[0]
@@ -155,7 +153,6 @@ def next_merge(
 
 @borrowing
 def _merge_at(p: int, result: int, word: Word) -> None:
-    """Replace the pair that starts at p by one token."""
     second = word.follows[p]
     after = word.follows[second]
     word.symbols[p], word.follows[p] = result, after
@@ -181,7 +178,7 @@ def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: M
 
 
 def line_state(seed: int, line: int) -> int:
-    """Where the generator of a line starts."""
+    """Return where the generator of a line starts."""
     state = np.zeros(1, np.int64)
     start_line(state, seed, line)
     return int(state[0])
@@ -198,13 +195,13 @@ def start_line(state: LongArray, seed: int, line: int) -> None:
 
 @inlined
 def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
-    """The rank of a pair above its position, so that the least is the one to merge."""
+    """Return the rank of a pair above its position, so that the least is the one to merge."""
     return np.int64(np.uint64(rank_of(left, right, pairs)) << _SHIFT | p)
 
 
 @inlined
 def _least(places: IntArray, n: Any) -> Any:
-    """The least of places 1 to n − 1, four at a time. Those up to n + 2 are read too, and have no merge."""
+    """Return the least of places 1 to n − 1, four at a time. Those up to n + 2 are read too, and have no merge."""
     one, two, three, four, p = places[_U1], places[_U2], places[_U3], places[_U4], _U5
     while p < n:
         one, two = min(one, places[p]), min(two, places[p + _U1])
@@ -215,26 +212,26 @@ def _least(places: IntArray, n: Any) -> Any:
 
 @borrowing
 def _least_drawn(places: IntArray, passed: FlagArray, n: Any, dropout: float, state: LongArray) -> Any:
-    """The least of places 1 to n − 1 that dropout does not pass over. It draws for each that has a merge."""
-    found: Any = NO_PLACE
+    """Return the least of places 1 to n − 1 that dropout does not pass over. It draws for each that has a merge."""
+    result: Any = NO_PLACE
     for p in range(1, n):
         if places[p] < NO_PLACE:
             passed[p] = _random(state) < dropout
             if passed[p] == 0:
-                found = min(found, np.int64(places[p]))
-    return found
+                result = min(result, np.int64(places[p]))
+    return result
 
 
 @inlined
 def _merge_place(p: Any, rank: Any, places: IntArray, word: Word, merges: Merges) -> Any:
     """Merge the pair at a position. Returns whether a pair of a lower rank has come of it."""
-    second, before, made = np.uint64(word.follows[p]), np.uint64(word.precedes[p]), token_of(rank, merges)
+    second, before, output = np.uint64(word.follows[p]), np.uint64(word.precedes[p]), token_of(rank, merges)
     after = np.uint64(word.follows[second])
-    word.symbols[p], word.follows[p], word.precedes[after] = made, np.int64(after), np.int64(p)
-    here = _place(made, word.symbols[after], p, merges.pairs)
-    there = _place(word.symbols[before], made, before, merges.pairs)
-    places[second], places[p], places[before] = NO_PLACE, here, there
-    return min(here, there) >> _POSITION_BITS < np.int64(rank)
+    word.symbols[p], word.follows[p], word.precedes[after] = output, np.int64(after), np.int64(p)
+    current = _place(output, word.symbols[after], p, merges.pairs)
+    stored = _place(word.symbols[before], output, before, merges.pairs)
+    places[second], places[p], places[before] = NO_PLACE, current, stored
+    return min(current, stored) >> _POSITION_BITS < np.int64(rank)
 
 
 @borrowing
@@ -243,10 +240,10 @@ def _merge_short(n: int, room: WordBuffers, merges: Merges, dropout: float, stat
 
     Unknown symbols before and behind it, which merge with nothing, save looking at whether there are neighbours.
     """
-    places, word, behind = room.positions, room.word, np.uint64(n + 1)
-    word.symbols[_U0] = word.symbols[behind] = -1
+    places, word, after = room.positions, room.word, np.uint64(n + 1)
+    word.symbols[_U0] = word.symbols[after] = -1
     p, left = _U1, np.uint64(word.symbols[_U1])
-    while p < behind:
+    while p < after:
         word.precedes[p], word.follows[p] = np.int64(p - _U1), np.int64(p + _U1)
         right = np.uint64(word.symbols[p + _U1])
         if left | right < _FIRST:
@@ -256,23 +253,22 @@ def _merge_short(n: int, room: WordBuffers, merges: Merges, dropout: float, stat
         left, p = right, p + _U1
     places[p] = places[p + _U1] = places[p + _U2] = NO_PLACE
     while True:
-        found = _least_drawn(places, room.passed, n, dropout, state) if dropout > 0.0 else _least(places, behind)
-        if found >= NO_PLACE:
+        result = _least_drawn(places, room.passed, n, dropout, state) if dropout > 0.0 else _least(places, after)
+        if result >= NO_PLACE:
             return
-        rank, first = np.uint64(found >> _POSITION_BITS), np.uint64(found & _POSITIONS)
+        rank, first = np.uint64(result >> _POSITION_BITS), np.uint64(result & _POSITIONS)
         lower = _merge_place(first, rank, places, word, merges)
         # Otherwise the merge's other places are the next least, as no result is its own part.
         if (lower or dropout > 0.0) and not merges.one_by_one:
             p = first + _U1
-            while p < behind:
-                if places[p] >> _POSITION_BITS == found >> _POSITION_BITS and (dropout == 0.0 or room.passed[p] == 0):
+            while p < after:
+                if places[p] >> _POSITION_BITS == result >> _POSITION_BITS and (dropout == 0.0 or room.passed[p] == 0):
                     _merge_place(p, rank, places, word, merges)
                 p += _U1
 
 
 @borrowing
 def _merge_long(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> None:
-    """Merge a long word with a heap of its pairs."""
     size = load_word(room.word.symbols[1 : n + 1], room.word, merges)
     while size > 0:
         rank, n, size = next_merge(size, room.word, merges, dropout, state, room.positions)
@@ -308,7 +304,7 @@ class PieceRule(NamedTuple):
 
 
 @borrowing
-def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
+def _split_back(token: int, retained: FlagArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
     """Write a token's kept parts to `out`. Returns how many pieces `out` then has.
 
     parts: the pair key of each token, −1 for an atom
@@ -317,7 +313,7 @@ def _split_back(token: int, kept: FlagArray, parts: LongArray, out: IntArray, n_
     while depth > 0:
         depth -= 1
         token = stack[depth]
-        if token < 0 or kept[token] or parts[token] < 0:
+        if token < 0 or retained[token] or parts[token] < 0:
             out[n_out] = token
             n_out += 1
         else:
@@ -372,7 +368,7 @@ def encode_words(
 
 
 def longest(ends: LongArray) -> int:
-    """The length of the longest run, where each run starts at the end of the one before, and 1 at least.
+    """Return the length of the longest run, where each run starts at the end of the one before, and 1 at least.
 
     >>> longest(np.array([2, 2, 7])), longest(np.array([], np.int64))
     (5, 1)

@@ -30,20 +30,20 @@ from volt.kernels.jit import borrowing, compiled, inlined
 
 @inlined
 def pair_key(left: int, right: int) -> int:
-    """One key for two token numbers, each below 2**31."""
+    """Return one key for two token numbers, each below 2**31."""
     return int((np.int64(left) << 32) | np.int64(right))
 
 
 @inlined
 def slot_of(key: int, mask: int) -> int:
-    """The slot where the search for a key starts (Fibonacci hashing)."""
+    """Return the slot where the search for a key starts (Fibonacci hashing)."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return int(np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(mask)))
 
 
 @compiled
 def table_size(n_keys: int) -> int:
-    """The number of slots, a power of two, of a table for so many keys."""
+    """Return the number of slots, a power of two, of a table for so many keys."""
     n_slots = 8
     while n_slots < 2 * n_keys:
         n_slots *= 2
@@ -115,7 +115,7 @@ def long_table(n_rows: int, n_columns: int) -> LongArray:
 
 @compiled
 def grown_ints(array: IntArray, length: int) -> IntArray:
-    """A longer copy of an array, (length,) int32, whose new part is zero."""
+    """Return a longer copy of an array, (length,) int32, whose new part is zero."""
     longer = ints(length)
     copy_into(longer, 0, array, 0, len(array))
     return longer
@@ -123,7 +123,7 @@ def grown_ints(array: IntArray, length: int) -> IntArray:
 
 @compiled
 def grown_longs(array: LongArray, length: int) -> LongArray:
-    """The same for int64."""
+    """Return the same for int64."""
     longer = longs(length)
     copy_into(longer, 0, array, 0, len(array))
     return longer
@@ -155,7 +155,9 @@ def compare_texts(texts: TokenStrings, a: int, b: int) -> int:
 
 @compiled
 def append_text(texts: TokenStrings, token: int, left: int, right: int) -> TokenStrings:
-    """The texts, grown if need be, with the joined strings of `left` and `right` as that of the new last `token`."""
+    """Return the texts, grown if need be, with the joined strings of `left` and `right` as that of the new last
+    `token`.
+    """
     starts, chars = texts.starts, texts.chars
     start = starts[token]
     middle = start + starts[left + 1] - starts[left]
@@ -170,7 +172,7 @@ def append_text(texts: TokenStrings, token: int, left: int, right: int) -> Token
 
 @compiled
 def ends_with(texts: TokenStrings, token: int, ending: IntArray) -> bool:
-    """Whether a token's string ends with these code points (never, if there are none)."""
+    """Check whether a token's string ends with these code points (never, if there are none)."""
     offset = texts.starts[token + 1] - len(ending)
     if len(ending) == 0 or offset < texts.starts[token]:
         return False

@@ -71,7 +71,9 @@ def apportion(lags: LongArray, units: LongArray, lengths: LongArray, turns: Long
 
 @compiled
 def samples_until(need: int, units: LongArray, lengths: LongArray, source: int, stretch: int, left: int) -> int:
-    """How many more samples pass until a source is owed `need` more units; `left` counts the current sample too."""
+    """Return how many more samples pass until a source is owed `need` more units; `left` counts the current sample
+    too.
+    """
     samples, left = 0, left - 1
     while need > 0:
         share = units[stretch, source]
@@ -110,13 +112,13 @@ def look_up(
                 place += 1
             if place > first:
                 code = mixed(code)
-                slot, found = slot_of(code, mask), -1
-                while found < 0 and types.slots[slot] != 0:
+                slot, result = slot_of(code, mask), -1
+                while result < 0 and types.slots[slot] != 0:
                     number = types.slots[slot] - 1
                     if types.hashes[number] == code and is_type(data, first, place - first, types, number):
-                        found = number
+                        result = number
                     slot = (slot + 1) & mask
-                ids[at] = found
+                ids[at] = result
                 at += 1
             place += 1
         ends[line] = at
@@ -126,7 +128,7 @@ def look_up(
 def frame_ids(
     data: IntArray, starts: LongArray, sizes: LongArray, head: IntArray, tail: IntArray, n_ids: int, out: IntArray
 ) -> int:
-    """Each value between a head and a tail, one value after the other.
+    """Return each value between a head and a tail, one value after the other.
 
     data, head, tail: int32
     n_ids: all ids are to be below it
@@ -188,7 +190,9 @@ def put_rows(
 
 @borrowing
 def _last_fitting(longest: LongArray, start: int, max_tokens: int, max_sentences: int, world: int) -> int:
-    """Where the rows end that fit into one step, from `start` on: each rank takes one row in `world`, rounded up."""
+    """Return where the rows end that fit into one step, from `start` on: each rank takes one row in `world`, rounded
+    up.
+    """
     top, end = np.int64(0), start
     while end < len(longest):
         top, share = max(top, longest[end]), (end - start) // world + 1
@@ -243,7 +247,7 @@ def deal_rows(
 
 @borrowing
 def _least_from(tree: FlagArray, leaf: int) -> int:
-    """The first leaf that is set, from `leaf` on; −1 if there is none."""
+    """Return the first leaf that is set, from `leaf` on; −1 if there is none."""
     n_leaves = len(tree) // 2
     node = n_leaves + leaf
     if tree[node] == 0:

@@ -47,19 +47,18 @@ class Spellings(NamedTuple):
 
 @inlined
 def _added(hashed: Any, symbol: Any) -> Any:
-    """The hash of a run with one more symbol."""
     return (hashed + np.uint64(np.int64(symbol)) + np.uint64(1)) * _BASE
 
 
 @inlined
 def _home_slot(hashed: Any, slots: IntArray) -> Any:
-    """Where the search for a run starts: the upper bits of the hash are mixed best."""
+    """Return where the search for a run starts: the upper bits of the hash are mixed best."""
     return (((hashed ^ hashed >> _HALF) * _MIX) >> _HALF) & np.uint64(len(slots) - 1)
 
 
 @borrowing
 def _find(symbols: IntArray, start: Any, n: Any, hashed: Any, table: Spellings) -> Any:
-    """The slot of the token that these n symbols spell, or the free one where it belongs."""
+    """Return the slot of the token that these n symbols spell, or the free one where it belongs."""
     slot = _home_slot(hashed, table.slots)
     while table.slots[slot] != 0:
         first = table.starts[table.slots[slot] - 1]
@@ -75,7 +74,7 @@ def _find(symbols: IntArray, start: Any, n: Any, hashed: Any, table: Spellings) 
 
 @borrowing
 def token_spelled(symbols: IntArray, start: int, n: int, table: Spellings) -> int:
-    """The token that symbols[start:start + n] spell, or NO_TOKEN."""
+    """Return the token that symbols[start:start + n] spell, or NO_TOKEN."""
     if n > table.longest:
         return NO_TOKEN
     hashed = _U0
@@ -85,7 +84,9 @@ def token_spelled(symbols: IntArray, start: int, n: int, table: Spellings) -> in
 
 
 def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
-    """The table of tokens. symbols: (n_symbols,), token after token; ends: (n_tokens,), where those of each end."""
+    """Return the table of tokens. symbols: (n_symbols,), token after token; ends: (n_tokens,), where those of each
+    end.
+    """
     n_slots, starts = 8, np.append(0, ends).astype(np.int64)
     sizes = np.diff(starts)
     while n_slots < 2 * np.count_nonzero(sizes):
@@ -97,7 +98,7 @@ def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
 
 
 def no_spellings() -> Spellings:
-    """A table of no tokens."""
+    """Return a table of no tokens."""
     return Spellings(np.zeros(8, np.int32), np.zeros(0, np.int32), np.zeros(1, np.int64), 0)
 
 
@@ -115,7 +116,7 @@ def enter(table: Spellings) -> None:
 
 
 def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
-    """All ways to cut a token into two tokens: the lefts, the rights, and the tokens that are cut, int32."""
+    """Return all ways to cut a token into two tokens: the lefts, the rights, and the tokens that are cut, int32."""
     lefts, rights, wholes = (np.empty(len(table.symbols), np.int32) for _ in range(3))
     n = find_cuts(table, np.empty(table.longest + 1, np.uint64), lefts, rights, wholes)
     return lefts[:n], rights[:n], wholes[:n]
@@ -127,7 +128,7 @@ def find_cuts(table: Spellings, hashes: LongArray, lefts: IntArray, rights: IntA
 
     hashes: (longest + 1,) uint64, memory to work in
     """
-    found = 0
+    result = 0
     for token in range(len(table.starts) - 1):
         start, n, power = table.starts[token], table.starts[token + 1] - table.starts[token], _BASE
         hashes[0] = _U0
@@ -141,9 +142,9 @@ def find_cuts(table: Spellings, hashes: LongArray, lefts: IntArray, rights: IntA
                 continue
             right = table.slots[_find(table.symbols, start + i, n - i, rest, table)]
             if right != 0:
-                lefts[found], rights[found], wholes[found] = left - 1, right - 1, token
-                found += 1
-    return found
+                lefts[result], rights[result], wholes[result] = left - 1, right - 1, token
+                result += 1
+    return result
 
 
 NO_RANK = 0xFFFFFF  # above every rank
@@ -176,41 +177,40 @@ class Merges(NamedTuple):
 
 @inlined
 def token_of(rank: Any, merges: Merges) -> Any:
-    """The token that a merge makes."""
+    """Return the token that a merge makes."""
     return merges.results[rank] if merges.first < 0 else np.int64(rank) + merges.first
 
 
 @inlined
 def _pair(left: int, right: int) -> Any:
-    """One number, not 0, for two tokens."""
+    """Return one number, not 0, for two tokens."""
     return np.uint64(left + 1) << _TOKEN_BITS | np.uint64(right)
 
 
 @inlined
 def _slots(pair: Any, pairs: LongArray) -> tuple[Any, Any]:
-    """The two slots where a pair may be."""
     mixed, mask = pair * _GOLDEN, np.uint64(len(pairs) - 1)
     return mixed >> _UPPER & mask, mixed >> _MIDDLE & mask
 
 
 @inlined
 def rank_of(left: int, right: int, pairs: LongArray) -> Any:
-    """The rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) are part of no pair.
+    """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) are part of no pair.
 
     Both slots are read and neither is branched on: nobody could foretell which pairs have a merge.
     """
     pair = _pair(left, right)
     one, other = _slots(pair, pairs)
     entry, entry2 = pairs[one], pairs[other]
-    found = (entry & _RANKS) * np.uint64(entry >> _RANK_BITS == pair)
-    found |= (entry2 & _RANKS) * np.uint64(entry2 >> _RANK_BITS == pair)
-    return np.int64(found - _U1) & NO_RANK
+    result = (entry & _RANKS) * np.uint64(entry >> _RANK_BITS == pair)
+    result |= (entry2 & _RANKS) * np.uint64(entry2 >> _RANK_BITS == pair)
+    return np.int64(result - _U1) & NO_RANK
 
 
 def ranked_merges(
     lefts: IntArray, rights: IntArray, results: IntArray, *, ranks: IntArray | None = None, one_by_one: bool = False
 ) -> Merges:
-    """The merges with a table of their pairs. There may be `MOST` tokens, and as many merges.
+    """Return the merges with a table of their pairs. There may be `MOST` tokens, and as many merges.
 
     lefts, rights: (n_pairs,), the tokens of each pair
     results: (n_merges,), the token that the merge of each rank makes
@@ -228,7 +228,7 @@ def _entered(merges: Merges, lefts: IntArray, rights: IntArray, ranks: IntArray)
 
 
 def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, one_by_one: bool) -> Merges:
-    """A table that is large enough for its pairs.
+    """Return a table that is large enough for its pairs.
 
     n_pairs: how many there are at most
     results, one_by_one: see `ranked_merges`
@@ -247,19 +247,19 @@ def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, 
 
 
 def _first(results: IntArray) -> int:
-    """The token that rank 0 makes, if rank r makes that token + r, else −1."""
+    """Return the token that rank 0 makes, if rank r makes that token + r, else −1."""
     return int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
 
 
 def pairs_met(merges: Merges) -> tuple[IntArray, IntArray, IntArray]:
-    """The pairs in the table, in any order: their left tokens, right tokens and ranks, each (n_pairs,) int64."""
+    """Return the pairs in the table, in any order: their left tokens, right tokens and ranks, each (n_pairs,) int64."""
     pairs = merges.pairs[merges.pairs != 0] >> _RANK_BITS
     lefts, rights = (pairs >> _TOKEN_BITS) - _U1, pairs & ((_U1 << _TOKEN_BITS) - _U1)
     return np.asarray(lefts, np.int64), np.asarray(rights, np.int64), ranks_met(merges)
 
 
 def ranks_met(merges: Merges) -> IntArray:
-    """The ranks of the pairs in the table, (n_pairs,) int64, in any order."""
+    """Return the ranks of the pairs in the table, (n_pairs,) int64, in any order."""
     return np.asarray((merges.pairs[merges.pairs != 0] & _RANKS) - _U1, np.int64)
 
 

@@ -59,7 +59,7 @@ class Others(NamedTuple):
 
 @compiled
 def _at_seam(left: int, right: int, texts: TokenStrings, final: FlagArray, n_marker: int, others: Others) -> int:
-    """How often the last atom of one token stands before the first of another in the other words, at most."""
+    """Return how often the last atom of one token stands before the first of another in the other words, at most."""
     last, first = texts.chars[texts.starts[left + 1] - 1], texts.chars[texts.starts[right]]  # the left is never final
     is_atom = texts.starts[right + 1] - texts.starts[right] == 1 + n_marker * final[right]
     seam = np.int64(last) << _ATOM_BITS | np.int64(first) << 1 | (final[right] & is_atom)
@@ -75,7 +75,7 @@ def _at_seam(left: int, right: int, texts: TokenStrings, final: FlagArray, n_mar
 
 @compiled
 def _more(key: int, most: LongArray, texts: TokenStrings, final: FlagArray, n_marker: int, others: Others) -> int:
-    """How often a pair may occur in the other words: as often as the rarest two atoms side by side within it."""
+    """Return how often a pair may occur in the other words: as often as the rarest two atoms side by side within it."""
     left, right = key >> 32, key & RIGHT
     return int(min(_at_seam(left, right, texts, final, n_marker, others), most[left], most[right]))
 
@@ -94,7 +94,7 @@ def count_certain(
     words: Words, texts: TokenStrings, final_atoms: FlagArray, n_marker: int, merges: IntArray, others: Others,
     progress: LongArray,
 ) -> int:  # fmt: skip
-    """How many of the first merges are those of the words and the others together.
+    """Return how many of the first merges are those of the words and the others together.
 
     texts, final_atoms, progress: as in `volt.kernels.learn.learn`, for as many merges
     n_marker: how many characters the end-of-word marker has, 0 without one
@@ -111,7 +111,7 @@ def certain_merges(
     words: Words, texts: TokenStrings, n_atoms: int, final: FlagArray, n_marker: int, merges: IntArray, others: Others,
     most: LongArray, known: LongArray, progress: LongArray,
 ) -> int:  # fmt: skip
-    """The number.
+    """Return the number.
 
     final, known: as in `volt.kernels.learn.learn_merges`
     most: (room,) int64, how often each token's text may occur in the other words, at first others.most
@@ -119,7 +119,7 @@ def certain_merges(
     n_done = 0
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms)
-    slots, found = _slots_for(pairs, n_pairs), int_table(1 << 12, 2)
+    slots, result = _slots_for(pairs, n_pairs), int_table(1 << 12, 2)
     _add_more(0, n_pairs, pairs, most, texts, final, n_marker, others)
     heap, size = _first_heap(n_pairs, 1, pairs, texts)
 
@@ -141,16 +141,16 @@ def certain_merges(
         final[new] = final[right]
         n_positions, n_before = pairs[pair, SIZE], n_pairs
         positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
-        found, pairs, slots = _roomy(n_positions, new, n_pairs, found, pairs, slots)
+        result, pairs, slots = _roomy(n_positions, new, n_pairs, result, pairs, slots)
         _, n_found, n_pairs = _merge(
-            pair, new, n_done + 1, n_pairs, positions, at, words.counts, found, known, pairs, slots
+            pair, new, n_done + 1, n_pairs, positions, at, words.counts, result, known, pairs, slots
         )
         pairs[pair, COUNT] = 0  # in the other words it was merged as well
         _add_more(n_before, n_pairs, pairs, most, texts, final, n_marker, others)
         if pool_end + n_found > len(pool):
             pool = grown_ints(pool, 2 * (pool_end + n_found))
-        pool_end = _place(found, n_found, pool_end, pool, pairs)
-        heap, size = _push_found(found, n_found, 1, heap, size, pairs, texts)
+        pool_end = _place(result, n_found, pool_end, pool, pairs)
+        heap, size = _push_found(result, n_found, 1, heap, size, pairs, texts)
         n_done += 1
         progress[0] = n_done
     return n_done

@@ -142,8 +142,8 @@ def _misspell() -> None:
 def _change_marks() -> None:
     from volt.kernels.noise import change_marks
 
-    told = bytes_(_N_CODES)
-    change_marks(spaces(1), longs(0), longs(1), np.zeros(1, np.uint64), 0.0, 0.0, told, bytes_(4), longs(0))
+    message = bytes_(_N_CODES)
+    change_marks(spaces(1), longs(0), longs(1), np.zeros(1, np.uint64), 0.0, 0.0, message, bytes_(4), longs(0))
 
 
 def _find_starts() -> None:

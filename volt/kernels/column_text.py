@@ -60,7 +60,9 @@ def surround(
 
 @inlined
 def code_at(data: IntArray, place: int, end: int) -> tuple[int, int]:
-    """The code point of the character at a place, and its bytes; −1 and 1 where it has four bytes, or is not whole."""
+    """Return the code point of the character at a place, and its bytes; −1 and 1 where it has four bytes, or is not
+    whole.
+    """
     byte = int(data[place])
     if byte < 0x80:
         return byte, 1
@@ -87,8 +89,8 @@ def flipped(word: Any, letter: Any) -> Any:
     """Eight bytes of ASCII whose letters, from `letter` to the 25th behind it, become those of the other case."""
     ones = np.uint64(0x0101010101010101)
     from_letter = word + (np.uint64(0x80) - letter) * ones
-    behind = word + (np.uint64(0x80 - 26) - letter) * ones
-    return word ^ ((from_letter ^ behind) & np.uint64(0x8080808080808080)) >> np.uint64(2)
+    after = word + (np.uint64(0x80 - 26) - letter) * ones
+    return word ^ ((from_letter ^ after) & np.uint64(0x8080808080808080)) >> np.uint64(2)
 
 
 @releasing
@@ -134,9 +136,9 @@ def find_case(data: IntArray, starts: LongArray, sizes: LongArray, cased: IntArr
         place, end, known = starts[i], starts[i] + max(sizes[i], 0), NO_CASE
         while place < end:
             code, width = code_at(data, place, end)
-            told = UNTOLD if code < 0 else int(cased[code])
-            known, place = max(known, told), place + width
-            if told == CASED and code < 0x80:
+            message = UNTOLD if code < 0 else int(cased[code])
+            known, place = max(known, message), place + width
+            if message == CASED and code < 0x80:
                 known, place = CASED, end
         found[i] = known
 
@@ -146,20 +148,20 @@ BLOCK = 64  # bytes that are looked at together; `data` holds as many at least
 if vars(config)["DISABLE_JIT"]:
 
     def within(data: IntArray, position: Any, first: int, span: int) -> Any:
-        """Which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
+        """Return which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
         block = data[position : position + BLOCK].astype(np.int64)
         bits = np.packbits((block >= first) & (block <= first + span), bitorder="little")
         return np.uint64(int.from_bytes(bits.tobytes(), "little"))
 
     def ones(word: Any) -> Any:
-        """How many bits are set."""
+        """Return how many bits are set."""
         return int(word).bit_count()
 
 else:
 
     @intrinsic
     def within(typing: Any, data: Any, position: Any, first: Any, span: Any) -> Any:
-        """Which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
+        """Return which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
         from llvmlite import ir
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -176,14 +178,14 @@ else:
             place = builder.gep(array.data, [arguments[1]])
             block = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
             above = builder.sub(block, everywhere(arguments[2]))
-            found = builder.icmp_unsigned("<=", above, everywhere(arguments[3]))
-            return builder.bitcast(found, ir.IntType(BLOCK))
+            result = builder.icmp_unsigned("<=", above, everywhere(arguments[3]))
+            return builder.bitcast(result, ir.IntType(BLOCK))
 
         return types.uint64(data, position, first, span), generate
 
     @intrinsic
     def ones(typing: Any, word: Any) -> Any:
-        """How many bits are set."""
+        """Return how many bits are set."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.ctpop(arguments[0])
@@ -193,13 +195,15 @@ else:
 
 @inlined
 def _lowest(n: int) -> Any:
-    """A mask of the n lowest of 64 bits; 1 ≤ n."""
+    """Return a mask of the n lowest of 64 bits; 1 ≤ n."""
     return np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(max(BLOCK - n, 0))
 
 
 @inlined
 def _wide_space(data: IntArray, place: Any, end: int) -> int:
-    """How many bytes the white space takes that starts at a place with the byte C2, E1, E2 or E3; 0 if none does."""
+    """Return how many bytes the white space takes that starts at a place with the byte C2, E1, E2 or E3; 0 if none
+    does.
+    """
     first = data[place]
     if place + 1 >= end:
         return 0
@@ -210,19 +214,19 @@ def _wide_space(data: IntArray, place: Any, end: int) -> int:
         return 0
     third = data[place + 2]
     if first == 0xE1:
-        found = second == 0x9A and third == 0x80
+        result = second == 0x9A and third == 0x80
     elif first == 0xE3:
-        found = second == 0x80 and third == 0x80
+        result = second == 0x80 and third == 0x80
     elif second == 0x80:
-        found = third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF
+        result = third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF
     else:
-        found = second == 0x81 and third == 0x9F
-    return 3 if found else 0
+        result = second == 0x81 and third == 0x9F
+    return 3 if result else 0
 
 
 @inlined
 def _white(data: IntArray, place: int, end: int, spilled: Any) -> tuple[Any, Any]:
-    """Which of the 64 bytes from a place on are white, or behind `end`; and which of the next 64 are for sure.
+    """Return which of the 64 bytes from a place on are white, or behind `end`; and which of the next 64 are for sure.
 
     spilled: those of these 64 that are for sure
     """
@@ -289,8 +293,8 @@ def count_within(data: IntArray, starts: LongArray, sizes: LongArray, first: int
     for i in range(len(starts)):
         place, end, total = starts[i], starts[i] + sizes[i], 0
         while place < end:
-            found = within(data, min(place, last), first, span) >> np.uint64(max(place - last, 0))
-            total += ones(found & _lowest(end - place))
+            result = within(data, min(place, last), first, span) >> np.uint64(max(place - last, 0))
+            total += ones(result & _lowest(end - place))
             place += BLOCK
         out[i] = total
 

@@ -42,12 +42,12 @@ def line_ends(data: IntArray, ends: LongArray) -> int:
     """
     n, place = 0, 0
     while place + _BLOCK <= len(data):
-        found = places_of(data, place, END)
-        while found != 0:
+        result = places_of(data, place, END)
+        while result != 0:
             if n < len(ends):
-                ends[n] = place + np.int64(trailing_zeros(found))
+                ends[n] = place + np.int64(trailing_zeros(result))
             n += 1
-            found &= found - np.uint64(1)
+            result &= result - np.uint64(1)
         place += _BLOCK
     for last in range(place, len(data)):
         if data[last] == END:
@@ -59,11 +59,11 @@ def line_ends(data: IntArray, ends: LongArray) -> int:
 
 @inlined
 def next_tab(data: IntArray, place: int, end: int) -> Any:
-    """Where the next tab stands, from a place on; `end` if none stands before it."""
+    """Return where the next tab stands, from a place on; `end` if none stands before it."""
     while place < end and place + _BLOCK <= len(data):
-        found = places_of(data, place, TAB)
-        if found != 0:
-            tab = place + np.int64(trailing_zeros(found))
+        result = places_of(data, place, TAB)
+        if result != 0:
+            tab = place + np.int64(trailing_zeros(result))
             return tab if tab < end else end
         place += _BLOCK
     while place < end and data[place] != TAB:
@@ -196,7 +196,7 @@ def shuffle(words: IntArray, order: LongArray) -> None:
 
 @releasing
 def permuted(read: LongArray, made: LongArray, order: LongArray, firsts: LongArray, out: LongArray) -> int:
-    """Where the lines stand that were made of those that were read, when these are permuted.
+    """Return where the lines stand that were made of those that were read, when these are permuted.
 
     read, made: (n_read,) and (n_made,) origins, the second in the order of the first
     order: (n_read,) how the lines that were read are permuted
@@ -220,7 +220,9 @@ def permuted(read: LongArray, made: LongArray, order: LongArray, firsts: LongArr
 
 @inlined
 def mixed(word: Any) -> Any:
-    """A number whose bits all depend on all bits of another: the finaliser of SplitMix64 (Steele et al. 2014)."""
+    """Return a number whose bits all depend on all bits of another: the finaliser of SplitMix64 (Steele et al.
+    2014).
+    """
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
@@ -248,7 +250,6 @@ def scatter(data: IntArray, starts: LongArray, sizes: LongArray, places: LongArr
 
 @inlined
 def _same(data: IntArray, first: int, second: int, size: int) -> bool:
-    """Whether two places hold the same bytes."""
     k = 0
     while k < size and data[first + k] == data[second + k]:
         k += 1
@@ -257,7 +258,7 @@ def _same(data: IntArray, first: int, second: int, size: int) -> bool:
 
 @inlined
 def _fits(n_tokens: LongArray, totals: LongArray, line: int, limit: int) -> bool:
-    """Whether no field of a document grows beyond the limit by a line."""
+    """Check whether no field of a document grows beyond the limit by a line."""
     for field in range(len(totals)):
         if totals[field] + n_tokens[field, line] > limit:
             return False

@@ -133,7 +133,7 @@ def parse_ids(data: IntArray, limit: int, ids: IntArray, offsets: LongArray) -> 
     offsets: (n_lines + 1,) int64, is set to where each line's ids start and end; offsets[0] is 0
     Returns the place of the first byte that is wrong, or −1. A number that is too large is wrong at one of its digits.
     """
-    found, line, value = 0, 0, -1
+    result, line, value = 0, 0, -1
     for p in range(len(data)):
         byte = int(np.int64(data[p]))
         if _ZERO <= byte <= _NINE:
@@ -142,11 +142,11 @@ def parse_ids(data: IntArray, limit: int, ids: IntArray, offsets: LongArray) -> 
                 return p
         elif byte in (_SPACE, _NEWLINE) or (byte == _RETURN and data[p + 1] == _NEWLINE):
             if value >= 0:
-                ids[found] = value
-                found, value = found + 1, -1
+                ids[result] = value
+                result, value = result + 1, -1
             if byte == _NEWLINE:
                 line += 1
-                offsets[line] = found
+                offsets[line] = result
         else:
             return p
     return -1

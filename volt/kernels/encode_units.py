@@ -103,7 +103,7 @@ def _ask_for_row(low: Any, high: Any, begin: Any, length: Any, kind: Any, rows: 
 
 @borrowing
 def _kind_before(data: IntArray, place: Any, rule: Rule, cutter: Cutter) -> int:
-    """How the character in front of a clinging break stands to it: PARTS, or the part of a text goes on."""
+    """Return how the character in front of a clinging break stands to it: PARTS, or the part of a text goes on."""
     first = int(place) - 1
     if data[first] <= 32 and rule.clinging >> int(data[first]) & 1:
         return CARRIES
@@ -125,12 +125,12 @@ def _find_units(
     """
     separator = np.uint64(rule.separator)
     breaks, clinging = np.uint64(rule.breaks) | _U1 << (separator & _LAST), np.uint64(rule.clinging)
-    found = separators(data, base, rule.separator)
+    result = separators(data, base, rule.separator)
     if base + _BLOCK > stop:
-        found &= (_U1 << (stop - base)) - _U1
-    while found != _U0:
-        place = base + trailing_zeros(found)
-        found &= found - _U1
+        result &= (_U1 << (stop - base)) - _U1
+    while result != _U0:
+        place = base + trailing_zeros(result)
+        result &= result - _U1
         byte = np.uint64(data[place])
         if (breaks >> (byte & _LAST)) & _U1 == _U0:
             continue
@@ -166,7 +166,9 @@ def _find_units(
 def _look_up(
     data: IntArray, ring: LongArray, tail: Any, table: UnitRows, encoder: UnitEncoder, state: LongArray
 ) -> Any:
-    """The place of the row of the unit that has waited longest. NO_ROW if it is new and there is no room for it."""
+    """Return the place of the row of the unit that has waited longest. NO_ROW if it is new and there is no room for
+    it.
+    """
     low, high, slot = ring[tail], ring[tail + _U1], ring[tail + _U2] >> _HALF
     start, length = ring[tail + _U3] >> _U2, ring[tail + _U2] & _SIZE
     row = find_row(data, start, length, low, high, slot, table)
@@ -177,7 +179,7 @@ def _look_up(
 
 @inlined
 def _is_closed(data: IntArray, end: Any, ends_line: Any, rule: Rule) -> bool:
-    """Whether an open unit has the values of its row: its line ends, or one break and then text follow.
+    """Check whether an open unit has the values of its row: its line ends, or one break and then text follow.
 
     Otherwise the white space that ends the unit may go on behind it. White space beyond ASCII starts with one of the
     bytes 0xC2 and 0xE1 to 0xE3. A private character, at which the byte-level pattern cuts, starts with 0xF4.
@@ -200,7 +202,6 @@ def _write(source: Any, i: Any, n: Any, table: UnitRows, out: IntArray, at: Any)
 
 @inlined
 def _unit_end(ring: LongArray, tail: Any) -> Any:
-    """Where the unit that has waited longest ends."""
     return (ring[tail + _U3] >> _U2) + (ring[tail + _U2] & _SIZE)
 
 

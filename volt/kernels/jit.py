@@ -106,14 +106,14 @@ def kept() -> Iterator[bool]:
 
 
 def is_on_disk(kernel: Any) -> bool:
-    """Whether an earlier process has left code of the kernel where this one looks for it."""
+    """Check whether an earlier process has left code of the kernel where this one looks for it."""
     folder, function = kernel.stats.cache_path, kernel.py_func
     name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
     return folder is not None and any(Path(folder).glob(f"{name}-*.nbi"))
 
 
 def kept_in() -> str | None:
-    """The folder where compiled code is kept, empty where numba chooses it; None if nothing can be kept."""
+    """Return the folder where compiled code is kept, empty where numba chooses it; None if nothing can be kept."""
     keeping = _keeping()
     return keeping.folder if keeping.is_kept else None
 
@@ -135,7 +135,7 @@ def _keeping() -> Keeping:
 
 
 def _place() -> Path:
-    """The folder that numba chooses for functions of this file, asked for as numba 0.68 tells it."""
+    """Return the folder that numba chooses for functions of this file, asked for as numba 0.68 tells it."""
     return Path(str(njit(cache=True)(_example).stats.cache_path)).absolute()
 
 
@@ -144,7 +144,7 @@ def _example() -> None:
 
 
 def _digest(sources: list[Path]) -> str:
-    """A digest of the files' names and contents and of what compiles them."""
+    """Return a digest of the files' names and contents and of what compiles them."""
     digest = sha256(repr((sys.implementation.cache_tag, numba.__version__, llvmlite.__version__)).encode())
     for path in sources:
         content = path.read_bytes()
@@ -153,7 +153,7 @@ def _digest(sources: list[Path]) -> str:
 
 
 def _opened(folder: Path) -> Keeping:
-    """The folder, marked as used now. If it is new, folders that have long been unused are removed."""
+    """Return the folder, marked as used now. If it is new, folders that have long been unused are removed."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -272,13 +272,13 @@ class KeptCode(FunctionCache):
         self._allocates = allocates
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code for these types; None if there is none."""
+        """Return the code for these types; None if there is none."""
         cache: Any = self
         if self._allocates:
             rtsys.initialize(target_context)
         with cache._guard_against_spurious_io_errors():
-            if (found := cache._load_overload(sig, target_context)) is not None:
-                return found
+            if (result := cache._load_overload(sig, target_context)) is not None:
+                return result
         _notice.begin()
         return None
 
@@ -314,7 +314,6 @@ PARTS_DIFFER = all(
 
 
 def _untyped(thing: Any) -> Any:
-    """numba's functions have no types, which a strict checker minds."""
     return thing
 
 
@@ -325,7 +324,6 @@ class _Code(JITCodeLibrary):
         """The loop's code is optimised."""
 
     def _finalize_final_module(self) -> None:
-        """The loop's code becomes machine code."""
         _untyped(self)._finalize_dynamic_globals()
         self._finalized = True
 
@@ -339,10 +337,10 @@ class _PartCompiler(Compiler):
         compiler.__init__(typing, target, library or make(target.codegen(), "part"), arguments, result, flags, local)
 
     def compile_extra(self, function: Callable[..., Any]) -> Any:
-        """The compiled part, known to the compiler by an entry point that nobody calls."""
-        found = _untyped(super()).compile_extra(function)._replace(entry_point=(function, object()))
-        self.state.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
-        return found
+        """Return the compiled part, known to the compiler by an entry point that nobody calls."""
+        result = _untyped(super()).compile_extra(function)._replace(entry_point=(function, object()))
+        self.state.targetctx.insert_user_function(result.entry_point, result.fndesc, [result.library])
+        return result
 
 
 class _Part(CPUDispatcher):
@@ -371,7 +369,7 @@ def _widened(kind: Any) -> Any:
 
 
 def part(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator that makes parts, with numba's options."""
+    """Return a decorator that makes parts, with numba's options."""
     return lambda function: _Part(function, targetoptions={"nopython": True, **options}, pipeline_class=_PartCompiler)
 
 
@@ -385,7 +383,6 @@ class Decorator(Protocol):
 
 
 def _loop(**options: Any) -> Decorator:
-    """numba's decorator with these options, for code that is kept on disk."""
 
     def decorate(function: F) -> F:
         settings: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True, **options}
@@ -399,9 +396,8 @@ def _loop(**options: Any) -> Decorator:
 
 
 def _part(**options: Any) -> Decorator:
-    """A decorator for parts with these options."""
-    made: Decorator = (part if PARTS_DIFFER and not vars(config)["DISABLE_JIT"] else njit)(**options)
-    return made
+    output: Decorator = (part if PARTS_DIFFER and not vars(config)["DISABLE_JIT"] else njit)(**options)
+    return output
 
 
 loop = _loop()

@@ -134,7 +134,6 @@ class Lattice(NamedTuple):
 
 @borrowing
 def _add_score(node: int, begin: int, end: int, piece: int, score: float, lattice: Lattice) -> int:
-    """Add a node. Returns how many there then are."""
     lattice.nexts[node], lattice.begins[node], lattice.pieces[node] = lattice.heads[end], begin, piece
     lattice.heads[end] = node
     one, other = lattice.sums[end], lattice.sums[begin] + score
@@ -167,14 +166,14 @@ def _build(symbols: IntArray, codes: IntArray, start: int, n: int, trie: Trie, l
 
 @borrowing
 def _drawn(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
-    """A node that ends at a position, drawn in proportion to all paths through it up to there."""
-    left, node, found = _random(state), lattice.heads[end], 0
+    """Return a node that ends at a position, drawn in proportion to all paths through it up to there."""
+    left, node, result = _random(state), lattice.heads[end], 0
     while node >= 0 and left >= 0.0:
-        piece, found = lattice.pieces[node], node
+        piece, result = lattice.pieces[node], node
         score = trie.scores[piece] if piece >= 0 else trie.unknown
         left -= exp(lattice.sums[lattice.begins[node]] + score - lattice.sums[end])
         node = lattice.nexts[node]
-    return int(found)
+    return int(result)
 
 
 @releasing
@@ -236,7 +235,6 @@ def _add(start: int, end: int, cost: float, paths: Paths) -> None:
 
 @borrowing
 def _find(symbols: IntArray, first: int, n: int, trie: Trie, paths: Paths) -> None:
-    """The best paths to each place of a word of n characters."""
     for place in range(n + 1):
         paths.sizes[place] = 0
     paths.sizes[0], paths.costs[0, 0] = 1, 0.0

@@ -50,7 +50,7 @@ POSITION = 1
 
 @compiled
 def _outranks(pair: int, count: int, other: int, other_count: int, pairs: LongArray, texts: TokenStrings) -> bool:
-    """Whether `pair` comes before `other`: by count, then by the left string, then by the right one."""
+    """Check whether `pair` comes before `other`: by count, then by the left string, then by the right one."""
     if count != other_count:
         return count > other_count
     key, other_key = pairs[pair, KEY], pairs[other, KEY]
@@ -95,7 +95,9 @@ def _pop(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> i
 
 @compiled
 def _best(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> tuple[int, int]:
-    """The best pair, taken off the heap (−1: none is left), and the heap's new size. Outdated entries are refreshed."""
+    """Return the best pair, taken off the heap (−1: none is left), and the heap's new size. Outdated entries are
+    refreshed.
+    """
     while size > 0:
         pair, count = heap[0, PAIR], heap[0, COUNT]
         size = _pop(heap, size, pairs, texts)
@@ -111,7 +113,9 @@ def _best(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> 
 
 @compiled
 def _link_words(words: Words) -> IntArray:
-    """The table of positions, (n_symbols, 4): symbol, next and previous position in the word (−1: none), word."""
+    """Return the table of positions, (n_symbols, 4): symbol, next and previous position in the word (−1: none),
+    word.
+    """
     at, start = int_table(len(words.symbols), 4), 0
     for word in range(len(words.ends)):
         end = words.ends[word]
@@ -125,7 +129,7 @@ def _link_words(words: Words) -> IntArray:
 
 @compiled
 def _resized(table: LongArray, n_rows: int, room: int) -> LongArray:
-    """A copy of a table's first rows with room for more rows, which are zero."""
+    """Return a copy of a table's first rows with room for more rows, which are zero."""
     new = long_table(room, table.shape[1])
     for row in range(n_rows):
         for column in range(table.shape[1]):
@@ -135,7 +139,7 @@ def _resized(table: LongArray, n_rows: int, room: int) -> LongArray:
 
 @inlined
 def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int:
-    """The number of the pair with this key. A new key gets `n_pairs`, the next free number."""
+    """Return the number of the pair with this key. A new key gets `n_pairs`, the next free number."""
     mask = len(slots) - 1
     slot = slot_of(key, mask)
     while slots[slot] != 0 and pairs[slots[slot] - 1, KEY] != key:
@@ -148,7 +152,7 @@ def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int
 
 @compiled
 def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
-    """A table of the keys of the pairs, at most half full once they fill their room."""
+    """Return a table of the keys of the pairs, at most half full once they fill their room."""
     slots = ints(table_size(len(pairs)))
     for pair in range(n_pairs):
         _find_pair(pairs[pair, KEY], pair, pairs, slots)
@@ -156,49 +160,49 @@ def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
 
 
 @compiled
-def _place(found: IntArray, n_found: int, first: int, pool: IntArray, pairs: LongArray) -> int:
+def _place(result: IntArray, n_found: int, first: int, pool: IntArray, pairs: LongArray) -> int:
     """Write the occurrences of new pairs (−1: none) to the pool from `first` on, grouped by pair, in the order given.
 
     Returns where the pool is free afterwards.
     """
     for i in range(n_found):
-        if found[i, PAIR] >= 0:
-            pairs[found[i, PAIR], SIZE] += 1
+        if result[i, PAIR] >= 0:
+            pairs[result[i, PAIR], SIZE] += 1
     end = first
     for i in range(n_found):
-        pair = found[i, PAIR]
+        pair = result[i, PAIR]
         if pair >= 0 and pairs[pair, START] == 0:
             end += pairs[pair, SIZE]
             pairs[pair, START] = end  # filled from behind, below
     for i in range(n_found - 1, -1, -1):
-        pair = found[i, PAIR]
+        pair = result[i, PAIR]
         if pair >= 0:
             pairs[pair, START] -= 1
-            pool[pairs[pair, START]] = found[i, POSITION]
+            pool[pairs[pair, START]] = result[i, POSITION]
     return end
 
 
 @compiled
-def _number_pairs(at: IntArray, counts: LongArray, pairs: LongArray, slots: IntArray, found: IntArray) -> int:
+def _number_pairs(at: IntArray, counts: LongArray, pairs: LongArray, slots: IntArray, result: IntArray) -> int:
     """Write the pair at each position (−1: none) to `found` and sum the counts of pairs. Returns how many there are."""
     n_pairs = 0
     for p in range(len(at)):
-        found[p, PAIR], found[p, POSITION] = -1, p
+        result[p, PAIR], result[p, POSITION] = -1, p
         if at[p, FOLLOWS] >= 0:
             pair = _find_pair(pair_key(at[p, SYMBOL], at[p + 1, SYMBOL]), n_pairs, pairs, slots)
             n_pairs = max(n_pairs, pair + 1)
             pairs[pair, COUNT] += counts[at[p, WORD]]
-            found[p, PAIR] = pair
+            result[p, PAIR] = pair
     return n_pairs
 
 
 @compiled
 def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArray, int, IntArray, int]:
-    """All pairs of the words, how many there are, the pool of their positions and where it is free."""
+    """Return all pairs of the words, how many there are, the pool of their positions and where it is free."""
     pairs = long_table(min(n_atoms * n_atoms, len(at)) + 1, 5)
-    found, pool = int_table(len(at), 2), ints(2 * len(at) + 1)
-    n_pairs = _number_pairs(at, counts, pairs, _slots_for(pairs, 0), found)
-    pool_end = _place(found, len(at), 1, pool, pairs)
+    result, pool = int_table(len(at), 2), ints(2 * len(at) + 1)
+    n_pairs = _number_pairs(at, counts, pairs, _slots_for(pairs, 0), result)
+    pool_end = _place(result, len(at), 1, pool, pairs)
     return _resized(pairs, n_pairs, 2 * n_pairs + 1), n_pairs, pool, pool_end
 
 
@@ -206,7 +210,6 @@ def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArra
 def _known_pair(
     role: int, token: int, key: int, stamp: int, n_pairs: int, known: LongArray, pairs: LongArray, slots: IntArray
 ) -> int:
-    """_find_pair, remembered for this merge under the role and token."""
     entry = known[role, token]
     if entry >> 32 == stamp:
         return int(entry & RIGHT)
@@ -218,7 +221,7 @@ def _known_pair(
 @compiled
 def _merge(
     pair: int, new: int, stamp: int, n_pairs: int, positions: IntArray, at: IntArray, counts: LongArray,
-    found: IntArray, known: LongArray, pairs: LongArray, slots: IntArray,
+    result: IntArray, known: LongArray, pairs: LongArray, slots: IntArray,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Replace the pair by `new` wherever `positions` still hold it.
 
@@ -243,7 +246,7 @@ def _merge(
             n_pairs = max(n_pairs, gained + 1)
             pairs[lost, COUNT] -= count
             pairs[gained, COUNT] += count
-            found[n_found, PAIR], found[n_found, POSITION], n_found = gained, before, n_found + 1
+            result[n_found, PAIR], result[n_found, POSITION], n_found = gained, before, n_found + 1
         if after >= 0:
             at[after, PRECEDES] = p
             token = at[after, SYMBOL]
@@ -252,34 +255,34 @@ def _merge(
             n_pairs = max(n_pairs, gained + 1)
             pairs[lost, COUNT] -= count
             pairs[gained, COUNT] += count
-            found[n_found, PAIR], found[n_found, POSITION], n_found = gained, p, n_found + 1
+            result[n_found, PAIR], result[n_found, POSITION], n_found = gained, p, n_found + 1
     pairs[pair, COUNT] -= replaced
     return replaced, n_found, n_pairs
 
 
 @compiled
 def _roomy(
-    n_positions: int, new: int, n_pairs: int, found: IntArray, pairs: LongArray, slots: IntArray
+    n_positions: int, new: int, n_pairs: int, result: IntArray, pairs: LongArray, slots: IntArray
 ) -> tuple[IntArray, LongArray, IntArray]:
     """`found`, `pairs` and `slots` with room for what merging at so many positions can make."""
-    if 2 * n_positions > len(found):
-        found = int_table(4 * n_positions, 2)
+    if 2 * n_positions > len(result):
+        result = int_table(4 * n_positions, 2)
     most = n_pairs + 2 * min(n_positions, new)
     if most >= len(pairs):
         pairs = _resized(pairs, n_pairs, 2 * most + 1)
         slots = _slots_for(pairs, n_pairs)
-    return found, pairs, slots
+    return result, pairs, slots
 
 
 @compiled
 def _push_found(
-    found: IntArray, n_found: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings
+    result: IntArray, n_found: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings
 ) -> tuple[LongArray, int]:
-    """The heap, and its size, with every pair found whose count is higher than when it was last pushed."""
+    """Return the heap, and its size, with every pair found whose count is higher than when it was last pushed."""
     if size + n_found > len(heap):
         heap = _resized(heap, size, 2 * (size + n_found))
     for i in range(n_found):
-        pair = found[i, PAIR]
+        pair = result[i, PAIR]
         if pairs[pair, COUNT] >= min_count and pairs[pair, COUNT] > pairs[pair, PUSHED]:
             size = _push(heap, size, pair, pairs, texts)
     return heap, size
@@ -287,7 +290,7 @@ def _push_found(
 
 @compiled
 def _first_heap(n_pairs: int, min_count: int, pairs: LongArray, texts: TokenStrings) -> tuple[LongArray, int]:
-    """A heap of the pairs that occur often enough, and its size."""
+    """Return a heap of the pairs that occur often enough, and its size."""
     heap, size = long_table(n_pairs + 1, 2), 0
     for pair in range(n_pairs):
         if pairs[pair, COUNT] >= min_count:
@@ -344,7 +347,7 @@ def learn_merges(
     n_done = left_count = 0
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms)
-    slots, found = _slots_for(pairs, n_pairs), int_table(1 << 12, 2)
+    slots, result = _slots_for(pairs, n_pairs), int_table(1 << 12, 2)
     heap, size = _first_heap(n_pairs, until.min_count, pairs, texts)
 
     while progress[1] == 0:
@@ -361,14 +364,14 @@ def learn_merges(
         final[new] = final[right]
         n_positions = pairs[pair, SIZE]
         positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
-        found, pairs, slots = _roomy(n_positions, new, n_pairs, found, pairs, slots)
+        result, pairs, slots = _roomy(n_positions, new, n_pairs, result, pairs, slots)
         replaced, n_found, n_pairs = _merge(
-            pair, new, n_done + 1, n_pairs, positions, at, words.counts, found, known, pairs, slots
+            pair, new, n_done + 1, n_pairs, positions, at, words.counts, result, known, pairs, slots
         )
         if pool_end + n_found > len(pool):
             pool = grown_ints(pool, 2 * (pool_end + n_found))
-        pool_end = _place(found, n_found, pool_end, pool, pairs)
-        heap, size = _push_found(found, n_found, until.min_count, heap, size, pairs, texts)
+        pool_end = _place(result, n_found, pool_end, pool, pairs)
+        heap, size = _push_found(result, n_found, until.min_count, heap, size, pairs, texts)
         merges[n_done, 0], merges[n_done, 1], replacements[n_done] = left, right, replaced
         n_done += 1
         progress[0] = n_done

@@ -47,7 +47,9 @@ from volt.kernels.learn import (
 
 @compiled
 def _worst(pieces: LongArray, units: LongArray, sizes: LongArray) -> int:
-    """The source of the greatest pieces / units, as 64-bit floats, among those whose heaps are not empty; −1: none."""
+    """Return the source of the greatest pieces / units, as 64-bit floats, among those whose heaps are not empty; −1:
+    none.
+    """
     worst = -1
     for source in range(len(pieces)):
         if sizes[source] > 0 and (worst < 0 or pieces[source] / units[source] > pieces[worst] / units[worst]):
@@ -57,7 +59,7 @@ def _worst(pieces: LongArray, units: LongArray, sizes: LongArray) -> int:
 
 @compiled
 def _known(key: int, pairs: LongArray, slots: IntArray) -> int:
-    """The number of the pair with this key, or −1 if it never occurred."""
+    """Return the number of the pair with this key, or −1 if it never occurred."""
     mask = len(slots) - 1
     slot = slot_of(key, mask)
     while slots[slot] != 0 and pairs[slots[slot] - 1, KEY] != key:
@@ -67,7 +69,7 @@ def _known(key: int, pairs: LongArray, slots: IntArray) -> int:
 
 @compiled
 def _with_room(heaps: LongArray, sizes: LongArray, room: int) -> LongArray:
-    """The heaps, or a copy of them, with this many rows for each source."""
+    """Return the heaps, or a copy of them, with this many rows for each source."""
     if room <= heaps.shape[1]:
         return heaps
     new = np.empty((len(sizes), 2 * room, 2), np.int64)
@@ -80,7 +82,7 @@ def _with_room(heaps: LongArray, sizes: LongArray, room: int) -> LongArray:
 @compiled
 def _first_heaps(heaps: LongArray, sizes: LongArray, n_pairs: int, min_count: int, pairs: LongArray, texts: TokenStrings
 ) -> LongArray:  # fmt: skip
-    """A heap for each source of its pairs that occur often enough, whose sizes are written to `sizes`."""
+    """Return a heap for each source of its pairs that occur often enough, whose sizes are written to `sizes`."""
     for pair in range(n_pairs):
         if pairs[pair, COUNT] >= min_count:
             source = (pairs[pair, KEY] & RIGHT) % len(sizes)
@@ -129,7 +131,7 @@ def learn_parity_merges(
     n_done, n_merges, n = 0, len(merges), len(units)
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms * n)
-    slots, found = _slots_for(pairs, n_pairs), int_table(1 << 12, 2)
+    slots, result = _slots_for(pairs, n_pairs), int_table(1 << 12, 2)
     heaps = _first_heaps(heaps, sizes, n_pairs, min_count, pairs, texts)
 
     while n_done < n_merges and progress[1] == 0:
@@ -152,17 +154,17 @@ def learn_parity_merges(
                 continue
             n_positions = pairs[pair, SIZE]
             positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
-            found, pairs, slots = _roomy(n_positions, new, n_pairs, found, pairs, slots)
+            result, pairs, slots = _roomy(n_positions, new, n_pairs, result, pairs, slots)
             replaced, n_found, n_pairs = _merge(
-                pair, new * n + source, n_done * n + source + 1, n_pairs, positions, at, words.counts, found, known,
+                pair, new * n + source, n_done * n + source + 1, n_pairs, positions, at, words.counts, result, known,
                 pairs, slots,
             )  # fmt: skip
             pieces[source] -= replaced
             if pool_end + n_found > len(pool):
                 pool = grown_ints(pool, 2 * (pool_end + n_found))
-            pool_end = _place(found, n_found, pool_end, pool, pairs)
+            pool_end = _place(result, n_found, pool_end, pool, pairs)
             heaps = _with_room(heaps, sizes, sizes[source] + n_found)
-            _, sizes[source] = _push_found(found, n_found, min_count, heaps[source], sizes[source], pairs, texts)
+            _, sizes[source] = _push_found(result, n_found, min_count, heaps[source], sizes[source], pairs, texts)
         merges[n_done, 0], merges[n_done, 1], chosen_by[n_done] = left, right, worst
         n_done += 1
         progress[0] = n_done

@@ -24,7 +24,7 @@ from volt.kernels.jit import borrowing, inlined
 
 @inlined
 def character(data: IntArray, p: int, end: int) -> tuple[Any, int]:
-    """The character that starts at p, −1 if the bytes there are not UTF-8; and where the next one starts."""
+    """Return the character that starts at p, −1 if the bytes there are not UTF-8; and where the next one starts."""
     first = np.int64(data[p])
     if first < 0x80:
         return first, p + 1
@@ -42,7 +42,7 @@ def character(data: IntArray, p: int, end: int) -> tuple[Any, int]:
 
 @borrowing
 def is_white(code: int) -> bool:
-    """Whether a character beyond ASCII is white space, as str.split() has it.
+    """Check whether a character beyond ASCII is white space, as str.split() has it.
 
     The one list is in volt.text.characters, which compiled code cannot read; tests compare the two.
     """
@@ -60,7 +60,7 @@ _BLOCK = 64  # bytes that `separators` looks at
 if vars(config)["DISABLE_JIT"]:
 
     def load64(data: IntArray, position: Any) -> Any:
-        """The 64-bit number that starts at a position."""
+        """Return the 64-bit number that starts at a position."""
         return np.uint64(int.from_bytes(data[position : position + 8 // data.itemsize].tobytes(), "little"))
 
     def store64(data: IntArray, position: Any, value: Any) -> None:
@@ -69,18 +69,18 @@ if vars(config)["DISABLE_JIT"]:
         data[position : position + len(whole)] = whole
 
     def separators(data: IntArray, position: Any, other: int) -> Any:
-        """Which of 64 bytes are at most 32, or are the other byte: bit i stands for byte position + i."""
+        """Return which of 64 bytes are at most 32, or are the other byte: bit i stands for byte position + i."""
         block = data[position : position + _BLOCK]
         bits = np.packbits((block <= 32) | (block == other), bitorder="little")
         return np.uint64(int.from_bytes(bits.tobytes(), "little"))
 
     def places_of(data: IntArray, position: Any, byte: int) -> Any:
-        """Which of 64 bytes are this one: bit i stands for byte position + i."""
+        """Return which of 64 bytes are this one: bit i stands for byte position + i."""
         bits = np.packbits(data[position : position + _BLOCK] == byte, bitorder="little")
         return np.uint64(int.from_bytes(bits.tobytes(), "little"))
 
     def trailing_zeros(word: Any) -> Any:
-        """The number of the lowest bit that is set; one must be."""
+        """Return the number of the lowest bit that is set; one must be."""
         return np.uint64((int(word) & -int(word)).bit_length() - 1)
 
     def prefetch(data: IntArray, position: Any) -> None:
@@ -90,7 +90,7 @@ else:
 
     @intrinsic
     def load64(typing: Any, data: Any, position: Any) -> Any:
-        """The 64-bit number that starts at a position; only llvmlite can say: without alignment or bounds."""
+        """Return the 64-bit number that starts at a position; only llvmlite can say: without alignment or bounds."""
         from llvmlite import ir
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -114,7 +114,7 @@ else:
         return types.void(data, position, value), generate
 
     def _found(context: Any, builder: Any, signature: Any, arguments: Any, *, low: int) -> Any:
-        """Which of 64 bytes are below `low`, or are the byte that is asked for, as bits of a number."""
+        """Return which of 64 bytes are below `low`, or are the byte that is asked for, as bits of a number."""
         from llvmlite import ir
 
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -125,24 +125,24 @@ else:
             ir.Constant(bytes_, ir.Undefined), builder.trunc(arguments[2], byte), ir.IntType(32)(0)
         )
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), _BLOCK), [0] * _BLOCK)
-        found = builder.icmp_unsigned("==", block, builder.shuffle_vector(one, one, zeros))
+        result = builder.icmp_unsigned("==", block, builder.shuffle_vector(one, one, zeros))
         if low:
-            found = builder.or_(builder.icmp_unsigned("<", block, ir.Constant(bytes_, [low] * _BLOCK)), found)
-        return builder.bitcast(found, ir.IntType(_BLOCK))
+            result = builder.or_(builder.icmp_unsigned("<", block, ir.Constant(bytes_, [low] * _BLOCK)), result)
+        return builder.bitcast(result, ir.IntType(_BLOCK))
 
     @intrinsic
     def separators(typing: Any, data: Any, position: Any, other: Any) -> Any:
-        """Which of 64 bytes are at most 32, or are the other byte: bit i stands for byte position + i."""
+        """Return which of 64 bytes are at most 32, or are the other byte: bit i stands for byte position + i."""
         return types.uint64(data, position, other), partial(_found, low=33)
 
     @intrinsic
     def places_of(typing: Any, data: Any, position: Any, byte: Any) -> Any:
-        """Which of 64 bytes are this one: bit i stands for byte position + i."""
+        """Return which of 64 bytes are this one: bit i stands for byte position + i."""
         return types.uint64(data, position, byte), partial(_found, low=0)
 
     @intrinsic
     def trailing_zeros(typing: Any, word: Any) -> Any:
-        """The number of the lowest bit that is set; one must be."""
+        """Return the number of the lowest bit that is set; one must be."""
         from llvmlite import ir
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

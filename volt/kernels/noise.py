@@ -41,7 +41,7 @@ _TRIES = 64
 
 @inlined
 def stepped(state: Any) -> Any:
-    """The next state of a generator."""
+    """Return the next state of a generator."""
     return state + np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -53,7 +53,7 @@ def fraction(state: Any) -> float:
 
 @inlined
 def next_place(data: IntArray, place: int, end: int) -> int:
-    """Where the character behind the one at a place starts."""
+    """Return where the character behind the one at a place starts."""
     place += 1
     while place < end and data[place] & 0xC0 == 0x80:
         place += 1
@@ -71,12 +71,12 @@ def put(data: IntArray, place: int, end: int, out: IntArray, at: int) -> int:
 
 @inlined
 def drawn_place(data: IntArray, begin: int, end: int, place: int, state: Any) -> int:
-    """Where a character of a value stands, drawn from all but the spaces; `place` after 64 tries without one."""
+    """Return where a character of a value stands, drawn from all but the spaces; `place` after 64 tries without one."""
     for _ in range(_TRIES):
         state = stepped(state)
-        found = begin + int(fraction(state) * (end - begin))
-        if data[found] > _SPACE and data[found] & 0xC0 != 0x80:
-            return found
+        result = begin + int(fraction(state) * (end - begin))
+        if data[result] > _SPACE and data[result] & 0xC0 != 0x80:
+            return result
     return place
 
 
@@ -103,7 +103,7 @@ def edited(
 
 @inlined
 def n_spared(powers: IntArray, limit: float) -> int:
-    """How many of falling numbers are above a limit."""
+    """Return how many of falling numbers are above a limit."""
     low, high = 0, len(powers)
     while low < high:
         middle = (low + high) >> 1
@@ -116,7 +116,7 @@ def n_spared(powers: IntArray, limit: float) -> int:
 
 @inlined
 def n_letters(word: Any) -> int:
-    """How many of eight bytes start a character that is no space."""
+    """Return how many of eight bytes start a character that is no space."""
     ones, high = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
     low_bits = word & np.uint64(0x7F7F7F7F7F7F7F7F)
     is_big = (low_bits + np.uint64(0x80 - _SPACE - 1) * ones) | word
@@ -126,14 +126,14 @@ def n_letters(word: Any) -> int:
 
 @inlined
 def behind_letters(data: IntArray, place: int, end: int, n: int) -> int:
-    """Where the character stands that has n others, spaces not counted, before it."""
+    """Return where the character stands that has n others, spaces not counted, before it."""
     if n >= end - place:
         return end
     while place + 8 <= end:
-        found = n_letters(load64(data, place))
-        if found > n:
+        result = n_letters(load64(data, place))
+        if result > n:
             break
-        place, n = place + 8, n - found
+        place, n = place + 8, n - result
     while place < end:
         if data[place] > _SPACE and data[place] & 0xC0 != 0x80:
             if n == 0:
@@ -186,7 +186,7 @@ def told_at(data: IntArray, place: int, end: int, told: IntArray) -> tuple[int, 
 
 @inlined
 def last_place(data: IntArray, begin: int, end: int) -> int:
-    """Where the last character before `end` starts."""
+    """Return where the last character before `end` starts."""
     place = end - 1
     while place > begin and data[place] & 0xC0 == 0x80:
         place -= 1
@@ -195,7 +195,7 @@ def last_place(data: IntArray, begin: int, end: int) -> int:
 
 @inlined
 def final_place(data: IntArray, begin: int, end: int, told: IntArray) -> int:
-    """Where the marks start that a value ends with and that end a sentence."""
+    """Return where the marks start that a value ends with and that end a sentence."""
     while end > begin:
         place = last_place(data, begin, end)
         if told_at(data, place, end, told)[0] & FINAL == 0:
@@ -215,17 +215,17 @@ def thinned(
     first, place, is_inside = at, begin, False
     while place < stop:
         kind, width = told_at(data, place, end, told)
-        behind = place + width
-        if kind & MARK and not (kind & INNER and is_inside and is_letter(data, behind, end, told)):
+        after = place + width
+        if kind & MARK and not (kind & INNER and is_inside and is_letter(data, after, end, told)):
             state, is_inside = stepped(state), False
             if fraction(state) < drop:
-                if behind < stop and data[behind] == _SPACE and (at == first or out[at - 1] == _SPACE):
-                    behind += 1
-                place = behind
+                if after < stop and data[after] == _SPACE and (at == first or out[at - 1] == _SPACE):
+                    after += 1
+                place = after
                 continue
         else:
             is_inside = data[place] > _SPACE
-        at, place = put(data, place, behind, out, at), behind
+        at, place = put(data, place, after, out, at), after
     while at > first and out[at - 1] == _SPACE and data[end - 1] != _SPACE:
         at -= 1
     return at
@@ -233,13 +233,13 @@ def thinned(
 
 @inlined
 def is_letter(data: IntArray, place: int, end: int, told: IntArray) -> bool:
-    """Whether neither a mark nor a space stands at a place."""
+    """Check whether neither a mark nor a space stands at a place."""
     return place < end and data[place] > _SPACE and told_at(data, place, end, told)[0] & MARK == 0
 
 
 @inlined
 def is_blank(out: IntArray, first: int, at: int) -> bool:
-    """Whether nothing but spaces has been written."""
+    """Check whether nothing but spaces has been written."""
     while first < at and out[first] <= _SPACE:
         first += 1
     return first >= at
@@ -347,7 +347,7 @@ def reorder_tokens(ends: LongArray, distance: float, seeds: IntArray, keys: IntA
 
 @inlined
 def is_marked(data: IntArray, start: int, size: int) -> bool:
-    """Whether a token starts with the mark."""
+    """Check whether a token starts with the mark."""
     return (
         size >= 3
         and data[start] == TOKEN_MARK[0]
@@ -358,7 +358,7 @@ def is_marked(data: IntArray, start: int, size: int) -> bool:
 
 @inlined
 def is_less(data: IntArray, start: int, size: int, other: IntArray, other_start: int, other_size: int) -> bool:
-    """Whether one text comes before another, byte by byte."""
+    """Check whether one text comes before another, byte by byte."""
     for k in range(min(size, other_size)):
         if data[start + k] != other[other_start + k]:
             return bool(data[start + k] < other[other_start + k])
@@ -370,7 +370,8 @@ def found(
     data: IntArray, start: int, size: int, others: IntArray, starts: LongArray, sizes: LongArray, skip: int, low: int,
     high: int,
 ) -> int:  # fmt: skip
-    """The first from `low` to `high` of sorted texts that is not less, `skip` bytes of each left out; −1 if it differs.
+    """Return the first from `low` to `high` of sorted texts that is not less, `skip` bytes of each left out; −1 if it
+    differs.
 
     That is the text itself, or it is not there.
     """

@@ -81,34 +81,33 @@ class Cutter(NamedTuple):
 
 @inlined
 def _is_hidden(code: Any, cutter: Cutter) -> bool:
-    """Whether a character must not be taken for itself, as it would stand for a user token."""
+    """Check whether a character must not be taken for itself, as it would stand for a user token."""
     return bool(code >= PRIVATE and len(cutter.user_starts) > 0)
 
 
 @inlined
 def _kind(data: IntArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
-    """The class of the character at p as the pattern sees it, and where the next character starts.
+    """Return the class of the character at p as the pattern sees it, and where the next character starts.
 
     NO_CLASS if Python must decide.
     """
     code = np.int64(data[p])
     if code < 0x80:
-        found, p = cutter.classes[code], p + 1
+        result, p = cutter.classes[code], p + 1
     else:
         code, p = character(data, p, end)
         if code < 0 or _is_hidden(code, cutter) or (code == SPACE_CODE and cutter.cut != BYTES):
             return NO_CLASS, p
-        found = cutter.classes[code]
-    if found == WHITE and cutter.cut == UNICODE:
-        found = OTHER if code < 0x80 else NO_CLASS
-    elif found == MARK:
-        found = LETTER if cutter.cut == UNICODE else OTHER
-    return found, p
+        result = cutter.classes[code]
+    if result == WHITE and cutter.cut == UNICODE:
+        result = OTHER if code < 0x80 else NO_CLASS
+    elif result == MARK:
+        result = LETTER if cutter.cut == UNICODE else OTHER
+    return result, p
 
 
 @inlined
 def _add(start: int, end: int, n_words: int, cutter: Cutter) -> int:
-    """Note where a word is. Returns how many words there are then."""
     cutter.starts[n_words], cutter.ends[n_words] = start, end
     return n_words + 1
 
@@ -144,15 +143,15 @@ def _metaspace(data: IntArray, start: int, end: int, first: bool, cutter: Cutter
 
 @borrowing
 def _run(data: IntArray, p: int, end: int, cutter: Cutter) -> int:
-    """The end of the run of characters of one class that starts at p, or LEFT_TO_PYTHON."""
+    """Return the end of the run of characters of one class that starts at p, or LEFT_TO_PYTHON."""
     kind, p = _kind(data, p, end, cutter)
-    found = kind
-    while p < end and found != NO_CLASS:
-        found, after = _kind(data, p, end, cutter)
-        if found != kind:
+    result = kind
+    while p < end and result != NO_CLASS:
+        result, after = _kind(data, p, end, cutter)
+        if result != kind:
             break
         p = after
-    return p if found != NO_CLASS else LEFT_TO_PYTHON
+    return p if result != NO_CLASS else LEFT_TO_PYTHON
 
 
 @borrowing
@@ -176,7 +175,7 @@ def _unicode(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) 
 
 @borrowing
 def _contraction(data: IntArray, p: int, end: int) -> int:
-    """The length of an English contraction that starts at p, 0 if there is none."""
+    """Return the length of an English contraction that starts at p, 0 if there is none."""
     if data[p] != _QUOTE or p + 1 >= end:
         return 0
     second = data[p + 1]
@@ -226,7 +225,7 @@ def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, in
 
 @borrowing
 def _pattern_shape(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
-    """The shape of a unit that a pattern cuts, or LEFT_TO_PYTHON.
+    """Return the shape of a unit that a pattern cuts, or LEFT_TO_PYTHON.
 
     White space that is no break may mean something else where the next unit begins, and where it stands alone.
     """
@@ -263,7 +262,6 @@ def _by_pattern(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[i
 
 @borrowing
 def _may_hold_user_token(data: IntArray, start: int, end: int, cutter: Cutter) -> bool:
-    """Whether a unit holds a byte that begins one."""
     if len(cutter.user_starts) > 0:
         for p in range(start, end):
             if cutter.user_starts[data[p]]:

@@ -51,7 +51,7 @@ class SplitTables(NamedTuple):
 
 @inlined
 def _kind_at(data: IntArray, p: int, end: int, tables: SplitTables) -> tuple[Any, int]:
-    """The class of the character that starts at p, and where the next one starts."""
+    """Return the class of the character that starts at p, and where the next one starts."""
     if data[p] < 0x80:
         return tables.classes[data[p]], p + 1
     code, after = character(data, p, end)
@@ -62,7 +62,9 @@ def _kind_at(data: IntArray, p: int, end: int, tables: SplitTables) -> tuple[Any
 
 @borrowing
 def behind_replaced(data: IntArray, p: int, end: int) -> int:
-    """The end of the bytes at p that one U+FFFD stands for: all that could begin one character, or else one byte."""
+    """Return the end of the bytes at p that one U+FFFD stands for: all that could begin one character, or else one
+    byte.
+    """
     first = data[p]
     n = 1 if first < 0xC2 or first > 0xF4 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     low = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
@@ -75,7 +77,7 @@ def behind_replaced(data: IntArray, p: int, end: int) -> int:
 
 @inlined
 def _before(data: IntArray, start: int, p: int, tables: SplitTables) -> tuple[Any, int]:
-    """The class of the character that ends at p, and where it starts.
+    """Return the class of the character that ends at p, and where it starts.
 
     A byte that continues no character is one by itself.
     """
@@ -90,32 +92,34 @@ def _before(data: IntArray, start: int, p: int, tables: SplitTables) -> tuple[An
 
 @inlined
 def _move(row: Any, kind: Any, tables: SplitTables) -> Any:
-    """The move from a row on a class. Unsigned places need no look at whether they count from the end: 8 % faster."""
+    """Return the move from a row on a class. Unsigned places need no look at whether they count from the end: 8 %
+    faster.
+    """
     return np.uint64(tables.moves[row + np.uint64(kind)])
 
 
 @inlined
-def _match_end(data: IntArray, found: int, p: int, end: int, row: Any, tables: SplitTables) -> int:
-    """Where a match ends, of which the characters up to p are read; `found` if there is none."""
+def _match_end(data: IntArray, result: int, p: int, end: int, row: Any, tables: SplitTables) -> int:
+    """Return where a match ends, of which the characters up to p are read; `found` if there is none."""
     while row != _U0:
         kind, after = _kind_at(data, p, end, tables) if p < end else (tables.end, p)
         move = _move(row, kind, tables)
         if move & _U1:
-            found = p
+            result = p
         row, p = move >> _U1, after
-    return found
+    return result
 
 
 @inlined
-def _match_start(data: IntArray, start: int, p: int, found: int, row: Any, tables: SplitTables) -> int:
-    """Where a match starts, of which the characters from p on are read; `found` if there is none."""
+def _match_start(data: IntArray, start: int, p: int, result: int, row: Any, tables: SplitTables) -> int:
+    """Return where a match starts, of which the characters from p on are read; `found` if there is none."""
     while row != _U0:
         kind, before = _before(data, start, p, tables) if p > start else (tables.end, p)
         move = _move(row, kind, tables)
         if move & _U1:
-            found = p
+            result = p
         row, p = move >> _U1, before
-    return found
+    return result
 
 
 @borrowing
@@ -124,14 +128,14 @@ def _split(data: IntArray, start: int, end: int, row: Any, tables: SplitTables, 
     p = start
     while p < end:
         kind, after = _kind_at(data, p, end, tables)
-        found = _match_end(data, p, after, end, _move(row, kind, tables) >> _U1, tables)
-        if found == p:
+        result = _match_end(data, p, after, end, _move(row, kind, tables) >> _U1, tables)
+        if result == p:
             p = after
             continue
         if start < p:
             ends[n], n = p, n + 1
-        ends[n], n = found, n + 1
-        start = p = found
+        ends[n], n = result, n + 1
+        start = p = result
     if start < end:
         ends[n], n = end, n + 1
     return n
@@ -141,18 +145,17 @@ def _split(data: IntArray, start: int, end: int, row: Any, tables: SplitTables, 
 def _split_from_end(
     data: IntArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int
 ) -> int:  # fmt: skip
-    """The same, from the end of the span to its start."""
     first, p = n, end
     while p > start:
         kind, before = _before(data, start, p, tables)
-        found = _match_start(data, start, before, p, _move(row, kind, tables) >> _U1, tables)
-        if found == p:
+        result = _match_start(data, start, before, p, _move(row, kind, tables) >> _U1, tables)
+        if result == p:
             p = before
             continue
         if p < end:
             ends[n], n = end, n + 1
         ends[n], n = p, n + 1
-        end = p = found
+        end = p = result
     if start < end:
         ends[n], n = end, n + 1
     for i in range((n - first) // 2):
@@ -178,14 +181,14 @@ def cut_span(
     for k in range(n_splits):
         for i in range(n_words):  # an assignment of slices would allocate, as it does not know that they are apart
             spare[i] = ends[n + i]
-        made, before, row = n, start, np.uint64(tables.splits[k] >> 1)
+        output, before, row = n, start, np.uint64(tables.splits[k] >> 1)
         for i in range(n_words):
             if tables.splits[k] & 1:
-                made = _split_from_end(data, before, spare[i], row, tables, ends, made)
+                output = _split_from_end(data, before, spare[i], row, tables, ends, output)
             else:
-                made = _split(data, before, spare[i], row, tables, ends, made)
+                output = _split(data, before, spare[i], row, tables, ends, output)
             before = spare[i]
-        n_words = made - n
+        n_words = output - n
     return n + n_words
 
 
@@ -201,12 +204,12 @@ def find_matches(
     n, p, row = 0, start, np.uint64(tables.splits[0] >> 1)
     while p < end:
         kind, after = _kind_at(data, p, end, tables)
-        found = _match_end(data, p, after, end, _move(row, kind, tables) >> _U1, tables)
-        if found == p:
+        result = _match_end(data, p, after, end, _move(row, kind, tables) >> _U1, tables)
+        if result == p:
             p = after
             continue
-        starts[n], ends[n], n = p, found, n + 1
-        p = found
+        starts[n], ends[n], n = p, result, n + 1
+        p = result
     return n
 
 
@@ -250,7 +253,7 @@ class WordSpelling(NamedTuple):
 
 @inlined
 def _is_hidden(data: IntArray, start: int, end: int) -> bool:
-    """Whether a word is one character from U+10F000 to U+10FFFD."""
+    """Check whether a word is one character from U+10F000 to U+10FFFD."""
     if end - start != 4 or data[start] != 0xF4 or data[start + 1] != 0x8F:
         return False
     return bool(data[start + 2] < 0xBF or data[start + 3] < 0xBE)

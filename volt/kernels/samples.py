@@ -15,12 +15,12 @@ import numpy as np
 
 
 def ints(*numbers: int) -> Any:
-    """An array of int32."""
+    """Return an array of int32."""
     return np.array(numbers, np.int32)
 
 
 def longs(*numbers: int) -> Any:
-    """An array of int64."""
+    """Return an array of int64."""
     return np.array(numbers, np.int64)
 
 
@@ -30,14 +30,13 @@ def bytes_(n: int) -> Any:
 
 
 def merges() -> Any:
-    """One merge, in its table."""
+    """Return one merge, in its table."""
     from volt.kernels.bpe_tables import ranked_merges
 
     return ranked_merges(ints(0), ints(1), ints(2))
 
 
 def _rule() -> Any:
-    """What becomes of the three tokens of that merge."""
     from volt.kernels.apply_bpe import PieceRule
     from volt.kernels.bpe_tables import no_spellings
 
@@ -116,14 +115,13 @@ def _table() -> Any:
 
 
 def spaces(n: int) -> Any:
-    """A text of so many spaces, which cannot be written to."""
+    """Return a text of so many spaces, which cannot be written to."""
     text = np.full(n, 32, np.uint8)
     text.flags.writeable = False
     return text
 
 
 def _encode_units() -> None:
-    """By numbering the units of no text."""
     from volt.kernels.encode_units import LINES, RING, ROOM, Rule, encode_units
     from volt.kernels.memory import PADDING
     from volt.kernels.unit_encoder import LoopState, numbering
@@ -154,7 +152,6 @@ def _rebuild() -> None:
 
 
 def _count_units() -> None:
-    """Those of no text."""
     from volt.kernels.memory import PADDING
     from volt.kernels.unit_table import RING, Ends, count_units
 
@@ -164,7 +161,6 @@ def _count_units() -> None:
 
 
 def _add_words() -> None:
-    """Those of no units."""
     from volt.kernels.regex_cutting import SplitTables
     from volt.kernels.unit_table import add_words
 

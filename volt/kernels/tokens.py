@@ -54,7 +54,7 @@ class Types(NamedTuple):
 
 @inlined
 def is_type(data: IntArray, start: int, size: int, types: Types, number: int) -> bool:
-    """Whether a type has these bytes."""
+    """Check whether a type has these bytes."""
     first = types.starts[number]
     k = 0
     if types.starts[number + 1] - first != size:
@@ -66,7 +66,7 @@ def is_type(data: IntArray, start: int, size: int, types: Types, number: int) ->
 
 @inlined
 def _number(data: IntArray, start: int, size: int, code: Any, types: Types, state: LongArray) -> int:
-    """The number of a word's type, which is a new one if it has not been met."""
+    """Return the number of a word's type, which is a new one if it has not been met."""
     mask = len(types.slots) - 1
     slot = slot_of(code, mask)
     while types.slots[slot] != 0:
@@ -161,17 +161,17 @@ _AHEAD = 8  # values that are brought into the cache ahead of their turn
 
 @inlined
 def spaces(data: IntArray, place: int, end: int) -> Any:
-    """Which of 64 bytes are spaces, or stand behind the end: bit i stands for byte place + i."""
-    found, n = ~np.uint64(0), end - place
+    """Return which of 64 bytes are spaces, or stand behind the end: bit i stands for byte place + i."""
+    result, n = ~np.uint64(0), end - place
     if place + _BLOCK <= len(data):
-        found = places_of(data, place, SPACE)
+        result = places_of(data, place, SPACE)
         if n < _BLOCK:
-            found |= ~np.uint64(0) << np.uint64(n)
-        return found
+            result |= ~np.uint64(0) << np.uint64(n)
+        return result
     for k in range(n):
         if data[place + k] != SPACE:
-            found ^= np.uint64(1) << np.uint64(k)
-    return found
+            result ^= np.uint64(1) << np.uint64(k)
+    return result
 
 
 @releasing
@@ -185,9 +185,9 @@ def count_tokens(data: IntArray, starts: LongArray, sizes: LongArray, out: LongA
             prefetch(data, starts[i + _AHEAD])
         place, end, total, before = starts[i], starts[i] + sizes[i], 0, np.uint64(1)
         while place < end:
-            found = spaces(data, place, end)
-            total += ones(~found & ((found << np.uint64(1)) | before))
-            before = found >> np.uint64(_BLOCK - 1)
+            result = spaces(data, place, end)
+            total += ones(~result & ((result << np.uint64(1)) | before))
+            before = result >> np.uint64(_BLOCK - 1)
             place += _BLOCK
         out[i] = total
 
@@ -206,9 +206,9 @@ def cut_tokens(
             prefetch(data, starts[i + _AHEAD])
         place, end, before, is_open = starts[i], starts[i] + sizes[i], np.uint64(1), False
         while place < end:
-            found = spaces(data, place, end)
-            edges = found ^ ((found << np.uint64(1)) | before)
-            before = found >> np.uint64(_BLOCK - 1)
+            result = spaces(data, place, end)
+            edges = result ^ ((result << np.uint64(1)) | before)
+            before = result >> np.uint64(_BLOCK - 1)
             while edges != np.uint64(0):
                 edge = place + np.int64(trailing_zeros(edges))
                 edges &= edges - np.uint64(1)

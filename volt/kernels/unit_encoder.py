@@ -80,7 +80,7 @@ class LoopState(NamedTuple):
     n_left: int = 0
 
     def slots(self) -> LongArray:
-        """The array that the loop reads and changes, (n_fields,) int64."""
+        """Return the array that the loop reads and changes, (n_fields,) int64."""
         return np.array(self, np.int64)
 
     @classmethod
@@ -126,14 +126,14 @@ class UnitEncoder(NamedTuple):
     byte_ids: IntArray
 
     def for_thread(self) -> UnitEncoder:
-        """The same, with memory to work in that no other thread uses."""
+        """Return the same, with memory to work in that no other thread uses."""
         starts, ends, pieces = (np.empty(LONGEST + 2, dtype) for dtype in (np.int64, np.int64, np.int32))
         cutter = self.cutter._replace(starts=starts, ends=ends)
         return self._replace(cutter=cutter, room=room_of(LONGEST + 2), pieces=pieces)
 
 
 def numbering() -> UnitEncoder:
-    """An encoder that gives each unit its number, int32, in the order in which units are met."""
+    """Return an encoder that gives each unit its number, int32, in the order in which units are met."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
     cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs, ints, 0, longs, classes, 0, 0, 0, classes[:0])
     merges, rule = Merges(np.zeros(8, np.uint64), ints, ints, False, -1), PieceRule(classes, longs, no_spellings())
@@ -247,7 +247,7 @@ _EIGHT, _HALF, _SIZE = np.uint64(8), np.uint64(32), np.uint64(0xFFFFFFFF)
 
 @inlined
 def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArray) -> Any:
-    """Whether there is room to enter a unit of so many bytes next. Its words need room of their own."""
+    """Check whether there is room to enter a unit of so many bytes next. Its words need room of their own."""
     number, n_values = state[N_UNITS], (2 * min(length, LONGEST) + 2) * encoder.widest
     return (
         number < len(table.firsts)
@@ -283,7 +283,7 @@ def _enter(
 def _word_row(
     data: IntArray, start: Any, length: Any, marked: bool, table: UnitRows, encoder: UnitEncoder, state: LongArray
 ) -> Any:
-    """The row of a word, which is entered if it is new.
+    """Return the row of a word, which is entered if it is new.
 
     The row stays empty if Python must encode the word. Returns NO_ROW if there is no room.
     """

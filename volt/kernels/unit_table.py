@@ -76,7 +76,7 @@ def _long_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
 
 @inlined
 def unit_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
-    """The two halves of a unit's key."""
+    """Return the two halves of a unit's key."""
     if length >= _SIXTEEN:
         return _long_key(data, start, length)
     high = load64(data, start + _EIGHT) & _HIGH_MASKS[length]
@@ -85,13 +85,13 @@ def unit_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
 
 @inlined
 def home_slot(low: Any, high: Any, shift: Any) -> Any:
-    """Where the search for a key starts."""
+    """Return where the search for a key starts."""
     return ((low * _MIX) ^ (high * _MIX2)) >> shift
 
 
 @borrowing
 def same_bytes(data: IntArray, start: Any, length: Any, table: UnitRows, number: Any) -> bool:
-    """Whether a unit has the bytes of the unit with this number. Long units may share a key."""
+    """Check whether a unit has the bytes of the unit with this number. Long units may share a key."""
     at = np.uint64(table.starts[number])
     if np.uint64(table.starts[number + _U1]) - at != length:
         return False
@@ -103,7 +103,7 @@ def same_bytes(data: IntArray, start: Any, length: Any, table: UnitRows, number:
 
 @inlined
 def find_row(data: IntArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: UnitRows) -> Any:
-    """The row of the unit with this key, or the free row where it belongs. The search starts at a slot."""
+    """Return the row of the unit with this key, or the free row where it belongs. The search starts at a slot."""
     rows = table.rows
     while True:
         row = slot << _U2
@@ -130,12 +130,12 @@ def slot_shift(rows: LongArray) -> Any:
 
 @borrowing
 def row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
-    """Where the row with this key and number is, or the free row where it belongs."""
+    """Return where the row with this key and number is, or the free row where it belongs."""
     mask, slot = np.uint64(len(rows) // 4 - 1), home_slot(low, high, slot_shift(rows))
     while True:
         row = slot << _U2
-        found = rows[row + _U2]
-        if found == _U0 or found >> _HALF == entry >> _HALF:
+        result = rows[row + _U2]
+        if result == _U0 or result >> _HALF == entry >> _HALF:
             return row
         slot = (slot + _U1) & mask
 
@@ -196,7 +196,7 @@ class Ends(NamedTuple):
 
 @borrowing
 def _is_behind_white(data: IntArray, place: Any) -> bool:
-    """Whether the character in front of a place is white space. The text is UTF-8."""
+    """Check whether the character in front of a place is white space. The text is UTF-8."""
     first = int(place) - 1
     if data[first] < 0x80:
         return bool(data[first] <= 32 and (_WHITE >> np.int64(data[first])) & 1 != 0)
@@ -229,12 +229,12 @@ def _find_units(
     Returns the ring's new head, where the next unit starts, and its flag.
     """
     separator, breaks = np.uint64(ends.separator), np.uint64(ends.breaks)
-    found = separators(data, base, ends.separator)
+    result = separators(data, base, ends.separator)
     if base + _STEP > stop:
-        found &= (_U1 << (stop - base)) - _U1
-    while found != _U0:
-        place = base + trailing_zeros(found)
-        found &= found - _U1
+        result &= (_U1 << (stop - base)) - _U1
+    while result != _U0:
+        place = base + trailing_zeros(result)
+        result &= result - _U1
         byte = np.uint64(data[place])
         if byte == separator:
             end = place

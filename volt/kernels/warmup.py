@@ -132,7 +132,7 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
 
 
 def missing(*jobs: Job) -> list[Loop]:
-    """The loops of these jobs that are neither compiled in this process nor kept on disk by an earlier one."""
+    """Return the loops of these jobs that are neither compiled in this process nor kept on disk by an earlier one."""
     from numba import config
 
     if vars(config)["DISABLE_JIT"]:
@@ -163,12 +163,14 @@ _THERE = "import sys; from volt.kernels import beside; beside.compile_places(sys
 
 
 def halves(loops: Iterable[Loop]) -> tuple[list[Loop], list[Loop]]:
-    """The loops that this process compiles, and those of a second one, which starts later, so that both end early."""
-    here, there = list[Loop](), list[Loop]()
+    """Return the loops that this process compiles, and those of a second one, which starts later, so that both end
+    early.
+    """
+    current, stored = list[Loop](), list[Loop]()
     for loop in sorted(loops, key=lambda loop: -loop.seconds):
-        other = START + sum(one.seconds for one in [*there, loop])
-        (there if other < sum(one.seconds for one in [*here, loop]) else here).append(loop)
-    return here, there
+        other = START + sum(one.seconds for one in [*stored, loop])
+        (stored if other < sum(one.seconds for one in [*current, loop]) else current).append(loop)
+    return current, stored
 
 
 def seconds_for(loops: Iterable[Loop]) -> int:
@@ -177,8 +179,10 @@ def seconds_for(loops: Iterable[Loop]) -> int:
     >>> seconds_for([Loop("learn.learn_merges", 4.6)])
     5
     """
-    here, there = halves(loops) if _can_help() else (list(loops), [])
-    return round(max(sum(loop.seconds for loop in here), START * bool(there) + sum(loop.seconds for loop in there)))
+    current, stored = halves(loops) if _can_help() else (list(loops), [])
+    return round(
+        max(sum(loop.seconds for loop in current), START * bool(stored) + sum(loop.seconds for loop in stored))
+    )
 
 
 @contextmanager
@@ -187,10 +191,10 @@ def helping(loops: Iterable[Loop]) -> Iterator[list[Loop]]:
 
     Whatever keeps the other from its work only costs time: what is not on disk in the end, this process compiles.
     """
-    here, there = halves(loops) if _can_help() else (list(loops), [])
-    process = _started(there) if there else None
+    current, stored = halves(loops) if _can_help() else (list(loops), [])
+    process = _started(stored) if stored else None
     try:
-        yield here
+        yield current
         if process is not None:
             process.wait()
     finally:
@@ -207,13 +211,15 @@ def compile_places(places: Sequence[str]) -> None:
 
 
 def _can_help() -> bool:
-    """Whether there is a core for a second process, and a folder where it can leave what it compiles."""
+    """Check whether there is a core for a second process, and a folder where it can leave what it compiles."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores > 1 and bool(sys.executable) and not hasattr(sys, "frozen") and kept_in() is not None
 
 
 def _started(loops: Sequence[Loop]) -> subprocess.Popen[bytes] | None:
-    """A process with the modules of this one, whatever folder it runs in; it says nothing and asks for nothing."""
+    """Return a process with the modules of this one, whatever folder it runs in; it says nothing and asks for
+    nothing.
+    """
     command = [sys.executable, "-P", "-c", _THERE, *(loop.place for loop in loops)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     nothing = subprocess.DEVNULL

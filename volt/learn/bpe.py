@@ -72,11 +72,11 @@ def learn_bpe(
     <Candidates: 8 tokens, 6 atoms, 2 merges, suffix, from 7 words>
     """
     counts, report = as_counts(counts, call="volt.learn_bpe({})"), arguments.function(report, "report")
-    asked = Asked.checked(n_merges, min_pair_count)
+    requested = Asked.checked(n_merges, min_pair_count)
     marker, covered = _marker(marker, counts), coverage_of(counts, coverage)
     words, atom_numbers = _words(counts, marker, covered)
     atoms, final = [atom_text(code) for code in atom_numbers], np.array([code & 1 for code in atom_numbers], np.uint8)
-    parts, replaced, left = learned(words, atoms, final, asked, marker, report)
+    parts, replaced, left = learned(words, atoms, final, requested, marker, report)
     steps, results = np.arange(len(parts)), np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
     changes = Replacements(steps, steps, replaced)
     return replace(_candidates(counts, words, atoms, parts, results, changes, marker, left), coverage=covered)
@@ -95,7 +95,7 @@ class Asked:
 
     @classmethod
     def checked(cls, n_merges: int | None, min_pair_count: int) -> Asked:
-        """The same. Raises CandidateError if one is out of range."""
+        """Return the same. Raises CandidateError if one is out of range."""
         if n_merges is not None:
             n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError)
         least = arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
@@ -115,7 +115,7 @@ class Asked:
 def learned(
     words: Words, tokens: Sequence[str], final: Flags, asked: Asked, marker: Marker, report: Report | None
 ) -> tuple[Ints, Longs, int]:
-    """The merges of words that are made of these tokens; merge k makes token len(tokens) + k.
+    """Return the merges of words that are made of these tokens; merge k makes token len(tokens) + k.
 
     final: (n_tokens,) uint8, which of them carry the end-of-word marker
     Returns the parts of each merge (n, 2), how often it is made (n,), and how often the best pair left occurs.
@@ -149,7 +149,8 @@ def replay_bpe(
     marker: Marker | None = None,
     report: Report | None = None,
 ) -> Candidates:
-    """The candidates that ready-made merges give on these counts, such as those of a subword-nmt or sentencepiece file.
+    """Return the candidates that ready-made merges give on these counts, such as those of a subword-nmt or
+    sentencepiece file.
 
     counts: what `count_words` returns, or a mapping of words to their counts
     merges: pairs of strings, in order
@@ -208,7 +209,9 @@ def _marker(marker: Marker | None, counts: WordCounts) -> Marker:
 
 
 def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None) -> tuple[Words, list[int]]:
-    """The words as numbered atoms, and the atoms' codes, the most frequent first; of bytes, all 256 are atoms."""
+    """Return the words as numbered atoms, and the atoms' codes, the most frequent first; of bytes, all 256 are
+    atoms.
+    """
     from volt.kernels.arrays import Words
 
     codes, ends, word_counts = _without_hidden(*atom_codes(counts.words, marker=marker), counts.counts, coverage)
@@ -216,8 +219,8 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
     occurrences = np.repeat(word_counts, np.diff(ends, prepend=0)).astype(float)
     always = [2 * ord(character) for character in ALPHABET] if counts.pretokenizer.is_bytes else []
     n_by_code = np.bincount(codes, occurrences, minlength=max(always, default=0) + 1)
-    found = np.union1d(np.flatnonzero(n_by_code), always).astype(np.int64)
-    ordered = found[np.lexsort((found, -n_by_code[found]))]
+    result = np.union1d(np.flatnonzero(n_by_code), always).astype(np.int64)
+    ordered = result[np.lexsort((result, -n_by_code[result]))]
     numbers = np.zeros(len(n_by_code), np.int32)
     numbers[ordered] = np.arange(len(ordered))
     return Words(numbers[codes], ends, word_counts.astype(np.int64)), ordered.tolist()
@@ -240,7 +243,7 @@ def check_atoms(lengths: Longs, counts: Longs) -> None:
 
 
 def _without_hidden(codes: Longs, ends: Longs, counts: Longs, coverage: Coverage | None) -> tuple[Longs, Longs, Longs]:
-    """The words' atoms and counts with hidden user tokens, and what is not covered, taken out.
+    """Return the words' atoms and counts with hidden user tokens, and what is not covered, taken out.
 
     What stands on either side becomes two words.
     """
@@ -253,7 +256,7 @@ def _without_hidden(codes: Longs, ends: Longs, counts: Longs, coverage: Coverage
 
 
 def is_hidden(codes: Longs) -> NDArray[np.bool_]:
-    """Which codes of atoms stand for user tokens. (n,)"""
+    """Return which codes of atoms stand for user tokens. (n,)"""
     return np.asarray((codes >> 1 >= FIRST_HIDDEN) & (codes >> 1 <= LAST_HIDDEN))
 
 
@@ -276,7 +279,6 @@ def _code_points(text: str) -> Ints:
 
 
 def _text_starts(atoms: Sequence[str], n_more: int) -> Longs:
-    """Where each atom's string starts, with room for more tokens."""
     starts = np.zeros(len(atoms) + n_more + 2, np.int64)
     np.cumsum([len(atom) for atom in atoms], out=starts[1 : len(atoms) + 1])
     return starts
@@ -285,7 +287,9 @@ def _text_starts(atoms: Sequence[str], n_more: int) -> Longs:
 def traced(
     words: Words, parts: Ints, results: Ints, report: Report | None, *, one_by_one: bool = False
 ) -> Replacements:
-    """The replacements that encoding makes as the merges are added one by one. one_by_one: as the kernels' Merges"""
+    """Return the replacements that encoding makes as the merges are added one by one. one_by_one: as the kernels'
+    Merges
+    """
     from volt.kernels.apply_bpe import trace
     from volt.kernels.bpe_tables import MOST, ranked_merges
 

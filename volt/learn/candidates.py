@@ -150,11 +150,11 @@ class Candidates:
 
     def sizes_after(self) -> Longs:
         """(n_merges + 1,) int64: the size after 0, 1, 2, … merges."""
-        made = np.maximum.accumulate(np.concatenate([[self.n_atoms - 1], self.results]))
-        return made.astype(np.int64) + 1
+        output = np.maximum.accumulate(np.concatenate([[self.n_atoms - 1], self.results]))
+        return output.astype(np.int64) + 1
 
     def merges_at(self, size: int) -> int:
-        """How many merges make a vocabulary of this size.
+        """Return how many merges make a vocabulary of this size.
 
         size: tokens, atoms included
 
@@ -169,7 +169,7 @@ class Candidates:
         return int(np.searchsorted(self.sizes_after(), size, side="right")) - 1
 
     def tokens_at(self, size: int) -> list[str]:
-        """The tokens of a size, atoms first.
+        """Return the tokens of a size, atoms first.
 
         size: tokens, atoms included
 
@@ -186,18 +186,18 @@ class Candidates:
         Raises CandidateError if the size lies outside.
         """
         change = self.trajectory
-        made = change.merges < self.merges_at(size)
+        output = change.merges < self.merges_at(size)
         counts = np.zeros(self.n_tokens, np.int64)
         counts[: self.smallest] = self.first_counts
-        counts[change.tokens[made]] = change.after[made]  # the last change of a token comes last, and stays
+        counts[change.tokens[output]] = change.after[output]  # the last change of a token comes last, and stays
         return counts[: int(size)]
 
     def gains(self) -> Longs:
         """(n_merges,) int64: how often each merge makes its token when it is added."""
         change = self.trajectory
-        made = change.tokens == self.results[change.merges]
+        output = change.tokens == self.results[change.merges]
         gains = np.zeros(self.n_merges, np.int64)
-        gains[change.merges[made]] = change.after[made] - change.before[made]
+        gains[change.merges[output]] = change.after[output] - change.before[output]
         return gains
 
     def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:

@@ -41,7 +41,7 @@ from volt.text.characters import SUFFIX, atom_text
 
 
 def certain_merges(candidates: Candidates) -> int | None:
-    """How many of the first merges are those of all words, with those that `min_count` or a memory left out.
+    """Return how many of the first merges are those of all words, with those that `min_count` or a memory left out.
 
     candidates: what `learn_bpe` returns
 
@@ -70,8 +70,8 @@ def _replayed(candidates: Candidates) -> int:
         return 0  # sums of both might leave 64 bits
     atoms, final = [atom_text(code) for code in codes], np.array([code & 1 for code in codes], np.uint8)
     texts = TokenStrings(_code_points("".join(atoms)), _text_starts(atoms, candidates.n_merges))
-    pairs, found, rest = candidates.counts.left_out_pairs.seams(candidates.marker)
-    others = Others(pairs, found, rest, max(rest, int(found.max(initial=0))))
+    pairs, result, rest = candidates.counts.left_out_pairs.seams(candidates.marker)
+    others = Others(pairs, result, rest, max(rest, int(result.max(initial=0))))
     n_marker = len(SUFFIX) if candidates.marker == "suffix" else 0
     return run_watched(
         lambda progress: count_certain(words, texts, final, n_marker, candidates.parts, others, progress)

@@ -130,9 +130,9 @@ class Parity:
 
     def __repr__(self) -> str:
         plain, fair = self.ratios
-        found = f"worst ÷ best {plain:.3f} → {fair:.3f} pieces per {self.unit}"
+        result = f"worst ÷ best {plain:.3f} → {fair:.3f} pieces per {self.unit}"
         return (
-            f"<Parity: {counted(len(self.sources), 'source')}, {self.size:,} tokens, {found}, {self.cost:+.1%} pieces>"
+            f"<Parity: {counted(len(self.sources), 'source')}, {self.size:,} tokens, {result}, {self.cost:+.1%} pieces>"
         )
 
     @property
@@ -152,7 +152,7 @@ class Parity:
 
 
 def measure_parity(sources: Named, candidates: Candidates, *, size: int, unit: Unit = "character") -> Parity:
-    """How evenly candidates compress sources at a size, beside plain BPE on the same mixture at the same size.
+    """Return how evenly candidates compress sources at a size, beside plain BPE on the same mixture at the same size.
 
     sources: the counts of each source, by name
     candidates: what `learn_parity` returns, or any others
@@ -179,7 +179,8 @@ def measure_parity(sources: Named, candidates: Candidates, *, size: int, unit: U
 
 
 def n_units(sources: Mapping[str, WordCounts], unit: Unit) -> dict[str, int]:
-    """The length of each source. Raises ConfigError if lines are counted and there are not equally many, or none.
+    """Return the length of each source. Raises ConfigError if lines are counted and there are not equally many, or
+    none.
 
     >>> from volt.count.word_counts import WordCounts
     >>> n_units({"ka": WordCounts.from_pairs({"ერთი": 2})}, "byte")
@@ -188,10 +189,10 @@ def n_units(sources: Mapping[str, WordCounts], unit: Unit) -> dict[str, int]:
     arguments.choice(unit, "unit", get_args(Unit))
     if unit == "line":
         return _n_lines(sources)
-    found = {name: _length(counts, unit) for name, counts in sources.items()}
-    if empty := [name for name, n in found.items() if not n]:
+    result = {name: _length(counts, unit) for name, counts in sources.items()}
+    if empty := [name for name, n in result.items() if not n]:
         raise CorpusError(f"source {empty[0]!r} has no text but user tokens; leave it out")
-    return found
+    return result
 
 
 def _n_lines(sources: Mapping[str, WordCounts]) -> dict[str, int]:
@@ -209,7 +210,6 @@ def _n_lines(sources: Mapping[str, WordCounts]) -> dict[str, int]:
 
 
 def _length(counts: WordCounts, unit: Unit) -> int:
-    """Characters or bytes of all words, repetitions included."""
     import polars as pl
 
     about_to_use_polars()
@@ -221,18 +221,17 @@ def _length(counts: WordCounts, unit: Unit) -> int:
 
 
 def _several(sources: Named, temperature: float) -> tuple[dict[str, WordCounts], WordCounts]:
-    """The counts of each source, sorted by name, and their mixture."""
+    """Return the counts of each source, sorted by name, and their mixture."""
     remedy = "give the counts of each source by its name, such as {'de': german, 'en': english}"
-    found = arguments.mapping(sources, "sources", remedy=remedy)
-    names = sorted(arguments.text(name, "the name of a source") for name in found)
-    named = {name: as_counts(found[name], f"sources[{name!r}]") for name in names}
+    result = arguments.mapping(sources, "sources", remedy=remedy)
+    names = sorted(arguments.text(name, "the name of a source") for name in result)
+    named = {name: as_counts(result[name], f"sources[{name!r}]") for name in names}
     if len(named) == 1:
         raise ConfigError(f"parity is between sources, and there is only {names[0]!r}; give two or more")
     return named, mix(named, temperature=temperature)
 
 
 def _most(sources: Mapping[str, Any]) -> int:
-    """Merges whose tokens still have numbers in every source."""
     from volt.kernels.bpe_tables import MOST
 
     return min(MOST, 2**30 // len(sources))
@@ -246,7 +245,6 @@ def _learned(
     min_pair_count: int,
     report: Callable[[int], object] | None,
 ) -> list[tuple[str, str]]:
-    """The merges, as pairs of strings."""
     from volt.kernels.arrays import TokenStrings
     from volt.kernels.learn_parity import learn_parity
 
@@ -266,7 +264,7 @@ def _learned(
 
 
 def _words(sources: Sequence[WordCounts], marker: Marker) -> tuple[Words, Longs, list[int]]:
-    """All words as symbols (see volt.kernels.learn_parity), the symbols of each source, and the atoms' codes."""
+    """Return all words as symbols (see volt.kernels.learn_parity), the symbols of each source, and the atoms' codes."""
     from volt.kernels.arrays import Words
 
     rows = [_without_hidden(*atom_codes(counts.words, marker=marker), counts.counts, None) for counts in sources]
@@ -291,6 +289,5 @@ def _spelled(atoms: Sequence[str], parts: Sequence[Sequence[int]]) -> list[tuple
 
 
 def _n_pieces(counts: WordCounts, merges: Sequence[tuple[str, str]], marker: Marker) -> int:
-    """The pieces of a source, repetitions included."""
     replayed = replay_bpe(counts, merges, marker=marker)
     return int(replayed.counts_at(replayed.n_tokens).sum())

@@ -51,7 +51,7 @@ def sentence_pairs() -> list[Pair]:
 
 
 def side(number: int, *, first: int = 0, last: int | None = None) -> bytes:
-    """One side of all pairs, or of those from `first` up to and without `last`, a line each.
+    """Return one side of all pairs, or of those from `first` up to and without `last`, a line each.
 
     number: 0 is German, 1 English
 
@@ -71,12 +71,12 @@ def shard(pairs: Iterable[Pair]) -> bytes:
 
 
 def parallel() -> bytes:
-    """The first two thirds of the sentences."""
+    """Return the first two thirds of the sentences."""
     return shard(sentence_pairs()[:480])
 
 
 def backtranslated() -> bytes:
-    """The rest, the German side as poor as machine translation may be: without articles and umlauts."""
+    """Return the rest, the German side as poor as machine translation may be: without articles and umlauts."""
     plain = str.maketrans("äöüß", "aous")
     articles = {"die", "der", "den", "das", "ein"}
     rest = sentence_pairs()[480:]
@@ -107,7 +107,7 @@ def with_documents() -> bytes:
 
 
 def vocabulary() -> bytes:
-    """A VOLT vocabulary learned from both sides."""
+    """Return a VOLT vocabulary learned from both sides."""
     from volt.choose.search import search
     from volt.count.word_counts import WordCounts
     from volt.files.temporary import scratch_folder
@@ -373,8 +373,8 @@ def write_recipe(name: str, folder: str | Path) -> list[Path]:
 
         raise ConfigError(f"no example {name!r}; {near(name, list(RECIPES))}")
     files = {Path(folder, file): content for file, content in RECIPES[name].files.items()}
-    if there := [path for path in files if os.path.lexists(path)]:
-        raise OutputError(f"{there[0]} exists; choose another folder with -o")
+    if stored := [path for path in files if os.path.lexists(path)]:
+        raise OutputError(f"{stored[0]} exists; choose another folder with -o")
     make_folder(folder)
     for path, content in files.items():
         with write_atomic(path) as file:

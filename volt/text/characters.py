@@ -80,12 +80,12 @@ def check_marker(marker: str) -> None:
 
 
 def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The codes of all atoms of the words (none of them empty), word after word, and where each word ends."""
+    """Return the codes of all atoms of the words (none of them empty), word after word, and where each word ends."""
     return text_codes("".join(words), np.fromiter(map(len, words), np.int64, len(words)), marker=marker)
 
 
 def text_codes(text: str, lengths: NDArray[np.int64], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The same for words that are given as one text and their lengths in characters, (n_words,).
+    """Return the same for words that are given as one text and their lengths in characters, (n_words,).
 
     >>> codes, ends = text_codes("lowa", np.array([3, 1]), marker="prefix")
     >>> [atom_text(code) for code in codes.tolist()], ends.tolist()
@@ -102,7 +102,7 @@ def text_codes(text: str, lengths: NDArray[np.int64], *, marker: Marker) -> tupl
 
 
 def atom_text(code: int) -> str:
-    """The string of an atom.
+    """Return the string of an atom.
 
     >>> atom_text(2 * ord("w") + 1)
     'w</w>'
@@ -111,7 +111,7 @@ def atom_text(code: int) -> str:
 
 
 def atom_code(atom: str, *, marker: Marker) -> int | None:
-    """The code of an atom's string, or None if the string is no atom.
+    """Return the code of an atom's string, or None if the string is no atom.
 
     >>> atom_code("w</w>", marker="suffix") == 2 * ord("w") + 1, atom_code("wo", marker="suffix")
     (True, None)
@@ -145,19 +145,19 @@ _BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
 
 
 def to_characters(data: bytes, *, keeps_line_ends: bool = False) -> str:
-    """The characters that stand for these bytes. keeps_line_ends: whether each "\\n" stays what it is."""
+    """Return the characters that stand for these bytes. keeps_line_ends: whether each "\\n" stays what it is."""
     return charmap_decode(data, "strict", _LINES if keeps_line_ends else _ALL)[
         0
     ]  # 200,000 tokens in a fifth of the time that a loop takes
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes that these characters stand for. Characters outside the alphabet stand for their own UTF-8."""
+    """Return the bytes that these characters stand for. Characters outside the alphabet stand for their own UTF-8."""
     return b"".join(bytes([_BYTE_OF[character]]) if character in _BYTE_OF else character.encode() for character in text)
 
 
 def readable(text: str) -> str:
-    """The text that these characters stand for, as people read it: bytes that are no whole UTF-8 as <0xNN>.
+    """Return the text that these characters stand for, as people read it: bytes that are no whole UTF-8 as <0xNN>.
 
     >>> print(readable("ÃłĠla"), readable("Ġc"), readable("Ãł"[0]))
     à la  c <0xC3>
@@ -167,7 +167,7 @@ def readable(text: str) -> str:
 
 
 def whole_characters(token: bytes) -> str | None:
-    """A token without the parts of characters that it begins and ends with; None if the rest is no text.
+    """Return a token without the parts of characters that it begins and ends with; None if the rest is no text.
 
     >>> whole_characters("é".encode()[1:] + b"a" + "中".encode()[:2]), whole_characters(b"\\xc3a")
     ('a', None)
@@ -273,12 +273,12 @@ def known_classes() -> NDArray[np.uint8]:
     kinds, classes = _class_of_category(), np.zeros(N_KNOWN, np.uint8)
     category, old_category = unicodedata.category, unicodedata.ucd_3_2_0.category
     start = 0
-    for end, behind in (*_IDEOGRAPHS_AND_SYLLABLES, (N_KNOWN, N_KNOWN)):
+    for end, after in (*_IDEOGRAPHS_AND_SYLLABLES, (N_KNOWN, N_KNOWN)):
         for code in range(start, end):
             old, kind = old_category(chr(code)), kinds.get(category(chr(code))[0], OTHER)
             if old not in ("Cn", "Cs") and kind == kinds.get(old[0], OTHER):
                 classes[code] = kind
-        classes[end:behind], start = LETTER, behind
+        classes[end:after], start = LETTER, after
     classes[[ord(character) for character in WHITE_SPACE]] = WHITE
     classes.flags.writeable = False
     return classes
@@ -291,7 +291,7 @@ def _class_of_category() -> dict[str, int]:
 
 
 def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
-    """The classes of characters, (n,), as the engine that runs the patterns has them.
+    """Return the classes of characters, (n,), as the engine that runs the patterns has them.
 
     >>> classes_of([ord("中"), ord("\u2003")]).tolist()
     [2, 5]
@@ -302,8 +302,8 @@ def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
 
     about_to_use_polars()
     characters = pl.Series(list(map(chr, codes)), dtype=pl.String)
-    found = np.full(len(codes), OTHER, np.uint8)
+    result = np.full(len(codes), OTHER, np.uint8)
     for letter, kind in _class_of_category().items():
-        found[characters.str.contains(rf"^\p{{{letter}}}$").to_numpy()] = kind
-    found[characters.str.contains(r"^\s$").to_numpy()] = WHITE
-    return found
+        result[characters.str.contains(rf"^\p{{{letter}}}$").to_numpy()] = kind
+    result[characters.str.contains(r"^\s$").to_numpy()] = WHITE
+    return result

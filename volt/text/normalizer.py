@@ -107,7 +107,7 @@ class Normalizer:
 
 
 def as_normalizer(value: str | Normalizer) -> Normalizer:
-    """A normaliser, given itself or its name. Raises ConfigError if there is none of that name.
+    """Return a normaliser, given itself or its name. Raises ConfigError if there is none of that name.
 
     >>> as_normalizer("nfkc+lowercase")
     Normalizer(form='nfkc', lowercase=True)
@@ -131,7 +131,7 @@ def _over_text(make: Callable[[pl.Expr], pl.Expr], text: str) -> pl.Series:
 
 
 def check_text(text: str) -> str:
-    """The text itself. Raises CorpusError with the position if it holds a lone surrogate.
+    """Return the text itself. Raises CorpusError with the position if it holds a lone surrogate.
 
     >>> check_text("é")
     'é'

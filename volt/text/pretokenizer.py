@@ -95,7 +95,7 @@ class PreTokenizer:
 
     @classmethod
     def of_pattern(cls, pattern: str, *, level: Level = "characters") -> PreTokenizer:
-        """The pre-tokeniser that cuts by a pattern; its name holds the pattern itself.
+        """Return the pre-tokeniser that cuts by a pattern; its name holds the pattern itself.
 
         pattern: the name of a published one, such as gpt2, cl100k or llama3 (see volt.text.patterns.published), or a
             regular expression
@@ -178,7 +178,7 @@ class PreTokenizer:
         return self.name == "unicode" or self.name.startswith("metaspace")
 
     def dummy_of(self, text: str) -> str:
-        """The "▁" that starts the words of a text and is not in it, if there is one.
+        """Return the "▁" that starts the words of a text and is not in it, if there is one.
 
         text: normalised
 
@@ -224,7 +224,7 @@ class PreTokenizer:
         return started.str.extract_all(_LOSSLESS[self.name])
 
     def split(self, text: str, *, hidden: bool = True) -> list[str]:
-        """The pre-tokens of one normalised string.
+        """Return the pre-tokens of one normalised string.
 
         text: normalised
         hidden: whether private characters from U+10F000 on stand for user tokens
@@ -241,7 +241,7 @@ class PreTokenizer:
 
 
 def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:
-    """A pre-tokeniser, given itself or its name. Raises ConfigError if there is none of that name.
+    """Return a pre-tokeniser, given itself or its name. Raises ConfigError if there is none of that name.
 
     >>> as_pretokenizer("unicode").name
     'unicode'
@@ -266,7 +266,7 @@ def _with_dummy(marked: pl.Expr, *, is_always: bool) -> pl.Expr:
 
 
 def _extract_metaspace(expr: pl.Expr) -> pl.Expr:
-    """The matches of `_METASPACE`. Cutting at spaces that are put before every ▁ takes half the time."""
+    """Return the matches of `_METASPACE`. Cutting at spaces that are put before every ▁ takes half the time."""
     import polars as pl
 
     spaced = expr.str.replace_all(SPACE, " ", literal=True).str.replace_all(" ", f" {SPACE}", literal=True)
@@ -284,7 +284,7 @@ def _extract_regex(expr: pl.Expr, pattern: str) -> pl.Expr:
 
 @lru_cache(maxsize=64)  # a pure function of the pattern, which takes half a millisecond
 def _keeps_lone_space(pattern: str) -> bool:
-    """Whether the pattern matches " ". Raises ConfigError with the reason if it is no regex."""
+    """Check whether the pattern matches " ". Raises ConfigError with the reason if it is no regex."""
     from polars.exceptions import ComputeError
 
     try:

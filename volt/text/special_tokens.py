@@ -73,8 +73,8 @@ class SpecialTokens:
 
     def __post_init__(self) -> None:
         for name in ("user", "control"):
-            given = arguments.texts(getattr(self, name), name, one=f"did you mean {name}=(token,)?")
-            object.__setattr__(self, name, tuple(given))  # so that a frozen dataclass takes a list as what was meant
+            inputs = arguments.texts(getattr(self, name), name, one=f"did you mean {name}=(token,)?")
+            object.__setattr__(self, name, tuple(inputs))  # so that a frozen dataclass takes a list as what was meant
         for role in ROLES:
             if getattr(self, role) is not None:
                 arguments.text(getattr(self, role), role)
@@ -145,7 +145,7 @@ class SpecialTokens:
         return _finder(self.user).sub(lambda found: self._hidden(numbers[found[0]]), text)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where the user tokens stand in a text.
+        """Return where the user tokens stand in a text.
 
         text: any
 
@@ -164,7 +164,7 @@ class SpecialTokens:
         return "".join(self.revealed(ord(char)) or char for char in text) if self.user else text
 
     def revealed(self, code_point: int) -> str | None:
-        """The user token that a private character stands for, or None for any other character.
+        """Return the user token that a private character stands for, or None for any other character.
 
         code_point: of the character
         """
@@ -212,23 +212,23 @@ class Placeholders:
     of_text: Mapping[int, Mapping[int, int]]
 
     def put(self, texts: Sequence[str]) -> Sequence[str]:
-        """The texts with stand-ins, each as long as before."""
+        """Return the texts with stand-ins, each as long as before."""
         if not self.of_text:
             return texts
         return [text.translate(self.of_text.get(place, {})) for place, text in enumerate(texts)]
 
     def restored(self, words: Sequence[Sequence[str]], *, is_bytes: bool = False) -> list[list[str]]:
-        """The pre-tokens of the texts, with their own private characters again.
+        """Return the pre-tokens of the texts, with their own private characters again.
 
         words: those of each text
         is_bytes: whether pre-tokens are bytes, spelled with GPT-2's alphabet
         """
-        found = list(map(list, words))
+        result = list(map(list, words))
         for place, others in self.of_text.items():
             pairs = ((code, other) for code, other in others.items() if other != _NONE_LEFT)
             own = {other: chr(code) if is_bytes else MARK + chr(code) for code, other in pairs}
-            found[place] = [_restored(word, own, is_bytes=is_bytes) for word in found[place]]
-        return found
+            result[place] = [_restored(word, own, is_bytes=is_bytes) for word in result[place]]
+        return result
 
 
 def stand_ins(texts: Sequence[str]) -> Placeholders:
@@ -247,16 +247,16 @@ def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
     >>> marked(np.array([97, ord(MARK), 0x10F000, ord(MARK), ord(MARK)])).tolist()
     [1, 3]
     """
-    places, behind = list[int](), -1
+    places, after = list[int](), -1
     for place in np.flatnonzero(codes == ord(MARK)).tolist():
-        if place != behind:
+        if place != after:
             places.append(place)
-            behind = place + 1
+            after = place + 1
     return np.array(places, np.int64)
 
 
 def with_marks(word: str) -> str:
-    """A pre-token that is given as it stands, with a mark in front of each private character.
+    """Return a pre-token that is given as it stands, with a mark in front of each private character.
 
     >>> with_marks("a\\U0010f000") == f"a{MARK}\\U0010f000"
     True
@@ -265,7 +265,6 @@ def with_marks(word: str) -> str:
 
 
 def _others(text: str) -> dict[int, int]:
-    """Character → its stand-in, for the private characters of a text."""
     met = set(map(ord, text))
     free = (code for code in chain(*_OTHERS) if code not in met)
     own = sorted(map(ord, set(_HIDDEN.findall(text))))

@@ -55,7 +55,7 @@ _FOREIGN = {
 
 
 def dump(head: Mapping[str, Any], *, version: int = PLAIN, **lists: Sequence[Sequence[object]]) -> str:
-    """The text of a file: the version, the head's entries, then the lists with one row a line.
+    """Return the text of a file: the version, the head's entries, then the lists with one row a line.
 
     version: of the format
 
@@ -104,18 +104,18 @@ class VocabularyFile:
         if type(version) is not int or version < 1:
             raise VocabularyError(f"{name}:1: the format version is {shown(version)}; restore the file")
         if version > FORMAT:
-            found = f"{name}:1: format {shown(version)} of a newer VOLT, and this one reads {FORMAT}"
-            raise VocabularyError(f"{found}; pip install -U volt-vocab")
+            result = f"{name}:1: format {shown(version)} of a newer VOLT, and this one reads {FORMAT}"
+            raise VocabularyError(f"{result}; pip install -U volt-vocab")
         return cls(path, text, data)
 
     def value(self, name: str, kind: type) -> Any:
-        """The entry of the head or list with this name and JSON type."""
+        """Return the entry of the head or list with this name and JSON type."""
         if not isinstance(self.data.get(name), kind):
             raise VocabularyError(f"{self.where(name)}: {name!r} is missing or no {kind.__name__}; restore the file")
         return self.data[name]
 
     def rows(self, name: str, *kinds: type) -> list[list[Any]]:
-        """The rows of a list, each of which holds one value of each type, and no empty string."""
+        """Return the rows of a list, each of which holds one value of each type, and no empty string."""
         for index in range(len(self.value(name, list))):
             self.check_row(name, index, *kinds)
         return list(self.data[name])
@@ -131,24 +131,24 @@ class VocabularyFile:
 
     def where(self, name: str, index: int | None = None) -> str:
         """path:line of an entry, or of row `index` of a list, in the layout that `dump` writes; else path and row."""
-        if found := re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE):
-            number = self.text.count("\n", 0, found.start()) + 1
+        if result := re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE):
+            number = self.text.count("\n", 0, result.start()) + 1
             return f"{shown_path(self.path)}:{number if index is None else number + 1 + index}"
         return shown_path(self.path) if index is None else f"{shown_path(self.path)}: {name}, row {index + 1}"
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. Raises ValueError if it has a key twice, of which readers would see one or the other."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Return a JSON object. Raises ValueError if it has a key twice, of which readers would see one or the other."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
         keys = [key for key, _ in pairs]
         raise ValueError(f"key {quoted(next(key for key in keys if keys.count(key) > 1))} occurs twice")
-    return found
+    return result
 
 
 def _looks_like(text: str) -> str:
-    found = (what for start, what in _FOREIGN.items() if text.lstrip().startswith(start))
-    return next(found, "some other text" if text.strip() else "an empty file")
+    result = (what for start, what in _FOREIGN.items() if text.lstrip().startswith(start))
+    return next(result, "some other text" if text.strip() else "an empty file")
 
 
 _LISTS = ("user", "control")
@@ -157,7 +157,7 @@ _NO_PIECE = "unused"  # its kind; such rows hold any string, which is not looked
 
 
 def text_of(vocabulary: Any) -> str:
-    """The text of a vocabulary's file. vocabulary: a Vocabulary, whose module lies above this one
+    """Return the text of a vocabulary's file. vocabulary: a Vocabulary, whose module lies above this one
 
     Raises VocabularyError if it is too large to be read again, or its provenance is no JSON.
     """
@@ -182,7 +182,7 @@ def text_of(vocabulary: Any) -> str:
 
 
 def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
-    """A value as JSON has it. Raises VocabularyError, with its name, if JSON has no such value.
+    """Return a value as JSON has it. Raises VocabularyError, with its name, if JSON has no such value.
 
     deepest: how many lists may lie in one another
 
@@ -210,14 +210,16 @@ def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
 
 
 def _pieces(vocabulary: Any) -> Iterator[tuple[str, str] | tuple[str, str, int]]:
-    """Each piece with its kind, and its count if it is a token that has one."""
+    """Yield each piece with its kind, and its count if it is a token that has one."""
     counts = iter(vocabulary.counts)
     for piece, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True):
         yield (piece, kind, next(counts)) if vocabulary.counts and kind == "token" else (piece or _NO_PIECE, kind)
 
 
 def arguments_of(file: VocabularyFile) -> dict[str, Any]:
-    """A file's content as the arguments of Vocabulary. Raises VocabularyError, with the line, if it is damaged."""
+    """Return a file's content as the arguments of Vocabulary. Raises VocabularyError, with the line, if it is
+    damaged.
+    """
     is_plain = file.data["volt"] == PLAIN
     return {
         **(_plain_tokens(file) if is_plain else _numbered_tokens(file)),
@@ -259,14 +261,14 @@ def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
 
 
 def _special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
-    found, lists = file.value("special", dict), _LISTS[: 1 if is_plain else 2]
-    named, listed = [found.get(role) for role in ROLES], [found.get(name) for name in lists]
+    result, lists = file.value("special", dict), _LISTS[: 1 if is_plain else 2]
+    named, listed = [result.get(role) for role in ROLES], [result.get(name) for name in lists]
     texts = all(isinstance(token, str) or (token is None and not is_plain) for token in named)
     texts = texts and all(isinstance(tokens, list) for tokens in listed)
-    if set(found) != {*ROLES, *lists} or not texts or not all(isinstance(one, str) for one in chain(*listed)):
+    if set(result) != {*ROLES, *lists} or not texts or not all(isinstance(one, str) for one in chain(*listed)):
         shape = "a list, user" if is_plain else "the lists user and control"
         raise VocabularyError(f"{file.where('special')}: 'special' must hold unk, bos, eos, pad and {shape}")
-    special = SpecialTokens(**{**found, **{name: tuple(found[name]) for name in lists}})
+    special = SpecialTokens(**{**result, **{name: tuple(result[name]) for name in lists}})
     if is_plain and not special.has_four_roles:
         raise VocabularyError(f"{file.where('special')}: a special token is given twice; restore the file")
     return special

@@ -33,7 +33,7 @@ MOST_IDS = 1 << 21
 
 
 def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str]) -> tuple[Kind, ...]:
-    """The kind of each piece. One that has a role and is a user token has the kind "user".
+    """Return the kind of each piece. One that has a role and is a user token has the kind "user".
 
     pieces: by id;  others: the byte tokens and the lone marker, where the vocabulary has them
 
@@ -49,7 +49,7 @@ def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str
 
 
 def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Where an order is not one of these pieces, and what is wrong there.
+    """Yield where an order is not one of these pieces, and what is wrong there.
 
     reserved: the pieces that are no tokens;  tokens: the others, which must keep their order
 
@@ -57,9 +57,9 @@ def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence
     ([], (0, "no id for 'b'; give it one"))
     """
     known, places = {*reserved, *tokens}, dict[str, int]()
-    held, kept = [*filter(None, order)], set(tokens)
+    held, retained = [*filter(None, order)], set(tokens)
     is_complete = len(held) == len(known) and known == {*held} and len(order) <= MOST_IDS
-    if is_complete and [*filter(kept.__contains__, held)] == [*tokens]:  # in less time than to look for faults
+    if is_complete and [*filter(retained.__contains__, held)] == [*tokens]:  # in less time than to look for faults
         return
     for number, piece in enumerate(order):
         if piece == UNUSED:
@@ -81,7 +81,7 @@ def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence
 
 
 def _disorder(tokens: Sequence[str], places: dict[str, int]) -> Iterator[tuple[int, str]]:
-    """The first token whose id is lower than that of the token before."""
+    """Yield the first token whose id is lower than that of the token before."""
     last = -1
     for token in tokens:
         if places[token] < last:
@@ -96,39 +96,41 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def merge_faults(merges: Pairs, marker: Marker, *, in_any_order: bool = False) -> Iterator[Fault]:
-    """The faults of merges. in_any_order: whether a later merge may make the parts of an earlier one.
+    """Yield the faults of merges. in_any_order: whether a later merge may make the parts of an earlier one.
 
     >>> next(merge_faults([("ab", "c"), ("a", "b")], "none", in_any_order=True), None)
     """
-    made = set(map("".join, merges)) if in_any_order else set[str]()
+    output = set(map("".join, merges)) if in_any_order else set[str]()
     is_text = _is_text("".join(chain.from_iterable(merges)))
-    if is_text and in_any_order and _are_atoms(set(chain.from_iterable(merges)) - made, marker):
+    if is_text and in_any_order and _are_atoms(set(chain.from_iterable(merges)) - output, marker):
         return
     which = "merge" if in_any_order else "earlier merge"
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
             if not is_text and not _is_text(part):
                 yield "merges", rank, f"{quoted(part)} holds a lone surrogate, which is no text; remove the merge"
-            if part not in made and atom_code(part, marker=marker) is None:
+            if part not in output and atom_code(part, marker=marker) is None:
                 yield "merges", rank, f"no character and no {which} makes {quoted(part)}; restore that merge"
-        made.add(left + right)
+        output.add(left + right)
 
 
 def token_faults(
     tokens: Sequence[str], counts: Sequence[int], merges: Pairs, marker: Marker, *, reserved: Collection[str],
     whole_words: bool,
 ) -> Iterator[Fault]:  # fmt: skip
-    """The faults of tokens and of their counts. reserved: the pieces that are no tokens
+    """Yield the faults of tokens and of their counts. reserved: the pieces that are no tokens
 
     >>> next(token_faults(["a", "<s>"], (), [], "none", reserved=["<s>"], whole_words=False))
     ('tokens', 1, "token '<s>' is spelled like a special token; rename the special token")
     """
-    first, made, taken = dict[str, int](), set(map("".join, merges)), set(reserved)
+    first, output, taken = dict[str, int](), set(map("".join, merges)), set(reserved)
     if counts and len(counts) != len(tokens):
         yield "tokens", len(tokens) - 1, f"{len(tokens)} tokens but {len(counts)} counts"
-    is_text, kept = _is_text("".join(tokens)), set(tokens)
-    is_sound = len(kept) == len(tokens) and taken.isdisjoint(kept) and min(counts, default=0) >= 0
-    if is_text and is_sound and (whole_words or _are_atoms(kept - made, marker)):  # in less time than to look at each
+    is_text, retained = _is_text("".join(tokens)), set(tokens)
+    is_sound = len(retained) == len(tokens) and taken.isdisjoint(retained) and min(counts, default=0) >= 0
+    if (
+        is_text and is_sound and (whole_words or _are_atoms(retained - output, marker))
+    ):  # in less time than to look at each
         return
     for index, token in enumerate(tokens):
         if not is_text and not _is_text(token):
@@ -138,7 +140,7 @@ def token_faults(
         elif token in taken:
             message = f"token {quoted(token)} is spelled like a special token; rename the special token"
             yield "tokens", index, message
-        elif token not in made and not whole_words and atom_code(token, marker=marker) is None:
+        elif token not in output and not whole_words and atom_code(token, marker=marker) is None:
             yield "tokens", index, f"no merge makes {quoted(token)}; add the merge or remove the token"
         elif counts and counts[index] < 0:
             yield "tokens", index, f"token {quoted(token)} has the count {shown(counts[index])}; give 0 or more"

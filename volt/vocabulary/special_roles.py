@@ -42,7 +42,7 @@ def with_special(
     eos: str | Ids | None = None,
     pad: str | Ids | None = None,
 ) -> Vocabulary:
-    """The vocabulary with these special tokens beside its own; every id stays, and what lies between is unused.
+    """Return the vocabulary with these special tokens beside its own; every id stays, and what lies between is unused.
 
     special: tokens that are found in text and never split, with their ids or None, or a list without ids
     unk, bos, eos, pad: the token with this role, which alone is not looked for in text; a dict gives its id, too
@@ -50,23 +50,25 @@ def with_special(
     A token of text that is named here becomes a special one. What had a role before that another token takes is kept as
     a control token. Raises ConfigError if an id is another token's, or a token may not be spelled so.
     """
-    given = {"unk": unk, "bos": bos, "eos": eos, "pad": pad}
+    inputs = {"unk": unk, "bos": bos, "eos": eos, "pad": pad}
     users = _user_ids(special)
-    roles = {role: _role_ids(given[role], role) for role in ROLES if given[role] is not None}
-    asked = _agreed([users, *roles.values()])
-    if not asked:
+    roles = {role: _role_ids(inputs[role], role) for role in ROLES if inputs[role] is not None}
+    requested = _agreed([users, *roles.values()])
+    if not requested:
         return vocabulary
     named = _special(vocabulary.special, list(users), {role: next(iter(ids)) for role, ids in roles.items()})
     counts = vocabulary.counts or (None,) * vocabulary.size
-    kept = [(token, count) for token, count in zip(vocabulary.tokens, counts, strict=True) if token not in asked]
+    retained = [
+        (token, count) for token, count in zip(vocabulary.tokens, counts, strict=True) if token not in requested
+    ]
     bare = replace(
         vocabulary,
         special=named,
-        tokens=tuple(token for token, _ in kept),
-        counts=tuple(count for _, count in kept if count is not None),
+        tokens=tuple(token for token, _ in retained),
+        counts=tuple(count for _, count in retained if count is not None),
         order=(),
     )
-    return replace(bare, order=tuple(_numbered(vocabulary, asked, bare.pieces)))
+    return replace(bare, order=tuple(_numbered(vocabulary, requested, bare.pieces)))
 
 
 def _user_ids(special: object) -> Ids:
@@ -93,18 +95,18 @@ def _checked(ids: Mapping[object, object], name: str) -> Ids:
 
 
 def _agreed(parts: Iterable[Ids]) -> dict[str, int | None]:
-    """All tokens with their ids. Raises ConfigError if one is given two."""
-    found = dict[str, int | None]()
+    """Return all tokens with their ids. Raises ConfigError if one is given two."""
+    result = dict[str, int | None]()
     for token, number in chain.from_iterable(part.items() for part in parts):
-        known = found.setdefault(token, number)
+        known = result.setdefault(token, number)
         if None not in (known, number) and known != number:
             raise ConfigError(f"{quoted(token)} is given the ids {known} and {number}; leave one out")
-        found[token] = number if known is None else known
-    return found
+        result[token] = number if known is None else known
+    return result
 
 
 def _special(old: SpecialTokens, users: list[str], roles: Mapping[Role, str]) -> SpecialTokens:
-    """The special tokens with further ones; those that a role leaves are control tokens."""
+    """Return the special tokens with further ones; those that a role leaves are control tokens."""
     named = {role: roles.get(role, getattr(old, role)) for role in ROLES}
     user = tuple(dict.fromkeys([*old.user, *users]))
     left = dict.fromkeys([*old.control, *old.roles.values()])
@@ -112,10 +114,10 @@ def _special(old: SpecialTokens, users: list[str], roles: Mapping[Role, str]) ->
     return SpecialTokens(**named, user=user, control=control)
 
 
-def _numbered(old: Vocabulary, asked: Mapping[str, int | None], pieces: Iterable[str]) -> Iterator[str]:
-    """The pieces by id: those of old where they are, new ones as asked, and the others behind all."""
+def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iterable[str]) -> Iterator[str]:
+    """Yield the pieces by id: those of old where they are, new ones as asked, and the others behind all."""
     placed = dict[int, str]()
-    for token, number in asked.items():
+    for token, number in requested.items():
         if number is None or number == old.ids.get(token):
             continue
         if token in old.ids:
@@ -129,11 +131,11 @@ def _numbered(old: Vocabulary, asked: Mapping[str, int | None], pieces: Iterable
     for number in range(max([len(old), *(number + 1 for number in placed)])):
         yield placed.get(number) or (old.pieces[number] if number < len(old) else UNUSED)
     known = {*old.ids, *placed.values()}
-    yield from (token for token in dict.fromkeys((*asked, *pieces)) if token not in known)
+    yield from (token for token in dict.fromkeys((*requested, *pieces)) if token not in known)
 
 
 def _unused(old: Vocabulary) -> str:
-    """Where ids are free.
+    """Return where ids are free.
 
     >>> _unused(Vocabulary((), ("a",), special=SpecialTokens(None, None, None, None), order=("", "a")))
     'such as 0, or one from 2 up'
@@ -156,20 +158,20 @@ _LONE_END = "The token '</w>', id {}, is VOLT's: it ends words behind bytes or u
 
 
 def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles: str | Ids | None) -> Vocabulary:
-    """A vocabulary as it was read, with special tokens that its file does not name.
+    """Return a vocabulary as it was read, with special tokens that its file does not name.
 
     roles: unk, bos, eos and pad, see `volt.vocabulary.special_roles.with_special`, which raises
 
     Its provenance has the user tokens among them, "named", and no sentence that they make false.
     """
-    found = with_special(vocabulary, special, **roles)
-    if found is vocabulary:
+    result = with_special(vocabulary, special, **roles)
+    if result is vocabulary:
         return vocabulary
-    new = [token for token in found.special.user if token not in vocabulary.special.user]
-    lost = [*_left(vocabulary, found)]
-    if SUFFIX in found.ids and SUFFIX not in vocabulary.ids:
-        lost += lone_end_notes(found)
-    return replace(found, provenance={**vocabulary.provenance, "lost": lost, "named": new})
+    new = [token for token in result.special.user if token not in vocabulary.special.user]
+    lost = [*_left(vocabulary, result)]
+    if SUFFIX in result.ids and SUFFIX not in vocabulary.ids:
+        lost += lone_end_notes(result)
+    return replace(result, provenance={**vocabulary.provenance, "lost": lost, "named": new})
 
 
 def _left(old: Vocabulary, new: Vocabulary) -> Iterator[str]:
@@ -194,6 +196,6 @@ def lone_end_notes(vocabulary: Vocabulary) -> list[str]:
 
 
 def named_tokens(vocabulary: Vocabulary) -> tuple[str, ...]:
-    """The tokens found in text that the file of a vocabulary does not name."""
-    given = vocabulary.provenance.get("named")
-    return tuple(token for token in vocabulary.special.user if isinstance(given, list | tuple) and token in given)
+    """Return the tokens found in text that the file of a vocabulary does not name."""
+    inputs = vocabulary.provenance.get("named")
+    return tuple(token for token in vocabulary.special.user if isinstance(inputs, list | tuple) and token in inputs)

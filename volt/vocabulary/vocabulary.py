@@ -88,7 +88,7 @@ class Vocabulary:
             raise VocabularyError(message, place=(section, index))
 
     def _told(self) -> dict[str, object]:
-        """The fields as what they are declared to be: lists as tuples, names as what they name."""
+        """Return the fields as what they are declared to be: lists as tuples, names as what they name."""
         merges = arguments.several(self.merges, "merges")
         return {
             "merges": _pairs(merges),
@@ -130,7 +130,7 @@ class Vocabulary:
         return isinstance(token, str) and token in self.ids
 
     def id_of(self, token: str) -> int | None:
-        """The id of a token, special and byte tokens included; None for what is no token of the vocabulary.
+        """Return the id of a token, special and byte tokens included; None for what is no token of the vocabulary.
 
         token: as it is spelled in the vocabulary, with its marker
 
@@ -201,12 +201,12 @@ class Vocabulary:
     @cached_property
     def atoms(self) -> tuple[str, ...]:
         """The tokens that no merge makes: those kept, then those that only merges mention."""
-        made = set(self.made)
+        output = set(self.made)
         mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
-        found = (token for token in mentioned if token not in made)
+        result = (token for token in mentioned if token not in output)
         if not self.whole_words:
-            return tuple(found)
-        return tuple(token for token in found if atom_code(token, marker=self.marker) is not None)
+            return tuple(result)
+        return tuple(token for token in result if atom_code(token, marker=self.marker) is not None)
 
     @cached_property
     def unmade(self) -> tuple[str, ...]:
@@ -223,11 +223,11 @@ class Vocabulary:
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:
         """The tokens that merges make on the way and encoding splits back, in the order of their merges."""
-        kept = set(self.tokens)
-        return tuple(token for token in dict.fromkeys(self.made) if token not in kept)
+        retained = set(self.tokens)
+        return tuple(token for token in dict.fromkeys(self.made) if token not in retained)
 
     def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
-        """The same with all scaffolding kept as tokens: nothing is split back.
+        """Return the same with all scaffolding kept as tokens: nothing is split back.
 
         order: "ids" puts scaffolding behind the other tokens, whose ids stay; "merges" puts all that merges make behind
         the others, as they first make it, which is how tiktoken must number tokens. Scaffolding is given the count 0,
@@ -249,8 +249,8 @@ class Vocabulary:
         counts = dict(zip(self.tokens, self.counts, strict=True)) if self.counts else {}
         numbered = self.order and self.order + self.scaffolding
         if order == "merges":
-            made, numbered = {token: rank for rank, token in reversed(list(enumerate(self.made)))}, ()
-            tokens = tuple(sorted(tokens, key=lambda token: made.get(token, -1)))
+            output, numbered = {token: rank for rank, token in reversed(list(enumerate(self.made)))}, ()
+            tokens = tuple(sorted(tokens, key=lambda token: output.get(token, -1)))
         all_counts = tuple(counts.get(token, 0) for token in tokens) if counts else ()
         return replace(self, tokens=tokens, counts=all_counts, order=numbered)
 
@@ -331,7 +331,6 @@ def _pairs(merges: list[Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _pair(pair: Any, name: str) -> tuple[str, str]:
-    """A merge as a pair of strings."""
     parts = arguments.texts(pair, name, one="give a pair of strings")
     if len(parts) != 2:
         raise VocabularyError(f"{name} has {len(parts)} parts; give a pair of strings")

@@ -63,9 +63,11 @@ class Paced:
 
     def to_json(self) -> dict[str, Any]:
         """JSON values."""
-        told = {key: value for key, value in self.report.to_json().items() if key not in _LEFT_OUT}
+        values = {key: value for key, value in self.report.to_json().items() if key not in _LEFT_OUT}
         return {
-            **told, "windows": self.n_windows, "tokens_per_second": None if self.speed is None else round(self.speed, 1)
+            **values,
+            "windows": self.n_windows,
+            "tokens_per_second": None if self.speed is None else round(self.speed, 1),
         }  # fmt: skip
 
 
@@ -141,7 +143,7 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share for people.
+    """Return a share for people.
 
     >>> _percent(0.1234)
     '12.34 %'
@@ -150,47 +152,47 @@ def _percent(share: float) -> str:
 
 
 def summary_parts(found: BatchReport) -> Iterator[RenderableType]:
-    """The sources, and what all steps come to."""
+    """Yield the sources, and what all steps come to."""
     heads = ("source", "lines read", "epochs", "steps per epoch")
     rows = [
         (name, f"{lines:,}", f"{epochs:,.2f}", f"about {steps:,.0f}" if steps else "")
         for name, (lines, epochs, steps) in found.sources.items()
     ]
     yield Grid(heads, rows, numbers=range(1, len(heads)))
-    for label, told in [*_given(found), *_left_out(found)]:
-        yield LabelledText(f"{label:14}", told.split(" "), label_style="")
+    for label, message in [*_given(found), *_left_out(found)]:
+        yield LabelledText(f"{label:14}", message.split(" "), label_style="")
 
 
-def _given(found: BatchReport) -> Iterator[tuple[str, str]]:
+def _given(result: BatchReport) -> Iterator[tuple[str, str]]:
     """Labels and what stands behind them: of steps."""
-    report, n = found.whole.report, max(1, found.n_steps)
+    report, n = result.whole.report, max(1, result.n_steps)
     rank = f" of rank {report.rank}, one of {report.world}" * (report.world > 1)
-    resumed = " in this run" * (report.step > found.n_steps)
-    yield "steps", f"{found.n_steps:,}{rank}{resumed}, up to step {report.step:,}"
+    resumed = " in this run" * (report.step > result.n_steps)
+    yield "steps", f"{result.n_steps:,}{rank}{resumed}, up to step {report.step:,}"
     yield "sentences", f"{report.sentences:,}, or {report.sentences / n:,.1f} a step"
     yield "tokens", f"{report.tokens:,} without padding, or {report.tokens / n:,.1f} a step"
     yield "padding", f"{_percent(report.padding)} of all that is laid out"
     yield "longest", counted(report.longest, "id")
     yield "first batch", f"after {report.first_wait:,.2f} s"
-    yield "speed here", _speed(found)
+    yield "speed here", _speed(result)
 
 
-def _speed(found: BatchReport) -> str:
-    speed, report = found.whole.speed, found.whole.report
+def _speed(result: BatchReport) -> str:
+    speed, report = result.whole.speed, result.whole.report
     if speed is None:
         return (
-            f"– after {counted(found.whole.n_windows, 'window')}; two or more say how fast windows are made, raise -n"
+            f"– after {counted(result.whole.n_windows, 'window')}; two or more say how fast windows are made, raise -n"
         )
-    per_second = found.n_steps / max(report.seconds, 1e-9)
-    return f"{speed:,.0f} tokens/s, {per_second:,.1f} steps/s, over {counted(found.whole.n_windows, 'window')}"
+    per_second = result.n_steps / max(report.seconds, 1e-9)
+    return f"{speed:,.0f} tokens/s, {per_second:,.1f} steps/s, over {counted(result.whole.n_windows, 'window')}"
 
 
-def _left_out(found: BatchReport) -> Iterator[tuple[str, str]]:
+def _left_out(result: BatchReport) -> Iterator[tuple[str, str]]:
     """Labels and what stands behind them: of lines that are in no step."""
-    totals = found.totals
-    if found.n_faults:
-        yield "unfit", f"{counted(found.n_faults, 'line')}, left out of {found.n_read:,} read"
-        yield from (("", f"{n:,} {kind}") for kind, n in sorted((found.reasons or {}).items()))
+    totals = result.totals
+    if result.n_faults:
+        yield "unfit", f"{counted(result.n_faults, 'line')}, left out of {result.n_read:,} read"
+        yield from (("", f"{n:,} {kind}") for kind, n in sorted((result.reasons or {}).items()))
     if totals.n_too_long:
         yield "too long", counted(totals.n_too_long, "line")
         yield from (("", place) for place in totals.too_long)
@@ -262,22 +264,22 @@ def batches(
             stream, parts.samples, parts.batches, window=parts.window, layout=parts.layout, rank=rank, world=world,
             ahead=False,
         )  # fmt: skip
-        asked = time.perf_counter()
+        requested = time.perf_counter()
         _restore(running, states)
         signals.running = True
         rows = _Rows(running.n + steps) if shows_rows else None
         run = _Run(
-            running, steps, every=every, signals=signals, began=began, asked=asked, told=rows or (lambda row: None)
+            running, steps, every=every, signals=signals, began=began, asked=requested, told=rows or (lambda row: None)
         )
-        found = run.go(Phases(quiet=quiet or shows_rows))  # a bar is for a terminal that shows nothing else
-        _save(running, states, found.whole.report.step)
-        _tell(found, as_json=as_json, quiet=quiet)
+        result = run.go(Phases(quiet=quiet or shows_rows))  # a bar is for a terminal that shows nothing else
+        _save(running, states, result.whole.report.step)
+        _tell(result, as_json=as_json, quiet=quiet)
     if signals.stop:
-        said = f"stopped by {signal.Signals(signals.stop).name} after step {found.whole.report.step:,}"
+        said = f"stopped by {signal.Signals(signals.stop).name} after step {result.whole.report.step:,}"
         say(said + f"; the state is in {shown_path(states.state)}" * (states.state is not None))
         raise typer.Exit(128 + signals.stop)
-    if found.n_steps < steps and not quiet:
-        say(f"the stream ended after {counted(found.n_steps, 'step')}")
+    if result.n_steps < steps and not quiet:
+        say(f"the stream ended after {counted(result.n_steps, 'step')}")
 
 
 class _Rows:
@@ -292,11 +294,11 @@ class _Rows:
         self._is_first = False
 
 
-def _tell(found: BatchReport, *, as_json: bool, quiet: bool) -> None:
+def _tell(result: BatchReport, *, as_json: bool, quiet: bool) -> None:
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     elif not quiet:
-        show(*summary_parts(found))
+        show(*summary_parts(result))
 
 
 def _check(config: Path, states: BatchState) -> None:
@@ -345,7 +347,6 @@ class _Run:
         return self._found()
 
     def _each(self) -> Iterator[int]:
-        """The number of each step in this run."""
         steps = iter(self._progress)
         for number in range(1, self._n + 1):
             with self._signals.computing():

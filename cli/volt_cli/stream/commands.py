@@ -46,7 +46,7 @@ _TAB = "  ⇥  "
 
 
 def trace_entries(trace: Trace, *, changed: bool = False) -> Iterator[LabelledText]:
-    """Where a line comes from, then the line after every step. changed: only steps that changed it."""
+    """Yield where a line comes from, then the line after every step. changed: only steps that changed it."""
     place = f"{trace.path}:{trace.line},", f"epoch {trace.epoch},", f"block at {trace.start},", f"place {trace.offset}"
     yield LabelledText(f"line {trace.n}  ", [f"{trace.source} ", *place], style="dim", label_style="bold")
     width = max(map(len, ["read", *(step.name for step in trace.steps)])) + 2
@@ -57,7 +57,6 @@ def trace_entries(trace: Trace, *, changed: bool = False) -> Iterator[LabelledTe
 
 
 def _step_entries(step: TraceStep, width: int) -> Iterator[LabelledText]:
-    """The lines that a step has made of one."""
     label = f"  {step.name:{width}}"
     if step.before == step.after:
         yield LabelledText(label, ["as it was"], style="dim", label_style="cyan")
@@ -72,7 +71,7 @@ def _words(line: str) -> list[str]:
 
 
 def indented(line: str) -> LabelledText:
-    """A line of text; where it is broken, further lines are indented as it is."""
+    """Return a line of text; where it is broken, further lines are indented as it is."""
     text = line.lstrip(" ")
     return LabelledText(" " * (len(line) - len(text)), text.split(" "))
 
@@ -97,7 +96,6 @@ def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
 
 
 def _virtual_epoch(plan: Plan) -> Iterator[RenderableType]:
-    """What a virtual epoch has of each source, where several are mixed."""
     if plan.epoch_lines is None or len(plan.sources) < 2:
         return
     yield Text(f"in a virtual epoch of {plan.epoch_lines:,} lines", style="italic")
@@ -110,7 +108,7 @@ def _virtual_epoch(plan: Plan) -> Iterator[RenderableType]:
 
 
 def audit_table(audit: Audit) -> Grid:
-    """One row per source."""
+    """Return one row per source."""
     heads = ("source", "lines", "epochs", "parts", "missing", "repeated", "uneven", "content")
     rows = []
     for source in audit.sources:
@@ -169,11 +167,11 @@ def trace(
         raise ConfigError(f"{number}: lines are numbered from 0")
     opening = Opening(config, sources or (), pipeline)
     with open_stream(opening, choice, user_code=trust, seed=seed, rank=rank, world=world, n_workers=0) as stream:
-        found = next(trace_lines(stream, [number]))
+        result = next(trace_lines(stream, [number]))
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
-        show(*trace_entries(found))
+        show(*trace_entries(result))
 
 
 def plan(
@@ -200,18 +198,18 @@ def plan(
         raise ConfigError(f"--seconds {seconds} --demand {demand}: give more than 0")
     opening = Opening(config, sources or (), pipeline)
     with open_stream(opening, choice, user_code=trust, n_workers=workers) as stream:
-        found = planning.plan(stream, at=_lines(at), seconds=seconds)
-    enough = demand is None or (found.lines_per_second or 0) >= demand
+        result = planning.plan(stream, at=_lines(at), seconds=seconds)
+    enough = demand is None or (result.lines_per_second or 0) >= demand
     if as_json:
-        print_json({**found.to_json(), "demand": demand, "enough": enough})
+        print_json({**result.to_json(), "demand": demand, "enough": enough})
     else:
-        show(*plan_parts(found, demand=demand))
+        show(*plan_parts(result, demand=demand))
     if not enough:
-        raise StreamError(f"{found.lines_per_second or 0:,.0f} lines/s are fewer than the {demand:,.0f} of --demand")
+        raise StreamError(f"{result.lines_per_second or 0:,.0f} lines/s are fewer than the {demand:,.0f} of --demand")
 
 
 def _lines(text: str) -> int:
-    """A number of lines.
+    """Return a number of lines.
 
     >>> _lines("1e6"), _lines("2_000")
     (1000000, 2000)
@@ -249,16 +247,16 @@ def audit(
         raise ConfigError(f"--epochs {epochs} --world {world}: give 1 or more")
     opening = Opening(config, sources or (), pipeline)
     with open_stream(opening, choice, user_code=trust, rank=0, world=world, n_workers=0) as stream:
-        found = auditing.audit(stream, epochs=epochs, turns=_lines(turns), content=content)
+        result = auditing.audit(stream, epochs=epochs, turns=_lines(turns), content=content)
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
-        show(audit_table(found))
-    if not found.exact:
+        show(audit_table(result))
+    if not result.exact:
         raise StreamError("the stream does not keep what it promises; see the table")
     say(
         "exact: every line once per epoch, "
-        f"shares kept within {found.deviation:.3f} samples over {found.n_turns:,} turns"
+        f"shares kept within {result.deviation:.3f} samples over {result.n_turns:,} turns"
     )
 
 

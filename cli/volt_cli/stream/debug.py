@@ -49,15 +49,15 @@ def debug(
     check_places([html], opening.files)
     with open_stream(opening, choice, user_code=trust, n_workers=0) as stream:
         check_places([html], stream.files)
-        found = debug(stream, n_lines=lines)
+        result = debug(stream, n_lines=lines)
         if as_json:
-            for line in found:
+            for line in result:
                 print_json(line.to_json())
         if html is not None:
-            _write_page([*found], config, html)
+            _write_page([*result], config, html)
         elif not as_json:
             is_plain = output().color_system is None
-            for number, line in enumerate(found):
+            for number, line in enumerate(result):
                 show(*[""] * bool(number), *line_parts(line, changed=changed, is_plain=is_plain))
 
 
@@ -69,7 +69,7 @@ def _write_page(lines: Sequence[DebugLine], config: Path, place: Path) -> None:
 
 
 def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[RenderableType]:
-    """A line's place, the table of its steps, and what is wrong with it."""
+    """Yield a line's place, the table of its steps, and what is wrong with it."""
     from rich.table import Table
     from rich.text import Text
 
@@ -110,14 +110,13 @@ def _lines(texts: Sequence[Text]) -> Text:
 
 
 def _unmarked(line: str) -> Text:
-    """A line with no token marked."""
     from volt.stream.checking.trace import plain
 
     return _shown(plain([line])[0], "", "")
 
 
 def _shown(fields: Fields, style: str, mark: str) -> Text:
-    """A line, field by field. style, mark: of tokens that are changed"""
+    """Return a line, field by field. style, mark: of tokens that are changed"""
     from rich.text import Text
 
     from volt_cli.terminal import harmless

@@ -64,38 +64,38 @@ class TaskChoice:
 
 
 def values_of(settings: list[str] | None) -> dict[str, str]:
-    """The values of a template by their keys, from KEY=VALUE.
+    """Return the values of a template by their keys, from KEY=VALUE.
 
     >>> values_of(["src"])
     Traceback (most recent call last):
         ...
     volt.errors.ConfigError: --set src: gives no value; write --set src=VALUE
     """
-    found = dict[str, str]()
+    result = dict[str, str]()
     for setting in settings or ():
         key, equals, value = setting.partition("=")
         if not equals:
             raise ConfigError(f"--set {setting}: gives no value; write --set {setting}=VALUE")
         if not key.isidentifier():
             raise ConfigError(f"--set {setting}: {key!r} is no key; give a word before =, such as src=de")
-        if key in found:
+        if key in result:
             raise ConfigError(f"--set {setting}: {key} is given twice; leave one out")
-        found[key] = value
-    return found
+        result[key] = value
+    return result
 
 
 _PIPELINES = "default, example, multistream and mtdata"
 
 
 def _is_pipeline(name: str | Path) -> bool:
-    """Whether this is the name of a pipeline, and of no file here."""
+    """Check whether this is the name of a pipeline, and of no file here."""
     from volt.stream.config.pipelines import PIPELINES
 
     return str(name) in PIPELINES and (os.path.isdir(name) or not os.path.lexists(name))
 
 
 def _readable(config: Path) -> Path | None:
-    """The same file, or the name of a pipeline. Raises ConfigError if it is neither."""
+    """Return the same file, or the name of a pipeline. Raises ConfigError if it is neither."""
     if _is_pipeline(config):
         return config
     try:
@@ -105,7 +105,7 @@ def _readable(config: Path) -> Path | None:
 
 
 def _hinted(error: ConfigError, name: str) -> ConfigError:
-    """An error that also says which pipeline a name may stand for, if it is near to one."""
+    """Return an error that also says which pipeline a name may stand for, if it is near to one."""
     from difflib import get_close_matches
 
     from volt.stream.config.pipelines import PIPELINES
@@ -168,12 +168,12 @@ class Opening:
 
     def _refuse_sources(self) -> None:
         """Raise ConfigError if a configuration, which has sources of its own, is given some."""
-        given = [*self.sources[:1], *filter(None, (self.options.weights, self.options.langs))]
-        if given and not os.path.isdir(self.config):
+        inputs = [*self.sources[:1], *filter(None, (self.options.weights, self.options.langs))]
+        if inputs and not os.path.isdir(self.config):
             from volt.stream.config.pipelines import PIPELINES
 
             also = f"; to have the pipeline {self.config}, move the file" * (str(self.config) in PIPELINES)
-            raise ConfigError(f"{self.config}: a file that names its own sources; leave {given[0]} out{also}")
+            raise ConfigError(f"{self.config}: a file that names its own sources; leave {inputs[0]} out{also}")
 
     def _look_for_sources(self) -> None:
         """Raise CorpusError if a source is missing, and say so if it looks like a weight."""
@@ -182,12 +182,12 @@ class Opening:
         except CorpusError as error:
             lost = [source for source in self.sources if source.replace(".", "").isdecimal()]
             if self.options.weights and lost:
-                told = ",".join([self.options.weights, *lost])
-                raise ConfigError(f"--weights takes one word; write --weights {told}") from None
+                message = ",".join([self.options.weights, *lost])
+                raise ConfigError(f"--weights takes one word; write --weights {message}") from None
             raise error
 
     def stream(self, **options: Any) -> Stream:
-        """The stream, with these options instead of the configuration's."""
+        """Return the stream, with these options instead of the configuration's."""
         from volt.stream.running.stream import Stream
 
         if not self.is_pipeline:
@@ -195,16 +195,16 @@ class Opening:
         from volt.stream.config.pipelines import parsed_weights, pipeline_config
 
         weights = parsed_weights(self.options.weights) if self.options.weights else ()
-        told = pipeline_config(str(self.config), self.sources, weights=weights, langs=self.options.langs)
+        values = pipeline_config(str(self.config), self.sources, weights=weights, langs=self.options.langs)
         options.pop("user_code", None)
-        return Stream(told.sources, policy=told.policy, files=told.files, **options)
+        return Stream(values.sources, policy=values.policy, files=values.files, **options)
 
 
 def open_stream(
     opening: Opening, choice: TaskChoice, *, rank: int | None = None, world: int | None = None,
     allow: str = "say --trust", quiet: bool = False, **options: Any,
 ) -> Stream:  # fmt: skip
-    """The stream of a configuration or pipeline; options that are None are its own, or the environment's.
+    """Return the stream of a configuration or pipeline; options that are None are its own, or the environment's.
 
     choice: what of a configuration is wanted
     allow: what to do so that code which the configuration names is run
@@ -214,14 +214,14 @@ def open_stream(
 
     if (rank is None) != (world is None):
         raise ConfigError("--rank and --world go together; give both or none")
-    there = from_environment() if rank is None or world is None else (rank, world)
-    given = {name: value for name, value in options.items() if value is not None}
+    stored = from_environment() if rank is None or world is None else (rank, world)
+    inputs = {name: value for name, value in options.items() if value is not None}
     if opening.is_pipeline:
         choice.refuse(opening.config)
     else:
-        given |= choice.options
+        inputs |= choice.options
     with told_to_trust(allow):
-        stream = opening.stream(rank=there[0], world=there[1], **given)
+        stream = opening.stream(rank=stored[0], world=stored[1], **inputs)
     if not quiet:
         say_warnings(stream)
     return stream

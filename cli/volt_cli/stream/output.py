@@ -85,17 +85,19 @@ def _saved_position(state: Path) -> int | None:
 
 
 def parsed(told: bytes) -> int | None:
-    """The last line, if it is a whole number."""
+    """Return the last line, if it is a whole number."""
     last = told.rstrip().rpartition(b"\n")[2].strip()
     return int(last) if last.isdigit() else None
 
 
-def _said(told: bytes, path: Path) -> int | None:
-    """The number in the consumer's file, if it has written one. Raises StreamError if it has written something else."""
-    used = parsed(told)
-    if used is None and told.strip():
-        found = quoted(told[:_SHOWN].decode(errors="replace").strip())
-        raise StreamError(f"--ack {shown_path(path)}: {found} is no number of lines; write how many are used")
+def _said(values: bytes, path: Path) -> int | None:
+    """Return the number in the consumer's file, if it has written one. Raises StreamError if it has written something
+    else.
+    """
+    used = parsed(values)
+    if used is None and values.strip():
+        result = quoted(values[:_SHOWN].decode(errors="replace").strip())
+        raise StreamError(f"--ack {shown_path(path)}: {result} is no number of lines; write how many are used")
     return used
 
 
@@ -117,28 +119,28 @@ class Consumer:
                 ) from None
 
     def look(self) -> int | None:
-        """How many lines it has used, as far as it has said."""
+        """Return how many lines it has used, as far as it has said."""
         if self._path is not None:
-            told = None
+            message = None
             try:
-                told = _said(self._path.read_bytes(), self._path)
+                message = _said(self._path.read_bytes(), self._path)
             except FileNotFoundError:
                 pass
             except OSError as error:
                 raise unreadable(self._path, error, kind=StreamError, remedy="mend it, or run without --ack") from None
-            self._advance(told)
+            self._advance(message)
         return self.used
 
     def listen(self) -> bool:
         """Read the descriptor; whether there may be more."""
-        told = os.read(self.descriptor or 0, _READ_SIZE)
-        whole, _, self._rest = (self._rest + told).rpartition(b"\n")
+        message = os.read(self.descriptor or 0, _READ_SIZE)
+        whole, _, self._rest = (self._rest + message).rpartition(b"\n")
         self._advance(parsed(whole))
-        return bool(told)
+        return bool(message)
 
-    def _advance(self, told: int | None) -> None:
-        if told is not None and told > (self.used or 0):
-            self.used = told
+    def _advance(self, message: int | None) -> None:
+        if message is not None and message > (self.used or 0):
+            self.used = message
 
 
 class Positions:
@@ -368,7 +370,7 @@ class Outlet:
 
 
 def stdout_is_open() -> bool:
-    """Whether lines can be written to stdout, as far as it is a file of the system."""
+    """Check whether lines can be written to stdout, as far as it is a file of the system."""
     try:
         return is_open(sys.stdout.fileno())
     except UnsupportedOperation:
@@ -376,12 +378,14 @@ def stdout_is_open() -> bool:
 
 
 def is_open(out: int) -> bool:
-    """Whether a descriptor can be written to. One that was closed at the start has been replaced by one that cannot."""
+    """Check whether a descriptor can be written to. One that was closed at the start has been replaced by one that
+    cannot.
+    """
     return fcntl.fcntl(out, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 
 
 def _unblocked(out: int) -> tuple[int, bool, int]:
-    """A descriptor to write to, whether it is a new one, and how much to write at a time.
+    """Return a descriptor to write to, whether it is a new one, and how much to write at a time.
 
     The flag that keeps a write from blocking belongs to an open file, which others may share; a pipe is therefore
     opened once more where the system allows it.

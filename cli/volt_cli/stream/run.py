@@ -49,7 +49,8 @@ class Seen:
 
 
 def blocks_and_samples(stream: Stream, *, limit: int | None, every: int | None) -> Iterator[tuple[bytes, Seen | None]]:
-    """The stream's lines, as `Stream.blocks` gives them, in blocks that end before and behind a line that is logged.
+    """Yield the stream's lines, as `Stream.blocks` gives them, in blocks that end before and behind a line that is
+    logged.
 
     every: log each line whose number, from 1, it divides; None logs none
     """
@@ -276,8 +277,10 @@ def _say_what_is_held(stream: Stream, *, quiet: bool) -> None:
 
     path = stream.policy.quarantine
     if stream.n == 0 and is_held(path) and not quiet:
-        told = "holds unfit lines of earlier runs, and those of this run go behind them; to have only these, remove it"
-        say(f"{path}: {told}", mark="warning", style="bold yellow")
+        message = (
+            "holds unfit lines of earlier runs, and those of this run go behind them; to have only these, remove it"
+        )
+        say(f"{path}: {message}", mark="warning", style="bold yellow")
 
 
 def _say_what_is_compiled(*, quiet: bool) -> None:
@@ -340,7 +343,6 @@ class _Run:
 
     @property
     def _left(self) -> int:
-        """How many of the stream's lines have left, over all runs."""
         return self._positions.first + self._outlet.n_lines
 
     def _write(self, blocks: Iterator[tuple[bytes, Seen | None]], samples: LineSampler) -> None:
@@ -389,20 +391,18 @@ class _Run:
             say(self._sentence())
 
     def _sentence(self) -> str:
-        """Return the summary in words."""
-        found, n = self._stream.summary(), self._outlet.n_lines
-        told = counted(n, "line") + f", {self._left:,} over all runs" * (self._positions.first > 0)
-        if n and found.seconds:
-            told += f", in {found.seconds:,.1f} s ({n / found.seconds:,.0f} per second)"
-        if len(found.sources) > 1:
-            sources = sorted(found.sources.items(), key=lambda item: -item[1].lines)
+        result, n = self._stream.summary(), self._outlet.n_lines
+        message = counted(n, "line") + f", {self._left:,} over all runs" * (self._positions.first > 0)
+        if n and result.seconds:
+            message += f", in {result.seconds:,.1f} s ({n / result.seconds:,.0f} per second)"
+        if len(result.sources) > 1:
+            sources = sorted(result.sources.items(), key=lambda item: -item[1].lines)
             shown = [f"{name} {source.lines:,}" for name, source in sources[:_MOST_SOURCES]]
-            told += f"; {', '.join(shown)}" + " and others" * (len(sources) > _MOST_SOURCES)
-        if found.n_faults:
-            reasons = ", ".join(f"{reason} {count:,}" for reason, count in found.reasons.items())
-            told += f"; {found.n_faults:,} of {counted(found.n_read, 'line')} read are unfit ({reasons})"
-        return told + "; the stream has ended" * self._has_ended
+            message += f"; {', '.join(shown)}" + " and others" * (len(sources) > _MOST_SOURCES)
+        if result.n_faults:
+            reasons = ", ".join(f"{reason} {count:,}" for reason, count in result.reasons.items())
+            message += f"; {result.n_faults:,} of {counted(result.n_read, 'line')} read are unfit ({reasons})"
+        return message + "; the stream has ended" * self._has_ended
 
     def _metrics(self) -> dict[str, Any]:
-        """The stream's summary, with the lines that have really left."""
         return {**self._stream.summary().to_json(), "n_written": self._outlet.n_lines}

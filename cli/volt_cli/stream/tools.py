@@ -58,13 +58,13 @@ def import_dynamicdata(
     check_places([out], [config])
     check_place(out)
     folder = "" if is_stdout(out) else out.parent
-    found = imported(
+    result = imported(
         read_text(config, kind=ConfigError), path=str(config), values=values_of(settings), folder=folder,
         batch_samples=batch_samples, check_files=True,
     )  # fmt: skip
-    write_bytes(found.text.encode(), out)
+    write_bytes(result.text.encode(), out)
     if not quiet:
-        for note in found.notes:
+        for note in result.notes:
             say(note, mark="note", style="bold yellow")
         say_written(out, f"next: volt stream preview {out}" if not is_stdout(out) else "")
 
@@ -103,11 +103,11 @@ def vocabulary(
     with open_stream(opening, choice, user_code=trust, rank=0, world=1, n_workers=workers, quiet=quiet) as stream:
         check_places([out], stream.files)
         with phases.phase("count subwords", total=lines, unit="lines") as advance:
-            found = count_subwords(stream, n_lines=lines, progress=advance)
-    found = found if top is None else found.top(top)
-    write_bytes(found.to_bytes(), out)
+            result = count_subwords(stream, n_lines=lines, progress=advance)
+    result = result if top is None else result.top(top)
+    write_bytes(result.to_bytes(), out)
     if not quiet and not is_stdout(out):
-        say_written(out, f"{counted(found.table.height, 'token')} of {counted(found.n_lines, 'line')}")
+        say_written(out, f"{counted(result.table.height, 'token')} of {counted(result.n_lines, 'line')}")
 
 
 _DAYS = 30.0

@@ -47,7 +47,7 @@ CONFIG: dict[str, Any] = {
 
 
 def charts(data: Data) -> dict[str, alt.LayerChart | alt.Chart]:
-    """All charts of a comparison, by name. There is no "muv" where a single size was searched.
+    """Return all charts of a comparison, by name. There is no "muv" where a single size was searched.
 
     data: of `Comparison.as_data`
     """
@@ -61,7 +61,7 @@ def charts(data: Data) -> dict[str, alt.LayerChart | alt.Chart]:
 
 
 def specifications(data: Data) -> dict[str, Any]:
-    """The charts as Vega-Lite specifications, without the look, which is `CONFIG`."""
+    """Return the charts as Vega-Lite specifications, without the look, which is `CONFIG`."""
     return {name: chart.to_dict() for name, chart in charts(data).items()}
 
 
@@ -81,7 +81,6 @@ def write_charts(data: Data, folder: str | Path) -> list[Path]:
 
 
 def _pictures(data: Data) -> Iterator[tuple[str, str, bytes]]:
-    """Each picture, with the name of its chart and its ending."""
     from vl_convert import vegalite_to_png, vegalite_to_svg
 
     for name, specification in specifications(data).items():
@@ -90,7 +89,7 @@ def _pictures(data: Data) -> Iterator[tuple[str, str, bytes]]:
 
 
 def chart_file(folder: str | Path, name: str, ending: str) -> Path:
-    """Where a chart is written.
+    """Return where a chart is written.
 
     >>> chart_file("plots", "muv", "png").as_posix()
     'plots/muv.png'
@@ -200,7 +199,7 @@ def _row(size: int, value: float, series: str) -> Row:
 
 
 def _picks(data: Data, heights: Mapping[int, float]) -> list[Row]:
-    """One row per picked size that the curve has: the rules that pick it, and the curve's height there."""
+    """Return one row per picked size that the curve has: the rules that pick it, and the curve's height there."""
     rules: dict[int, list[str]] = {}
     for rule, pick in data["search"]["picks"].items():
         rules.setdefault(pick["size"], []).append(rule)
@@ -246,7 +245,7 @@ _Side = tuple[list[Row], Literal["left", "right"], int]
 
 
 def _labels(picks: list[Row], x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    """The names of the rules, to the right of their points; that of the last, to the left."""
+    """Return the names of the rules, to the right of their points; that of the last, to the left."""
     sides: tuple[_Side, _Side] = (picks[:-1] or picks, "left", 2), (picks[1:][-1:], "right", 4)
     return [
         alt.Chart(_values(rows)).mark_text(dy=-13, align=align, dx=dx).encode(x=x, y=y, text="rules:N")
@@ -268,7 +267,9 @@ def _number(name: str, title: str) -> alt.Tooltip:
 
 
 def _from(first: int, sizes: Sequence[int], values: Sequence[float]) -> list[tuple[int, float]]:
-    """The points from a size on, so that the steep start of the sweep does not flatten the range that is searched."""
+    """Return the points from a size on, so that the steep start of the sweep does not flatten the range that is
+    searched.
+    """
     return [(size, value) for size, value in zip(sizes, values, strict=True) if size >= first]
 
 

@@ -78,7 +78,7 @@ def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
 
 
 def can_type(vocabulary: Vocabulary) -> bool:
-    """Whether the page's script cuts free text into the same pre-tokens: at spaces, and without user tokens.
+    """Check whether the page's script cuts free text into the same pre-tokens: at spaces, and without user tokens.
 
     >>> from volt.text.pretokenizer import PreTokenizer
     >>> from volt.vocabulary import Vocabulary
@@ -139,7 +139,7 @@ def write_plots(comparison: Comparison, folder: str | Path) -> list[Path]:
 
 
 def plot_files(folder: str | Path) -> list[Path]:
-    """The files that `write_plots` writes.
+    """Return the files that `write_plots` writes.
 
     >>> [path.name for path in plot_files("plots")][:2]
     ['entropy.png', 'entropy.svg']
@@ -148,7 +148,7 @@ def plot_files(folder: str | Path) -> list[Path]:
 
 
 def render_page(comparison: Comparison) -> str:
-    """The page as a string."""
+    """Return the page as a string."""
     from jinja2 import Environment, StrictUndefined
 
     data = comparison.as_data()
@@ -183,7 +183,7 @@ def embed_json(data: Any) -> str:
 
 
 def visible(text: object) -> str:
-    """The text with control, invisible and direction-changing characters spelled out.
+    """Return the text with control, invisible and direction-changing characters spelled out.
 
     >>> visible("a\\u202eb")
     'a⟨U+202E⟩b'
@@ -197,14 +197,13 @@ def _read(name: str) -> str:
 
 @cache  # the same text for as long as the installed vl-convert is the same, and seconds of work to bundle
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed, which vl-convert brings along."""
     from vl_convert import javascript_bundle
 
     return _one_line_end(javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
 def _script() -> str:
-    """The page's own script: its files, one after the other, in a scope of their own."""
+    """Return the page's own script: its files, one after the other, in a scope of their own."""
     return _one_line_end('"use strict";\n(() => {\n' + "\n".join(map(_read, SCRIPTS)) + "})();\n")
 
 
@@ -215,14 +214,13 @@ def _one_line_end(script: str) -> str:
 
 
 def _policy(*scripts: str) -> str:
-    """The content security policy: these scripts and inline style, nothing else."""
+    """Return the content security policy: these scripts and inline style, nothing else."""
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def _tables(data: Mapping[str, Any]) -> dict[str, list[tables.Table]]:
-    """The tables of each section."""
     return {
         "answer": [tables.pick_table(data)],
         "systems": [*tables.system_tables(data), tables.cost_table(data)],
@@ -233,7 +231,7 @@ def _tables(data: Mapping[str, Any]) -> dict[str, list[tables.Table]]:
 
 
 def _jumps(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The sizes that rules pick, each once, with the rules' names and the place on the slider."""
+    """Return the sizes that rules pick, each once, with the rules' names and the place on the slider."""
     rules: dict[int, list[str]] = {}
     for rule, pick in data["search"]["picks"].items():
         rules.setdefault(pick["index"], []).append(rule)

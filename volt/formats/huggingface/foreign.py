@@ -52,7 +52,7 @@ _EACH_SPACE, _EACH_RUN, _LINE = " [^ ]*|[^ ]+", " +[^ ]*|[^ ]+", r"[\s\S]+"
 
 
 def read_foreign(data: Json, model: Json, *, found: Sequence[str] = ()) -> Scheme:
-    """The scheme that does what the sections do. found: the added tokens.
+    """Return the scheme that does what the sections do. found: the added tokens.
 
     Raises VocabularyError if VOLT has none, ConfigError if a pattern is not supported.
     """
@@ -71,7 +71,7 @@ def read_foreign(data: Json, model: Json, *, found: Sequence[str] = ()) -> Schem
 
 
 def flat(section: Any, name: str) -> list[Json]:
-    """The steps of a section. name: what its list of several steps is called.
+    """Return the steps of a section. name: what its list of several steps is called.
 
     >>> flat({"type": "Sequence", "normalizers": [{"type": "NFC"}]}, "normalizers")
     [{'type': 'NFC'}]
@@ -86,7 +86,7 @@ def flat(section: Any, name: str) -> list[Json]:
 
 
 def _without_spaces(steps: list[Json]) -> tuple[list[Json], list[Json]]:
-    """The steps of a normaliser, and those at their end that write "▁" for spaces."""
+    """Return the steps of a normaliser, and those at their end that write "▁" for spaces."""
     for last in ([_PREPEND, _SPACE], [_SPACE]):
         if steps[-len(last) :] == last:
             return steps[: -len(last)], last
@@ -94,7 +94,7 @@ def _without_spaces(steps: list[Json]) -> tuple[list[Json], list[Json]]:
 
 
 def read_normalizer(steps: Sequence[Json], cut: str) -> str:
-    """The name of the normaliser that does these steps. cut: the pre-tokeniser behind it.
+    """Return the name of the normaliser that does these steps. cut: the pre-tokeniser behind it.
 
     >>> read_normalizer([{"type": "NFC"}, {"type": "Lowercase"}], "bytes")
     'nfc+lowercase'
@@ -111,7 +111,7 @@ def read_normalizer(steps: Sequence[Json], cut: str) -> str:
 
 
 def _is_about_white(step: Json) -> bool:
-    r"""Whether a step changes white space alone, and leaves some where there is some, but at a text's ends.
+    r"""Check whether a step changes white space alone, and leaves some where there is some, but at a text's ends.
 
     >>> _is_about_white({"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "})
     True
@@ -119,13 +119,14 @@ def _is_about_white(step: Json) -> bool:
     if step.get("type") == "Strip":
         return True
     patterns = {"Regex": (r"\s+", r" {2,}", " +", r"\s")}, {"String": (" ", "\n", "\t", "  ")}
-    found = step.get("pattern")
-    known = isinstance(found, dict) and any(found.get(kind) in texts for one in patterns for kind, texts in one.items())
+    result = step.get("pattern")
+    known = isinstance(result, dict) and any(
+        result.get(kind) in texts for one in patterns for kind, texts in one.items()
+    )
     return step.get("type") == "Replace" and known and step.get("content") == " "
 
 
 def _drops_white(cut: str) -> bool:
-    """Whether a pre-tokeniser drops all white space, which then may be any."""
     if cut == "whitespace":
         return True
     if not drops_rest(cut):
@@ -135,7 +136,6 @@ def _drops_white(cut: str) -> bool:
 
 
 def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[str]) -> tuple[Marker, str]:
-    """The marker and the pre-tokeniser where a "▁" stands for each space."""
     scheme, splits = ("always" if _PREPEND in spaces else "never"), False
     if cuts and cuts[-1].get("type") == "Metaspace":
         *cuts, last = cuts
@@ -158,7 +158,7 @@ def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[s
 
 
 def _metaspace(step: Json, scheme: str) -> tuple[str, bool]:
-    """Where Metaspace puts a "▁" that is not in the text, and whether it cuts."""
+    """Return where Metaspace puts a "▁" that is not in the text, and whether it cuts."""
     if step.get("replacement") != PREFIX:
         raise VocabularyError(f"Metaspace with {step.get('replacement')!r} for spaces; VOLT reads {PREFIX!r} only")
     usual = "always" if step.get("add_prefix_space", True) else "never"
@@ -171,9 +171,9 @@ def _at_spaces() -> Json:
 
 
 def _unmarked(step: Json) -> Json | None:
-    """A step that meets "▁" where there are spaces, as one that meets the spaces; None if it never cuts."""
-    found = step.get("pattern")
-    text = found.get("String") if isinstance(found, dict) else None
+    """Return a step that meets "▁" where there are spaces, as one that meets the spaces; None if it never cuts."""
+    result = step.get("pattern")
+    text = result.get("String") if isinstance(result, dict) else None
     if step.get("type") in ("Digits", "Punctuation"):
         return step
     if step.get("type") == "Split" and isinstance(text, str):
@@ -185,7 +185,6 @@ def _unmarked(step: Json) -> Json | None:
 
 
 def _uncut(vocab: Iterable[str], *, splits: bool, starts: bool) -> str:
-    """The pre-tokeniser that cuts wherever no token goes across."""
     within = [token for token in vocab if PREFIX in token[1:]] if not splits else []
     if not within:
         return "metaspace" if starts else f"split:{_EACH_SPACE}"
@@ -196,7 +195,6 @@ def _uncut(vocab: Iterable[str], *, splits: bool, starts: bool) -> str:
 
 
 def _read_cut(cuts: Sequence[Json], vocab: Iterable[str], found: Sequence[str]) -> str:
-    """The pre-tokeniser where spaces stay spaces."""
     if not cuts:
         raise VocabularyError(
             "no pre_tokenizer: a line is one word, with its spaces, which VOLT's words do not have; choose a tokenizer "
@@ -219,7 +217,7 @@ _N_NAMED = 5  # tokens in one note
 
 
 def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]:
-    """A sentence for everything that differs. is_own: whether text is cut by sections that VOLT has written."""
+    """Yield a sentence for everything that differs. is_own: whether text is cut by sections that VOLT has written."""
     model = data["model"]
     yield from _id_losses(model["vocab"], vocabulary)
     yield from _renumbered(data, model["vocab"])
@@ -231,10 +229,10 @@ def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]
 
 
 def _id_losses(vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    """Which tokens are left out, and which are there for VOLT's sake."""
+    """Yield which tokens are left out, and which are there for VOLT's sake."""
     yield from control_notes(vocabulary)
-    kept = {*vocabulary.ids, *vocabulary.scaffolding}
-    if lost := [token for token in vocab if token not in kept]:
+    retained = {*vocabulary.ids, *vocabulary.scaffolding}
+    if lost := [token for token in vocab if token not in retained]:
         yield f"{counted(len(lost), 'token')} that nothing makes: left out, such as {lost[0]!r}, their ids not used."
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids and SUFFIX not in vocab:
         yield from lone_end_notes(vocabulary)
@@ -244,7 +242,7 @@ def _renumbered(data: Json, vocab: Json) -> Iterator[str]:
     """Name an added token that is not in model.vocab if the library gives it another id: it takes the next free one."""
     ids = dict[str, int]()
     for row in filter(itemgetter("content"), data.get("added_tokens") or []):
-        token, number = row["content"], max([len(vocab), *(given + 1 for given in ids.values())])
+        token, number = row["content"], max([len(vocab), *(inputs + 1 for inputs in ids.values())])
         ids.setdefault(token, vocab.get(token, number))
         if ids[token] != row["id"]:
             yield f"The added token {token}, which model.vocab lacks, has the id {ids[token]} there, {row['id']} here."
@@ -252,7 +250,6 @@ def _renumbered(data: Json, vocab: Json) -> Iterator[str]:
 
 
 def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    """What the model does to words that VOLT does not."""
     letters = {letter + end for letter in ALPHABET for end in {"", SUFFIX * (vocabulary.marker == "suffix")}}
     knows_all = vocabulary.byte_fallback or (vocabulary.pretokenizer.is_bytes and letters <= set(vocabulary.ids))
     if model.get("dropout"):
@@ -266,19 +263,18 @@ def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
 def _unknown_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
     """What becomes of unknown characters. unk_token counts in the library alone, not the role that files name."""
     unk, ours = model.get("unk_token"), vocabulary.special.unk
-    here = f"are {ours} each here" if ours else "leave nothing here"
+    current = f"are {ours} each here" if ours else "leave nothing here"
     if unk is None and ours is None:
         yield "Unknown characters leave nothing, but what stands on both sides of one may join there, and not here."
     elif unk is None:
-        yield f"Unknown characters leave nothing there, as the model names no unk_token, and {here}."
+        yield f"Unknown characters leave nothing there, as the model names no unk_token, and {current}."
     elif unk not in model["vocab"]:
-        yield f"Text with unknown characters is refused there, as model.vocab lacks the unk_token {unk!r}; they {here}."
+        yield f"Text with unknown characters is refused there: model.vocab lacks the unk_token {unk!r}; they {current}."
     elif unk != ours:
-        yield f"Unknown characters become the token {unk!r} there, which is no special one, and {here}."
+        yield f"Unknown characters become the token {unk!r} there, which is no special one, and {current}."
 
 
 def _surrounding_losses(data: Json) -> Iterator[str]:
-    """What is done to lines of ids when they are complete."""
     if data.get("truncation"):
         yield "Truncation is not carried: lines are encoded whole."
     if data.get("padding"):
@@ -291,7 +287,7 @@ def _surrounding_losses(data: Json) -> Iterator[str]:
 
 
 def _n_lines(template: object) -> int:
-    """How often a template of a post-processor gives a line.
+    """Return how often a template of a post-processor gives a line.
 
     >>> _n_lines([{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}])
     1
@@ -300,7 +296,6 @@ def _n_lines(template: object) -> int:
 
 
 def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    """How a foreign pipeline treats rare text."""
     section = json.dumps(data.get("pre_tokenizer"))
     cut, steps = vocabulary.pretokenizer, section + json.dumps(data.get("normalizer"))
     if cut.keeps_spaces and not cut.is_bytes and json.dumps(PREFIX)[1:-1] not in steps:
@@ -316,7 +311,7 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _lowers_last(data: Json) -> bool:
-    """Whether nothing composes letters and marks behind a step that lowers letters.
+    """Check whether nothing composes letters and marks behind a step that lowers letters.
 
     >>> _lowers_last({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}})
     True
@@ -326,19 +321,20 @@ def _lowers_last(data: Json) -> bool:
 
 
 def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iterator[str]:
-    """How the library finds added tokens in text, where VOLT finds user tokens.
+    """Yield how the library finds added tokens in text, where VOLT finds user tokens.
 
     rows: the added tokens with their flags, in the order in which the library adds them
     data: the tokenizer.json that they are from, or an empty object
     """
     users = [row for row in rows if row["content"] in vocabulary.special.user]
     for flag, verbs in _FLAGS.items():
-        if found := [row["content"] for row in users if row.get(flag)]:
-            yield f"{_subject(found)} {verbs[len(found) > 1]} there ({flag}), and not here."
+        if result := [row["content"] for row in users if row.get(flag)]:
+            yield f"{_subject(result)} {verbs[len(result) > 1]} there ({flag}), and not here."
     rewrites = vocabulary.normalizer.name != "none"
     names = [row["content"] for row in users if row.get("normalized")]
-    if found := [name for name in names if rewrites or _is_rewritten(name, data)]:
-        yield f"{_subject(found)} {'are' if len(found) > 1 else 'is'} found in normalised text there, in raw text here."
+    if result := [name for name in names if rewrites or _is_rewritten(name, data)]:
+        verb = "are" if len(result) > 1 else "is"
+        yield f"{_subject(result)} {verb} found in normalised text there, in raw text here."
     if pair := _first_found([row for row in users if not rewrites]):
         yield f"The added token {pair[0]} is looked for before {pair[1]} there, and the longer of the two here."
     if both := [row["content"] for row in users if _is_made(row["content"], data, vocabulary)]:
@@ -348,7 +344,9 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
 
 
 def _is_made(token: str, data: Json, vocabulary: Vocabulary) -> bool:
-    """Whether the model, too, makes an added token, of text that may spell it otherwise: by spaces, bytes or marks."""
+    """Check whether the model, too, makes an added token, of text that may spell it otherwise: by spaces, bytes or
+    marks.
+    """
     model = data.get("model", {})
     rows = (row.split(" ") if isinstance(row, str) else row for row in model.get("merges", ()))
     plain = vocabulary.marker == "none" and vocabulary.normalizer.name == "none" and PREFIX not in token
@@ -374,7 +372,7 @@ def _names(tokens: Sequence[str]) -> str:
 
 
 def _first_found(rows: Sequence[Json]) -> tuple[str, str] | None:
-    """An added token that is looked for in raw text, and one in normalised text that it may break.
+    """Return an added token that is looked for in raw text, and one in normalised text that it may break.
 
     >>> _first_found([{"content": "<", "normalized": False}, {"content": "<e>", "normalized": True}])
     ('<', '<e>')
@@ -384,14 +382,13 @@ def _first_found(rows: Sequence[Json]) -> tuple[str, str] | None:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether two strings may share characters of a text."""
     sizes = range(1, min(len(one), len(other)) + 1)
     ends = (one[-n:] == other[:n] or other[-n:] == one[:n] for n in sizes)
     return one in other or other in one or any(ends)
 
 
 def _is_rewritten(token: str, data: Json) -> bool:
-    """Whether a normalizer of spaces writes something in front of a token, too, or what it is found by.
+    """Check whether a normalizer of spaces writes something in front of a token, too, or what it is found by.
 
     >>> _is_rewritten("lo", {"normalizer": {"type": "Prepend"}})
     True
@@ -401,7 +398,6 @@ def _is_rewritten(token: str, data: Json) -> bool:
 
 
 def _user_losses(vocabulary: Vocabulary) -> Iterator[str]:
-    """What stands beside user tokens."""
     names = _names(vocabulary.special.user)
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids:
         yield (
@@ -437,9 +433,9 @@ def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """
     if len(set(map("".join, merges))) == len(merges):  # in less time than to look at each
         return
-    made, uses = set[str](), defaultdict[str, list[tuple[str, str]]](list)
+    output, uses = set[str](), defaultdict[str, list[tuple[str, str]]](list)
     for left, right in merges:
-        reached, waiting = {left + right}, [left + right] * (left + right in made)
+        reached, waiting = {left + right}, [left + right] * (left + right in output)
         while waiting:
             part = waiting.pop()
             if (part, left) in uses[part]:
@@ -448,7 +444,7 @@ def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
             new = {"".join(pair) for pair in uses[part]} - reached
             reached |= new
             waiting += new
-        made.add(left + right)
+        output.add(left + right)
         for part in {left, right}:
             uses[part].append((left, right))
 
@@ -491,12 +487,10 @@ def refuse(model: Json, data: Json, scheme: Scheme) -> None:
 
 
 def _keeps_spaces(scheme: Scheme) -> bool:
-    """Whether words may hold spaces that do not become "▁" there."""
     marks = ("metaspace", "bytes", "regex:", "matches:")  # or drop what stands between words
     return scheme.pretokenizer != "whitespace" and not scheme.pretokenizer.startswith(marks)
 
 
 def _splits(data: Json) -> bool:
-    """Whether a step cuts text at its spaces."""
     cuts = flat(data.get("pre_tokenizer"), "pretokenizers")
     return any(cut.get("type") == "Metaspace" and cut.get("split", True) for cut in cuts)

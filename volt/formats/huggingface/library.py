@@ -47,15 +47,15 @@ def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def peer_of(tokenizer: Any, our_ids: Mapping[str, int] | None) -> Peer:
-    """A tokenizer of the library. our_ids: those that VOLT reads from its file, None if it does not read it"""
+    """Return a tokenizer of the library. our_ids: those that VOLT reads from its file, None if it does not read it"""
     vocab = vocab_without_ends(tokenizer.get_vocab())
     shares_ids = our_ids is not None and all(vocab.get(piece, number) == number for piece, number in our_ids.items())
     named = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
     named |= {tokenizer.token_to_id(ENDED): SUFFIX}
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
-        found = tokenizer.encode_batch(list(lines), add_special_tokens=False)
-        spelled = [[named.get(n) or token for n, token in zip(one.ids, one.tokens, strict=True)] for one in found]
+        result = tokenizer.encode_batch(list(lines), add_special_tokens=False)
+        spelled = [[named.get(n) or token for n, token in zip(one.ids, one.tokens, strict=True)] for one in result]
         return [_spelled(tokenizer, line, tokens) for line, tokens in zip(lines, spelled, strict=True)]
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
@@ -65,7 +65,7 @@ def peer_of(tokenizer: Any, our_ids: Mapping[str, int] | None) -> Peer:
 
 
 def loaded(path: Path) -> Any:
-    """The library's tokenizer."""
+    """Return the library's tokenizer."""
     try:
         from tokenizers import Tokenizer
     except ImportError:
@@ -77,7 +77,9 @@ def loaded(path: Path) -> Any:
 
 
 def _loaded_from_merges(vocab: Path, merges: Path, user: Sequence[str]) -> Any:
-    """The library's tokenizer for merges over bytes, as transformers makes it of a folder. user: found in text"""
+    """Return the library's tokenizer for merges over bytes, as transformers makes it of a folder. user: found in
+    text
+    """
     try:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     except ImportError:
@@ -88,7 +90,7 @@ def _loaded_from_merges(vocab: Path, merges: Path, user: Sequence[str]) -> Any:
 
 
 def told(tokenizer: Any, user: Sequence[str]) -> Any:
-    """The library's tokenizer, which finds these tokens in raw text, too; new ones have the next ids there."""
+    """Return the library's tokenizer, which finds these tokens in raw text, too; new ones have the next ids there."""
     from tokenizers import AddedToken
 
     tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in user])
@@ -96,7 +98,7 @@ def told(tokenizer: Any, user: Sequence[str]) -> Any:
 
 
 def _spelled(tokenizer: Any, line: str, tokens: list[str]) -> list[str]:
-    """The tokens of a line with unknown characters as themselves, which is how VOLT spells them."""
+    """Return the tokens of a line with unknown characters as themselves, which is how VOLT spells them."""
     model = tokenizer.model
     if model.unk_token not in tokens or model.byte_fallback:
         return tokens
@@ -110,7 +112,7 @@ def _spelled(tokenizer: Any, line: str, tokens: list[str]) -> list[str]:
 
 
 def _atoms(tokenizer: Any, line: str, suffix: str) -> Iterator[str]:
-    """The symbols that tokenizers starts to merge from; an added token is one."""
+    """Yield the symbols that tokenizers starts to merge from; an added token is one."""
     real = tokenizer.get_added_tokens_decoder().values()
     normalize = tokenizer.normalizer.normalize_str if tokenizer.normalizer else str
     whole = any(one.normalized and not one.special for one in real)
@@ -159,7 +161,6 @@ def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) 
 
 
 def _merges(path: Path) -> Path | None:
-    """The merges of a folder without a tokenizer.json."""
     return merges_in(path) if path.is_dir() and not (path / FILE).exists() else None
 
 

@@ -46,7 +46,7 @@ _HELPERS = ["".join(pair) for pair in _MERGES[:-1]]
 
 
 def with_ends(model: Json) -> Json:
-    """The model section with these merges, and two tokens more, behind all others, that no text is left with."""
+    """Return the model section with these merges, and two tokens more, behind all others, that no text is left with."""
     first = 1 + max(model["vocab"].values())
     vocab = {ENDED if token == SUFFIX else token: number for token, number in model["vocab"].items()}
     vocab |= {helper: first + number for number, helper in enumerate(_HELPERS)}
@@ -54,7 +54,7 @@ def with_ends(model: Json) -> Json:
 
 
 def without_ends(data: Json) -> Json:
-    """The whole file as it would be without these merges, or itself if it has none.
+    """Return the whole file as it would be without these merges, or itself if it has none.
 
     >>> without_ends({"model": {"vocab": {"l": 0}}})
     {'model': {'vocab': {'l': 0}}}
@@ -70,7 +70,7 @@ def without_ends(data: Json) -> Json:
 
 
 def vocab_without_ends(vocab: Mapping[str, int]) -> dict[str, int]:
-    """The ids of the tokens, with "</w>" as VOLT spells it, and without the two that help to make it.
+    """Return the ids of the tokens, with "</w>" as VOLT spells it, and without the two that help to make it.
 
     >>> vocab_without_ends({"l": 0, ENDED: 1, "<0x77><0x3E>": 2})
     {'l': 0, '</w>': 1}
@@ -81,7 +81,7 @@ def vocab_without_ends(vocab: Mapping[str, int]) -> dict[str, int]:
 
 
 def has_ends(data: Json) -> bool:
-    """Whether a file has these merges.
+    """Check whether a file has these merges.
 
     >>> has_ends({"model": {"vocab": {"l": 0}}})
     False
@@ -123,7 +123,7 @@ class Scheme:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Scheme:
-        """The scheme of a vocabulary."""
+        """Return the scheme of a vocabulary."""
         names = vocabulary.normalizer.name, vocabulary.pretokenizer.name
         spells_ends = vocabulary.marker == "suffix" and vocabulary.byte_fallback and "w" in vocabulary.ids
         return cls(vocabulary.marker, *names, users=vocabulary.special.user, end=ENDED if spells_ends else SUFFIX)
@@ -213,7 +213,7 @@ def normalizers(scheme: Scheme) -> list[Json]:
 
 
 def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
-    """The same steps with the user tokens, where the text holds them, hidden from them."""
+    """Return the same steps with the user tokens, where the text holds them, hidden from them."""
     if not steps or not (scheme.takes_users_as_words or scheme.normalizes_users):
         return steps
     hidden = {user: chr(FIRST_HIDDEN + number) for number, user in enumerate(scheme.users)}
@@ -227,8 +227,8 @@ def _first_space(scheme: Scheme) -> list[Json]:
     They are found in normalised text by their own normalised form, which must stay as it is: a line that is just a user
     token gets no "▁", and one that is just "▁" is a lone one."""
     own = [replace_step(rf"\A{PREFIX}\z", LONE_SPACE, regex=True)] * scheme.spaces_users
-    kept = "|".join([scheme.user_pattern, *[LONE_SPACE] * scheme.spaces_users, *[scheme.end] * scheme.ends_users])
-    first = replace_step(rf"\A(?!(?:{kept})?\z)", PREFIX, regex=True)
+    retained = "|".join([scheme.user_pattern, *[LONE_SPACE] * scheme.spaces_users, *[scheme.end] * scheme.ends_users])
+    first = replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)
     return own + [first] * scheme.cut.dummy_prefix
 
 
@@ -246,7 +246,7 @@ def _lone_ends(scheme: Scheme) -> list[Json]:
 
 
 def pre_tokenizers(scheme: Scheme) -> list[Json]:
-    """How tokenizers cuts a normalised text into words.
+    """Return how tokenizers cuts a normalised text into words.
 
     >>> pre_tokenizers(Scheme("none", "none", "metaspace", users=()))
     [{'type': 'Metaspace', 'replacement': '▁', 'prepend_scheme': 'never', 'split': True}]
@@ -272,7 +272,7 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
 
 
 def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
-    """How tokenizers makes text of tokens.
+    """Return how tokenizers makes text of tokens.
 
     >>> [step["type"] for step in decoders(Scheme("none", "none", "metaspace", users=()), byte_fallback=True)]
     ['Replace', 'ByteFallback', 'Fuse', 'Strip']
@@ -283,7 +283,7 @@ def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
         marks = [replace_step(rf"{SUFFIX}\z", "", regex=True)] * ends
         return [*marks, *[replace_step(PREFIX, "")] * (scheme.marker == "prefix"), level]
     lone_ends = [LONE_END] * scheme.ends_users + [scheme.end] * (scheme.end != SUFFIX)
-    lone = [replace_step(found, SUFFIX) for found in lone_ends] + [
+    lone = [replace_step(result, SUFFIX) for result in lone_ends] + [
         replace_step(LONE_SPACE, PREFIX)
     ] * scheme.spaces_users
     ending = [replace_step(rf"{SUFFIX}\z", "" if keeps_spaces else " ", regex=True)] * ends
@@ -296,7 +296,7 @@ def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
 
 
 def replace_step(found: str, content: str, *, regex: bool = False) -> Json:
-    """A step that puts `content` for a string, or for all that a regex finds.
+    """Return a step that puts `content` for a string, or for all that a regex finds.
 
     >>> replace_step("▁", " ")
     {'type': 'Replace', 'pattern': {'String': '▁'}, 'content': ' '}
@@ -305,7 +305,7 @@ def replace_step(found: str, content: str, *, regex: bool = False) -> Json:
 
 
 def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
-    """A step that cuts text at what a regex finds. behavior: "Removed" drops that, "Isolated" makes it a word.
+    """Return a step that cuts text at what a regex finds. behavior: "Removed" drops that, "Isolated" makes it a word.
 
     invert: what the regex finds are the words, and the step cuts at all else.
 
@@ -316,7 +316,7 @@ def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
 
 
 def metaspace_step(scheme: str, *, split: bool) -> Json:
-    """A step that puts "▁" for spaces, and before the text: "always" or "never".
+    """Return a step that puts "▁" for spaces, and before the text: "always" or "never".
 
     split: whether it also cuts before every "▁".
 

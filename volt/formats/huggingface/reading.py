@@ -69,17 +69,17 @@ from volt.vocabulary import Vocabulary
 
 
 def read_folder(folder: Path) -> Vocabulary:
-    """The vocabulary of merges over bytes in a folder. Raises VocabularyError if it holds others."""
+    """Return the vocabulary of merges over bytes in a folder. Raises VocabularyError if it holds others."""
     path = merges_in(folder)
     if path is None:
         raise VocabularyError(f"{folder}: neither a tokenizer.json nor {MERGES[0]} with {BESIDE[0]}; give a tokenizer")
-    found = subword_nmt.read(path)
-    if not found.pretokenizer.is_bytes:
+    result = subword_nmt.read(path)
+    if not result.pretokenizer.is_bytes:
         raise VocabularyError(
             f"{path}: its merges are over characters, and the folder does not tell how its tokenizer cuts words; give "
             "its tokenizer.json"
         )
-    return found
+    return result
 
 
 _NAMES = ("whitespace", "metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
@@ -120,7 +120,7 @@ def _vocabulary(
     data: Json, model: Json, vocab: dict[str, int], pairs: list[tuple[str, str]], named: Mapping[str, str],
     lost: list[str], *, end: str,
 ) -> tuple[Vocabulary, bool]:  # fmt: skip
-    """The vocabulary, and whether VOLT wrote the file.
+    """Return the vocabulary, and whether VOLT wrote the file.
 
     lost: becomes part of the vocabulary's provenance
     end: how the file spells the lone token "</w>"
@@ -132,12 +132,12 @@ def _vocabulary(
     if own is None or model.get("ignore_merges"):
         refuse(model, data, scheme)
     is_own = own is not None and scheme.users == tuple(users)
-    found = read_tokens(scheme, model, all_ids(data, vocab), pairs, named, users, is_own=is_own)
-    return Vocabulary(**found, provenance={"format": "huggingface", "lost": lost}), is_own
+    result = read_tokens(scheme, model, all_ids(data, vocab), pairs, named, users, is_own=is_own)
+    return Vocabulary(**result, provenance={"format": "huggingface", "lost": lost}), is_own
 
 
 def files_read(path: Path) -> tuple[Path, ...]:
-    """The files of the folder, also where the tokenizer.json in it is named.
+    """Return the files of the folder, also where the tokenizer.json in it is named.
 
     >>> [str(path) for path in files_read(Path("a/tokenizer.json"))][-1]
     'a/tokenizer.json'
@@ -147,7 +147,7 @@ def files_read(path: Path) -> tuple[Path, ...]:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether this is a tokenizer.json, or a folder that holds one, or merges.txt and vocab.json.
+    """Check whether this is a tokenizer.json, or a folder that holds one, or merges.txt and vocab.json.
 
     >>> recognises(Path("a.json"), b'{"version": "1.0", "truncation": null'), recognises(Path("a.json"), b'{"a": 1}')
     (True, False)
@@ -161,34 +161,35 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tuple[str, ...]:
-    """The user tokens, if VOLT wrote the file: added ones, or those that the last Split names."""
+    """Return the user tokens, if VOLT wrote the file: added ones, or those that the last Split names."""
     if added:
         return tuple(token for token in added if token not in (SUFFIX, PREFIX))
     steps = flat(data.get("pre_tokenizer"), "pretokenizers")
     pattern = steps[-1].get("pattern") if len(steps) > 1 and not steps[-1].get("invert") else None
-    found = pattern.get("Regex") if isinstance(pattern, dict) else None
-    if not isinstance(found, str):
+    result = pattern.get("Regex") if isinstance(pattern, dict) else None
+    if not isinstance(result, str):
         return ()
-    names = {re.sub(r"\\(.)", r"\1", name) for name in _ALTERNATIVES.findall(found)}
+    names = {re.sub(r"\\(.)", r"\1", name) for name in _ALTERNATIVES.findall(result)}
     return tuple(token for token in vocab if token in names)
 
 
 def own_scheme(data: Json, model: Json, *, users: tuple[str, ...], end: str = SUFFIX) -> Scheme | None:
-    """The scheme that VOLT writes these normalizer and pre_tokenizer sections for; None if it writes no such ones.
+    """Return the scheme that VOLT writes these normalizer and pre_tokenizer sections for; None if it writes no such
+    ones.
 
     end: how the file spells the lone token "</w>"
     """
     names = [*_NAMES, *_patterns(data.get("pre_tokenizer"))]
     markers: tuple[Marker, ...] = ("suffix",) if model.get("end_of_word_suffix") == SUFFIX else ("none", "prefix")
-    for marker, name, form, lower, found in product(markers, names, _FORMS, (False, True), dict.fromkeys((users, ()))):
-        scheme = Scheme(marker, Normalizer(form, lower).name, name, found, end=end)
+    for marker, name, form, lower, result in product(markers, names, _FORMS, (False, True), dict.fromkeys((users, ()))):
+        scheme = Scheme(marker, Normalizer(form, lower).name, name, result, end=end)
         if is_written(data, scheme):
             return scheme
     return None
 
 
 def is_written(data: Json, scheme: Scheme) -> bool:
-    """Whether the normalizer and pre_tokenizer sections are those that VOLT writes for a scheme.
+    """Check whether the normalizer and pre_tokenizer sections are those that VOLT writes for a scheme.
 
     >>> is_written({"normalizer": {"type": "NFC"}}, Scheme("suffix", "nfc", "whitespace", users=()))
     False
@@ -198,7 +199,7 @@ def is_written(data: Json, scheme: Scheme) -> bool:
 
 
 def _patterns(cut: Any) -> Iterator[str]:
-    """The pre-tokenisers with a pattern of their own that a pre_tokenizer section may have come from."""
+    """Yield the pre-tokenisers with a pattern of their own that a pre_tokenizer section may have come from."""
     steps = flat(cut, "pretokenizers")
     for name in _splits(steps[:-1]):
         yield from (name, f"bytes+{name}")
@@ -211,7 +212,7 @@ def _patterns(cut: Any) -> Iterator[str]:
 
 
 def _splits(steps: Sequence[Json]) -> Iterator[str]:
-    """The pre-tokeniser whose splits these steps are, if they are, and VOLT knows their grammar."""
+    """Yield the pre-tokeniser whose splits these steps are, if they are, and VOLT knows their grammar."""
     patterns = [step["pattern"].get("Regex") for step in steps if isinstance(step.get("pattern"), dict)]
     are_texts = bool(steps) and len(patterns) == len(steps) and all(isinstance(one, str) for one in patterns)
     usual = ([characters.ORIGINAL], [characters.GROUPED])  # these are called by their names
@@ -222,7 +223,7 @@ def _splits(steps: Sequence[Json]) -> Iterator[str]:
 
 
 def not_whole(vocabulary: Vocabulary) -> Iterator[str]:
-    """The tokens that their own string, taken for a word as it is, does not become.
+    """Return the tokens that their own string, taken for a word as it is, does not become.
 
     >>> list(not_whole(Vocabulary(merges=(("l", "o"), ("o", "w"), ("l", "ow")), tokens=("l", "o", "w", "low"))))
     ['low']

@@ -54,14 +54,14 @@ _DOT = re.compile(r"(?<=(?<!\\)\[)\.")  # "[." is how POSIX begins something els
 
 
 def spelled(pattern: str) -> str:
-    """The pattern as Oniguruma reads it. pattern: one that volt.text.patterns can parse."""
+    """Return the pattern as Oniguruma reads it. pattern: one that volt.text.patterns can parse."""
     written, place = list[str](), 0
     for end in _item_ends(pattern):
         if end <= place:
             continue
         item, place = _item(pattern[place:end]), end
-        if found := _COUNTED.match(pattern, place):
-            item, place = f"(?>{item}{found[1]})", found.end()
+        if result := _COUNTED.match(pattern, place):
+            item, place = f"(?>{item}{result[1]})", result.end()
         written.append(item)
     return "".join(written)
 
@@ -76,7 +76,7 @@ def original(pattern: str) -> str:
 
 
 def understood(pattern: str) -> str:
-    r"""The pattern of a foreign file, as it is written for Oniguruma, in the grammar of volt.text.patterns.
+    r"""Return the pattern of a foreign file, as it is written for Oniguruma, in the grammar of volt.text.patterns.
 
     >>> understood(r"(?i)a$|\w{2}+|(?>\p{N}{1,3})")
     '(?i:a(?=\\n|\\z)|(?:[\\w²³¹¼½¾&&[^\\u200C\\u200D]]{2})+|\\p{N}{1,3}+)'
@@ -90,29 +90,27 @@ def understood(pattern: str) -> str:
         item, place = pattern[place:end], end
         item = _ESCAPE.sub(_inside, item) if item[0] == "[" else _ALONE.get(item, item)
         item = _DOT.sub(r"\\.", item)
-        if found := _COUNTED.match(pattern, place):
-            item, place = f"(?:{item}{found[1]})+", found.end()
+        if result := _COUNTED.match(pattern, place):
+            item, place = f"(?:{item}{result[1]})+", result.end()
         written.append(item)
     return _ATOMIC.sub(r"\1+", "".join(written))
 
 
-def _inside(found: re.Match[str]) -> str:
-    """An escape in a class."""
-    return _INSIDE.get(found[0], found[0])
+def _inside(result: re.Match[str]) -> str:
+    return _INSIDE.get(result[0], result[0])
 
 
 def _item_ends(pattern: str) -> Iterator[int]:
-    """Where the characters, escapes and classes of a pattern end."""
     place = 0
     while place < len(pattern):
         place = _class_end(pattern, place) if pattern[place] == "[" else _sign_end(pattern, place)
         yield place
-        if found := _COUNTED.match(pattern, place):
-            place = found.end()
+        if result := _COUNTED.match(pattern, place):
+            place = result.end()
 
 
 def _class_end(pattern: str, start: int) -> int:
-    """Where the class that starts there ends; classes inside it end before."""
+    """Return where the class that starts there ends; classes inside it end before."""
     place = start + 1 + pattern.startswith("^", start + 1)
     place += pattern.startswith("]", place)
     while pattern[place] != "]":
@@ -121,8 +119,8 @@ def _class_end(pattern: str, start: int) -> int:
 
 
 def _sign_end(pattern: str, place: int) -> int:
-    found = _ESCAPE.match(pattern, place)
-    return found.end() if found else place + 1
+    result = _ESCAPE.match(pattern, place)
+    return result.end() if result else place + 1
 
 
 def _item(text: str) -> str:
@@ -131,7 +129,7 @@ def _item(text: str) -> str:
     if text.startswith(("[]", "[^]")):
         text = text.replace("]", r"\]", 1)
     text = _PROPERTY.sub(r"\\\1{\2}", text)
-    return _CODE.sub(lambda found: rf"\x{{{found[1] or found[2] or found[3]}}}", text)
+    return _CODE.sub(lambda result: rf"\x{{{result[1] or result[2] or result[3]}}}", text)
 
 
 Json = dict[str, Any]
@@ -162,7 +160,7 @@ class Cut(NamedTuple):
 
 
 def cut_name(steps: Sequence[Json], *, found: Sequence[str] = ()) -> str:
-    """The name of the pre-tokeniser that does these steps.
+    """Return the name of the pre-tokeniser that does these steps.
 
     found: what is found in text, and cut out, before
 
@@ -187,7 +185,7 @@ def cut_name(steps: Sequence[Json], *, found: Sequence[str] = ()) -> str:
 
 
 def _of_level(step: Json, *, is_first: bool) -> list[Cut]:
-    """The cut of ByteLevel, which is GPT-2's pattern or none."""
+    """Return the cut of ByteLevel, which is GPT-2's pattern or none."""
     if step.get("add_prefix_space", True):
         raise VocabularyError(
             "ByteLevel with add_prefix_space puts a space before each text that starts with none, which VOLT cannot; "
@@ -199,7 +197,7 @@ def _of_level(step: Json, *, is_first: bool) -> list[Cut]:
 
 
 def _of_step(step: Json) -> Iterator[Cut]:
-    """The cuts of one step. Raises VocabularyError if VOLT cannot cut so."""
+    """Yield the cuts of one step. Raises VocabularyError if VOLT cannot cut so."""
     kind = step.get("type")
     if kind == "WhitespaceSplit":
         yield Cut(r"[^\s]+", drops=True, inside=r"^\s")
@@ -221,10 +219,10 @@ def _of_step(step: Json) -> Iterator[Cut]:
 
 def _of_split(step: Json) -> Cut:
     pattern, behavior, inverted = step.get("pattern"), str(step.get("behavior")), bool(step.get("invert"))
-    found = pattern if isinstance(pattern, dict) and len(pattern) == 1 else {}
-    text = understood(found["Regex"]) if isinstance(found.get("Regex"), str) else ""
-    if isinstance(found.get("String"), str):
-        text = "".join(map(_literal, found["String"]))
+    result = pattern if isinstance(pattern, dict) and len(pattern) == 1 else {}
+    text = understood(result["Regex"]) if isinstance(result.get("Regex"), str) else ""
+    if isinstance(result.get("String"), str):
+        text = "".join(map(_literal, result["String"]))
     if not text:
         raise VocabularyError(f"a Split by {pattern!r}, which is no pattern; restore the file")
     try:
@@ -248,7 +246,6 @@ def _of_split(step: Json) -> Cut:
 
 
 def _class(inside: str, behavior: str, *, is_run: bool = False, inverted: bool = False) -> Cut:
-    """The cut at characters of a class, or at runs of them."""
     if inverted and behavior.startswith("MergedWith"):
         behavior = {"MergedWithPrevious": "MergedWithNext", "MergedWithNext": "MergedWithPrevious"}.get(behavior, "")
     one, many, others = f"[{inside}]", f"[{inside}]" + "+" * is_run, f"[^{inside}]+"
@@ -265,10 +262,10 @@ def _class(inside: str, behavior: str, *, is_run: bool = False, inverted: bool =
     raise VocabularyError(f"a behavior {behavior!r} of a split, which VOLT does not know; {_REMEDY}")
 
 
-def _leaves_whole(pattern: str, found: Sequence[str]) -> bool:
-    r"""Whether GPT-2's pattern, as far as can be told, leaves the matches of another one whole.
+def _leaves_whole(pattern: str, result: Sequence[str]) -> bool:
+    r"""Check whether GPT-2's pattern, as far as can be told, leaves the matches of another one whole.
 
-    found: texts that no match is
+    result: texts that no match is
 
     >>> _leaves_whole(r"'s|[\p{L}]+|[\p{N}]|<a>|[^\s\p{L}\p{N}]+", ["<a>"]), _leaves_whole(r"\w+", [])
     (True, False)
@@ -279,13 +276,13 @@ def _leaves_whole(pattern: str, found: Sequence[str]) -> bool:
         text = _text(part)
         one = part.part if isinstance(part, Repetition) else part
         fits = isinstance(one, CharClass) and any((one.characters & ~inside).edges == () for inside in classes)
-        if not fits and (text is None or (text not in found and gpt.split(text) != [text])):
+        if not fits and (text is None or (text not in result and gpt.split(text) != [text])):
             return False
     return True
 
 
 def _text(tree: Node) -> str | None:
-    """The one text that a tree matches; None if it is no such tree."""
+    """Return the one text that a tree matches; None if it is no such tree."""
     parts = tree.parts if isinstance(tree, Sequence_) else (tree,)
     characters = [part.characters.edges for part in parts if isinstance(part, CharClass)]
     if len(characters) < len(parts) or not all(len(edges) == 2 and edges[1] == edges[0] + 1 for edges in characters):
@@ -294,7 +291,7 @@ def _text(tree: Node) -> str | None:
 
 
 def _literal(character: str) -> str:
-    r"""A character as a pattern has it.
+    r"""Return a character as a pattern has it.
 
     >>> _literal("|"), _literal("a")
     ('\\|', 'a')
@@ -303,7 +300,7 @@ def _literal(character: str) -> str:
 
 
 def _one_pattern(first: Cut, *others: Cut) -> str:
-    """One pattern whose matches are the words of all cuts; the first drops something, the others are classes."""
+    """Return one pattern whose matches are the words of all cuts; the first drops something, the others are classes."""
     if not others:
         return first.pattern
     sets = [sets_of(parse(f"[{cut.inside}]"))[0] for cut in others if cut.inside]
@@ -313,13 +310,13 @@ def _one_pattern(first: Cut, *others: Cut) -> str:
             f"what {quoted(first.pattern, 100)} leaves is cut by {quoted(others[0].pattern, 100)}, which VOLT cannot; "
             f"{_REMEDY}"
         )
-    kept = [cut.pattern if not _meet(cut, first) else _without(cut, first) for cut in others]
+    retained = [cut.pattern if not _meet(cut, first) else _without(cut, first) for cut in others]
     rest = "".join(_nested(cut.inside) for cut in others)
-    return "|".join([*kept, f"[{first.inside}{rest}]+"])
+    return "|".join([*retained, f"[{first.inside}{rest}]+"])
 
 
 def _meet(cut: Cut, dropped: Cut) -> bool:
-    """Whether a class holds characters that are dropped.
+    """Check whether a class holds characters that are dropped.
 
     >>> _meet(Cut("[a]", inside="a"), Cut("[^ab]+", drops=True, inside="^ab"))
     True
@@ -329,7 +326,6 @@ def _meet(cut: Cut, dropped: Cut) -> bool:
 
 
 def _without(cut: Cut, dropped: Cut) -> str:
-    """The cut at a class without the characters that are dropped."""
     return f"[{_nested(cut.inside)}&&[{dropped.inside}]]" + "+" * cut.pattern.endswith("+")
 
 

@@ -43,7 +43,7 @@ ADDED = "added_tokens.json"
 
 
 def load(path: Path) -> Json:
-    """The JSON object in a file."""
+    """Return the JSON object in a file."""
     text = read_text(path, kind=VocabularyError, remedy=", so no JSON; restore the file")
     try:
         data = json.loads(text, object_pairs_hook=_without_repeats)
@@ -65,7 +65,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def model_section(path: Path, data: Json) -> Json:
-    """The model of the file. Raises VocabularyError if it is not one that VOLT can be.
+    """Return the model of the file. Raises VocabularyError if it is not one that VOLT can be.
 
     >>> model_section(Path("a.json"), {"model": {"type": "WordPiece"}})
     Traceback (most recent call last):
@@ -92,7 +92,6 @@ def model_section(path: Path, data: Json) -> Json:
 
 
 def _remedy(kind: object) -> str:
-    """What to do with a tokenizer whose pieces no merges make."""
     if kind == "Unigram":
         return (
             "no merges make its pieces; give the merges of the sentencepiece .model that it comes from to "
@@ -104,7 +103,7 @@ def _remedy(kind: object) -> str:
 
 
 def model_vocab(path: Path, model: Json) -> dict[str, int]:
-    """The ids of the model's tokens, in their order. Raises VocabularyError if they are no ids, or repeat.
+    """Return the ids of the model's tokens, in their order. Raises VocabularyError if they are no ids, or repeat.
 
     >>> model_vocab(Path("a.json"), {"vocab": {"lo": 1, "l": 0}})
     {'l': 0, 'lo': 1}
@@ -127,7 +126,7 @@ def model_vocab(path: Path, model: Json) -> dict[str, int]:
 
 
 def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
-    """The merges, each of two strings that are tokens and make a token. Raises VocabularyError for others.
+    """Yield the merges, each of two strings that are tokens and make a token. Raises VocabularyError for others.
 
     >>> list(model_merges(Path("a.json"), {"vocab": {"l": 0, "o": 1, "lo": 2}, "merges": ["l o"]}))
     [('l', 'o')]
@@ -152,7 +151,7 @@ def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
 
 
 def _sound_pairs(rows: Sequence[Any], vocab: Mapping[str, int]) -> list[tuple[str, str]] | None:
-    """The merges, if all are as they must be, in less time than to look at each; otherwise None."""
+    """Return the merges, if all are as they must be, in less time than to look at each; otherwise None."""
     kinds = {*map(type, rows)}
     if not kinds <= {str} and not kinds <= {list}:
         return None
@@ -163,7 +162,7 @@ def _sound_pairs(rows: Sequence[Any], vocab: Mapping[str, int]) -> list[tuple[st
 
 
 def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
-    """Whether unknown characters become bytes. Raises VocabularyError if only some of the bytes are tokens."""
+    """Check whether unknown characters become bytes. Raises VocabularyError if only some of the bytes are tokens."""
     n_bytes = sum(token in vocab for token in BYTE_TOKENS)
     if model.get("byte_fallback") and 0 < n_bytes < len(BYTE_TOKENS):
         lacking = next(token for token in BYTE_TOKENS if token not in vocab)
@@ -185,7 +184,7 @@ _CLASSES: dict[str, Json] = {
 
 
 def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
-    """The added tokens, in the order of their ids. Raises VocabularyError if they are damaged."""
+    """Return the added tokens, in the order of their ids. Raises VocabularyError if they are damaged."""
     rows = data.get("added_tokens") or []
     shapes = isinstance(rows, list) and all(
         isinstance(row, dict) and isinstance(row.get("content"), str) and type(row.get("id")) is int for row in rows
@@ -204,23 +203,23 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
 
 
 def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
-    """The ids of the model's tokens and of the added ones, in their order.
+    """Return the ids of the model's tokens and of the added ones, in their order.
 
     >>> all_ids({"added_tokens": [{"id": 4, "content": "<a>"}]}, {"l": 0})
     {'l': 0, '<a>': 4}
     """
-    found = dict(vocab) | {row["content"]: row["id"] for row in data.get("added_tokens") or []}
-    return dict(sorted(found.items(), key=lambda item: item[1]))
+    result = dict(vocab) | {row["content"]: row["id"] for row in data.get("added_tokens") or []}
+    return dict(sorted(result.items(), key=lambda item: item[1]))
 
 
 def role_tokens(path: Path, model: Json) -> dict[str, str]:
     """Role → its token, for the tokens with a role that the model and the files beside it name."""
-    found = {"unk": model.get("unk_token")}
+    result = {"unk": model.get("unk_token")}
     for name in (MAP, CONFIG):
-        beside = path.with_name(name)
-        if path.name == FILE and beside.exists():
-            found |= {role: value for role, value in role_names(load(beside)) if not found.get(role)}
-    return {role: token for role, token in found.items() if isinstance(token, str)}
+        neighbours = path.with_name(name)
+        if path.name == FILE and neighbours.exists():
+            result |= {role: value for role, value in role_names(load(neighbours)) if not result.get(role)}
+    return {role: token for role, token in result.items() if isinstance(token, str)}
 
 
 def role_names(config: Json) -> Iterator[tuple[str, Any]]:
@@ -235,7 +234,7 @@ def role_names(config: Json) -> Iterator[tuple[str, Any]]:
 
 
 def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[str, Json]]:
-    """The tokens that the files of a folder without a tokenizer.json name.
+    """Return the tokens that the files of a folder without a tokenizer.json name.
 
     Returns role → its token, the ids of those with an id there, and all of them with their flags.
     Raises VocabularyError if the folder asks for a space before each text.
@@ -246,9 +245,9 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
             f"{folder / CONFIG}: add_prefix_space puts a space before each text that starts with none, which VOLT "
             "cannot; set it to false, and put the space there yourself"
         )
-    found = [_of_class(config) for config in configs[-1:]] + configs[::-1]
+    result = [_of_class(config) for config in configs[-1:]] + configs[::-1]
     roles, added, flags = dict[str, str](), dict[str, int](), dict[str, Json]()
-    for config in found:
+    for config in result:
         roles |= {role: text for role, text in role_names(config) if isinstance(text, str)}
         added |= _decoded(config.get("added_tokens_decoder"))
         for row in _named(config):
@@ -260,7 +259,7 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
 
 
 def _of_class(config: Json) -> Json:
-    """The tokens that the class of a tokenizer has where no file names others.
+    """Return the tokens that the class of a tokenizer has where no file names others.
 
     >>> _of_class({"tokenizer_class": "GPT2TokenizerFast"})["eos_token"]
     '<|endoftext|>'
@@ -269,7 +268,7 @@ def _of_class(config: Json) -> Json:
 
 
 def _named(config: Json) -> Iterator[Json]:
-    """The special tokens that a config names, each with its flags.
+    """Yield the special tokens that a config names, each with its flags.
 
     >>> [*_named({"sep_token": "</s>", "additional_special_tokens": ["<a>"], "add_bos_token": True})]
     [{'content': '</s>'}, {'content': '<a>'}]
@@ -284,15 +283,15 @@ def _named(config: Json) -> Iterator[Json]:
 
 
 def _decoded(rows: Any) -> dict[str, int]:
-    """The ids of the tokens of a tokenizer_config.json.
+    """Return the ids of the tokens of a tokenizer_config.json.
 
     >>> _decoded({"5": {"content": "<b>"}})
     {'<b>': 5}
     """
-    found = rows.items() if isinstance(rows, dict) else ()
+    result = rows.items() if isinstance(rows, dict) else ()
     return {
         row["content"]: int(number)
-        for number, row in found
+        for number, row in result
         if number.isdecimal()
         and len(number) <= MOST_DIGITS
         and isinstance(row, dict)
@@ -301,7 +300,7 @@ def _decoded(rows: Any) -> dict[str, int]:
 
 
 def can_be_special(token: str) -> bool:
-    """Whether a special token may be spelled so.
+    """Check whether a special token may be spelled so.
 
     >>> can_be_special("<s>"), can_be_special("a b")
     (True, False)
@@ -314,21 +313,21 @@ def read_tokens(
     scheme: Scheme, model: Json, ids: Mapping[str, int], merges: Sequence[tuple[str, str]], named: Mapping[str, str],
     added: Sequence[str], *, is_own: bool,
 ) -> Json:  # fmt: skip
-    """The arguments of Vocabulary.
+    """Return the arguments of Vocabulary.
 
     ids: of all tokens, rising;  named: tokens by their roles;  added: the user tokens
     is_own: whether VOLT wrote the file
     """
-    made, fallback = set(map("".join, merges)), falls_back(model, model.get("vocab", ids))
+    output, fallback = set(map("".join, merges)), falls_back(model, model.get("vocab", ids))
     whole = bool(model.get("ignore_merges")) and not scheme.takes_users_as_words
     atoms = {token for token in ids if atom_code(token, marker=scheme.marker) is not None}
     spelling = BYTE_TOKENS * fallback
     if scheme.marker == "suffix" and (fallback or (added and not scheme.cut.isolates_users)):
         spelling += (SUFFIX,)
-    unmade = [token for token in ids if token not in made and token not in atoms and token not in spelling]
+    unmade = [token for token in ids if token not in output and token not in atoms and token not in spelling]
     special = _special(named, unmade, added, ids, is_own=is_own, whole=whole)
     reserved = {*special.all, *spelling}
-    tokens = tuple(token for token in ids if (whole or token in made or token in atoms) and token not in reserved)
+    tokens = tuple(token for token in ids if (whole or token in output or token in atoms) and token not in reserved)
     last = {pair: rank for rank, pair in enumerate(merges)}  # of equal merges tokenizers takes the last
     return {
         "merges": (ordered := tuple(sorted(last, key=last.__getitem__))),
@@ -345,7 +344,8 @@ def read_tokens(
 
 
 def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
-    """How tokenizers merges, which is by pairs, as subword-nmt does, unless some token is made in two ways, or joined
+    """Return how tokenizers merges, which is by pairs, as subword-nmt does, unless some token is made in two ways, or
+    joined
     by a merge that stands before the one that makes it.
 
     >>> merging_of([("l", "o")]), merging_of([("lo", "w"), ("l", "o")])
@@ -355,7 +355,7 @@ def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
 
 
 def joins_later(merges: Sequence[tuple[str, str]]) -> bool:
-    """Whether a merge joins what a later one makes.
+    """Check whether a merge joins what a later one makes.
 
     >>> joins_later([("lo", "w"), ("l", "o")])
     True
@@ -365,7 +365,7 @@ def joins_later(merges: Sequence[tuple[str, str]]) -> bool:
 
 
 def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]) -> tuple[str, ...]:
-    """The pieces by id; none if ids are those that VOLT gives. Pieces that have no id get the next ones.
+    """Return the pieces by id; none if ids are those that VOLT gives. Pieces that have no id get the next ones.
 
     reserved: the pieces that are no tokens
 
@@ -375,10 +375,10 @@ def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[s
     Raises VocabularyError, before any room is taken, for an id that is none.
     """
     _check_ids(ids)
-    kept = {*reserved, *tokens}
+    retained = {*reserved, *tokens}
     order = [""] * (1 + max(ids.values(), default=-1))
     for token, number in ids.items():
-        order[number] = token if token in kept else ""
+        order[number] = token if token in retained else ""
     order += [piece for piece in reserved if piece not in ids]
     while order and not order[-1]:
         order.pop()
@@ -389,9 +389,9 @@ def _check_ids(ids: Mapping[str, int]) -> None:
     """Raise VocabularyError for an id below 0, or one so high that rows of unused ids would fill the memory."""
     wrong = next((token for token, number in ids.items() if not 0 <= number < MOST_IDS), None)
     if wrong is not None:
-        found = str(ids[wrong]) if ids[wrong].bit_length() < 64 else f"of {ids[wrong].bit_length():,} bits"
+        result = str(ids[wrong]) if ids[wrong].bit_length() < 64 else f"of {ids[wrong].bit_length():,} bits"
         raise VocabularyError(
-            f"the token {quoted(wrong)} has the id {found}, and ids are 0 to {MOST_IDS - 1:,}; restore its id"
+            f"the token {quoted(wrong)} has the id {result}, and ids are 0 to {MOST_IDS - 1:,}; restore its id"
         )
 
 

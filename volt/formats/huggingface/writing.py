@@ -59,16 +59,16 @@ Pair = tuple[str, str]
 
 
 def merges_of(vocabulary: Vocabulary) -> list[Pair]:
-    """The merges by rank, each once."""
+    """Return the merges by rank, each once."""
     if vocabulary.merging != "ranks":
         return list(dict.fromkeys(vocabulary.merges))
-    made = dict.fromkeys(map("".join, vocabulary.merges))
-    known = {*made, *vocabulary.atoms}
-    return [pair for token in made for pair in _pairs(token, known)]
+    output = dict.fromkeys(map("".join, vocabulary.merges))
+    known = {*output, *vocabulary.atoms}
+    return [pair for token in output for pair in _pairs(token, known)]
 
 
 def _pairs(token: str, known: Collection[str]) -> Iterator[Pair]:
-    """The pairs of tokens that spell a token, the left one of two that can overlap first.
+    """Yield the pairs of tokens that spell a token, the left one of two that can overlap first.
 
     >>> list(_pairs("aba", {"a", "b", "ab", "ba"})), list(_pairs("aab", {"a", "b", "aa", "ab"}))
     ([('ab', 'a'), ('a', 'ba')], [('a', 'ab'), ('aa', 'b')])
@@ -101,19 +101,18 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def _named(special: SpecialTokens) -> Json:
-    """The special tokens as transformers names them."""
     roles: Json = {f"{role}_token": token for role, token in special.roles.items()}
     others = [token for token in special.control if token not in special.roles.values()]
     return roles | ({"additional_special_tokens": others} if others else {})
 
 
 def _is_met(special: SpecialTokens) -> bool:
-    """Whether a token with a role is a user token, so that transformers must look for such tokens in text."""
+    """Check whether a token with a role is a user token, so that transformers must look for such tokens in text."""
     return not {*special.roles.values(), *special.control}.isdisjoint(special.user)
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    """The one file, or those of the folder.
+    """Return the one file, or those of the folder.
 
     >>> [str(path) for path in files_written(Path("hf"))]
     ['hf/special_tokens_map.json', 'hf/tokenizer_config.json', 'hf/tokenizer.json']
@@ -187,7 +186,6 @@ def _refuse_regex(vocabulary: Vocabulary, path: Path) -> None:
 
 
 def _notes(vocabulary: Vocabulary) -> Iterator[str]:
-    """What the format cannot carry or does differently, a sentence each."""
     scheme, special = Scheme.of(vocabulary), vocabulary.special
     if vocabulary.counts:
         yield "The counts of the tokens are not in the file: the format has no place for them."
@@ -209,7 +207,6 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
-    """What becomes of special tokens that text does or does not hold."""
     special, tokens = vocabulary.special, set(vocabulary.tokens)
     if special.control:
         yield (
@@ -227,7 +224,6 @@ def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _end_notes(scheme: Scheme) -> Iterator[str]:
-    """What becomes of an unknown character that ends a word."""
     if scheme.end == SUFFIX:
         yield (
             "An unknown character that ends a word becomes its bytes and the four bytes of '</w>', where VOLT gives "
@@ -238,7 +234,6 @@ def _end_notes(scheme: Scheme) -> Iterator[str]:
 
 
 def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
-    """How words may be cut differently."""
     if scheme.cut.has_own_pattern:
         yield (
             "The regex is read by another engine (Oniguruma), whose \\w, \\d and \\b differ on rare characters, such "
@@ -252,7 +247,6 @@ def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
 
 
 def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
-    """How text around user tokens is treated differently."""
     if scheme.takes_users_as_words:
         yield (
             f"User tokens, such as {example}, are in the vocabulary but no 'added tokens'; a token with a role or a "
@@ -278,7 +272,7 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
 
 
 def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
-    """How the words of user tokens differ where these are found in normalised text."""
+    """Yield how the words of user tokens differ where these are found in normalised text."""
     if scheme.ends_users and not scheme.cut.splits:
         yield f"The part of a word right before a user token, as in x{example}, is cut as if the word ended there."
     lacks = ["'▁' in front"] * scheme.cut.dummy_prefix + ["lone '</w>'"] * scheme.ends_users
@@ -302,7 +296,6 @@ def _word_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
 
 
 def _tokenizer(vocabulary: Vocabulary) -> Json:
-    """The content of tokenizer.json."""
     scheme, special = Scheme.of(vocabulary), vocabulary.special
     flags = {
         "single_word": False,
@@ -328,7 +321,6 @@ def _tokenizer(vocabulary: Vocabulary) -> Json:
 
 
 def _model(vocabulary: Vocabulary, scheme: Scheme) -> Json:
-    """The model section."""
     model = {
         "type": "BPE",
         "dropout": None,

@@ -40,7 +40,7 @@ class ImpliedMerges:
 
     @classmethod
     def of(cls, scores: Mapping[str, float]) -> ImpliedMerges:
-        """A merge for each piece of two or more characters. Those that sentencepiece never makes never apply.
+        """Return a merge for each piece of two or more characters. Those that sentencepiece never makes never apply.
 
         >>> scores = {"lo": -1.0, "low": -2.0, "new": -3.0}, {"lo": -2.0, "low": -1.0}
         >>> [ImpliedMerges.of(one).merges for one in scores]
@@ -52,14 +52,14 @@ class ImpliedMerges:
             if pair := joins[piece]:
                 ranks[piece] = min(scores[piece], *(ranks.get(part, math.inf) for part in pair))
         late = [piece for piece in ranks if ranks[piece] != scores[piece]]
-        made = {piece: scores[piece] for piece in ranks}
-        is_paired = not late and len(set(made.values())) == len(made)
+        output = {piece: scores[piece] for piece in ranks}
+        is_paired = not late and len(set(output.values())) == len(output)
         ordered = sorted(ranks, key=lambda piece: (-scores[piece], -len(piece)))
         others = sorted((piece for piece in scores if piece not in ranks), key=len)
         merges, dropped = _made_anyhow(others, [pair for piece in ordered if (pair := joins[piece])])
         return cls(
             tuple(merges), "pairs" if is_paired else "ranks", tuple(dropped),
-            None if is_paired else first_clash(made, late),
+            None if is_paired else first_clash(output, late),
         )  # fmt: skip
 
 
@@ -81,27 +81,27 @@ class Letters:
         return cls({final: chr(_PRIVATE + number) for number, final in enumerate(finals) if final})
 
     def short(self, piece: str) -> str:
-        """A piece with one character for its last atom."""
+        """Return a piece with one character for its last atom."""
         text = piece.removesuffix(SUFFIX)
         return text[:-1] + self.atoms[text[-1]] if text and text != piece else piece
 
     def long(self, text: str) -> str:
-        """The inverse of `short`."""
+        """Return the inverse of `short`."""
         return text.translate({ord(letter): final + SUFFIX for final, letter in self.atoms.items()})
 
 
 def _made_anyhow(pieces: Sequence[str], merges: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[str]]:
-    """The merges, and one more for each piece that two parts spell; and the pieces that none do.
+    """Return the merges, and one more for each piece that two parts spell; and the pieces that none do.
 
     >>> _made_anyhow(["low", "new"], [("l", "o")])
     ([('l', 'o'), ('lo', 'w')], ['new'])
     """
-    merges, made, dropped = list(merges), set(map("".join, merges)), list[str]()
+    merges, output, dropped = list(merges), set(map("".join, merges)), list[str]()
     for piece in pieces:
-        pair = next((cut for cut in two_parts(piece) if all(len(part) == 1 or part in made for part in cut)), None)
+        pair = next((cut for cut in two_parts(piece) if all(len(part) == 1 or part in output for part in cut)), None)
         if pair:
             merges.append(pair)
-            made.add(piece)
+            output.add(piece)
         else:
             dropped.append(piece)
     return merges, dropped
@@ -126,8 +126,8 @@ def first_clash(scores: Mapping[str, float], late: Sequence[str]) -> tuple[str, 
     for group in groups.values():
         if len(group) == 1:
             continue
-        if found := next((piece for piece in group if piece in inside), None):
-            return found, inside[found]
+        if result := next((piece for piece in group if piece in inside), None):
+            return result, inside[result]
         met = Counter(piece[0] for piece in group if _is_run(piece))
         family = {piece: piece[0] if _is_run(piece) and met[piece[0]] == n_runs[piece[0]] else piece for piece in group}
         if clash := _first_shared(family):
@@ -140,7 +140,7 @@ def _is_run(piece: str) -> bool:
 
 
 def _inner(piece: str) -> Iterator[str]:
-    """The strings of two characters or more inside a piece, without itself.
+    """Yield the strings of two characters or more inside a piece, without itself.
 
     >>> list(_inner("low"))
     ['lo', 'ow']
@@ -158,7 +158,7 @@ def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
             starts[piece[:end]].setdefault(name, piece)
     for piece, name in family.items():
         tails = (starts.get(piece[start:], {}) for start in range(1, len(piece)))
-        others = [other for found in tails for kind, other in found.items() if kind != name]
+        others = [other for result in tails for kind, other in result.items() if kind != name]
         others += [part for part in _inner(piece) if family.get(part, name) != name]
         if others:
             return piece, others[0]
@@ -166,7 +166,7 @@ def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None:
-    """The two parts that sentencepiece joins last when it makes this piece of two or more characters.
+    """Return the two parts that sentencepiece joins last when it makes this piece of two or more characters.
 
     scores: of all pieces. None if sentencepiece never makes the piece.
 
@@ -186,7 +186,7 @@ def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None
 
 
 def two_parts(piece: str) -> Iterator[tuple[str, str]]:
-    """All ways to cut a piece in two.
+    """Return all ways to cut a piece in two.
 
     >>> list(two_parts("low"))
     [('l', 'ow'), ('lo', 'w')]
@@ -202,13 +202,13 @@ def merges_that_make(pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
     >>> list(merges_that_make(["lo", "lower"]))
     [('l', 'o'), ('lo', 'w'), ('low', 'e'), ('lowe', 'r')]
     """
-    made = set[str]()
+    output = set[str]()
     for piece in pieces:
         start = 0
         while start < len(piece):
             ends = range(len(piece), start + 1, -1)
-            end = next((end for end in ends if piece[start:end] in made), start + 1)
-            if start and piece[:end] not in made:
+            end = next((end for end in ends if piece[start:end] in output), start + 1)
+            if start and piece[:end] not in output:
                 yield piece[:start], piece[start:end]
-                made.add(piece[:end])
+                output.add(piece[:end])
             start = end

@@ -34,7 +34,7 @@ FIRST_BYTE = b"\x0a"  # field 1, a piece, with a length
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
-    """The merges that a model's pieces imply, as candidates for a search.
+    """Return the merges that a model's pieces imply, as candidates for a search.
 
     BPE: where a piece can be cut in several ways, one merge for each. Unigram: no merges make its pieces, so each is
     built from the longest pieces before it, the most probable piece first; intermediate tokens come with them.
@@ -48,16 +48,17 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         return MergeList(list(merges_that_make(pieces)), "prefix")
     if model.trainer_spec.model_type != BPE:
         raise CandidateError(f"{path}: a sentencepiece model of words or characters; train one with --model_type=bpe")
-    made, pairs = set[str](), list[tuple[str, str]]()
+    output, pairs = set[str](), list[tuple[str, str]]()
     for piece in pieces:
         cuts = ((piece[:i], piece[i:]) for i in range(1, len(piece)))
-        pairs += [cut for cut in cuts if all(len(part) == 1 or part in made for part in cut)]
-        made.add(piece)
+        pairs += [cut for cut in cuts if all(len(part) == 1 or part in output for part in cut)]
+        output.add(piece)
     return MergeList(pairs, "prefix")
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether a file that starts so is a sentencepiece model: a piece, made of a string and then a score or a type.
+    """Check whether a file that starts so is a sentencepiece model: a piece, made of a string and then a score or a
+    type.
 
     >>> recognises(Path("a.model"), b"\\x0a\\x0e\\x0a\\x05<unk>\\x15"), recognises(Path("a.txt"), b"\\nlow\\n")
     (True, False)
@@ -78,13 +79,13 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     check_spellings(rows)
     model = to_proto(vocabulary, rows)
     listing = "".join(f"{piece}\t{score:g}\n" for piece, score, _ in rows)
-    place, beside = files_written(path)
-    write_together({beside: listing.encode(), place: model.SerializeToString()})
+    place, neighbours = files_written(path)
+    write_together({neighbours: listing.encode(), place: model.SerializeToString()})
     return list(differences(vocabulary))
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    """The model, and the list of its pieces.
+    """Return the model, and the list of its pieces.
 
     >>> [str(path) for path in files_written(Path("a.b"))]
     ['a.b.model', 'a.b.vocab']
@@ -107,7 +108,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def normal_pieces(path: Path) -> dict[str, int]:
-    """The pieces of a model of any kind with their ids there: no control, unknown, user, byte or unused ones.
+    """Return the pieces of a model of any kind with their ids there: no control, unknown, user, byte or unused ones.
 
     Raises VocabularyError if the model is damaged, MissingLibraryError.
     """
@@ -116,7 +117,8 @@ def normal_pieces(path: Path) -> dict[str, int]:
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """The library with that model loaded. sentencepiece reports a run of unknown characters as one; here they are
+    """Return the library with that model loaded. sentencepiece reports a run of unknown characters as one; here they
+    are
     counted one by one, as VOLT does."""
     model = _load(_existing(path))
     library = load_library()
@@ -140,7 +142,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 def _one_by_one(
     pieces: Sequence[str], ids: Sequence[int], *, unknown: int, ends: bool = False
 ) -> tuple[list[str], list[int]]:
-    """The same with runs of unknown characters taken apart.
+    """Return the same with runs of unknown characters taken apart.
 
     ends: whether a "▁" ends words, so that it belongs to the character before it, and is "</w>" in VOLT
 
@@ -151,10 +153,10 @@ def _one_by_one(
     """
     character = re.compile(f"(?s).{PREFIX}?" if ends else "(?s).")
     parts = [character.findall(piece) if id_ == unknown else [piece] for piece, id_ in zip(pieces, ids, strict=True)]
-    told = [piece for part in parts for piece in part]
+    values = [piece for part in parts for piece in part]
     if ends:
-        told = [piece.removesuffix(PREFIX) + SUFFIX if piece.endswith(PREFIX) else piece for piece in told]
-    return told, [id_ for part, id_ in zip(parts, ids, strict=True) for _ in part]
+        values = [piece.removesuffix(PREFIX) + SUFFIX if piece.endswith(PREFIX) else piece for piece in values]
+    return values, [id_ for part, id_ in zip(parts, ids, strict=True) for _ in part]
 
 
 # Files and libraries
@@ -196,6 +198,6 @@ def _texts(model: Any) -> Iterator[object]:
     """What should be text; protobuf gives bytes where it is no UTF-8."""
     yield from (piece.piece for piece in model.pieces)
     for part in (model.normalizer_spec, model.trainer_spec):
-        found = [value for field, value in part.ListFields() if field.type == field.TYPE_STRING]
-        for value in found:
+        result = [value for field, value in part.ListFields() if field.type == field.TYPE_STRING]
+        for value in result:
             yield from [value] if isinstance(value, str | bytes) else value

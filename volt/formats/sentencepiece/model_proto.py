@@ -31,7 +31,7 @@ from volt.errors import VocabularyError, missing
 
 
 def model_class() -> Any:
-    """The protobuf class of a sentencepiece model. Raises MissingLibraryError if it is not installed."""
+    """Return the protobuf class of a sentencepiece model. Raises MissingLibraryError if it is not installed."""
     try:
         from sentencepiece import sentencepiece_model_pb2 as pb2
     except ImportError:
@@ -40,7 +40,7 @@ def model_class() -> Any:
 
 
 def load_library() -> Any:
-    """The sentencepiece package. Raises MissingLibraryError if it is not installed."""
+    """Return the sentencepiece package. Raises MissingLibraryError if it is not installed."""
     try:
         import sentencepiece
     except ImportError:
@@ -59,7 +59,7 @@ Units = NDArray[np.uint32]
 
 
 def pack(replacements: Mapping[str, str]) -> bytes:
-    """The table of what replaces strings; nothing if nothing is replaced. No string is empty or holds U+0000.
+    """Return the table of what replaces strings; nothing if nothing is replaced. No string is empty or holds U+0000.
 
     Raises MissingLibraryError if sentencepiece is not installed.
     """
@@ -123,7 +123,7 @@ def find(table: bytes, text: str) -> str | None:
 
 
 def _parts(table: bytes) -> tuple[Units, bytes]:
-    """The trie, and the replacements. Raises VocabularyError if the size in front is that of none."""
+    """Return the trie, and the replacements. Raises VocabularyError if the size in front is that of none."""
     size = int.from_bytes(table[:_SIZE], "little")
     if not table:
         return np.zeros(0, np.uint32), b""
@@ -133,7 +133,7 @@ def _parts(table: bytes) -> tuple[Units, bytes]:
 
 
 def _base(units: Units, place: int) -> int:
-    """Where the children of the node at a place are, each `^` its byte.
+    """Return where the children of the node at a place are, each `^` its byte.
 
     >>> _base(np.array([0, 3 << 10], np.uint32), 1)
     2
@@ -143,7 +143,7 @@ def _base(units: Units, place: int) -> int:
 
 
 def _leaves(units: Units) -> Iterator[tuple[bytes, int]]:
-    """The strings of a trie, and where the replacement of each starts."""
+    """Yield the strings of a trie, and where the replacement of each starts."""
     waiting = [(b"", 0)] if len(units) else []
     seen = _MOST_NODES
     while waiting:

@@ -58,7 +58,7 @@ class WordScheme:
 
 
 def vocabulary_of(model: Any) -> Vocabulary:
-    """The vocabulary of a model. Raises VocabularyError if the model is none that VOLT can be, or damaged."""
+    """Return the vocabulary of a model. Raises VocabularyError if the model is none that VOLT can be, or damaged."""
     _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
     model_proto.check(model.normalizer_spec.precompiled_charsmap)
@@ -92,7 +92,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
 
 
 def _spelled(piece: Any, model: Any) -> str:
-    """A piece as VOLT spells it: where spaces end words, "▁" at the end of one is "</w>"."""
+    """Return a piece as VOLT spells it: where spaces end words, "▁" at the end of one is "</w>"."""
     if model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED):
         text = str(piece.piece)
         return text.removesuffix(PREFIX) + SUFFIX if text.endswith(PREFIX) else text
@@ -100,14 +100,14 @@ def _spelled(piece: Any, model: Any) -> str:
 
 
 def _order(rows: Sequence[tuple[str, float, int]], dropped: set[str]) -> tuple[str, ...]:
-    """The pieces by id; pieces that are not used at the end, such as scaffolding, have no ids."""
+    """Return the pieces by id; pieces that are not used at the end, such as scaffolding, have no ids."""
     order = ["" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece for piece, _, kind in rows]
     n_last = len(rows) - sum(1 for _ in dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))
     return tuple(order[: len(order) - n_last])
 
 
 def _special(model: Any) -> SpecialTokens:
-    """The special tokens; those of the names in the settings have roles if they are pieces."""
+    """Return the special tokens; those of the names in the settings have roles if they are pieces."""
     trainer, of_kind = model.trainer_spec, dict[int, list[str]]()
     for piece in model.pieces:
         of_kind.setdefault(piece.type, []).append(piece.piece)
@@ -120,14 +120,13 @@ def _special(model: Any) -> SpecialTokens:
 
 
 def _marks_others(rows: Sequence[tuple[str, float, int]], words: WordScheme) -> set[str]:
-    """The lone marker, where a vocabulary has one: behind bytes and user tokens."""
+    """Return the lone marker, where a vocabulary has one: behind bytes and user tokens."""
     if words.marker == "suffix" and any(kind in (BYTE, USER) for _, _, kind in rows):
         return {SUFFIX}
     return set()
 
 
 def _joins(rows: Sequence[tuple[str, float, int]]) -> ImpliedMerges:
-    """The joins of pieces, whose atoms may end with "</w>"."""
     scores = {piece: score for piece, score, kind in rows if kind in (NORMAL, UNUSED) and piece != SUFFIX}
     letters = Letters.of(scores)
     short = {letters.short(piece): score for piece, score in scores.items()}
@@ -146,8 +145,8 @@ def _words(model: Any, texts: Sequence[str]) -> WordScheme:
     spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
     if model.trainer_spec.treat_whitespace_as_suffix:
         _refuse_other_ends(model)
-        told = [END_UNKNOWN.format(such(inside, "ends"))] if (inside := _inside_words(model)) else []
-        return WordScheme("suffix", _separated(spec.name, table), tuple(told))
+        message = [END_UNKNOWN.format(such(inside, "ends"))] if (inside := _inside_words(model)) else []
+        return WordScheme("suffix", _separated(spec.name, table), tuple(message))
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
     runs = any(piece.startswith(2 * PREFIX) for piece in texts)
     if not spec.add_dummy_prefix:
@@ -166,14 +165,14 @@ def _words(model: Any, texts: Sequence[str]) -> WordScheme:
 
 
 def _separated(name: str, table: bytes) -> str:
-    """The pre-tokeniser of words that stand between spaces: of all kinds, if they all become U+0020."""
+    """Return the pre-tokeniser of words that stand between spaces: of all kinds, if they all become U+0020."""
     if name.startswith("nmt_") or all(model_proto.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
         return "whitespace"
     return ONLY_SPACES
 
 
 def _inside_words(model: Any) -> list[str]:
-    """The characters that are pieces, and with "▁" behind them are none."""
+    """Return the characters that are pieces, and with "▁" behind them are none."""
     pieces = {piece.piece for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
     return [piece for piece in sorted(pieces) if len(piece) == 1 and piece != PREFIX and piece + PREFIX not in pieces]
 
@@ -230,10 +229,10 @@ def _refuse_pieces(model: Any) -> None:
                 f"piece {number}: control token {piece.piece!r} is one character, which text may hold; train with "
                 "another spelling"
             )
-    found = {piece.piece for piece in model.pieces if piece.type == BYTE}
-    if found != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
+    result = {piece.piece for piece in model.pieces if piece.type == BYTE}
+    if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
         raise VocabularyError(
-            f"{len(found)} of the 256 byte pieces with byte_fallback={bool(model.trainer_spec.byte_fallback)}, and "
+            f"{len(result)} of the 256 byte pieces with byte_fallback={bool(model.trainer_spec.byte_fallback)}, and "
             "sentencepiece needs all or none; copy or train the model again"
         )
 
@@ -273,7 +272,7 @@ def _unlike(name: str) -> str:
 def _losses(
     special: SpecialTokens, normalizer: Normalizer, unmade: Sequence[str], *, spells_bytes: bool
 ) -> Iterator[str]:
-    """A sentence for everything else that the vocabulary does otherwise than the model.
+    """Yield a sentence for everything else that the vocabulary does otherwise than the model.
 
     unmade: the pieces that no two others spell
     """
@@ -288,7 +287,7 @@ def _losses(
 
 
 def checked(path: Path, model: Any) -> Any:
-    """The model itself. Raises VocabularyError if a part of it is missing."""
+    """Return the model itself. Raises VocabularyError if a part of it is missing."""
     kinds = [piece.type for piece in model.pieces]
     if not model.HasField("trainer_spec") or not model.HasField("normalizer_spec") or kinds.count(UNKNOWN) != 1:
         raise VocabularyError(f"{path}: a damaged sentencepiece model, or none; copy or train it again")

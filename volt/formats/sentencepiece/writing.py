@@ -41,7 +41,7 @@ CHANGED = (range(1, 0xD800), range(0xE000, 0x20000), range(0x2F800, 0x2FA20))  #
 
 
 def table_of(vocabulary: Vocabulary) -> bytes:
-    """The table. Raises MissingLibraryError if sentencepiece is not installed."""
+    """Return the table. Raises MissingLibraryError if sentencepiece is not installed."""
     return _packed(tuple(replacements(vocabulary).items()))
 
 
@@ -52,20 +52,20 @@ def _packed(items: tuple[tuple[str, str], ...]) -> bytes:
 
 def replacements(vocabulary: Vocabulary) -> dict[str, str]:
     """String → what replaces it."""
-    found = dict(_normal_items(vocabulary.normalizer))
+    result = dict(_normal_items(vocabulary.normalizer))
     if vocabulary.pretokenizer.name == "whitespace":
-        found |= {space: " " for space in SPLIT_SPACE if space != " "}
+        result |= {space: " " for space in SPLIT_SPACE if space != " "}
         spaces = str.maketrans(dict.fromkeys(SPLIT_SPACE, " "))
-        found = {key: text.translate(spaces) for key, text in found.items()}
+        result = {key: text.translate(spaces) for key, text in result.items()}
     if vocabulary.marker == "suffix" and not vocabulary.byte_fallback:
         known = set(vocabulary.atoms)
-        found |= {PREFIX: next(char for char in _UNKNOWN if char not in known)}
-    return found
+        result |= {PREFIX: next(char for char in _UNKNOWN if char not in known)}
+    return result
 
 
 @lru_cache(maxsize=8)
 def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
-    """The strings that a normaliser changes, and what it makes of them."""
+    """Return the strings that a normaliser changes, and what it makes of them."""
     import polars as pl
 
     if normalizer == Normalizer():
@@ -80,7 +80,6 @@ def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
 
 
 def _marked(characters: list[str]) -> Iterator[str]:
-    """Letters with their marks, wholly and partly taken apart."""
     for character in characters:
         apart = unicodedata.normalize("NFD", character)
         if apart != character:
@@ -89,7 +88,6 @@ def _marked(characters: list[str]) -> Iterator[str]:
 
 
 def _of_library() -> list[str]:
-    """The strings that the library's own table for NFKC replaces."""
     normalizer = load_library().SentencePieceNormalizer(rule_name="nfkc")
     if hasattr(normalizer, "decompile"):  # since 0.2.3, and ten times as fast
         return [key for key, _ in normalizer.decompile()]
@@ -170,13 +168,13 @@ def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
             yield piece, 0.0, _TYPES.get(kind, CONTROL)
     if "unk" not in vocabulary.kinds:
         yield _filler(len(vocabulary.pieces), vocabulary, "unk"), 0.0, UNKNOWN
-    kept = set(vocabulary.tokens)
-    yield from ((spelled(atom, vocabulary), _FIRST_OF_ALL, UNUSED) for atom in ends if atom not in kept)
+    retained = set(vocabulary.tokens)
+    yield from ((spelled(atom, vocabulary), _FIRST_OF_ALL, UNUSED) for atom in ends if atom not in retained)
     yield from ((spelled(token, vocabulary), scores[token], UNUSED) for token in vocabulary.scaffolding)
 
 
 def spelled(piece: str, vocabulary: Vocabulary) -> str:
-    """A token as sentencepiece spells it.
+    """Return a token as sentencepiece spells it.
 
     >>> spelled("low</w>", Vocabulary(merges=(), tokens=()))
     'low▁'
@@ -186,7 +184,6 @@ def spelled(piece: str, vocabulary: Vocabulary) -> str:
 
 
 def _ends(vocabulary: Vocabulary) -> dict[str, None]:
-    """The atoms that end words."""
     ends = vocabulary.marker == "suffix"
     return {atom: None for atom in vocabulary.atoms if ends and atom.endswith(SUFFIX) and atom != SUFFIX}
 
@@ -198,7 +195,7 @@ def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
 
 
 def _scores(merges: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """The score of each string that merges make.
+    """Return the score of each string that merges make.
 
     >>> _scores([("a", "b"), ("b", "c")])
     {'ab': -0.0, 'bc': -1.0}
@@ -229,7 +226,7 @@ def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
 
 
 def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> Any:
-    """The model, a protobuf message, that holds these rows. Raises MissingLibraryError."""
+    """Return the model, a protobuf message, that holds these rows. Raises MissingLibraryError."""
     model = model_class()()
     for piece, score, kind in rows:
         model.pieces.add(piece=piece, score=score, type=kind)
@@ -243,7 +240,6 @@ def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> 
 
 
 def _set_trainer(trainer: Any, vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> None:
-    """What the library reads of how a model was trained."""
     special, control = vocabulary.special, {piece for piece, _, kind in rows if kind == CONTROL}
     trainer.model_type, trainer.vocab_size, trainer.byte_fallback = BPE, len(rows), vocabulary.byte_fallback
     trainer.treat_whitespace_as_suffix = vocabulary.marker == "suffix"
@@ -262,7 +258,7 @@ def _set_trainer(trainer: Any, vocabulary: Vocabulary, rows: Sequence[tuple[str,
 
 
 def differences(vocabulary: Vocabulary) -> Iterator[str]:
-    """A sentence for everything that the model does not carry, or that sentencepiece does otherwise.
+    """Yield a sentence for everything that the model does not carry, or that sentencepiece does otherwise.
 
     >>> [*differences(Vocabulary(merges=(), tokens=("▁",), marker="prefix", counts=(7,)))][-1]
     'The counts of tokens are not carried.'
@@ -294,7 +290,6 @@ def unknown_runs(special: SpecialTokens) -> str:
 
 
 def _spans(token: str, vocabulary: Vocabulary) -> bool:
-    """Whether the library would join a token where this vocabulary cuts."""
     name = vocabulary.pretokenizer.name
     if name in ("metaspace-line", UNMARKED_LINE):
         return False
@@ -324,7 +319,7 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
-    """The strings that sentencepiece makes in another way than by the merge of the lowest rank."""
+    """Yield the strings that sentencepiece makes in another way than by the merge of the lowest rank."""
     if vocabulary.merging == "ranks":
         return
     scores, first = _scores(vocabulary.merges), dict[str, tuple[str, str]]()
@@ -338,7 +333,7 @@ def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def such(tokens: Sequence[str], verb: str = "holds") -> str:
-    """The subject and verb of a sentence on tokens of one kind, one of them named.
+    """Return the subject and verb of a sentence on tokens of one kind, one of them named.
 
     >>> such(["a"]), such(["a", "b"])
     ("'a' holds", "Each of 2 tokens, 'a' among them, holds")

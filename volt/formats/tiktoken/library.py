@@ -62,7 +62,8 @@ def peer_of_ranks(name: str, pattern: str, ranks: Mapping[bytes, int], vocabular
 
 
 def pattern_of(pretokenizer: PreTokenizer) -> str:
-    r"""The one pattern that cuts text for tiktoken. Raises VocabularyError if there are several, or it reads backwards.
+    r"""Return the one pattern that cuts text for tiktoken. Raises VocabularyError if there are several, or it reads
+    backwards.
 
     >>> pattern_of(PreTokenizer.of_pattern(r"\w+", level="bytes"))
     '\\w+'
@@ -87,10 +88,10 @@ def _peer(
     shares_ids: bool,
 ) -> Peer:
     """names: the special tokens by their ids;  user: those that are found in text"""
-    encoding, found = _encoding(name, pattern, ranks, names), set(user)
+    encoding, result = _encoding(name, pattern, ranks, names), set(user)
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
-        return [encoding.encode(line, allowed_special=found, disallowed_special=()) for line in lines]
+        return [encoding.encode(line, allowed_special=result, disallowed_special=()) for line in lines]
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         return [[names.get(number) or spelled(number) for number in line] for line in ids(lines)]
@@ -102,7 +103,7 @@ def _peer(
 
 
 def _encoding(name: str, pattern: str, ranks: Mapping[bytes, int], names: Mapping[int, str]) -> Any:
-    """The library's encoder with these ranks. names: the special tokens by their ids."""
+    """Return the library's encoder with these ranks. names: the special tokens by their ids."""
     try:
         import tiktoken
     except ImportError:

@@ -121,13 +121,13 @@ def choose(path: Path, tokens: Sequence[bytes], pattern: str | None) -> SplitCho
 
 
 def _digest(path: Path) -> str:
-    """The first digits of the SHA-256 of what a file holds, unpacked; none where there is no file."""
+    """Return the first digits of the SHA-256 of what a file holds, unpacked; none where there is no file."""
     data = read_bytes(path, kind=VocabularyError) if path.is_file() else b""
     return sha256(data).hexdigest()[:_N_DIGITS]
 
 
 def _other(known: tuple[str, str], pattern: str, pretokenizer: PreTokenizer) -> Iterator[str]:
-    """A warning where a pattern cuts otherwise than the one that goes with a published file."""
+    """Yield a warning where a pattern cuts otherwise than the one that goes with a published file."""
     alike = ("gpt2", "r50k") if known[1] == "gpt2" else known[1:]
     splits = pretokenizer.splits or NAMED["gpt2"]
     if len(splits) > 1 or not any(cut_alike(splits[0], NAMED[name][0]) for name in alike):
@@ -138,7 +138,7 @@ def _other(known: tuple[str, str], pattern: str, pretokenizer: PreTokenizer) -> 
 
 
 def drops_text(pretokenizer: PreTokenizer) -> bool:
-    """Whether a library that takes a pattern's matches alone drops text that this pre-tokeniser keeps.
+    """Check whether a library that takes a pattern's matches alone drops text that this pre-tokeniser keeps.
 
     >>> drops_text(PreTokenizer("bytes+split:[a-z]+")), drops_text(PreTokenizer("bytes+matches:[a-z]+"))
     (True, False)
@@ -158,7 +158,7 @@ def _assumption(n_tokens: int, n_gpt2: int, others: list[str]) -> str:
 
 
 def _cut_notes(tokens: Sequence[bytes], pattern: str, pretokenizer: PreTokenizer) -> Iterator[str]:
-    """A word of warning where the pattern that was given does not seem to be the right one."""
+    """Yield a word of warning where the pattern that was given does not seem to be the right one."""
     some = tokens[:: max(1, len(tokens) // _N_TRIED)]
     cut = cut_tokens(some, pretokenizer.splits or NAMED["gpt2"])
     if len(cut) > MOST_CUT * len(some):
@@ -185,11 +185,11 @@ def _refusal(path: Path, tokens: Sequence[bytes]) -> str:
     n_cuts = n_cut(tokens, {name: NAMED[name] for name in PUBLISHED})
     hints = ", ".join(f"{name} {n_cuts[name]:,}" for name in sorted(n_cuts, key=n_cuts.__getitem__)[:_N_HINTS])
     cut = cut_tokens(tokens, NAMED["gpt2"])
-    found = (
+    result = (
         f"GPT-2's cuts {len(cut):,} of its {len(tokens):,} tokens, such as {_shown(cut[0])}" if cut else "several fit"
     )
     return (
-        f"{shown_path(path)}: the file names no pattern that text is cut by, and {found}; give the one that its "
+        f"{shown_path(path)}: the file names no pattern that text is cut by, and {result}; give the one that its "
         f"publisher names, {ASKED_PATTERN}. Of the known ones these cut fewest of its tokens, which does not prove "
         f"that one goes with it: {hints}"
     )
@@ -208,32 +208,34 @@ def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     >>> joins([b"a", b"b", b"c", b"abc", b"bc", b"abcdef"])
     [(b'a', b'bc'), (b'b', b'c')]
     """
-    made, found = {token for token in tokens if len(token) == 1}, dict[bytes, tuple[bytes, bytes]]()
+    output, result = {token for token in tokens if len(token) == 1}, dict[bytes, tuple[bytes, bytes]]()
     waiting = [token for token in tokens if len(token) > 1]
     while waiting:
         later = list[bytes]()
         for token in waiting:
-            if pair := _made_of(token, made):
-                found[token] = pair
-                made.add(token)
+            if pair := _made_of(token, output):
+                result[token] = pair
+                output.add(token)
             else:
                 later.append(token)
         if len(later) == len(waiting):
             break
         waiting = later
-    return [found[token] for token in tokens if token in found]
+    return [result[token] for token in tokens if token in result]
 
 
-def _made_of(token: bytes, made: Set[bytes]) -> tuple[bytes, bytes] | None:
+def _made_of(token: bytes, output: Set[bytes]) -> tuple[bytes, bytes] | None:
     """Two parts that are made already, the first one as long as can be; None if there are none."""
     for middle in range(len(token) - 1, 0, -1):
-        if token[:middle] in made and token[middle:] in made:
+        if token[:middle] in output and token[middle:] in output:
             return token[:middle], token[middle:]
     return None
 
 
 def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
-    """Each token of several bytes, given by rank, with the parts that it falls into by the ranks below its own."""
+    """Yield each token of several bytes, given by rank, with the parts that it falls into by the ranks below its
+    own.
+    """
     ranks = dict[bytes, int]()
     for rank, token in enumerate(tokens):
         if len(token) > 1:
@@ -242,15 +244,15 @@ def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...
 
 
 def merges_of(tokens: Sequence[bytes]) -> list[tuple[str, str]]:
-    """The merges that ranks stand for, in VOLT's spelling, each of what earlier ones make; tokens by rank.
+    """Return the merges that ranks stand for, in VOLT's spelling, each of what earlier ones make; tokens by rank.
 
     >>> merges_of([b"a", b"b", b"c", b"bc", b"ab", b"abc", b"cab"])
     [('b', 'c'), ('a', 'b'), ('a', 'bc'), ('c', 'ab')]
     """
-    made, pairs = {token for token in tokens if len(token) == 1}, list[tuple[str, str]]()
+    output, pairs = {token for token in tokens if len(token) == 1}, list[tuple[str, str]]()
     for token, parts in recovered(tokens):
-        if len(parts) == 2 and made.issuperset(parts):
-            made.add(token)
+        if len(parts) == 2 and output.issuperset(parts):
+            output.add(token)
             pairs.append((to_characters(parts[0]), to_characters(parts[1])))
     return pairs
 
@@ -263,8 +265,8 @@ def _parts(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, ...]:
     """
     parts = [token[i : i + 1] for i in range(len(token))]
     while len(parts) > 1:
-        found = ((ranks.get(left + right, len(ranks)), place) for place, (left, right) in enumerate(pairwise(parts)))
-        rank, place = min(found)
+        result = ((ranks.get(left + right, len(ranks)), place) for place, (left, right) in enumerate(pairwise(parts)))
+        rank, place = min(result)
         if rank == len(ranks):
             break
         parts[place : place + 2] = [parts[place] + parts[place + 1]]
@@ -283,7 +285,7 @@ def vocabulary_of(
     special_ids: Mapping[str, int] | None = None,
     provenance: Mapping[str, object],
 ) -> Vocabulary:
-    """The vocabulary of tokens with these ids, of which the lower ones are joined first.
+    """Return the vocabulary of tokens with these ids, of which the lower ones are joined first.
 
     path: named in errors
     special_ids: the ids of the special tokens
@@ -318,7 +320,8 @@ _NO_BYTES = (b"=", b"==")  # what tiktoken's reader takes for a token without by
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether the first lines, but for a few that are damaged, are each the base64 of bytes and a rank, in any order.
+    """Check whether the first lines, but for a few that are damaged, are each the base64 of bytes and a rank, in any
+    order.
 
     Words of a list may look like base64 too, but next to none of them ends with "=".
     """
@@ -336,7 +339,7 @@ def _is_base64(token: bytes) -> bool:
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
-    """The ranks in a file by their tokens, which need not be in order. A token of no bytes occurs in no text.
+    """Return the ranks in a file by their tokens, which need not be in order. A token of no bytes occurs in no text.
 
     Raises VocabularyError, with file and line, if it is damaged, repeats a token or a rank, or lacks a byte.
     """
@@ -359,18 +362,18 @@ def check_bytes(path: Path, tokens: Iterable[bytes]) -> None:
 
 
 def _fast(data: bytes) -> dict[bytes, int] | None:
-    """The ranks of a file without fault; None where a look at each line must tell what is wrong."""
+    """Return the ranks of a file without fault; None where a look at each line must tell what is wrong."""
     lines = data.split(b"\n")
     parts = data.split()
     if not all(line.count(b" ") == 1 for line in lines if line) or len(parts) % 2:
         return None
     try:
-        found = dict(zip(map(bytes_of, parts[::2]), map(int, parts[1::2]), strict=True))
+        result = dict(zip(map(bytes_of, parts[::2]), map(int, parts[1::2]), strict=True))
     except ValueError:  # of int, and of binascii
         return None
-    numbers = set(found.values())
-    is_sound = len(found) == len(numbers) == len(parts) // 2 and bool(numbers)
-    return found if is_sound and min(numbers) >= 0 and max(numbers) < MOST_IDS else None
+    numbers = set(result.values())
+    is_sound = len(result) == len(numbers) == len(parts) // 2 and bool(numbers)
+    return result if is_sound and min(numbers) >= 0 and max(numbers) < MOST_IDS else None
 
 
 def bytes_of(token: bytes) -> bytes:
@@ -383,7 +386,7 @@ def bytes_of(token: bytes) -> bytes:
 
 
 def _ranks_by_lines(path: Path, lines: Iterable[bytes]) -> dict[bytes, int]:
-    """The same, line by line. Raises VocabularyError with the first line that is wrong."""
+    """Return the same, line by line. Raises VocabularyError with the first line that is wrong."""
     ranks, of_rank = dict[bytes, int](), dict[int, int]()
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -397,7 +400,6 @@ def _ranks_by_lines(path: Path, lines: Iterable[bytes]) -> dict[bytes, int]:
 
 
 def _row(path: Path, number: int, line: bytes) -> tuple[bytes, int]:
-    """The token and the rank of one line."""
     parts = line.split()
     try:
         token, rank = bytes_of(parts[0]), parts[1].decode("ascii")

@@ -48,7 +48,7 @@ _USUAL = (
 
 
 def looks_like_tekken(head: bytes) -> bool:
-    """Whether a file that begins so is a tekken.json."""
+    """Check whether a file that begins so is a tekken.json."""
     return head.lstrip()[:1] == b"{" and any(key in head for key in _KEYS)
 
 
@@ -67,30 +67,30 @@ class Tekken:
 
 
 def read_tekken(path: Path) -> Vocabulary:
-    """The vocabulary in a file. Raises VocabularyError, with the file and the row, if it is damaged."""
-    found = read_file(path)
-    unk, bos, eos, pad = (token if token in found.special else None for token in _ROLES)
-    control = tuple(token for token in found.special if token not in _ROLES)
+    """Return the vocabulary in a file. Raises VocabularyError, with the file and the row, if it is damaged."""
+    result = read_file(path)
+    unk, bos, eos, pad = (token if token in result.special else None for token in _ROLES)
+    control = tuple(token for token in result.special if token not in _ROLES)
     try:
-        pretokenizer = PreTokenizer.of_pattern(found.pattern, level="bytes")
+        pretokenizer = PreTokenizer.of_pattern(result.pattern, level="bytes")
         special = SpecialTokens(unk, bos, eos, pad, control=control)
     except ConfigError as error:
         raise VocabularyError(f"{shown_path(path)}: {error}") from None
     return vocabulary_of(
         path,
-        found.ranks,
+        result.ranks,
         pretokenizer,
         special=special,
-        special_ids={token: number for number, token in enumerate(found.special)},
+        special_ids={token: number for number, token in enumerate(result.special)},
         provenance={"format": "tekken", "lost": []},
     )
 
 
 def original_tekken(path: Path, vocabulary: Vocabulary) -> Peer:
     """tiktoken, which mistral-common encodes with, loaded with what the file says, and the tokens of the vocabulary."""
-    found = read_file(path)
-    pattern = pattern_of(PreTokenizer.of_pattern(found.pattern, level="bytes"))
-    return peer_of_ranks(path.name, pattern, found.ranks, vocabulary)
+    result = read_file(path)
+    pattern = pattern_of(PreTokenizer.of_pattern(result.pattern, level="bytes"))
+    return peer_of_ranks(path.name, pattern, result.ranks, vocabulary)
 
 
 def read_file(path: Path) -> Tekken:
@@ -131,10 +131,10 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _entry(path: Path, data: Mapping[str, Any], name: str, kind: type) -> Any:
-    found = data.get(name)
-    if not isinstance(found, kind):
+    result = data.get(name)
+    if not isinstance(result, kind):
         raise VocabularyError(f"{shown_path(path)}: {name!r} is missing or no {kind.__name__}; restore the file")
-    return found
+    return result
 
 
 def _number(path: Path, config: Mapping[str, Any], name: str) -> int:
@@ -143,7 +143,7 @@ def _number(path: Path, config: Mapping[str, Any], name: str) -> int:
 
 
 def _token(path: Path, rank: int, row: Any) -> bytes:
-    """The bytes of a row of `vocab`."""
+    """Return the bytes of a row of `vocab`."""
     try:
         token = bytes_of(row["token_bytes"].encode())
         is_sound = row["rank"] == rank
@@ -158,7 +158,6 @@ def _token(path: Path, rank: int, row: Any) -> bytes:
 
 
 def _special(path: Path, data: Mapping[str, Any], n_special: int) -> tuple[str, ...]:
-    """The special tokens by their ids."""
     rows = data.get("special_tokens")
     if rows is None:
         names = dict(enumerate(_USUAL))
@@ -182,7 +181,7 @@ BYTES = 256
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Whether a file of this name, or one that begins so, holds ranks."""
+    """Check whether a file of this name, or one that begins so, holds ranks."""
     is_named = ".tiktoken" in path.suffixes[-2:] and bool(head)  # behind it may stand ".gz"
     return is_named or looks_like(head) or looks_like_tekken(head)
 
@@ -199,7 +198,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | None = None) -> Vocabulary:
-    """The same with text cut by a pattern: the name of a published one, or a regular expression."""
+    """Return the same with text cut by a pattern: the name of a published one, or a regular expression."""
     if merges is not None:
         raise VocabularyError(f"{merges}: ranks imply the merges; leave out the merges file")
     if _is_tekken(path, pattern):
@@ -215,13 +214,13 @@ def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | 
 
 
 def read_merges(path: Path) -> MergeList:
-    """The merges that ranks stand for, as candidates for a search: what cuts text is no matter here.
+    """Return the merges that ranks stand for, as candidates for a search: what cuts text is no matter here.
 
     Raises VocabularyError, with file and line, if the file is damaged.
     """
     if _is_tekken(path, None):
-        found = read_file(path)
-        ranks, cut = found.ranks, f"the pattern {quoted(found.pattern, 60)}"
+        result = read_file(path)
+        ranks, cut = result.ranks, f"the pattern {quoted(result.pattern, 60)}"
     else:
         ranks, cut = read_ranks(path), "the pattern of its publisher, which it does not name"
     tokens = sorted(filter(None, ranks), key=ranks.__getitem__)
@@ -245,7 +244,7 @@ def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) 
 
 
 def _is_tekken(path: Path, pattern: str | None) -> bool:
-    """Whether this is a tekken.json. Raises ConfigError if a pattern is given for it, too."""
+    """Check whether this is a tekken.json. Raises ConfigError if a pattern is given for it, too."""
     if not looks_like_tekken(read_head(path, HEAD_SIZE, kind=VocabularyError)):
         return False
     if pattern is not None:

@@ -55,8 +55,8 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
             "the way and split back into their parts, but tiktoken cannot split back: without them it would not reach "
             "the tokens behind. Export Vocabulary.closed(), which keeps them as tokens"
         )
-    kept = set(vocabulary.tokens)
-    missing = [atom for atom in ALPHABET if atom not in kept]
+    retained = set(vocabulary.tokens)
+    missing = [atom for atom in ALPHABET if atom not in retained]
     foreign = [token for token in vocabulary.atoms if token not in ALPHABET]
     if missing or foreign:
         raise VocabularyError(
@@ -78,20 +78,19 @@ def _refuse_crossing(vocabulary: Vocabulary, path: Path) -> None:
 
 
 def _follows_merges(vocabulary: Vocabulary) -> bool:
-    """Whether ids rise as merges first make tokens, so that they can be ranks."""
-    made = [vocabulary.ids[token] for token in dict.fromkeys(map("".join, vocabulary.merges))]
-    return made == sorted(made) and (not vocabulary.unmade or vocabulary.merging == "ranks")
+    """Check whether ids rise as merges first make tokens, so that they can be ranks."""
+    output = [vocabulary.ids[token] for token in dict.fromkeys(map("".join, vocabulary.merges))]
+    return output == sorted(output) and (not vocabulary.unmade or vocabulary.merging == "ranks")
 
 
 def _in_merge_order(vocabulary: Vocabulary) -> list[str]:
-    """The tokens: atoms, then as the merges make them, then those that none makes."""
-    made = {token: rank for rank, token in reversed(list(enumerate(map("".join, vocabulary.merges))))}
-    last = dict.fromkeys(vocabulary.unmade, len(made))
-    return sorted(vocabulary.tokens, key=lambda token: last.get(token, made.get(token, -1)))
+    """Return the tokens: atoms, then as the merges make them, then those that none makes."""
+    output = {token: rank for rank, token in reversed(list(enumerate(map("".join, vocabulary.merges))))}
+    last = dict.fromkeys(vocabulary.unmade, len(output))
+    return sorted(vocabulary.tokens, key=lambda token: last.get(token, output.get(token, -1)))
 
 
 def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids: bool) -> Iterator[str]:
-    """What the file cannot carry or tiktoken does differently."""
     yield _snippet(vocabulary, path, keeps_ids)
     if vocabulary.counts:
         yield "The counts of the tokens are not in the file: the format has no place for them."
@@ -111,7 +110,6 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
 
 
 def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
-    """What becomes of the special tokens."""
     if vocabulary.special.all and vocabulary.special != USUAL:
         user = f" ({', '.join(vocabulary.special.user[:3])})" if vocabulary.special.user else ""
         yield (
@@ -125,7 +123,6 @@ def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]:
-    """Which merges tiktoken does not make, or makes in another way."""
     first = dict[str, tuple[str, str]]()
     for left, right in vocabulary.merges:
         first.setdefault(left + right, (left, right))
@@ -151,12 +148,11 @@ def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]
 
 
 def _is_made_otherwise(vocabulary: Vocabulary, parts: tuple[str, ...], merge: tuple[str, str] | None) -> bool:
-    """Whether lower ranks leave other parts of a token than its merge has, or, by ranks, more than two."""
+    """Check whether lower ranks leave other parts of a token than its merge has, or, by ranks, more than two."""
     return len(parts) != 2 if vocabulary.merging == "ranks" else merge is not None and parts != merge
 
 
 def _snippet(vocabulary: Vocabulary, path: Path, keeps_ids: bool) -> str:
-    """How to load the file, with what it does not hold."""
     first, pattern = len(vocabulary.tokens), pattern_of(vocabulary.pretokenizer)
     special = {
         token: vocabulary.ids[token] if keeps_ids else first + number

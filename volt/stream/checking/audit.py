@@ -80,8 +80,8 @@ class Audit:
     deviation: float
 
     def __repr__(self) -> str:
-        found = f"{'exact' if self.exact else 'not exact'}, {counted(len(self.sources), 'source')}"
-        return f"<Audit: {found}, {counted(self.n_turns, 'turn')}, at most {self.deviation:.3g} lines off>"
+        result = f"{'exact' if self.exact else 'not exact'}, {counted(len(self.sources), 'source')}"
+        return f"<Audit: {result}, {counted(self.n_turns, 'turn')}, at most {self.deviation:.3g} lines off>"
 
     @property
     def exact(self) -> bool:
@@ -89,7 +89,7 @@ class Audit:
         return all(source.exact for source in self.sources) and self.deviation <= 1 + 1e-6
 
     def to_json(self) -> dict[str, Any]:
-        """The audit as JSON values."""
+        """Return the audit as JSON values."""
         return {**asdict(self), "exact": self.exact}
 
 
@@ -118,7 +118,6 @@ def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: b
 
 
 def _covered(source: OpenSource, epochs: int, world: int, content: bool) -> SourceAudit:
-    """Look at all parts of all ranks."""
     epochs = min(epochs, source.source.epochs or epochs)
     ranks = [_parts(source, epochs, rank, world) for rank in range(world)]
     by_epoch = [[part for own in ranks for part in own if part.epoch == epoch] for epoch in range(epochs)]
@@ -134,7 +133,7 @@ def _parts(source: OpenSource, epochs: int, rank: int, world: int) -> list[Block
 
 
 def _uneven(ranks: Sequence[Sequence[BlockRange]], epochs: int) -> int:
-    """The most by which two ranks differ in lines after any epoch.
+    """Return the most by which two ranks differ in lines after any epoch.
 
     >>> _uneven([[BlockRange(0, 0, 3), BlockRange(1, 2, 2)], [BlockRange(0, 3, 2), BlockRange(1, 0, 2)]], 2)
     1
@@ -147,7 +146,7 @@ def _uneven(ranks: Sequence[Sequence[BlockRange]], epochs: int) -> int:
 
 
 def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]:
-    """How many lines of an epoch are missing and repeated, from the intervals of lines that its parts read."""
+    """Return how many lines of an epoch are missing and repeated, from the intervals of lines that its parts read."""
     starts = np.cumsum([0, *source.sizes.tolist()])
     spans = list[tuple[int, int]]()
     missing = repeated = 0
@@ -165,13 +164,13 @@ def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]
 
 
 def _lost(source: OpenSource, part: BlockRange, n: int) -> int:
-    """How many of a part's lines its order leaves out (and so repeats others)."""
+    """Return how many of a part's lines its order leaves out (and so repeats others)."""
     order = line_order(source, part, n)
     return 0 if order is None else n - len(np.unique(order))
 
 
 def _same_content(source: OpenSource, own: Iterable[BlockRange]) -> bool:
-    """Whether parts hold the lines of the files, each as often as there."""
+    """Check whether parts hold the lines of the files, each as often as there."""
     read = Counter(_digests(line for part in own for line in _lines(read_part(source, part))))
     return read == Counter(_digests(_file_lines(source)))
 
@@ -185,7 +184,7 @@ def _lines(batch: Batch) -> list[bytes]:
 
 
 def _file_lines(source: OpenSource) -> Iterator[bytes]:
-    """All lines of the files of a source, read from start to end."""
+    """Yield all lines of the files of a source, read from start to end."""
     for shard in source.shards:
         paths = [path for path in shard.paths if not path.endswith(IDX)]
         texts = [_id_lines(path) if are_ids(path) else _text_lines(path, source.source.max_line) for path in paths]
@@ -205,9 +204,9 @@ def _text_lines(path: str, max_line: int | None) -> Iterator[bytes]:
 
 
 def _id_lines(path: str) -> Iterator[bytes]:
-    found = open_ids(path)
-    for sentence in range(len(found)):
-        yield b" ".join(b"%d" % id_ for id_ in found.ids(sentence).tolist())
+    result = open_ids(path)
+    for sentence in range(len(result)):
+        yield b" ".join(b"%d" % id_ for id_ in result.ids(sentence).tolist())
 
 
 def _table_lines(shard: Shard) -> Iterator[bytes]:
@@ -216,7 +215,7 @@ def _table_lines(shard: Shard) -> Iterator[bytes]:
 
 
 def deviation(weights: Iterable[Any], turns: int) -> float:
-    """The most by which any source's count differs from its requested share after any of the first turns.
+    """Return the most by which any source's count differs from its requested share after any of the first turns.
 
     >>> deviation([2.0, 1.0], 3)
     0.6666666666666667
@@ -228,6 +227,6 @@ def deviation(weights: Iterable[Any], turns: int) -> float:
         dealt = mixture.turns(min(_WINDOW, turns - start))
         stretches = np.searchsorted(shares.starts, np.arange(start, start + len(dealt)), side="right") - 1
         owed = np.cumsum(shares.units[stretches] / UNIT, axis=0)
-        given = np.cumsum(dealt[:, None] == np.arange(len(lags)), axis=0)
-        worst = max(worst, float(np.abs(lags + owed - given).max()))
+        inputs = np.cumsum(dealt[:, None] == np.arange(len(lags)), axis=0)
+        worst = max(worst, float(np.abs(lags + owed - inputs).max()))
     return worst

@@ -150,7 +150,7 @@ class Plan:
         return f"<Plan: {what}, {self.memory / 1e6:,.0f} MB{speed}>"
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as JSON values."""
+        """Return the plan as JSON values."""
         return asdict(self)
 
 
@@ -174,7 +174,7 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     at, seconds = arguments.whole(at, "at", low=0), arguments.number(seconds, "seconds")
     weights = [source.source.weight for source in stream.sources]
     owed, epoch = shares_of(weights).owed, stream.epoch_lines
-    given = [(units / UNIT, more / UNIT / max(1, at)) for units, more in zip(owed(at), owed(max(1, at)), strict=True)]
+    inputs = [(units / UNIT, more / UNIT / max(1, at)) for units, more in zip(owed(at), owed(max(1, at)), strict=True)]
     for source in stream.sources:
         _warm_up(source, stream)
     with watched() as memory:
@@ -182,7 +182,7 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
         speed = measure(stream, seconds=seconds)
     sources = {
         source.name: _source_plan(source, block, lines=lines, share=share, epoch=epoch)
-        for source, (lines, share), block in zip(stream.sources, given, first, strict=True)
+        for source, (lines, share), block in zip(stream.sources, inputs, first, strict=True)
     }
     return Plan(at, sources, max(int(_GROWTH * memory.peak), memory_bound(stream, first)), speed, epoch)
 
@@ -210,7 +210,7 @@ class _Block:
 
 
 def _computed(source: OpenSource, stream: Stream) -> _Block:
-    """The first block of a source. Raises StreamError if it cannot be computed."""
+    """Return the first block of a source. Raises StreamError if it cannot be computed."""
     with watched() as memory:
         if (
             source.chunk_lines < source.block_lines < source.n_lines
@@ -225,19 +225,18 @@ def _computed(source: OpenSource, stream: Stream) -> _Block:
 
 
 def _first(source: OpenSource) -> Address:
-    """The first block of a source."""
     return Address(BlockRange(0, 0, min(source.block_lines, source.n_lines)), 0)
 
 
 def _source_plan(source: OpenSource, block: _Block, *, lines: float, share: float, epoch: int | None) -> SourcePlan:
-    """A source's part. share: of the stream's lines;  epoch: lines of a virtual one."""
+    """Return a source's part. share: of the stream's lines;  epoch: lines of a virtual one."""
     out = block.n_lines / block.n_read
 
     def passes(lines: float) -> float:
         return lines / out / source.n_lines if out else float("inf")
 
-    given = (None, None) if epoch is None else (epoch * share, passes(epoch * share))
-    return SourcePlan(lines, source.n_lines, out, passes(lines), source.block_lines, share, *given)
+    inputs = (None, None) if epoch is None else (epoch * share, passes(epoch * share))
+    return SourcePlan(lines, source.n_lines, out, passes(lines), source.block_lines, share, *inputs)
 
 
 def memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
@@ -258,8 +257,8 @@ def measure(stream: Stream, *, seconds: float) -> float | None:
     with _reader() as pipe, stream.rehearsal() as rehearsal:  # its workers may hold the pipe: they end first
         place, marks = rehearsal.place(), list[tuple[int, float]]()
         first, rest = rehearsal.blocks(limit=place[1].part.n_lines if place else 1), rehearsal.blocks()
-        for blocks, most, given in ((first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)):
-            _write(blocks, pipe, rehearsal, most=most, given=given)
+        for blocks, most, inputs in ((first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)):
+            _write(blocks, pipe, rehearsal, most=most, given=inputs)
             marks.append((rehearsal.n, time.perf_counter()))
     rates = [(n - before) / (end - start) for (before, start), (n, end) in pairwise(marks) if n > before]
     return rates[-1] if rates else None
@@ -281,15 +280,15 @@ def _write(blocks: Iterator[bytes], pipe: int, stream: Stream, *, most: int | No
 @contextmanager
 def _reader() -> Iterator[int]:
     """A pipe to write to; somebody reads it."""
-    there, here = os.pipe()
-    reader = threading.Thread(target=_read, args=(there,), daemon=True)
+    stored, current = os.pipe()
+    reader = threading.Thread(target=_read, args=(stored,), daemon=True)
     reader.start()
     try:
-        yield here
+        yield current
     finally:
-        os.close(here)
+        os.close(current)
         reader.join()
-        os.close(there)
+        os.close(stored)
 
 
 def _read(pipe: int) -> None:

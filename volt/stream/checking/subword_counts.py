@@ -60,7 +60,7 @@ class SubwordCounts:
         return f"<SubwordCounts: {counted(self.table.height, 'token')} in {counted(self.n_lines, 'line')}>"
 
     def top(self, n: int) -> SubwordCounts:
-        """The n most frequent tokens, among them all special ones, which stay where they are more than n.
+        """Return the n most frequent tokens, among them all special ones, which stay where they are more than n.
 
         n: how many, 1 or more
 
@@ -73,7 +73,7 @@ class SubwordCounts:
         return replace(self, table=self.table.filter(is_special | ((~is_special).cum_sum() <= n_others)))
 
     def to_bytes(self) -> bytes:
-        """The file."""
+        """Return the file."""
         room = BytesIO()
         self.table.select(_COUNT, _WORD).write_csv(room, include_header=False, separator="\t", quote_style="never")
         return room.getvalue()
@@ -106,7 +106,6 @@ def count_subwords(
 
 
 def _parts(stream: Stream, n_lines: int, progress: Callable[[int], object] | None) -> Iterator[CountedPart]:
-    """The counts of block after block."""
     first = stream.n
     for data in stream.blocks(limit=n_lines):
         lines = Column.cut(data)
@@ -116,7 +115,6 @@ def _parts(stream: Stream, n_lines: int, progress: Callable[[int], object] | Non
 
 
 def _counted(column: Column) -> CountedPart:
-    """The tokens of one field."""
     tokens = Column.cut(column.text().tobytes().translate(_SPACE_TO_END))
     words = pl.Series("word", pl.from_arrow(tokens.take(tokens.sizes > 0).to_arrow()), pl.String)
     return CountedPart(words.value_counts().cast({"count": pl.Int64}), 0, 0, 0)

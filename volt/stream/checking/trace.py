@@ -101,7 +101,7 @@ class Trace:
         return f"<Trace: line {self.n:,} is {place}, epoch {self.epoch:,}>"
 
     def to_json(self) -> dict[str, Any]:
-        """The trace as JSON values."""
+        """Return the trace as JSON values."""
         return asdict(self)
 
 
@@ -125,7 +125,7 @@ def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | 
     arguments.instance(stream, Stream, "stream")
     if isinstance(numbers, str) or not hasattr(numbers, "__iter__"):
         raise arguments.refusal(numbers, "numbers", "give the numbers of lines, such as [0, 7]")
-    kept = Kept(most=8)  # a block holds many lines, and more than one of them may be asked for
+    retained = Kept(most=8)  # a block holds many lines, and more than one of them may be asked for
     with stream.rehearsal() as rehearsal:
         if state is not None:
             rehearsal.restore(state)
@@ -135,7 +135,7 @@ def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | 
             if place is None:
                 raise StreamError(f"line {n}: the stream has only {rehearsal.n} lines; ask for an earlier one")
             source, (address, inside) = rehearsal.sources[place[0]], place[1:]
-            yield _trace(n, source, address, inside, _traced_block(source, address, kept))
+            yield _trace(n, source, address, inside, _traced_block(source, address, retained))
 
 
 def _move(stream: Stream, n: int) -> None:
@@ -144,19 +144,29 @@ def _move(stream: Stream, n: int) -> None:
     stream.skip(n - stream.n)
 
 
-def _traced_block(source: OpenSource, address: Address, kept: Kept) -> Traced:
-    return kept.get((source.name, address), lambda: trace_block(source, address))
+def _traced_block(source: OpenSource, address: Address, retained: Kept) -> Traced:
+    return retained.get((source.name, address), lambda: trace_block(source, address))
 
 
-def _trace(n: int, source: OpenSource, address: Address, inside: int, found: Traced) -> Trace:
+def _trace(n: int, source: OpenSource, address: Address, inside: int, result: Traced) -> Trace:
     """inside: how many lines of the block come before."""
-    origin = int(found.made.origins[inside])
+    origin = int(result.made.origins[inside])
     path, line = source.place_of(origin)
-    [text, *_] = lines_with(found.raw, origin)
-    [made] = found.made.take([inside]).lines
+    [text, *_] = lines_with(result.raw, origin)
+    [output] = result.made.take([inside]).lines
     part = address.part
     return Trace(
-        n, source.name, path, line, part.epoch, part.start, address.chunk, inside, text, steps_of(found, origin), made
+        n,
+        source.name,
+        path,
+        line,
+        part.epoch,
+        part.start,
+        address.chunk,
+        inside,
+        text,
+        steps_of(result, origin),
+        output,
     )
 
 
@@ -171,7 +181,7 @@ def steps_of(found: Traced, origin: int) -> tuple[TraceStep, ...]:
 
 
 def lines_with(batch: Batch, origin: int) -> tuple[str, ...]:
-    """The lines of a batch that one line was made into, as text."""
+    """Return the lines of a batch that one line was made into, as text."""
     return tuple(shown_lines(batch.take(batch.origins == origin)))
 
 
@@ -217,7 +227,7 @@ class DebugLine:
         return self.steps[-1].name if self.steps and not self.text and not self.steps[-1].after else ""
 
     def to_json(self) -> dict[str, Any]:
-        """The line as JSON values."""
+        """Return the line as JSON values."""
         return {**asdict(self), "dropped_by": self.dropped_by}
 
 
@@ -241,24 +251,25 @@ def debug(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
 
 
 def _first_lines(source: OpenSource, n_lines: int) -> Iterator[DebugLine]:
-    """Those of one source."""
     left = min(n_lines, source.n_lines)
     for address in _addresses(source, left):
-        found = trace_block(source, address)
+        result = trace_block(source, address)
         reasons = defaultdict[tuple[str, int], list[str]](list)
-        for fault in found.faults:
+        for fault in result.faults:
             if fault.reason not in reasons[fault.path, fault.line]:  # of copies of a line, each is told once
                 reasons[fault.path, fault.line].append(fault.reason)
-        for origin in found.raw.origins[:left].tolist():
+        for origin in result.raw.origins[:left].tolist():
             path, line = source.place_of(origin)
-            yield _line(source, found, origin, path, line, tuple(reasons[path, line]))
-        left -= min(left, len(found.raw))
+            yield _line(source, result, origin, path, line, tuple(reasons[path, line]))
+        left -= min(left, len(result.raw))
         if not left:
             return
 
 
 def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
-    """The chunks of the first epoch; no more of a block than is needed, where that changes neither lines nor order."""
+    """Yield the chunks of the first epoch; no more of a block than is needed, where that changes neither lines nor
+    order.
+    """
     is_whole = source.joins_lines or (source.source.shuffle == "lines" and not source.permutes_late)
     size = source.block_lines if is_whole else min(source.block_lines, n_lines)
     for start in range(0, source.n_lines, size):
@@ -267,14 +278,14 @@ def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
             yield Address(part, chunk)
 
 
-def _line(source: OpenSource, found: Traced, origin: int, path: str, line: int, faults: tuple[str, ...]) -> DebugLine:
-    [raw] = lines_with(found.raw, origin)
-    steps, text = _reached(source, steps_of(found, origin), raw, faults), lines_with(found.made, origin)
+def _line(source: OpenSource, result: Traced, origin: int, path: str, line: int, faults: tuple[str, ...]) -> DebugLine:
+    [raw] = lines_with(result.raw, origin)
+    steps, text = _reached(source, steps_of(result, origin), raw, faults), lines_with(result.made, origin)
     return DebugLine(source.name, path, line, raw, steps, faults, text)
 
 
 def _reached(source: OpenSource, steps: Sequence[TraceStep], raw: str, faults: Sequence[str]) -> tuple[TraceStep, ...]:
-    """The steps that a line came to, with the one that refused it."""
+    """Return the steps that a line came to, with the one that refused it."""
     reached = list[TraceStep]()
     left: tuple[str, ...] = (raw,)
     for number, transform in enumerate(source.transforms):
@@ -301,7 +312,7 @@ Fields = list[list[Token]]  # of each field of a line, its tokens
 
 
 def compared(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
-    """The lines before and after a step, in fields and tokens, of which those are marked that differ.
+    """Return the lines before and after a step, in fields and tokens, of which those are marked that differ.
 
     >>> before, after = compared(TraceStep("drop", ("a b\\tc",), ("a\\tc",)))
     >>> [[token.text for token in field if token.is_changed] for field in before[0]], after[0]
@@ -324,7 +335,6 @@ def plain(lines: Sequence[str]) -> list[Fields]:
 
 
 def _pair(before: str, after: str) -> tuple[Fields, Fields]:
-    """Two lines in fields and tokens."""
     fields = zip_longest(before.split("\t"), after.split("\t"))
     both = [_marked((left or "").split(" "), (right or "").split(" ")) for left, right in fields]
     n_left, n_right = before.count("\t") + 1, after.count("\t") + 1
@@ -332,7 +342,7 @@ def _pair(before: str, after: str) -> tuple[Fields, Fields]:
 
 
 def _marked(left: list[str], right: list[str]) -> tuple[list[Token], list[Token]]:
-    """The tokens of two texts; those are marked that the other one has not, or has elsewhere."""
+    """Return the tokens of two texts; those are marked that the other one has not, or has elsewhere."""
     if len(left) * len(right) > _MOST_COMPARED:
         ours, theirs = set(left), set(right)
         return [Token(text, text not in theirs) for text in left], [Token(text, text not in ours) for text in right]
@@ -340,12 +350,12 @@ def _marked(left: list[str], right: list[str]) -> tuple[list[Token], list[Token]
     for block in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
         same_left.update(range(block.a, block.a + block.size))
         same_right.update(range(block.b, block.b + block.size))
-    told = [Token(text, place not in same_left) for place, text in enumerate(left)]
-    return told, [Token(text, place not in same_right) for place, text in enumerate(right)]
+    values = [Token(text, place not in same_left) for place, text in enumerate(left)]
+    return values, [Token(text, place not in same_right) for place, text in enumerate(right)]
 
 
 def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
-    """The page as a string.
+    """Return the page as a string.
 
     lines: what every step did to each
     title: what stands above them, such as the name of the configuration
@@ -356,7 +366,7 @@ def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["visible"] = visible
     n_dropped = sum(not line.text for line in lines)
-    told = f"{counted(len(lines), 'line')}, of which {n_dropped:,} {'is' if n_dropped == 1 else 'are'} dropped"
+    message = f"{counted(len(lines), 'line')}, of which {n_dropped:,} {'is' if n_dropped == 1 else 'are'} dropped"
     return environment.from_string(template).render(
-        lines=lines, title=title, summary=told, compared=compared, plain=plain
+        lines=lines, title=title, summary=message, compared=compared, plain=plain
     )

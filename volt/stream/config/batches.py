@@ -88,26 +88,28 @@ class Batches:
             raise as_error(notes.found, self.document) from None
 
     def _nearest(self, message: str, place: tuple[str, ...]) -> Place:
-        """The place within the section, or the section itself if it holds the option that a message starts with."""
+        """Return the place within the section, or the section itself if it holds the option that a message starts
+        with.
+        """
         option = re.match(r"\w+", message)
         is_of_section = option is not None and (*_SECTION, option[0]) in self.document.lines
         return _SECTION if is_of_section else _held((*_SECTION, *place), self.document)
 
 
 def _held(place: Place, document: Document) -> Place:
-    """A place, or the nearest around it that the file holds, as where a path alone stands for a mapping."""
+    """Return a place, or the nearest around it that the file holds, as where a path alone stands for a mapping."""
     while place and place not in document.lines:
         place = place[:-1]
     return place
 
 
 def _in_yaml(message: str) -> str:
-    """A message of the library, with keys in place of Python's arguments.
+    """Return a message of the library, with keys in place of Python's arguments.
 
     >>> _in_yaml("the vocabulary of src has no EOS; say eos=False, or add the token")
     'the vocabulary of src has no EOS; say eos: false, or add the token'
     """
-    return _PYTHON.sub(lambda found: f"{found['key']}: {found['value'].lower()}", message)
+    return _PYTHON.sub(lambda result: f"{result['key']}: {result['value'].lower()}", message)
 
 
 def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source]) -> Batches:
@@ -132,16 +134,15 @@ def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source
     )  # fmt: skip
 
 
-def _field(told: str | FieldOptions) -> FieldOptions:
+def _field(message: str | FieldOptions) -> FieldOptions:
     from volt.stream.config.models import FieldOptions
 
-    return FieldOptions(vocabulary=told) if isinstance(told, str) else told
+    return FieldOptions(vocabulary=message) if isinstance(message, str) else message
 
 
-def _vocabulary(maker: Sources, name: str, told: str) -> str:
-    """The path of a vocabulary, from here."""
+def _vocabulary(maker: Sources, name: str, message: str) -> str:
     place = _held((*_SECTION, "fields", name, "vocabulary"), maker.notes.document)
-    path = maker.file(told, place)
+    path = maker.file(message, place)
     if maker.check_files and not any(map(exists, (path, f"{path}.model"))):
         maker.notes.add(place, f"{path}: no such file; check the path")
     return path
@@ -165,12 +166,11 @@ def _check_epoch(sources: Sequence[Source], notes: Notes) -> None:
     ends = {source.epochs is not None for source in sources}
     moves = [source.name for source in sources if not isinstance(source.weight, float | int)]
     if len(sources) > 1 and (len(ends) > 1 or (moves and ends == {False})):
-        found = f"the weight of {moves[0]} moves" if len(ends) == 1 else "some sources end and some do not"
-        notes.add((*_SECTION, "window"), f"is epoch, but {found}, so there is none; give a number of samples")
+        result = f"the weight of {moves[0]} moves" if len(ends) == 1 else "some sources end and some do not"
+        notes.add((*_SECTION, "window"), f"is epoch, but {result}, so there is none; give a number of samples")
 
 
 def _check_kind(options: BatchesOptions, notes: Notes) -> None:
-    """Note what is of batches of the other kind."""
     if options.pack is None:
         if options.max_tokens is None:
             place, instead = (*_SECTION, "max_tokens"), "give it, or pack: {length: N, rows: N}"
@@ -185,7 +185,6 @@ def _check_kind(options: BatchesOptions, notes: Notes) -> None:
 
 
 def _check_values(options: BatchesOptions, notes: Notes) -> None:
-    """Note values that exclude one another."""
     if options.beyond == "truncate" and options.max_length is None:
         notes.add((*_SECTION, "beyond"), "needs max_length, beyond which samples are truncated; give it")
     if options.noise and options.sort == "sides":
@@ -194,7 +193,7 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
         notes.add((*_SECTION, "noise"), "is random, and shuffle is false; leave one of them out")
     _check_buckets(options, notes)
     key, limit = min(
-        ((key, told) for key in ("longest", "max_tokens") if (told := getattr(options, key)) is not None),
+        ((key, message) for key in ("longest", "max_tokens") if (message := getattr(options, key)) is not None),
         key=lambda one: one[1], default=("", options.shortest),
     )  # fmt: skip
     if options.shortest > limit:
@@ -204,27 +203,27 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
 
 
 def _check_buckets(options: BatchesOptions, notes: Notes) -> None:
-    told = options.buckets or []
-    for place, (before, after) in enumerate(pairwise(told), 1):
+    values = options.buckets or []
+    for place, (before, after) in enumerate(pairwise(values), 1):
         if after <= before:
             notes.add((*_SECTION, "buckets", place), f"is {after:,}, after {before:,}; give lengths that rise")
-    if told and options.max_tokens is not None and told[-1] > options.max_tokens:
-        found = f"the last is {told[-1]:,}, more than max_tokens, {options.max_tokens:,}; leave it out"
-        notes.add((*_SECTION, "buckets"), found)
+    if values and options.max_tokens is not None and values[-1] > options.max_tokens:
+        result = f"the last is {values[-1]:,}, more than max_tokens, {options.max_tokens:,}; leave it out"
+        notes.add((*_SECTION, "buckets"), result)
 
 
 def _check_names(names: Sequence[str], sources: Sequence[Source], notes: Notes) -> None:
     """Note fields that are too many, or have no names, or stand in another order than in a source."""
     place: Place = (*_SECTION, "fields")
     if len(names) > (most := 1 if (*_SECTION, "pack") in notes.document.lines else 2):
-        told = "packs hold one" if most == 1 else "batches have a source and a target, or one"
-        notes.add(place, f"{', '.join(names)} are {len(names)}, and {told}; leave the others out")
+        message = "packs hold one" if most == 1 else "batches have a source and a target, or one"
+        notes.add(place, f"{', '.join(names)} are {len(names)}, and {message}; leave the others out")
     for name in names:
         if not name.isidentifier():
             notes.add((*place, name), f"{name!r} is no name for a field; give a word, such as src")
     for source in sources:
         known = [name for name in source.names if name in names]
         if known != [name for name in names if name in source.names]:
-            found = f"stand in another order than in source {source.name!r}, {', '.join(source.names)}"
-            notes.add(place, f"{', '.join(names)} {found}; name the first field first")
+            result = f"stand in another order than in source {source.name!r}, {', '.join(source.names)}"
+            notes.add(place, f"{', '.join(names)} {result}; name the first field first")
             return

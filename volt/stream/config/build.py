@@ -104,16 +104,15 @@ def warnings_of(sources: Iterable[Source]) -> tuple[str, ...]:
 
 
 def _named(sources: Iterable[Source], tasks: Iterable[Task]) -> tuple[str, ...]:
-    """The files that sources and tasks name."""
     paths = [path for source in sources for path in source.paths]
-    paths += [path for task in tasks for given in task.inputs for path in given.paths]
+    paths += [path for task in tasks for inputs in task.inputs for path in inputs.paths]
     steps = [step for kind in (sources, tasks) for one in kind for step in one.transforms]
     return tuple(dict.fromkeys([*paths, *map(str, files_of(steps))]))
 
 
 def _warning(name: str, first: str, second: str) -> str:
-    found = f"{first} and {second} differ only in their language, and their lines are mixed"
-    return f"source {name!r}: {found}; for lines side by side write pair: {{src: {first}, tgt: {second}}}"
+    result = f"{first} and {second} differ only in their language, and their lines are mixed"
+    return f"source {name!r}: {result}; for lines side by side write pair: {{src: {first}, tgt: {second}}}"
 
 
 def _found(source: Source) -> Sequence[str]:
@@ -187,7 +186,7 @@ class _Builder:
         self._maker = Sources(self._notes, folder, self._files, check_files=check_files, user_code=user_code)
 
     def configuration(self) -> Configuration:
-        """All of it. Raises ConfigError if anything is wrong."""
+        """Return all of it. Raises ConfigError if anything is wrong."""
         from volt.stream.config.models import StreamOptions
 
         options = cast("StreamOptions | None", self._notes.checked(StreamOptions, self._document.value, ()))
@@ -206,12 +205,12 @@ class _Builder:
         if self._notes.found or policy is None:
             raise as_error(self._notes.found, self._document)
         ends: Ends = "drop" if self._choice.split == "valid" else options.ends
-        told = tuple(task for task, _ in tasks)
-        named = _named([*filter(None, others), *(source for _, source in tasks if source)], told)
+        names = tuple(task for task, _ in tasks)
+        named = _named([*filter(None, others), *(source for _, source in tasks if source)], names)
         if batches is not None:
             named = tuple(dict.fromkeys([*named, *batches.vocabularies.values()]))
         return Configuration(
-            tuple(sources), options.seed, ends, options.workers, options.time_limit, policy, cache, self._files, told,
+            tuple(sources), options.seed, ends, options.workers, options.time_limit, policy, cache, self._files, names,
             shards, named, mix if self._choice.split == "train" else None, batches,
         )  # fmt: skip
 
@@ -229,23 +228,23 @@ class _Builder:
         except VoltError as error:
             self._notes.add(("errors", "quarantine"), error)
 
-    def _folder(self, told: str | None, key: str) -> Path | None:
-        return None if told is None else Path(self._maker.file(told, (key,)))
+    def _folder(self, message: str | None, key: str) -> Path | None:
+        return None if message is None else Path(self._maker.file(message, (key,)))
 
     def _check_sources(self, value: object) -> None:
         if isinstance(value, dict) and not value.get("each") and not value.get("tasks"):
-            given = next((key for key in ("sources", "tasks") if key in value), None)
-            if given is None:
+            inputs = next((key for key in ("sources", "tasks") if key in value), None)
+            if inputs is None:
                 self._notes.add((), "key 'sources' is missing; give it, or tasks")
-            elif not value[given]:
-                self._notes.add((given,), "is empty; give at least one")
+            elif not value[inputs]:
+                self._notes.add((inputs,), "is empty; give at least one")
 
     def _steps_of(self, value: object) -> None:
         """Check the transforms even where something else is wrong, so that all mistakes are reported at once."""
         if not isinstance(value, dict):
             return
-        told = value.get("defaults")
-        defaults = defaults_of(told, self._maker) if isinstance(told, dict) else {}
+        message = value.get("defaults")
+        defaults = defaults_of(message, self._maker) if isinstance(message, dict) else {}
         for place, names, source in _raw_sources(value):
             steps = self._maker.steps(names)
             if place[0] == "tasks":
@@ -255,10 +254,10 @@ class _Builder:
             steps.of(value.get("transforms"), ("transforms",))
 
     def _policy(self, options: StreamOptions) -> ErrorPolicy | None:
-        told = options.errors.model_dump()
-        if told["quarantine"] is not None:
-            told["quarantine"] = self._maker.file(told["quarantine"], ("errors", "quarantine"))
-        policy = cast("ErrorPolicy | None", self._notes.made(ErrorPolicy, ("errors",), **told))
+        values = options.errors.model_dump()
+        if values["quarantine"] is not None:
+            values["quarantine"] = self._maker.file(values["quarantine"], ("errors", "quarantine"))
+        policy = cast("ErrorPolicy | None", self._notes.made(ErrorPolicy, ("errors",), **values))
         if self._check_files and policy is not None and policy.quarantine is not None:
             try:
                 check_quarantine(policy.quarantine)
@@ -267,16 +266,15 @@ class _Builder:
         return policy
 
     def _listed(self, options: StreamOptions) -> Iterator[Source | None]:
-        """The sources that have a name of their own."""
         for name, source in options.sources.items():
             yield self._maker.made(name, source, options.transforms, ("sources", name))
 
 
 def _raw_sources(value: dict[str, Any]) -> Iterator[tuple[Place, tuple[str, ...], dict[str, Any]]]:
-    """The sources and tasks of a configuration in which something is wrong, with the names of their fields."""
+    """Yield the sources and tasks of a configuration in which something is wrong, with the names of their fields."""
     listed = [(key, value[key]) for key in ("sources", "tasks") if isinstance(value.get(key), dict)]
-    found = [((key, name), source) for key, told in listed for name, source in told.items()]
-    for place, source in [*found, (("each",), value.get("each"))]:
+    result = [((key, name), source) for key, values in listed for name, source in values.items()]
+    for place, source in [*result, (("each",), value.get("each"))]:
         if isinstance(source, dict):
             named = source.get("pair") or source.get("columns")
             names = NAMES if place[0] == "tasks" else tuple(named) if isinstance(named, dict) else ()

@@ -63,13 +63,13 @@ class _Loader(yaml.SafeLoader):
         super().__init__(text)
 
     def get_mark(self) -> yaml.Mark:
-        """Where the reader stands."""
+        """Return where the reader stands."""
         mark: yaml.Mark = super().get_mark()
         mark.line = bisect_left(self._line_ends, mark.index)
         return mark
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """The next node. Raises yaml.MarkedYAMLError, with its line, if it lies too deep."""
+        """Return the next node. Raises yaml.MarkedYAMLError, with its line, if it lies too deep."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise _TooDeep(problem_mark=self.peek_event().start_mark)  # type: ignore[no-untyped-call]
@@ -107,7 +107,7 @@ class Document:
     hint: str = ""
 
     def line(self, place: Place) -> int:
-        """The line of a place, or of the nearest thing around it that the file holds.
+        """Return the line of a place, or of the nearest thing around it that the file holds.
 
         >>> Document("a", {"x": 1}, {(): 1, ("x",): 2}).line(("x", "text"))
         2
@@ -139,12 +139,11 @@ def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
 
 
 def _line(lines: Sequence[int], index: int) -> int:
-    """The number, as errors name it, of a line with this index."""
     return lines[min(index, len(lines) - 1)] if lines else index + 1
 
 
 def _index_of(error: yaml.MarkedYAMLError) -> int:
-    """The index of the line of what is no YAML; of what is not closed, that of the line where it is opened."""
+    """Return the index of the line of what is no YAML; of what is not closed, that of the line where it is opened."""
     is_open = error.context_mark is not None and str(error.context).endswith(_OPEN)
     mark = error.context_mark if is_open else error.problem_mark or error.context_mark
     return mark.line if mark else 0
@@ -179,11 +178,11 @@ class _Walker:
     n_nodes: int = 0
 
     def line(self, node: yaml.Node) -> int:
-        """The line of a node, as errors name it."""
+        """Return the line of a node, as errors name it."""
         return _line(self.lines, node.start_mark.line)
 
     def value(self, node: yaml.Node, place: Place, above: tuple[int, ...]) -> Any:
-        """The value of a node. above: the nodes around it, to notice one that holds itself."""
+        """Return the value of a node. above: the nodes around it, to notice one that holds itself."""
         self.n_nodes += 1
         if id(node) in above or len(above) > _MAX_DEPTH or self.n_nodes > _MAX_NODES:
             raise self._refusal(node, "aliases make the file endless, or far too large; write it out")
@@ -234,7 +233,6 @@ class _Walker:
             raise self._refusal(node, f"{node.value!r} holds half a character; write the whole character")
 
     def _refuse_double_meaning(self, node: yaml.Node, value: Any) -> None:
-        """Refuse what another reader of YAML would take for something else."""
         text, is_plain = node.value, isinstance(node, yaml.ScalarNode) and node.style is None
         quoted = f"or quote it if it is text: '{text}'"
         if isinstance(value, bool) and text.lower() not in _TRUE:
@@ -276,14 +274,14 @@ class Notes:
 
     def note(self, error: VoltError, place: Place) -> None:
         """Note an error, at the option that its text starts with, if it does."""
-        told = str(error)
-        found = _OPTION.match(told)
-        if found and (*place, found["option"]) in self.document.lines:
-            place, told = (*place, found["option"]), told.removeprefix(f"{found['option']}: ")
-        self.add(place, told)
+        message = str(error)
+        result = _OPTION.match(message)
+        if result and (*place, result["option"]) in self.document.lines:
+            place, message = (*place, result["option"]), message.removeprefix(f"{result['option']}: ")
+        self.add(place, message)
 
     def checked(self, model: Any, value: object, place: Place, *, is_part: bool = False) -> Any | None:
-        """A value through pydantic, as JSON and strictly: "3" is no number and true is no 1.
+        """Return a value through pydantic, as JSON and strictly: "3" is no number and true is no 1.
 
         is_part: more is to be added to it: what is missing, or does not fit together, is no fault yet
         """
@@ -293,15 +291,15 @@ class Notes:
         try:
             return adapter.validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
-            found = problems_of(error, adapter.json_schema(), at=place, document=self.document)
-            self.found += (problem for problem in found if not (is_part and problem.is_gap))
+            result = problems_of(error, adapter.json_schema(), at=place, document=self.document)
+            self.found += (problem for problem in result if not (is_part and problem.is_gap))
         except VoltError as error:
             if not is_part:
                 self.note(error, place)
         return None
 
     def made(self, kind: Any, place: Place, /, **options: Any) -> Any | None:
-        """An object made of these options, None if they are wrong."""
+        """Return an object made of these options, None if they are wrong."""
         try:
             return kind(**options)
         except VoltError as error:
@@ -309,7 +307,7 @@ class Notes:
         return None
 
     def file(self, folder: Path, told: str, place: Place) -> str:
-        """A path from a folder, with `~` and `$NAME` written out."""
+        """Return a path from a folder, with `~` and `$NAME` written out."""
         try:
             if not told.strip():
                 raise ConfigError("is empty; name a file or folder")
@@ -320,7 +318,7 @@ class Notes:
 
 
 def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
-    """All problems as one error, in the order of their lines."""
+    """Return all problems as one error, in the order of their lines."""
     first: dict[Place, Problem] = {}
     for problem in problems:
         first.setdefault(problem.place, problem)  # where two are at one place, the first
@@ -336,7 +334,7 @@ def _told(problem: Problem, document: Document) -> str:
 
 
 def dotted(place: Place) -> str:
-    """A place as people read it; items count from 1.
+    """Return a place as people read it; items count from 1.
 
     >>> dotted(("sources", "wmt", "transforms", 0, "lower"))
     'sources.wmt.transforms[1].lower'
@@ -345,41 +343,41 @@ def dotted(place: Place) -> str:
 
 
 def near(name: str, known: Sequence[str]) -> str:
-    """A hint at the known name that was meant, or at all of them.
+    """Return a hint at the known name that was meant, or at all of them.
 
     >>> near("wieght", ["weight", "path"]), near("x", ["weight", "path"]), near("x", [])
     ('did you mean weight?', 'choose from weight, path', 'there is none here; remove it')
     """
     if not known:
         return "there is none here; remove it"
-    found = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean {found[0]}?" if found else f"choose from {', '.join(known)}"
+    result = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"did you mean {result[0]}?" if result else f"choose from {', '.join(known)}"
 
 
 def problems_of(error: ValidationError, schema: dict[str, Any], *, at: Place, document: Document) -> Iterator[Problem]:
     """What pydantic found, in plain words; `at` is the place of the value that it checked."""
     from volt.stream.config.schema import known_keys
 
-    for found in error.errors(include_url=False):
-        inner = found["loc"]
+    for result in error.errors(include_url=False):
+        inner = result["loc"]
         place = (*at, *_real(inner, at, document))
-        if found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        if result["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             hint = near(str(inner[-1]), known_keys(schema, inner[:-1]))
             yield Problem((*at, *_real(inner[:-1], at, document), str(inner[-1])), f"unknown key; {hint}")
-        elif found["type"] in ("missing", "missing_argument"):
+        elif result["type"] in ("missing", "missing_argument"):
             yield Problem(place, f"key {inner[-1]!r} is missing; give it", is_gap=True)
-        elif found["type"] == "too_short":
+        elif result["type"] == "too_short":
             yield Problem(place, "is empty; give at least one")
-        elif found["type"] in ("model_type", "dataclass_type", "dict_type"):
-            yield Problem(place, f"should be a mapping of keys to values, not {_shown(found['input'])}")
+        elif result["type"] in ("model_type", "dataclass_type", "dict_type"):
+            yield Problem(place, f"should be a mapping of keys to values, not {_shown(result['input'])}")
         else:
-            expected = found["msg"].removeprefix("Input ").replace("tuple", "list").replace("array", "list")
-            hint = "; quote it" * (found["type"] == "string_type" and isinstance(found["input"], int | float))
-            yield Problem(place, f"{expected}, not {_shown(found['input'])}{hint}")
+            expected = result["msg"].removeprefix("Input ").replace("tuple", "list").replace("array", "list")
+            hint = "; quote it" * (result["type"] == "string_type" and isinstance(result["input"], int | float))
+            yield Problem(place, f"{expected}, not {_shown(result['input'])}{hint}")
 
 
 def _real(inner: Place, at: Place, document: Document) -> Place:
-    """A place without pydantic's tags of alternatives, which the file does not hold."""
+    """Return a place without pydantic's tags of alternatives, which the file does not hold."""
     real: Place = ()
     for key in inner:
         if (*at, *real, key) in document.lines:

@@ -190,14 +190,13 @@ def imported(
     if options is None:
         raise as_error(map(_of_inputs, notes.found), document)
     reader = _Reader(options, notes, Path(folder), batch_samples, check_files)
-    told = {key: value for key, value in reader.told() if value}
+    data = {key: value for key, value in reader.told() if value}
     if notes.found:
         raise as_error(notes.found, document)
-    return Imported(_written(told, reader.remarks), tuple(reader.remarks))
+    return Imported(_written(data, reader.remarks), tuple(reader.remarks))
 
 
 def _is_there(path: str) -> bool:
-    """Whether a path leads to something, or may stand for several."""
     try:
         return glob.has_magic(path) or exists(expand_user(path))
     except ConfigError:
@@ -208,18 +207,19 @@ def _of_inputs(problem: Problem) -> Problem:
     """What is wrong, with where inputs stand in the original for a task that holds some."""
     if problem.place[:1] != ("tasks",) or problem.place[2:] != ("inputs",):
         return problem
-    told = "inputs stand at the top level: inputs: {NAME: {src: FILE, tgt: FILE, task: " + f"{problem.place[1]}" + "}}"
-    return replace(problem, message=f"{told}; move them there")
+    message = (
+        "inputs stand at the top level: inputs: {NAME: {src: FILE, tgt: FILE, task: " + f"{problem.place[1]}" + "}}"
+    )
+    return replace(problem, message=f"{message}; move them there")
 
 
-def _written(told: Mapping[str, Any], remarks: list[str]) -> str:
-    """A configuration as text, with remarks before it."""
+def _written(message: Mapping[str, Any], remarks: list[str]) -> str:
     comments = "".join(f"# {remark}\n" for remark in remarks)
-    return comments + yaml.safe_dump(told, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+    return comments + yaml.safe_dump(message, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
 
 
 def _plain(value: Any) -> Any:
-    """A number without a point that says nothing.
+    """Return a number without a point that says nothing.
 
     >>> _plain(3.0), _plain(2.5)
     (3, 2.5)
@@ -239,7 +239,7 @@ class _Reader:
     remarks: list[str] = field(default_factory=list)
 
     def told(self) -> Iterator[tuple[str, Any]]:
-        """The keys of the new configuration, and their values."""
+        """Yield the keys of the new configuration, and their values."""
         shard, train = self.options.meta.shard, self.options.meta.train
         self._remark("meta.shard", _SHARD_NOTES, dict(shard))
         self._remark("meta.train", _TRAIN_NOTES, dict(train))
@@ -251,47 +251,46 @@ class _Reader:
                 known = near(one.task, [*self.options.tasks])
                 self.notes.add(("inputs", name, "task"), f"no task {one.task!r}; {known}")
 
-    def _remark(self, where: str, notes: Mapping[str, str], given: Mapping[str, object]) -> None:
+    def _remark(self, where: str, notes: Mapping[str, str], inputs: Mapping[str, object]) -> None:
         """Say what is different about the keys that are given, and are not switched off."""
         for key, note in notes.items():
-            if given.get(key) not in (None, False):
+            if inputs.get(key) not in (None, False):
                 self.remarks.append(f"{where}.{key}: {note}")
 
-    def _path(self, told: str) -> str:
-        """A path that leads from the new file to where the old one led from here."""
-        if url_of(told) or os.path.isabs(told) or told.startswith(("~", "$")) or self.folder == Path():
-            return told
-        return os.path.relpath(told, self.folder)
+    def _path(self, message: str) -> str:
+        """Return a path that leads from the new file to where the old one led from here."""
+        if url_of(message) or os.path.isabs(message) or message.startswith(("~", "$")) or self.folder == Path():
+            return message
+        return os.path.relpath(message, self.folder)
 
     def _defaults(self) -> dict[str, dict[str, Any]]:
-        """The parameters of transforms, for those that a task has."""
         used = {name for task in self.options.tasks.values() for name in task.transforms or ()}
-        found: dict[str, dict[str, Any]] = {}
+        result: dict[str, dict[str, Any]] = {}
         for key, takers in PARAMETERS.items():
             value = getattr(self.options.meta.train, key)
             for name in sorted(used & takers.keys()) if value is not None else ():
-                found.setdefault(name, {})[takers[name]] = self._path(value) if key in _PATHS else _plain(value)
+                result.setdefault(name, {})[takers[name]] = self._path(value) if key in _PATHS else _plain(value)
             if value is not None and not used & takers.keys():
                 self.remarks.append(f"meta.train.{key}: no task has a transform that takes it; it is left out")
         for key in _PATHS:
             for name in sorted(used & PARAMETERS[key].keys()) if getattr(self.options.meta.train, key) is None else ():
                 option = PARAMETERS[key][name]
-                told = f"is missing; {name} takes it as {option}, and cannot do without"
-                self.remarks.append(f"meta.train.{key}: {told}: add defaults: {{{name}: {{{option}: FILE}}}}")
-        return found
+                message = f"is missing; {name} takes it as {option}, and cannot do without"
+                self.remarks.append(f"meta.train.{key}: {message}: add defaults: {{{name}: {{{option}: FILE}}}}")
+        return result
 
     @property
     def _points(self) -> list[int]:
-        told = self.options.meta.train.mixing_weight_schedule
-        return [] if told is None else [told] if isinstance(told, int) else told
+        message = self.options.meta.train.mixing_weight_schedule
+        return [] if message is None else [message] if isinstance(message, int) else message
 
     def _schedule(self) -> dict[str, Any]:
         if not self._points:
             return {}
         size = self.batch_samples or 64
-        told = f"its points count minibatches, of {counted(size, 'sample')} each"
+        message = f"its points count minibatches, of {counted(size, 'sample')} each"
         guess = "" if self.batch_samples else ", which is a guess: set batch_samples to what yours have"
-        self.remarks.append(f"meta.train.mixing_weight_schedule: {told}{guess}")
+        self.remarks.append(f"meta.train.mixing_weight_schedule: {message}{guess}")
         return {"points": self._points, "unit": "batches", "batch_samples": size}
 
     # tasks
@@ -302,17 +301,17 @@ class _Reader:
         if not inputs and task.share_inputs is None:
             self.notes.add(place, "has no inputs; name it as the task of one, or give share_inputs")
         if task.share_inputs is not None and (inputs or task.share_inputs not in self.options.tasks):
-            found = "goes not with inputs of its own" if inputs else f"no task {task.share_inputs!r}"
-            self.notes.add((*place, "share_inputs"), f"{found}; name a task that has inputs, or leave it out")
+            result = "goes not with inputs of its own" if inputs else f"no task {task.share_inputs!r}"
+            self.notes.add((*place, "share_inputs"), f"{result}; name a task that has inputs, or leave it out")
         for index, step in enumerate(task.transforms or ()):
             if step not in _NAMES:
                 self.notes.add((*place, "transforms", index), f"unknown transform {step!r}; {near(step, _NAMES)}")
-        told = {
+        values = {
             "type": task.type, "split": task.split if task.split != "train" else None, "inputs": inputs,
             "share_inputs": task.share_inputs, "weight": self._weight(name, task), **self._languages(name, task),
             "n_shards": self._n_shards(name, task), "transforms": task.transforms,
         }  # fmt: skip
-        return {key: value for key, value in told.items() if value not in (None, {}, [])}
+        return {key: value for key, value in values.items() if value not in (None, {}, [])}
 
     def _weight(self, name: str, task: OldTask) -> Any:
         if task.split == "valid":
@@ -323,8 +322,8 @@ class _Reader:
             return _plain(task.weight)
         if len(task.weight) != len(self._points) + 1:
             n_points = counted(len(self._points), "point")
-            found = f"{counted(len(task.weight), 'weight')}, and mixing_weight_schedule has {n_points}"
-            self.notes.add(("tasks", name, "weight"), f"{found}; give one weight more than points")
+            result = f"{counted(len(task.weight), 'weight')}, and mixing_weight_schedule has {n_points}"
+            self.notes.add(("tasks", name, "weight"), f"{result}; give one weight more than points")
         weights = [_plain(weight) for weight in task.weight]
         return weights if self._points else weights[0]
 
@@ -345,18 +344,17 @@ class _Reader:
         }  # fmt: skip
 
     def _files(self, name: str, one: OldInput, task: OldTask) -> dict[str, str]:
-        """The files of an input, by their sides here."""
-        given = {"src": one.src, "tgt": one.tgt or one.trg, "mono": one.mono}
+        inputs = {"src": one.src, "tgt": one.tgt or one.trg, "mono": one.mono}
         wanted = SIDES[task.type]
-        if {side for side, path in given.items() if path is not None} != set(wanted) or (one.tgt and one.trg):
-            told = f"task {one.task} is of type {task.type}; give {' and '.join(wanted)}, and no other file"
-            self.notes.add(("inputs", name), told)
+        if {side for side, path in inputs.items() if path is not None} != set(wanted) or (one.tgt and one.trg):
+            message = f"task {one.task} is of type {task.type}; give {' and '.join(wanted)}, and no other file"
+            self.notes.add(("inputs", name), message)
         if one.size not in ("auto", None):
             self.remarks.append(f"inputs.{name}.size: lines are counted here; it is left out")
         if self.options.meta.train.reverse and task.type == "para":
-            given["src"], given["tgt"] = given["tgt"], given["src"]
-        found = {side: path for side in wanted if (path := given[side]) is not None}
-        for side, path in found.items() if self.check_files else ():
+            inputs["src"], inputs["tgt"] = inputs["tgt"], inputs["src"]
+        result = {side: path for side in wanted if (path := inputs[side]) is not None}
+        for side, path in result.items() if self.check_files else ():
             if not _is_there(path):
                 self.remarks.append(f"inputs.{name}.{side}: {shown_path(path)}: no such file; mend the path")
-        return {side: self._path(path) for side, path in found.items()}
+        return {side: self._path(path) for side, path in result.items()}

@@ -42,12 +42,12 @@ _CODES = re.compile(r"[a-z]{3}(_\w+)*-[a-z]{3}(_\w+)*")
 
 
 def folder_of(langs: str) -> Path:
-    """Where the data sets of two languages are kept."""
+    """Return where the data sets of two languages are kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volt" / "mtdata" / langs
 
 
 def downloaded(name: str, *, langs: str) -> dict[str, str]:
-    """The files of a data set, by their languages' codes: the first is the source side.
+    """Return the files of a data set, by their languages' codes: the first is the source side.
 
     langs: the codes of ISO 639-3 of both languages, as in deu-eng
     Raises MissingLibraryError if there is no MTData, ConfigError if a name cannot be one, StreamError if it gives none.
@@ -59,10 +59,10 @@ def downloaded(name: str, *, langs: str) -> dict[str, str]:
     folder, codes = folder_of(langs) / name, langs.split("-")
     if not folder.exists():
         _download(name, langs, folder)
-    found = {code: str(folder / "train-parts" / f"{name}.{code}.gz") for code in codes}
-    if gone := [path for path in found.values() if not os.path.isfile(path)]:
+    result = {code: str(folder / "train-parts" / f"{name}.{code}.gz") for code in codes}
+    if gone := [path for path in result.values() if not os.path.isfile(path)]:
         raise StreamError(f"{gone[0]}: not what MTData has made of {name}; remove {folder}, and look what it says")
-    return found
+    return result
 
 
 def _download(name: str, langs: str, folder: Path) -> None:
@@ -72,12 +72,12 @@ def _download(name: str, langs: str, folder: Path) -> None:
         raise MissingLibraryError("mtdata is not installed; pip install mtdata, or name files with multistream")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as made:
-            command = [program, "get", "-l", langs, "-tr", name, "--compress", "-o", f"{made}/{name}"]
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as output:
+            command = [program, "get", "-l", langs, "-tr", name, "--compress", "-o", f"{output}/{name}"]
             status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2).returncode
             if status:
                 raise StreamError(f"mtdata get {name} ended with status {status}; see what it says above")
-            os.rename(f"{made}/{name}", folder)
+            os.rename(f"{output}/{name}", folder)
     except OSError as error:
         raise StreamError(f"{folder}: cannot be made: {reason(error)}; mend it, or set XDG_CACHE_HOME") from None
 
@@ -140,7 +140,7 @@ def parsed_weights(text: str) -> tuple[float, ...]:
 def pipeline_config(
     name: str, sources: Sequence[str], *, weights: Sequence[float] = (), langs: str = "", seed: int = 0
 ) -> Configuration:
-    """The configuration of a stream that has a name. Errors call it by that name.
+    """Return the configuration of a stream that has a name. Errors call it by that name.
 
     sources: files, folders and globs; for mtdata, names of data sets
     weights: one for each source; by default, all the same
@@ -152,12 +152,12 @@ def pipeline_config(
 
     pipeline = PIPELINES[name]
     _check(name, pipeline, sources, weights, langs)
-    told = _datasets(sources, langs) if pipeline.is_mtdata else _files(pipeline, sources)
-    for source, weight in zip(told.values(), weights, strict=False):
+    values = _datasets(sources, langs) if pipeline.is_mtdata else _files(pipeline, sources)
+    for source, weight in zip(values.values(), weights, strict=False):
         source["weight"] = float(weight)
-    for source, steps in zip(told.values(), pipeline.steps, strict=False):
+    for source, steps in zip(values.values(), pipeline.steps, strict=False):
         source["transforms"] = list(steps)
-    return built_config({"seed": seed, "sources": told}, path=name)
+    return built_config({"seed": seed, "sources": values}, path=name)
 
 
 def _check(name: str, pipeline: Pipeline, sources: Sequence[str], weights: Sequence[float], langs: str) -> None:
@@ -187,6 +187,5 @@ def _files(pipeline: Pipeline, paths: Sequence[str]) -> _Sources:
 
 
 def _datasets(names: Sequence[str], langs: str) -> _Sources:
-    """Sources of data sets, which are on this machine afterwards."""
 
     return {name: {"pair": downloaded(name, langs=langs)} for name in names}

@@ -39,7 +39,7 @@ def options_of(name: str) -> TypeAdapter[Any]:
 
 
 def first_option(name: str) -> str | None:
-    """The option that a transform takes without its name; None for a transform without options.
+    """Return the option that a transform takes without its name; None for a transform without options.
 
     >>> first_option("regex"), first_option("copy"), first_option("duplicate_mono")
     ('pattern', 'from', None)
@@ -48,7 +48,7 @@ def first_option(name: str) -> str | None:
 
 
 def field_options(name: str) -> list[str]:
-    """The options of a transform that hold fields.
+    """Return the options of a transform that hold fields.
 
     >>> field_options("lower"), field_options("copy"), field_options("encode")
     (['fields', 'if_cased'], ['from', 'to'], ['fields'])
@@ -58,7 +58,6 @@ def field_options(name: str) -> list[str]:
 
 
 def _integers(node: object) -> Iterator[dict[str, Any]]:
-    """Every whole number in a schema."""
     if isinstance(node, dict) and node.get("type") == "integer":
         yield node
     for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
@@ -67,7 +66,7 @@ def _integers(node: object) -> Iterator[dict[str, Any]]:
 
 @cache  # of what the code declares, as above
 def transform_schema(name: str) -> dict[str, Any]:
-    """The JSON schema of a transform's options; what is inherited is documented where it was declared."""
+    """Return the JSON schema of a transform's options; what is inherited is documented where it was declared."""
     schema = options_of(name).json_schema(ref_template="#/$defs/{model}")
     for base in TRANSFORMS[name].__mro__[1:]:
         if dataclasses.is_dataclass(base):
@@ -81,7 +80,7 @@ def transform_schema(name: str) -> dict[str, Any]:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of a whole configuration, for editors and other programs.
+    """Return the JSON schema of a whole configuration, for editors and other programs.
 
     >>> json_schema()["properties"]["sources"]["description"]
     'The sources by name; at least one, unless there are `each` or `tasks`.'
@@ -101,7 +100,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _step(name: str) -> dict[str, Any]:
-    """A step is the name alone, or the name with options or the first option."""
+    """Return a step is the name alone, or the name with options or the first option."""
     options = [{"$ref": f"#/$defs/{name}"}, {"type": "null"}]
     if (first := first_option(name)) is not None:
         options.append(transform_schema(name)["properties"][first])
@@ -110,7 +109,6 @@ def _step(name: str) -> dict[str, Any]:
 
 
 def _marked(node: object) -> Iterator[dict[str, Any]]:
-    """Every list of transforms in a schema."""
     if isinstance(node, dict):
         if node.get("kind") == STEPS:
             yield node
@@ -122,7 +120,7 @@ def _marked(node: object) -> Iterator[dict[str, Any]]:
 
 
 def known_keys(schema: dict[str, Any], place: tuple[str | int, ...]) -> list[str]:
-    """The keys that a schema knows at a place. Parts of the place that only name an alternative are passed over.
+    """Return the keys that a schema knows at a place. Parts of the place that only name an alternative are passed over.
 
     >>> known_keys(StreamOptions.model_json_schema(), ("sources", "wmt", "weight", "schedule"))
     ['points', 'kind']
@@ -134,7 +132,6 @@ def known_keys(schema: dict[str, Any], place: tuple[str | int, ...]) -> list[str
 
 
 def _resolved(schema: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The nodes with references and alternatives followed."""
     for node in nodes:
         if "$ref" in node:
             yield from _resolved(schema, [schema["$defs"][node["$ref"].rpartition("/")[2]]])
@@ -161,7 +158,7 @@ _REFERENCES = {
 
 
 def as_text(names: Sequence[str] = ()) -> str:
-    """The documentation of these transforms; of everything if none is named."""
+    """Return the documentation of these transforms; of everything if none is named."""
     if names:
         return "\n".join(line for name in names for line in _section(name, transform_schema(name)))
     return "\n".join(_everything())
@@ -198,13 +195,12 @@ def _everything() -> Iterator[str]:
 
 
 def _beyond(schema: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
-    """A mapping without the keys that it shares with another."""
     own = {key: option for key, option in schema["properties"].items() if option != base["properties"].get(key)}
     return {**schema, "properties": own}
 
 
 def _section(title: str, schema: dict[str, Any]) -> Iterator[str]:
-    """One mapping: its description, then each key."""
+    """Yield one mapping: its description, then each key."""
     first, *rest = schema.get("description", SourceOptions.__doc__ or "").strip().split("\n")
     yield f"{title} — {first}"
     yield from (line for line in (line.rstrip() for line in rest) if line)

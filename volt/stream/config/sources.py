@@ -73,7 +73,7 @@ _EPOCHS = "goes not with mix, whose sources have no end; leave it out, or say mi
 
 
 def is_by_size(options: StreamOptions) -> bool:
-    """Whether weights follow from the numbers of lines.
+    """Check whether weights follow from the numbers of lines.
 
     >>> from volt.stream.config.models import StreamOptions
     >>> is_by_size(StreamOptions())
@@ -83,15 +83,15 @@ def is_by_size(options: StreamOptions) -> bool:
 
 
 def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
-    """How sources are mixed by size; None if by their weights. What goes not with that is noted."""
+    """Return how sources are mixed by size; None if by their weights. What goes not with that is noted."""
     mix = options.mix
     if mix is not None and mix.by != "temperature" and "temperature" in mix.model_fields_set:
-        told = f"has no meaning where sources are mixed by {mix.by}; leave it out, or say by: temperature"
-        notes.add(("mix", "temperature"), told)
+        message = f"has no meaning where sources are mixed by {mix.by}; leave it out, or say by: temperature"
+        notes.add(("mix", "temperature"), message)
     if mix is None or mix.by == "weights":
         return None
-    for place, told in _mistakes(options):
-        notes.add(place, told)
+    for place, message in _mistakes(options):
+        notes.add(place, message)
     line = f":{notes.document.line(('mix',))}" if notes.document.lines else ""
     return Sampling(mix.by, mix.temperature, where=f"{notes.document.path}{line}: mix")
 
@@ -99,9 +99,9 @@ def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
 def _mistakes(options: StreamOptions) -> Iterator[tuple[Place, str]]:
     """What says otherwise how sources are mixed, and how often they are read."""
     for place, one in _mixed(options):
-        for key, told in (("weight", _WEIGHT), ("temperature", _WEIGHT), ("epochs", _EPOCHS)):
+        for key, message in (("weight", _WEIGHT), ("temperature", _WEIGHT), ("epochs", _EPOCHS)):
             if key in one.model_fields_set and getattr(one, key) is not None:
-                yield (*place, key), told
+                yield (*place, key), message
     if options.schedule is not None:
         yield ("schedule",), _WEIGHT
 
@@ -134,7 +134,7 @@ class TaskWeights:
         object.__setattr__(self, "points", points)  # what follows from the fields of a frozen dataclass
 
     def of(self, told: float | list[float] | ScheduleOptions, place: Place) -> Weight:
-        """The weight of a task; 1 if something is wrong with it, which is noted."""
+        """Return the weight of a task; 1 if something is wrong with it, which is noted."""
         if isinstance(told, float):
             return told
         if not isinstance(told, list):
@@ -145,8 +145,8 @@ class TaskWeights:
             return 1.0
         wanted = len(self.schedule.points) + 1
         if len(told) != wanted:
-            found = f"{counted(len(told), 'weight')}, and the schedule has {counted(wanted - 1, 'point')}"
-            self.notes.add(place, f"{found}; give {wanted}: the first counts from the start, one more from each point")
+            result = f"{counted(len(told), 'weight')}, and the schedule has {counted(wanted - 1, 'point')}"
+            self.notes.add(place, f"{result}; give {wanted}: the first counts from the start, one more from each point")
         elif self.points is not None:
             points = tuple(zip((0, *self.points), told, strict=True))
             return self.notes.made(Schedule, place, points=points, kind=self.schedule.kind) or 1.0
@@ -154,12 +154,12 @@ class TaskWeights:
 
 
 def schedule_of(told: ScheduleOptions, notes: Notes, place: Place) -> Weight:
-    """A schedule that gives its own points; 1 if something is wrong with it, which is noted."""
+    """Return a schedule that gives its own points; 1 if something is wrong with it, which is noted."""
     return notes.made(Schedule, place, points=tuple(told.points), kind=told.kind) or 1.0
 
 
 def sample_points(told: TaskScheduleOptions, notes: Notes) -> tuple[int, ...] | None:
-    """The samples at which weights change; None if something is wrong, which is noted."""
+    """Return the samples at which weights change; None if something is wrong, which is noted."""
     n_problems, unit = len(notes.found), told.unit
     if unit != "samples" and told.batch_samples is None:
         notes.add((*_PLACE, "unit"), f"{unit} have no size; give batch_samples, the samples of a batch")
@@ -207,17 +207,17 @@ class Sources:
         return TransformBuilder(self.notes, self.folder, self.files, user_code=self.user_code, names=names)
 
     def file(self, told: str, place: Place) -> str:
-        """A path of the configuration, from here."""
+        """Return a path of the configuration, from here."""
         return self.notes.file(self.folder, told, place)
 
     def made(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
-        """A source; None if its options are wrong.
+        """Return a source; None if its options are wrong.
 
         common: the transforms of all sources
         """
         names, keys = tuple(options.pair or options.columns or ()), tuple((options.columns or {}).values())
-        steps, told = self.steps(names), options.weight
-        weight = told if isinstance(told, float) else schedule_of(told, self.notes, (*place, "weight"))
+        steps, message = self.steps(names), options.weight
+        weight = message if isinstance(message, float) else schedule_of(message, self.notes, (*place, "weight"))
         paths = self._paths(options, place)
         transforms = steps.of(options.transforms, (*place, "transforms")) + steps.of(common, ("transforms",))
         return self.built(
@@ -225,27 +225,26 @@ class Sources:
         )
 
     def built(self, place: Place, options: ReadingOptions, **more: Any) -> Source | None:
-        """A source; None if its options are wrong. more: what the options do not hold."""
+        """Return a source; None if its options are wrong. more: what the options do not hold."""
         name = str(more["name"])
         if not name or any(sign < " " for sign in name):
             self.notes.add(place, f"{name!r} is no name of a source; give one without tabs and line breaks")
-        told = {key: getattr(options, key) for key in type(options).model_fields.keys() & _READING}
-        checks = {key: told.pop(key) for key in _CHECKS}
-        made = self.notes.made(Checks, place, **checks) or Checks()
+        values = {key: getattr(options, key) for key in type(options).model_fields.keys() & _READING}
+        checks = {key: values.pop(key) for key in _CHECKS}
+        output = self.notes.made(Checks, place, **checks) or Checks()
         try:
             check_order(more["transforms"], self.files)
         except VoltError as error:
             self.notes.note(error, (*place, "transforms"))
-        return cast("Source | None", self.notes.made(Source, place, checks=made, **told, **more))
+        return cast("Source | None", self.notes.made(Source, place, checks=output, **values, **more))
 
     def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
-        """The paths of a source, from here."""
         if (options.path is None) == (options.pair is None):
             if options.pair:
                 self.notes.add(place, "path and pair are both given; leave one out")
             else:
-                told = (*place, "path") if (*place, "path") in self.notes.document.lines else place
-                self.notes.add(told, "key 'path' is missing; give it, or pair")
+                message = (*place, "path") if (*place, "path") in self.notes.document.lines else place
+                self.notes.add(message, "key 'path' is missing; give it, or pair")
             return ("",)
         if options.columns is not None and (options.pair is not None or not options.columns):
             self.notes.add((*place, "columns"), "goes with path, and names one field at least; mend it")
@@ -257,17 +256,19 @@ class Sources:
             self.look_for(path, (*place, "path", index))
         return tuple(paths)
 
-    def _pair(self, told: Mapping[str, str | list[str]], place: Place) -> tuple[str, ...]:
-        """The paths of files that belong together, in the order of their fields; those of the first pair first."""
-        if len(told) < 2:
+    def _pair(self, message: Mapping[str, str | list[str]], place: Place) -> tuple[str, ...]:
+        """Return the paths of files that belong together, in the order of their fields; those of the first pair
+        first.
+        """
+        if len(message) < 2:
             self.notes.add(place, "has fewer than two files; write path for one, or {src: FILE, tgt: FILE}")
-        for name in told:
+        for name in message:
             if not name.isidentifier():
                 self.notes.add((*place, name), f"{name!r} is no name for a field; give a word, such as src")
-        return self.groups(told, place) or ("",)
+        return self.groups(message, place) or ("",)
 
     def groups(self, told: Mapping[str, str | list[str]], place: Place) -> tuple[str, ...]:
-        """The paths of line-aligned files: the first file of each name, the second of each, and so on."""
+        """Return the paths of line-aligned files: the first file of each name, the second of each, and so on."""
         columns = {name: self._column(files, (*place, name)) for name, files in told.items()}
         for name, paths in columns.items():
             first, least = next(iter(columns.items()))
@@ -277,10 +278,9 @@ class Sources:
                 return ()
         return tuple(path for group in zip(*columns.values(), strict=True) for path in group)
 
-    def _column(self, told: str | list[str], place: Place) -> list[str]:
-        """The paths of one field."""
-        named = told if isinstance(told, list) else [told]
-        places = [(*place, index) if isinstance(told, list) else place for index in range(len(named))]
+    def _column(self, message: str | list[str], place: Place) -> list[str]:
+        named = message if isinstance(message, list) else [message]
+        places = [(*place, index) if isinstance(message, list) else place for index in range(len(named))]
         paths = [self.file(path, at) for path, at in zip(named, places, strict=True)]
         for path, at in zip(paths, places, strict=True):
             if stands_for_several(path):
@@ -311,11 +311,11 @@ def names_of(pattern: str) -> list[str]:
     volt.errors.ConfigError: /nowhere/*.tsv: no file matches this pattern; check the path
     """
     check_pattern(pattern)
-    before, behind = pattern.split("*")
-    found = sorted(path[len(before) : len(path) - len(behind)] for path in glob.glob(pattern))
-    if not found:
+    before, after = pattern.split("*")
+    result = sorted(path[len(before) : len(path) - len(after)] for path in glob.glob(pattern))
+    if not result:
         raise ConfigError(f"{pattern}: no file matches this pattern; check the path")
-    return found
+    return result
 
 
 def check_pattern(pattern: str) -> None:
@@ -328,7 +328,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def filled(value: Any, name: str) -> Any:
-    """A value with a name in place of {name}, wherever text holds it.
+    """Return a value with a name in place of {name}, wherever text holds it.
 
     >>> filled([{"tag": "<2{name}>"}, 1], "de")
     [{'tag': '<2de>'}, 1]
@@ -348,7 +348,7 @@ class Each:
     cache: Path | None
 
     def made(self, options: StreamOptions) -> Iterator[Source | None]:
-        """The sources of the files that match a pattern."""
+        """Yield the sources of the files that match a pattern."""
         if options.each is None or not (patterns := self._patterns(options.each)):
             return
         try:
@@ -366,21 +366,21 @@ class Each:
             yield self.maker.made(name, self._one(options.each, name, weight), options.transforms, ("each",))
 
     def _patterns(self, each: EachOptions) -> list[str]:
-        """The pattern of the path, or those of the pair; none if something is wrong with one."""
-        told = each.pair or ({"path": each.path} if each.path else {})
+        """Return the pattern of the path, or those of the pair; none if something is wrong with one."""
+        values = each.pair or ({"path": each.path} if each.path else {})
         place: Place = ("each", "pair") if each.pair else ("each",)
         if bool(each.path) == bool(each.pair):
             self.maker.notes.add(("each",), "give a path with one *, or a pair of such")
             return []
         n_problems = len(self.maker.notes.found)
-        patterns = {name: self._pattern(path, (*place, name)) for name, path in told.items()}
+        patterns = {name: self._pattern(path, (*place, name)) for name, path in values.items()}
         return list(patterns.values()) if len(self.maker.notes.found) == n_problems else []
 
-    def _pattern(self, told: str | list[str], place: Place) -> str:
-        if isinstance(told, list):
+    def _pattern(self, message: str | list[str], place: Place) -> str:
+        if isinstance(message, list):
             self.maker.notes.add(place, "should be one pattern, not a list")
             return ""
-        pattern = self.maker.file(told, place)
+        pattern = self.maker.file(message, place)
         try:
             check_pattern(pattern)
         except VoltError as error:
@@ -388,7 +388,6 @@ class Each:
         return pattern
 
     def _weights(self, each: EachOptions, paths: list[str]) -> list[float]:
-        """The share of each source, by the lines of its file."""
         sizes = list[int]()
         for path in paths:
             try:
@@ -405,14 +404,13 @@ class Each:
                 sizes.append(shard.n_lines)
         if len(sizes) < len(paths):
             return [1.0] * len(paths)
-        found = shares(sizes, temperature=each.temperature)
-        if 0.0 in found:
-            left = f"{each.temperature:g} leaves nothing to {shown_path(paths[found.index(0.0)])}; give a higher one"
+        result = shares(sizes, temperature=each.temperature)
+        if 0.0 in result:
+            left = f"{each.temperature:g} leaves nothing to {shown_path(paths[result.index(0.0)])}; give a higher one"
             self.maker.notes.add(("each", "temperature"), left)
-        return found
+        return result
 
     def _one(self, each: EachOptions, name: str, share: float) -> SourceOptions:
-        """The options of the source with a name."""
         path = None if each.path is None else str(each.path).replace("*", name)
         pair = None if each.pair is None else {field: str(file).replace("*", name) for field, file in each.pair.items()}
         weight = each.weight
@@ -420,5 +418,5 @@ class Each:
             weight = weight * share
         else:
             weight = weight.model_copy(update={"points": [(sample, value * share) for sample, value in weight.points]})
-        told = {"path": path, "pair": pair, "weight": weight, "transforms": filled(each.transforms, name)}
-        return each.model_copy(update=told)
+        values = {"path": path, "pair": pair, "weight": weight, "transforms": filled(each.transforms, name)}
+        return each.model_copy(update=values)

@@ -53,13 +53,13 @@ class Selection:
 
     @classmethod
     def of(cls, split: Split, names: Sequence[str] | None) -> Self:
-        """The choice. Raises ConfigError or TypeError if it is none."""
+        """Return the choice. Raises ConfigError or TypeError if it is none."""
         arguments.choice(split, "split", get_args(Split))
-        told = None if names is None else arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)
-        return cls(split, None if told is None else tuple(told))
+        message = None if names is None else arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)
+        return cls(split, None if message is None else tuple(message))
 
     def takes(self, task: Task) -> bool:
-        """Whether a task is wanted.
+        """Check whether a task is wanted.
 
         >>> Selection("train").takes(Task("dev", "mono", (), split="valid"))
         False
@@ -70,7 +70,7 @@ class Selection:
 def chosen(
     tasks: Sequence[tuple[Task, Source]], others: Sequence[Source], choice: Selection, notes: Notes
 ) -> list[Source]:
-    """The sources that are wanted; what cannot be had is noted.
+    """Return the sources that are wanted; what cannot be had is noted.
 
     tasks: all tasks, and the sources that they are
     others: the sources that are no tasks
@@ -79,13 +79,13 @@ def chosen(
         _check([task for task, _ in tasks], [source.name for source in others], choice, notes)
     picked = [source for task, source in tasks if choice.takes(task)]
     if choice.split == "valid":
-        found = [as_validation(source) for source in picked]
+        result = [as_validation(source) for source in picked]
     else:
-        found = [*(others if choice.names is None else ()), *picked]
-    if not found and not notes.found:
+        result = [*(others if choice.names is None else ()), *picked]
+    if not result and not notes.found:
         remedy = "name a task, or give one of that split" if choice.split == "valid" else "give one, or sources"
         notes.add(("tasks",), f"none is of split {choice.split}; {remedy}")
-    return found
+    return result
 
 
 def _check(tasks: Sequence[Task], others: Sequence[str], choice: Selection, notes: Notes) -> None:
@@ -102,7 +102,7 @@ def _check(tasks: Sequence[Task], others: Sequence[str], choice: Selection, note
 
 
 def as_validation(source: Source) -> Source:
-    """A source whose every line comes once, in order, and without noise.
+    """Return a source whose every line comes once, in order, and without noise.
 
     >>> as_validation(Source("dev", ("dev.tsv",), weight=0.0)).epochs
     1
@@ -128,25 +128,24 @@ class Tasks:
     shards: Path | None = None
 
     def made(self) -> list[tuple[Task, Source]]:
-        """The tasks with their sources; those that something is wrong with are left out."""
+        """Return the tasks with their sources; those that something is wrong with are left out."""
         defaults = defaults_of(self.options.defaults, self.maker)
         weights = TaskWeights(self.maker.notes, self.options.schedule)
         inputs = {name: tuple(self._inputs(name, task)) for name, task in self.options.tasks.items()}
-        found = list[tuple[Task, Source]]()
+        result = list[tuple[Task, Source]]()
         for name, task in self.options.tasks.items():
             self._check(name, task)
             source = self._source(name, task, weights, defaults)
             if source is not None:
-                made = _task(name, task, inputs[name], source)
-                found.append((made, source))
-        known = {task.name: task for task, _ in found}
-        read = [(task, self._reading(known.get(task.shares or task.name, task), source)) for task, source in found]
+                output = _task(name, task, inputs[name], source)
+                result.append((output, source))
+        known = {task.name: task for task, _ in result}
+        read = [(task, self._reading(known.get(task.shares or task.name, task), source)) for task, source in result]
         return [(task, source) for task, source in read if source is not None]
 
     # what a task says
 
     def _check(self, name: str, task: TaskOptions) -> None:
-        """Note what does not go together."""
         place: Place = ("tasks", name)
         if name in self.options.sources:
             self.maker.notes.add(place, "a source has the same name; rename one of them")
@@ -156,8 +155,8 @@ class Tasks:
             sides = ", ".join(f"{side}: FILE" for side in SIDES[task.type])
             self.maker.notes.add(place, f"has no inputs; give inputs: {{NAME: {{{sides}}}}}, or share_inputs: TASK")
         if task.split == "valid" and "weight" in task.model_fields_set:
-            told = "has no meaning in split valid, of which every line comes once; leave it out"
-            self.maker.notes.add((*place, "weight"), told)
+            message = "has no meaning in split valid, of which every line comes once; leave it out"
+            self.maker.notes.add((*place, "weight"), message)
 
     def _check_sharing(self, name: str, task: TaskOptions, shared: str) -> None:
         place: Place = ("tasks", name, "share_inputs")
@@ -165,29 +164,29 @@ class Tasks:
         if task.inputs:
             self.maker.notes.add(("tasks", name, "inputs"), "goes not with share_inputs; leave one of them out")
         if task.n_shards is not None:
-            told = f"goes not with share_inputs; the shards are those of {shared}"
-            self.maker.notes.add(("tasks", name, "n_shards"), told)
+            message = f"goes not with share_inputs; the shards are those of {shared}"
+            self.maker.notes.add(("tasks", name, "n_shards"), message)
         if shared == name:
             self.maker.notes.add(place, "names the task itself; name another, or give inputs")
         elif other is None:
             self.maker.notes.add(place, f"no task {shared!r}; {near(shared, [*self.options.tasks])}")
         elif other.share_inputs is not None:
-            told = f"{shared} has no inputs of its own, but shares those of {other.share_inputs}"
-            self.maker.notes.add(place, f"{told}; name the task that has them")
+            message = f"{shared} has no inputs of its own, but shares those of {other.share_inputs}"
+            self.maker.notes.add(place, f"{message}; name the task that has them")
         elif other.type != task.type:
             self.maker.notes.add(
                 place, f"{shared} is of type {other.type}, this task of type {task.type}; make both one"
             )
 
     def _inputs(self, name: str, task: TaskOptions) -> Iterator[Input]:
-        for key, told in task.inputs.items():
-            files = tuple(self._files(task.type, told, ("tasks", name, "inputs", key)))
+        for key, message in task.inputs.items():
+            files = tuple(self._files(task.type, message, ("tasks", name, "inputs", key)))
             if files:
                 yield Input(key, files)
 
-    def _files(self, kind: str, told: InputOptions, place: Place) -> Iterator[tuple[str, str]]:
+    def _files(self, kind: str, message: InputOptions, place: Place) -> Iterator[tuple[str, str]]:
         """(side, path) pairs: those of the first files, then those of the second ones, and so on."""
-        sides: dict[str, Any] = {side: files for side, files in told if files is not None}
+        sides: dict[str, Any] = {side: files for side, files in message if files is not None}
         others, gone = sides.keys() - set(SIDES[kind]), [side for side in SIDES[kind] if side not in sides]
         for side in sorted(others):
             self.maker.notes.add((*place, side), f"goes not with type {kind}; give {' and '.join(SIDES[kind])}")
@@ -201,25 +200,23 @@ class Tasks:
                 yield from zip(SIDES[kind] * (len(paths) // 2), paths, strict=True)
 
     def _maker_for_inputs(self) -> Sources:
-        """Looks for inputs only where they are what is read."""
         return self.maker if self.shards is None else replace(self.maker, check_files=False)
 
-    def _mono(self, told: str | list[str], place: Place) -> list[str]:
-        """The paths of lines with one side, with those that a pattern or a folder stands for."""
-        maker, found = self._maker_for_inputs(), list[str]()
-        for index, path in enumerate([told] if isinstance(told, str) else told):
-            at = place if isinstance(told, str) else (*place, index)
-            here = maker.file(path, at)
+    def _mono(self, message: str | list[str], place: Place) -> list[str]:
+        """Return the paths of lines with one side, with those that a pattern or a folder stands for."""
+        maker, result = self._maker_for_inputs(), list[str]()
+        for index, path in enumerate([message] if isinstance(message, str) else message):
+            at = place if isinstance(message, str) else (*place, index)
+            current = maker.file(path, at)
             try:
-                found += expand(bin_of(here)) if maker.check_files else [here]
+                result += expand(bin_of(current)) if maker.check_files else [current]
             except VoltError as error:
                 maker.notes.add(at, error)
-        return found
+        return result
 
     # what a task is in the stream
 
     def _source(self, name: str, task: TaskOptions, weights: TaskWeights, defaults: Mapping[str, Any]) -> Source | None:
-        """The source of a task, as yet without paths."""
         place: Place = ("tasks", name)
         known = {key: value for key in LANGUAGES if (value := getattr(task, key)) is not None}
         steps = replace(self.maker.steps(NAMES), task=known, defaults=defaults)
@@ -231,7 +228,7 @@ class Tasks:
         return self.maker.built(place, task, name=name, paths=("",), transforms=transforms, weight=weight)
 
     def _reading(self, owner: Task, source: Source) -> Source | None:
-        """The source of a task, with its paths. owner: the task whose inputs, and shards, it reads."""
+        """Return the source of a task, with its paths. owner: the task whose inputs, and shards, it reads."""
         if self.shards is not None and self.maker.check_files:
             try:
                 manifest = read_manifest(self.shards, owner)
@@ -243,11 +240,11 @@ class Tasks:
         return replace(source, paths=paths, names=owner.names) if paths else None
 
 
-def _task(name: str, told: TaskOptions, inputs: tuple[Input, ...], source: Source) -> Task:
+def _task(name: str, values: TaskOptions, inputs: tuple[Input, ...], source: Source) -> Task:
     return Task(
-        name, told.type, inputs, told.split, source.weight, source.transforms,
-        src_lang=told.src_lang, tgt_lang=told.tgt_lang, extra_prefix=told.extra_prefix, n_shards=told.n_shards,
-        shares=told.share_inputs,
+        name, values.type, inputs, values.split, source.weight, source.transforms,
+        src_lang=values.src_lang, tgt_lang=values.tgt_lang, extra_prefix=values.extra_prefix, n_shards=values.n_shards,
+        shares=values.share_inputs,
     )  # fmt: skip
 
 

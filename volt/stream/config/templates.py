@@ -61,13 +61,13 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
     Raises ConfigError, with its line, for a key without a value, and for what a template must not hold; and for a value
     that no place wants.
     """
-    given = _checked(values or {})
+    inputs = _checked(values or {})
     if not _PLACE.search(text):
-        _refuse_others(given, set(), path)
+        _refuse_others(inputs, set(), path)
         return Expanded(text)
     if len(text) > MOST_CHARS or "\x00" in text:
         raise ConfigError(f"{path}:1: a template of more than {MOST_CHARS:,} characters, or no text; write it shorter")
-    return _filled(text, given, path)
+    return _filled(text, inputs, path)
 
 
 def read(path: str | Path, *, values: Mapping[str, object] | None = None) -> Document:
@@ -94,48 +94,47 @@ def parse_template(text: str, *, path: str, values: Mapping[str, object] | None 
     return _parsed(expanded(text, values, path=path), path)
 
 
-def _parsed(told: Expanded, path: str) -> Document:
-    if not told.lines:
-        return parse(told.text, path=path)
+def _parsed(values: Expanded, path: str) -> Document:
+    if not values.lines:
+        return parse(values.text, path=path)
     shown_by = f"volt.stream.config.templates.expanded_file({path!r})"
     hint = f"\n(the file is a template; {shown_by} shows what it becomes)"
     try:
-        found = parse(told.text, path=path, lines=told.lines)
+        result = parse(values.text, path=path, lines=values.lines)
     except ConfigError as error:
         raise ConfigError(f"{error}{hint}") from None
-    return replace(found, hint=hint)
+    return replace(result, hint=hint)
 
 
 def _checked(values: Mapping[str, object]) -> dict[str, object]:
-    """The values, each of a kind that a template may get."""
-    told = dict(arguments.mapping(values, "values"))
-    for key, value in told.items():
+    data = dict(arguments.mapping(values, "values"))
+    for key, value in data.items():
         if not isinstance(key, str) or not key.isidentifier():
             raise ConfigError(f"values: {shown(key)} is no key; give a word, such as src")
         if not isinstance(value, str | int | float):
             raise arguments.refusal(value, f"values[{key!r}]", "give text or a number")
         if len(str(value)) > MOST_CHARS or "\x00" in str(value):
             raise ConfigError(f"values[{key!r}]: more than {MOST_CHARS:,} characters, or no text; give less")
-    return told
+    return data
 
 
-def _refuse_others(given: Mapping[str, object], wanted: set[str], path: str) -> None:
+def _refuse_others(inputs: Mapping[str, object], wanted: set[str], path: str) -> None:
     """Raise ConfigError if a value has no place."""
-    for key in given.keys() - wanted:
+    for key in inputs.keys() - wanted:
         remedy = near(key, sorted(wanted)) if wanted else "leave it out"
         raise ConfigError(f"{path}: no place for {key!r}: the file has no {{{{{key}}}}}; {remedy}")
 
 
-def _filled(text: str, given: Mapping[str, object], path: str) -> Expanded:
+def _filled(text: str, inputs: Mapping[str, object], path: str) -> Expanded:
     from jinja2 import TemplateError, meta
 
     environment = _environment()
     try:
         tree = environment.parse(text)
         _check(tree, path)
-        _refuse_others(given, meta.find_undeclared_variables(tree), path)
+        _refuse_others(inputs, meta.find_undeclared_variables(tree), path)
         _mark_lines(tree)
-        marked = _bounded(environment.from_string(tree).generate(given), path)
+        marked = _bounded(environment.from_string(tree).generate(inputs), path)
     except ConfigError:
         raise
     except TemplateError as error:
@@ -148,7 +147,7 @@ def _filled(text: str, given: Mapping[str, object], path: str) -> Expanded:
 
 
 def _environment() -> Environment:
-    """A sandbox in which keys without a value are errors, loops have an end, and text is not multiplied."""
+    """Return a sandbox in which keys without a value are errors, loops have an end, and text is not multiplied."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -169,11 +168,10 @@ def _environment() -> Environment:
 
 
 def _range(*bounds: int) -> range:
-    """Numbers for a loop, not too many."""
-    found = range(*bounds)
-    if not -MOST_ROUNDS <= len(found) <= MOST_ROUNDS:
-        raise ValueError(f"range of {len(found):,} numbers, more than {MOST_ROUNDS:,}")
-    return found
+    result = range(*bounds)
+    if not -MOST_ROUNDS <= len(result) <= MOST_ROUNDS:
+        raise ValueError(f"range of {len(result):,} numbers, more than {MOST_ROUNDS:,}")
+    return result
 
 
 def _rounds() -> Callable[[Iterable[object]], Iterator[object]]:
@@ -225,16 +223,16 @@ def _refuse(node: nodes.Node, path: str, message: str) -> NoReturn:
 
 
 def _opening(environment: Environment, text: str, line: int) -> int:
-    """The line where the place opens that holds a line, as far as the text can be read."""
+    """Return the line where the place opens that holds a line, as far as the text can be read."""
     from jinja2 import TemplateSyntaxError
 
-    found = line
+    result = line
     with suppress(TemplateSyntaxError):
         for number, kind, _ in environment.lex(text):
             if number > line:
                 break
-            found = number if kind in ("variable_begin", "block_begin") else found
-    return found
+            result = number if kind in ("variable_begin", "block_begin") else result
+    return result
 
 
 def _explained(error: Any, path: str, opening: int) -> ConfigError:
@@ -243,14 +241,15 @@ def _explained(error: Any, path: str, opening: int) -> ConfigError:
 
     if isinstance(error, UndefinedError):
         key = re.match(r"'(\w+)' is undefined", str(error))
-        told = f"{{{{{key[1]}}}}} has no value; give values={{'{key[1]}': …}}" if key else f"{error}; mend the template"
-        return ConfigError(f"{path}:{_line_of(error)}: {told}, or {_HINT}")
+        message = (
+            f"{{{{{key[1]}}}}} has no value; give values={{'{key[1]}': …}}" if key else f"{error}; mend the template"
+        )
+        return ConfigError(f"{path}:{_line_of(error)}: {message}, or {_HINT}")
     line = opening if isinstance(error, TemplateSyntaxError) else _line_of(error)
     return ConfigError(f"{path}:{line}: no template: {error.message or error}; mend it, or {_HINT}")
 
 
 def _line_of(error: BaseException) -> int:
-    """The line of the template that an error comes from."""
     line, trace = 1, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<template>":
@@ -268,7 +267,7 @@ def _mark_lines(tree: nodes.Template) -> None:
 
 
 def _marked(node: nodes.Expr) -> Iterator[nodes.Expr]:
-    """A part of what is written, with the numbers of its lines in it or before it."""
+    """Yield a part of what is written, with the numbers of its lines in it or before it."""
     from jinja2 import nodes
 
     pieces = node.data.split("\n") if isinstance(node, nodes.TemplateData) else [""]
@@ -279,19 +278,19 @@ def _marked(node: nodes.Expr) -> Iterator[nodes.Expr]:
 
 
 def _bounded(pieces: Iterable[str], path: str) -> str:
-    """The text of its pieces. Raises ConfigError where it becomes too long."""
-    found, left = list[str](), 2 * MOST_CHARS  # half of it for the marks
+    """Return the text of its pieces. Raises ConfigError where it becomes too long."""
+    result, left = list[str](), 2 * MOST_CHARS  # half of it for the marks
     for piece in pieces:
         if (left := left - len(piece)) < 0:
             raise ConfigError(
                 f"{path}:1: expands to more than {MOST_CHARS:,} characters; loop less, or write two files"
             )
-        found.append(piece)
-    return "".join(found)
+        result.append(piece)
+    return "".join(result)
 
 
 def _unmarked(marked: str) -> Expanded:
-    """The text without marks, and the line of the template that each line's first letter comes from."""
+    """Return the text without marks, and the line of the template that each line's first letter comes from."""
     lines, line = list[int](), 1
     for piece in marked.split("\n"):
         before, *rest = _MARK.split(piece)  # text, and then numbers and texts in turn

@@ -44,7 +44,7 @@ class TransformBuilder:
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of(self, value: object, place: Place) -> tuple[Transform, ...]:
-        """The transforms of a list."""
+        """Return the transforms of a list."""
         if value is None:
             return ()
         if not isinstance(value, list):
@@ -57,21 +57,21 @@ class TransformBuilder:
         """`name`, or `name: options`."""
         pairs = [(item, {})] if isinstance(item, str) else list(item.items()) if isinstance(item, dict) else []
         if len(pairs) != 1:
-            found = f"{len(pairs)} keys" if isinstance(item, dict) else repr(item)
-            told = f"a transform is a name, or a name with its options, not {found}"
-            self.notes.add(place, f"{told}; put a dash before each, and indent its options")
+            result = f"{len(pairs)} keys" if isinstance(item, dict) else repr(item)
+            message = f"a transform is a name, or a name with its options, not {result}"
+            self.notes.add(place, f"{message}; put a dash before each, and indent its options")
             return None
         name, options = pairs[0]
         if name not in TRANSFORMS:
             self.notes.add(place, f"unknown transform {name!r}; {near(name, list(TRANSFORMS))}")
             return None
-        here = (*place, name) if isinstance(item, dict) else place
+        current = (*place, name) if isinstance(item, dict) else place
         if name == "user" and not self.user_code:
             file = options.get("file") if isinstance(options, dict) else options
             shown = self.folder / file if isinstance(file, str) else "its file"
-            self.notes.add(here, f"would run the code in {shown}; read it, then say user_code=True")
+            self.notes.add(current, f"would run the code in {shown}; read it, then say user_code=True")
             return None
-        return self._transform(name, options, here)
+        return self._transform(name, options, current)
 
     def default(self, name: str, options: object, place: Place) -> dict[str, Any]:
         """Options that steps of a transform may leave out; {} if something is wrong with them."""
@@ -81,33 +81,33 @@ class TransformBuilder:
             self.notes.add(place, f"unknown transform {name!r}; {near(name, list(TRANSFORMS))}")
             return {}
         n_problems = len(self.notes.found)
-        told = _named(name, options)
-        self.notes.checked(options_of(name), self._numbered(name, told, place), place, is_part=True)
-        return told if len(self.notes.found) == n_problems else {}
+        message = _named(name, options)
+        self.notes.checked(options_of(name), self._numbered(name, message, place), place, is_part=True)
+        return message if len(self.notes.found) == n_problems else {}
 
     def _transform(self, name: str, options: object, place: Place) -> Transform | None:
         from volt.stream.config.schema import options_of
 
         wanted = getattr(TRANSFORMS[name], "from_task", ())
         known = {key: value for key, value in self.task.items() if key in wanted}
-        told = {**self.defaults.get(name, {}), **known, **_named(name, options)}
+        values = {**self.defaults.get(name, {}), **known, **_named(name, options)}
         n_problems = len(self.notes.found)
-        numbered = self._numbered(name, told, place)
+        numbered = self._numbered(name, values, place)
         if len(self.notes.found) > n_problems:
             return None
-        made = self.notes.checked(options_of(name), numbered, place)
-        if made is None:
+        output = self.notes.checked(options_of(name), numbered, place)
+        if output is None:
             return None
-        return self._choice(made, place) if name == "choice" else self._located(made, place)
+        return self._choice(output, place) if name == "choice" else self._located(output, place)
 
     def _numbered(self, name: str, options: dict[str, Any], place: Place) -> dict[str, Any]:
-        """The options with the numbers of fields in place of their names; a condition knows the names."""
+        """Return the options with the numbers of fields in place of their names; a condition knows the names."""
         from volt.stream.config.schema import field_options
 
         if self.names and name == "where":
             options = {"names": list(self.names)} | options
-        found = {key: options[key] for key in field_options(name) if key in options}
-        return options | {key: self._numbers(value, (*place, key)) for key, value in found.items()}
+        result = {key: options[key] for key in field_options(name) if key in options}
+        return options | {key: self._numbers(value, (*place, key)) for key, value in result.items()}
 
     def _numbers(self, value: object, place: Place) -> object:
         if isinstance(value, list):
@@ -125,7 +125,6 @@ class TransformBuilder:
         return value
 
     def _choice(self, options: Any, place: Place) -> Transform | None:
-        """The variants of a choice, which hold transforms in their turn."""
         from volt.stream.transforms.choice import Choice, Variant
 
         within = (*place, "variants") if (*place, "variants") in self.notes.document.lines else place
@@ -142,31 +141,29 @@ class TransformBuilder:
             return None
         return cast("Transform | None", self.notes.made(Choice, place, variants=tuple(variants)))
 
-    def _located(self, made: Any, place: Place) -> Transform | None:
-        """A transform with its files found and loaded."""
-        for option, path in _paths(made):
-            found = Path(self.notes.file(self.folder, str(path), place))
-            if not is_file(found):
-                self.notes.note(VoltError(f"{option}: {found}: no such file; check the path"), place)
+    def _located(self, output: Any, place: Place) -> Transform | None:
+        for option, path in _paths(output):
+            result = Path(self.notes.file(self.folder, str(path), place))
+            if not is_file(result):
+                self.notes.note(VoltError(f"{option}: {result}: no such file; check the path"), place)
                 return None
-            made = replace(made, **{option: found})
+            output = replace(output, **{option: result})
         try:
-            loaded(made, self.files)
+            loaded(output, self.files)
         except VoltError as error:
             self.notes.note(error, place)
             return None
-        return cast(Transform, made)
+        return cast(Transform, output)
 
 
-def _paths(made: Any) -> Iterator[tuple[str, Path]]:
-    """The options of a transform that name files."""
-    for option in fields(made):
-        if isinstance(value := getattr(made, option.name), Path):
+def _paths(output: Any) -> Iterator[tuple[str, Path]]:
+    for option in fields(output):
+        if isinstance(value := getattr(output, option.name), Path):
             yield option.name, value
 
 
 def _named(name: str, options: object) -> dict[str, Any]:
-    """The options of a transform by their names; what is no mapping is the value of the first.
+    """Return the options of a transform by their names; what is no mapping is the value of the first.
 
     >>> _named("multiply", 3)
     {'n': 3}

@@ -75,7 +75,7 @@ class Sampling:
         return f"temperature {self.temperature:g}" if self.by == "temperature" else self.by
 
     def weights(self, sizes: Mapping[str, int]) -> dict[str, float]:
-        """The weight of each source.
+        """Return the weight of each source.
 
         sizes: lines of each source, by its name; 1 or more
 
@@ -88,14 +88,14 @@ class Sampling:
             return dict.fromkeys(sizes, 1.0)
         if self.by == "concatenation" or self.temperature == 1:
             return {name: float(size) for name, size in sizes.items()}
-        found = dict(zip(sizes, shares([*sizes.values()], temperature=self.temperature), strict=True))
-        for name, share in found.items():
+        result = dict(zip(sizes, shares([*sizes.values()], temperature=self.temperature), strict=True))
+        for name, share in result.items():
             if share * UNIT < 1:
                 lines = f"{sizes[name]:,} lines beside {max(sizes.values()):,}"
                 raise ConfigError(
                     f"{self.where}: {self} leaves nothing to source {name!r} ({lines}); give a higher one"
                 )
-        return found
+        return result
 
 
 def shares(sizes: Sequence[int], *, temperature: float) -> list[float]:
@@ -218,7 +218,7 @@ class Mixture:
         return [int(base) + units / UNIT for base, units in zip(self.base, self._units(n), strict=True)]
 
     def shares(self) -> list[float]:
-        """Each source's share of the next sample.
+        """Return each source's share of the next sample.
 
         >>> Mixture((3.0, 1.0)).shares()
         [0.75, 0.25]
@@ -243,7 +243,7 @@ class Mixture:
         self.counts += np.bincount(turns, minlength=len(self.counts))
 
     def peek(self, n: int) -> NDArray[np.int64]:
-        """The next turns, not yet dealt.
+        """Return the next turns, not yet dealt.
 
         n: how many, 0 or more; there are fewer where no more are `left`
         """
@@ -258,7 +258,7 @@ class Mixture:
         return turns
 
     def end(self, source: int) -> Mixture | None:
-        """The mixture of the other sources from here on, or None if none is left or none has a weight.
+        """Return the mixture of the other sources from here on, or None if none is left or none has a weight.
 
         source: the number of the one that ends
 

@@ -58,7 +58,7 @@ class Schedule:
             raise ConfigError(f"schedule kind {self.kind!r}: choose steps or linear")
 
     def at(self, sample: float) -> float:
-        """The weight at a sample.
+        """Return the weight at a sample.
 
         sample: its number, from 0
         """
@@ -124,7 +124,7 @@ class Shares:
             )
 
     def lengths(self, sample: int) -> tuple[int, NDArray[np.int64]]:
-        """The stretch that holds a sample, and how long it and each later one lasts from there.
+        """Return the stretch that holds a sample, and how long it and each later one lasts from there.
 
         >>> shares_of([Schedule(((0, 1.0), (100, 3.0))), 1.0]).lengths(70)[1].tolist()[:1]
         [30]
@@ -134,7 +134,7 @@ class Shares:
         return first, np.array([b - a for a, b in pairwise(bounds)], np.int64)
 
     def until(self, sample: int) -> int:
-        """The first sample, from this one on, at which no source has a share; FOREVER if there is none.
+        """Return the first sample, from this one on, at which no source has a share; FOREVER if there is none.
 
         >>> shares_of([Schedule(((0, 1.0), (100, 0.0)))], may_end=True).until(7)
         100
@@ -156,7 +156,7 @@ class Shares:
 
 
 def shares_of(weights: Sequence[Weight], *, may_end: bool = False) -> Shares:
-    """The shares that weights ask for. Raises ConfigError if a positive weight rounds to nothing, or all are 0.
+    """Return the shares that weights ask for. Raises ConfigError if a positive weight rounds to nothing, or all are 0.
 
     may_end: all may be 0: up to a point, where what follows counts at once; or from one on, where nobody has a share
 
@@ -183,7 +183,6 @@ def _points(weight: Weight) -> tuple[tuple[int, float], ...]:
 def _stairs(
     weights: Sequence[Weight], start: int, end: int | None, *, may_end: bool
 ) -> list[tuple[int, list[Fraction]]]:
-    """The stairs between two points, each with its shares."""
     first = _normalised([_weight(weight, start) for weight in weights], start, may_end=may_end)
     moving = any(isinstance(weight, Schedule) and weight.kind == "linear" for weight in weights)
     if end is None or not moving:
@@ -203,7 +202,9 @@ def _stairs(
 
 
 def _bounds(start: int, end: int, slope: float) -> list[int]:
-    """Where stairs start and the last ends: within one of n stairs of a line the sum is off by slope·length / 8n²."""
+    """Return where stairs start and the last ends: within one of n stairs of a line the sum is off by slope·length /
+    8n².
+    """
     length = end - start
     n_stairs = min(length, _MAX_STAIRS, math.ceil(math.sqrt(slope * length / 8 / 0.01)) + 1)
     return [start + length * stair // n_stairs for stair in range(n_stairs + 1)]
@@ -215,7 +216,7 @@ def _weight(weight: Weight, sample: int) -> Fraction:
 
 
 def _weight_before(weight: Weight, start: int, end: int) -> Fraction:
-    """The weight towards which a stretch moves: a step holds until the very end."""
+    """Return the weight towards which a stretch moves: a step holds until the very end."""
     return _weight(weight, end if isinstance(weight, Schedule) and weight.kind == "linear" else start)
 
 

@@ -94,7 +94,7 @@ class ErrorPolicy:
 
 
 def kind_of(fault: Fault) -> str:
-    """The kind of reason for which a line is unfit: what stands before the colon."""
+    """Return the kind of reason for which a line is unfit: what stands before the colon."""
     return fault.reason.partition(":")[0]
 
 
@@ -118,7 +118,7 @@ def check_quarantine(path: str) -> None:
 
 
 def is_held(path: str | None) -> bool:
-    """Whether a quarantine file holds lines already.
+    """Check whether a quarantine file holds lines already.
 
     >>> is_held(__file__), is_held("/nowhere/bad.jsonl"), is_held(None)
     (True, False, False)
@@ -160,8 +160,8 @@ class FaultCounter:
         large = policy.max_share is not None and self.n_faults > policy.max_share * self.n_read >= 0
         if too_many or (large and self.n_read >= MIN_READ):
             name = "max_faults" if too_many else "max_share"
-            found = f"unfit lines: {self.n_faults} of {self.n_read}, more than {name}={bounds[name]} allows"
-            raise StreamError(f"{last.place}: {last.reason}; {found}; mend the data")
+            result = f"unfit lines: {self.n_faults} of {self.n_read}, more than {name}={bounds[name]} allows"
+            raise StreamError(f"{last.place}: {last.reason}; {result}; mend the data")
 
     def _quarantine(self, faults: Sequence[Fault]) -> None:
         if self.policy.quarantine is None:

@@ -60,7 +60,7 @@ class Segments:
     stamp: Stamp
 
     def read(self, piece: int) -> bytes:
-        """The bytes of a piece. Raises StreamError if the file is not what was indexed, or is damaged."""
+        """Return the bytes of a piece. Raises StreamError if the file is not what was indexed, or is damaged."""
         stored = self._stored(piece)
         is_frame = self.packing == "frames"
         if crc32(stored) != self.checks[piece]:
@@ -74,8 +74,8 @@ class Segments:
 
     def changed(self) -> StreamError:
         """What to raise where the file is not what was indexed."""
-        found = f"{shown_path(self.data_path)}: changed while the stream was running"
-        return StreamError(f"{found}; start the stream anew")
+        result = f"{shown_path(self.data_path)}: changed while the stream was running"
+        return StreamError(f"{result}; start the stream anew")
 
     def record(self) -> dict[str, Any]:
         """What an index holds of it, JSON-able."""
@@ -97,7 +97,7 @@ class Segments:
             return None
 
     def _stored(self, piece: int) -> bytes:
-        """The bytes of a piece as they are on disk, or of the whole file decompressed."""
+        """Return the bytes of a piece as they are on disk, or of the whole file decompressed."""
         start = self.ends[piece - 1] if piece else 0
         try:
             if url := url_of(self.data_path):
@@ -134,18 +134,19 @@ class Segments:
         """What to raise where the copy is not what was written; it is deleted, so that another is made."""
         with suppress(OSError):
             os.unlink(self.data_path)
-        found = f"{shown_path(self.path)}: its copy {shown_path(self.data_path)} is damaged in piece {piece}"
-        return StreamError(f"{found} and was deleted; start the stream anew")
+        result = f"{shown_path(self.path)}: its copy {shown_path(self.data_path)} is damaged in piece {piece}"
+        return StreamError(f"{result} and was deleted; start the stream anew")
 
     def _edited(self, piece: int) -> StreamError:
         first = sum(self.counts[:piece]) + 1
         lines = f"lines {first:,} to {first - 1 + self.counts[piece]:,}"
-        found = f"{lines} are not what was indexed, though its size and time of change are the same"
-        return StreamError(f"{shown_path(self.path)}: {found}; touch the file, and start the stream anew")
+        result = f"{lines} are not what was indexed, though its size and time of change are the same"
+        return StreamError(f"{shown_path(self.path)}: {result}; touch the file, and start the stream anew")
 
 
 def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy: Path | None = None) -> Segments:
-    """Where the pieces of a file are, in one pass. Each is also written to `copy`, as a frame, where there is one.
+    """Return where the pieces of a file are, in one pass. Each is also written to `copy`, as a frame, where there is
+    one.
 
     cut: the bytes of each piece, and how many lines it holds
     Raises StreamError if the file changes meanwhile.
@@ -168,7 +169,7 @@ def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy
 
 
 def crc32(data: bytes) -> int:
-    """The CRC-32 of some bytes: that of zlib, in a twentieth of its time.
+    """Return the CRC-32 of some bytes: that of zlib, in a twentieth of its time.
 
     >>> crc32(b"one")
     2053932785
@@ -179,14 +180,14 @@ def crc32(data: bytes) -> int:
 
 
 def _frame(piece: bytes) -> bytes:
-    """The size of a piece, 8 bytes, and the piece packed."""
+    """Return the size of a piece, 8 bytes, and the piece packed."""
     import pyarrow as pa
 
     return len(piece).to_bytes(8, "little") + bytes(pa.compress(piece, codec="lz4_raw", asbytes=True))
 
 
 def _unpacked(frame: bytes) -> bytes:
-    """The piece of a frame.
+    """Return the piece of a frame.
 
     >>> _unpacked(_frame(b"one"))
     b'one'
@@ -292,5 +293,5 @@ def as_stream_errors(path: str) -> Iterator[None]:
     except CorpusError as error:
         raise StreamError(str(error)) from error
     except (OutputError, OSError) as error:
-        found = f"{shown_path(path)}: no index can be kept ({error})"
-        raise StreamError(f"{found}; name another cache folder") from error
+        result = f"{shown_path(path)}: no index can be kept ({error})"
+        raise StreamError(f"{result}; name another cache folder") from error

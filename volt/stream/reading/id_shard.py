@@ -63,7 +63,7 @@ class IdShard(FileShard):
         return self.index
 
     def read(self, piece: int) -> tuple[Column, ...]:
-        """The sentences of a piece, as one column."""
+        """Return the sentences of a piece, as one column."""
         n = self.counts[piece]
         sizes = np.frombuffer(self._index.read(piece)[-4 * n :], "<i4").astype(np.int64)
         ids = np.frombuffer(self.pieces.read(piece), dtype_of(self.dtype)).astype(np.int32, copy=False)
@@ -76,7 +76,7 @@ class IdShard(FileShard):
 
 
 def are_ids(path: str) -> bool:
-    """Whether a path is that of indexed ids, by its ending.
+    """Check whether a path is that of indexed ids, by its ending.
 
     >>> are_ids("train.de-en.de.bin"), are_ids("train.de-en.de")
     (True, False)
@@ -85,7 +85,8 @@ def are_ids(path: str) -> bool:
 
 
 def bin_of(path: str) -> str:
-    """The .bin that a path means: that of an .idx, and that of a prefix if there is no such file; else the path itself.
+    """Return the .bin that a path means: that of an .idx, and that of a prefix if there is no such file; else the path
+    itself.
 
     A prefix is what one of the two files has, so that it can be said that the other is missing.
 
@@ -97,7 +98,7 @@ def bin_of(path: str) -> str:
 
 
 def bins_of(paths: Iterable[str]) -> list[str]:
-    """Each path as `bin_of` says; an .idx whose .bin is among the paths is left out.
+    """Return each path as `bin_of` says; an .idx whose .bin is among the paths is left out.
 
     >>> bins_of(["a.bin", "a.idx", "b.idx", "c.tsv"])
     ['a.bin', 'b.bin', 'c.tsv']
@@ -143,21 +144,21 @@ def open_id_shard(
 
 
 def _indexed(data: str, index: str, split_lines: int | None, max_line: int | None) -> IdShard:
-    """One pass over both files, which are mapped: of URLs, copies are."""
+    """Return one pass over both files, which are mapped: of URLs, copies are."""
     with local_copy(data, kind=CorpusError, beside=lambda copy: [Path(prefix_of(copy) + IDX)]) as copy:
-        found = open_ids(copy)
-        found.check()
-        look = _Look(found, data, max_line)
-        firsts = range(0, len(found), split_lines or max(1, len(found)))
-        spans = [(first, min(first + firsts.step, len(found))) for first in firsts]
+        result = open_ids(copy)
+        result.check()
+        look = _Look(result, data, max_line)
+        firsts = range(0, len(result), split_lines or max(1, len(result)))
+        spans = [(first, min(first + firsts.step, len(result))) for first in firsts]
         pieces = noted(data, "plain", look.at(spans))
-        sizes = noted(index, "plain", _sizes(prefix_of(copy) + IDX, found, spans))
-        return IdShard(pieces, look.facts(), (), sizes, found.dtype)
+        sizes = noted(index, "plain", _sizes(prefix_of(copy) + IDX, result, spans))
+        return IdShard(pieces, look.facts(), (), sizes, result.dtype)
 
 
-def _sizes(index: str, found: IndexedIds, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
-    """The bytes of .idx up to the end of each piece's sizes; the head goes with the first."""
-    head = HEAD.size + 8 * (found.documents is not None)
+def _sizes(index: str, result: IndexedIds, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
+    """Yield the bytes of .idx up to the end of each piece's sizes; the head goes with the first."""
+    head = HEAD.size + 8 * (result.documents is not None)
     with open(index, "rb") as file:
         for first, last in spans:
             yield file.read((head if first == 0 else 0) + 4 * (last - first)), last - first
@@ -166,13 +167,13 @@ def _sizes(index: str, found: IndexedIds, spans: list[tuple[int, int]]) -> Itera
 class _Look:
     """Notes what the sentences that pass are like."""
 
-    def __init__(self, found: IndexedIds, path: str, max_line: int | None) -> None:
-        self.found, self.path, self.max_line = found, path, max_line
+    def __init__(self, result: IndexedIds, path: str, max_line: int | None) -> None:
+        self.found, self.path, self.max_line = result, path, max_line
         self.n_bytes = self.longest = 0
         self.values, self.sizes = blake2b(digest_size=16), blake2b(digest_size=16)
 
     def at(self, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
-        """The bytes of each piece, with how many sentences it holds."""
+        """Yield the bytes of each piece, with how many sentences it holds."""
         for first, last in spans:
             ids, offsets = self.found.span(first, last)
             self._check(ids, offsets, first)
@@ -183,8 +184,8 @@ class _Look:
 
     def facts(self) -> Facts:
         """What they were like."""
-        told = json.dumps([self.values.hexdigest(), self.sizes.hexdigest()])
-        digest = blake2b(told.encode(), digest_size=16).hexdigest()
+        message = json.dumps([self.values.hexdigest(), self.sizes.hexdigest()])
+        digest = blake2b(message.encode(), digest_size=16).hexdigest()
         return Facts(self.n_bytes, self.longest, 0, digest, is_utf8=True)
 
     def _check(self, ids: NDArray[Any], offsets: NDArray[np.int64], first: int) -> None:
@@ -198,5 +199,5 @@ class _Look:
         if wrong.any():
             place = int(np.argmax(wrong))
             line = first + int(np.searchsorted(offsets, place, side="right"))
-            found = f"id {int(ids[place]):,} is beyond 32 bits"
-            raise CorpusError(f"{shown_path(self.path)}:{line}: {found}; name data of a vocabulary")
+            result = f"id {int(ids[place]):,} is beyond 32 bits"
+            raise CorpusError(f"{shown_path(self.path)}:{line}: {result}; name data of a vocabulary")

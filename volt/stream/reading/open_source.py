@@ -184,7 +184,7 @@ class OpenSource:
         }
 
     def weighing(self, weight: float) -> OpenSource:
-        """The same source with another weight."""
+        """Return the same source with another weight."""
         source = replace(self.source, weight=weight)
         return OpenSource(source, self.shards, self.seed, self.faults, self.stamps, self.files, self.grown)
 
@@ -219,7 +219,7 @@ class OpenSource:
         return self._epoch.get(key, compute)
 
     def piece_place(self, piece: int) -> tuple[Shard, int]:
-        """The shard that a piece lies in, and its number there."""
+        """Return the shard that a piece lies in, and its number there."""
         shard = int(np.searchsorted(self.shard_starts, piece, side="right")) - 1
         return self.shards[shard], piece - int(self.shard_starts[shard])
 
@@ -253,15 +253,17 @@ class OpenSource:
         return bare(shard.path), origin - before + 1
 
     def lines_of(self, part: Slice) -> Batch:
-        """The lines of a slice. A piece of which it is a part is kept, since the next block may read the rest."""
+        """Return the lines of a slice. A piece of which it is a part is kept, since the next block may read the
+        rest.
+        """
         shard, piece = self.piece_place(part.piece)
         if part.n_lines == self.sizes[part.piece]:
             columns = shard.read(piece)
         else:
             shard.check_unchanged()
-            found = self._pieces.get(part.piece, lambda: shard.read(piece))
+            result = self._pieces.get(part.piece, lambda: shard.read(piece))
             chosen = np.arange(part.first, part.first + part.n_lines)
-            columns = tuple(column.take(chosen) for column in found)
+            columns = tuple(column.take(chosen) for column in result)
         first = int(self.line_starts[part.piece]) + part.first
         origins = np.arange(first, first + part.n_lines)
         is_cut = bool(shard.names) or columns[0].is_ids
@@ -303,7 +305,8 @@ def open_source(
 
 
 def groups_of(source: Source) -> list[tuple[str, ...]]:
-    """The paths of each shard of a source: those of a pair, or one. Raises StreamError if a path leads to no file.
+    """Return the paths of each shard of a source: those of a pair, or one. Raises StreamError if a path leads to no
+    file.
 
     >>> groups_of(Source("wmt", ("a.de", "a.en", "b.de", "b.en"), names=("src", "tgt")))
     [('a.de', 'a.en'), ('b.de', 'b.en')]
@@ -319,7 +322,7 @@ def groups_of(source: Source) -> list[tuple[str, ...]]:
 
 
 def _shard(source: Source, paths: tuple[str, ...], cache: Path | None) -> Shard:
-    """The shard of a path; for a pair, that of all its files."""
+    """Return the shard of a path; for a pair, that of all its files."""
     options: dict[str, Any] = {"split_lines": source.split_lines, "cache": cache, "max_line": source.max_line or None}
     if not source.names:
         return open_shard(paths[0], **options)
@@ -334,14 +337,14 @@ def part_slices(source: OpenSource, part: BlockRange) -> tuple[Slice, ...]:
 
 
 def line_order(source: OpenSource, part: BlockRange, n: int) -> NDArray[np.int64] | None:
-    """The order of a part's n lines (or outputs), or None if they stay as they are."""
+    """Return the order of a part's n lines (or outputs), or None if they stay as they are."""
     if source.source.shuffle == "none":
         return None
     return permutation(n, source.seed, source.name, part.epoch, part.start, part.n_lines)
 
 
 def read_part(source: OpenSource, part: BlockRange) -> Batch:
-    """The lines of a part, permuted if the source shuffles lines early; not yet known to be UTF-8.
+    """Return the lines of a part, permuted if the source shuffles lines early; not yet known to be UTF-8.
 
     Raises StreamError if a file has changed.
     """

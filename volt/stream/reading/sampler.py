@@ -51,7 +51,7 @@ class Slice(NamedTuple):
 
 
 def permutation(n: int, *place: Place) -> NDArray[np.int64]:
-    """A random order of 0 … n−1, (n,) int64.
+    """Return a random order of 0 … n−1, (n,) int64.
 
     It uses raw words, which NumPy promises to keep, rather than `Generator.permutation`, which it may change.
 
@@ -125,7 +125,7 @@ class BlockRange(NamedTuple):
         return self.picks != ALL
 
     def chosen(self, n: int) -> NDArray[np.int64]:
-        """Which of the part's n outputs are given, in order.
+        """Return which of the part's n outputs are given, in order.
 
         >>> BlockRange(0, 0, 9, picks=((1, 3), (5, 3))).chosen(9).tolist()
         [1, 4, 5, 7, 8]
@@ -133,7 +133,7 @@ class BlockRange(NamedTuple):
         return np.sort(np.concatenate([np.arange(first, n, step) for first, step in self.picks]))
 
     def left(self, offset: int) -> BlockRange:
-        """The part when the first `offset` of the chosen outputs have been given.
+        """Return the part when the first `offset` of the chosen outputs have been given.
 
         >>> BlockRange(0, 0, 9, picks=((1, 3), (5, 3))).left(3)
         BlockRange(epoch=0, start=0, n_lines=9, picks=((7, 3), (8, 3)))
@@ -151,7 +151,6 @@ class BlockRange(NamedTuple):
 
 
 def _before(pick: Pick, output: int) -> int:
-    """How many outputs of a pick come before an output."""
     first, step = pick
     return max(0, -((first - output) // step))
 
@@ -174,7 +173,8 @@ class Remains(NamedTuple):
         return sum(end - start for start, end in self.spans)
 
     def share(self, rank: int, world: int) -> Remains:
-        """A rank's share. Those of all ranks are disjoint, together the whole, and within one line of each other.
+        """Return a rank's share. Those of all ranks are disjoint, together the whole, and within one line of each
+        other.
 
         >>> Remains(0, ((0, 2), (5, 8))).share(1, 2)
         Remains(epoch=0, spans=((5, 8),), begun=())
@@ -184,14 +184,14 @@ class Remains(NamedTuple):
         return Remains(self.epoch, tuple(_between(self.spans, low, high)), tuple(_dealt(self.begun, number, world)))
 
     def parts(self, block_lines: int) -> Iterator[BlockRange]:
-        """A rank's share in parts: what was begun, then spans, cut every `block_lines` lines."""
+        """Yield a rank's share in parts: what was begun, then spans, cut every `block_lines` lines."""
         yield from self.begun
         for start, end in self.spans:
             for first in range(start, end, block_lines):
                 yield BlockRange(self.epoch, first, min(block_lines, end - first))
 
     def since(self, start: int, block_lines: int) -> Remains:
-        """A rank's share from the part on that begins at a line.
+        """Return a rank's share from the part on that begins at a line.
 
         Raises StreamError if none of its parts does.
 
@@ -239,7 +239,7 @@ def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
 
 
 def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[BlockRange]:
-    """A share of the outputs of parts that were begun: every `world`-th.
+    """Yield a share of the outputs of parts that were begun: every `world`-th.
 
     Where parts are many, the first of them go to one rank each; so does a part with many picks.
     """
@@ -252,7 +252,7 @@ def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[B
 
 
 def _every(picks: tuple[Pick, ...], number: int, world: int) -> tuple[Pick, ...]:
-    """One in `world` of the outputs of each pick, starting at another one in each.
+    """Return one in `world` of the outputs of each pick, starting at another one in each.
 
     >>> _every(((3, 1),), number=1, world=4)
     ((4, 4),)
@@ -266,10 +266,10 @@ def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
     >>> joined([(3, 2), (4, 4), (6, 4)])
     ((3, 1),)
     """
-    found = set(picks)
-    while (more := next(_families(found), None)) is not None:
-        found = found - more | {(min(more)[0], min(more)[1] // len(more))}
-    return tuple(sorted(found))
+    result = set(picks)
+    while (more := next(_families(result), None)) is not None:
+        result = result - more | {(min(more)[0], min(more)[1] // len(more))}
+    return tuple(sorted(result))
 
 
 def _families(picks: set[Pick]) -> Iterator[set[Pick]]:
@@ -295,7 +295,7 @@ def parts(
     epochs: int | None = None,
     start: tuple[int, int] | None = None,
 ) -> Iterator[BlockRange]:
-    """The parts of a source that are a rank's, epoch after epoch.
+    """Yield the parts of a source that are a rank's, epoch after epoch.
 
     n_lines: lines of an epoch, at least 1.
     deal: what is left of the epochs that other ranks had begun; whole epochs come after them.
@@ -322,7 +322,6 @@ def remains_of(n_lines: int, deal: Deal, epoch: int) -> Remains:
 
 
 def _epochs(n_lines: int, deal: Deal, epochs: int | None, *, first: int) -> Iterator[Remains]:
-    """What there is of each epoch, from one on."""
     whole = max(first, deal[-1].epoch + 1 if deal else 0)
     numbers = count(whole) if epochs is None else range(whole, epochs)
     dealt = (remains for remains in deal if remains.epoch >= first)

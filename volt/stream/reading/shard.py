@@ -85,7 +85,7 @@ class Shard(ABC):
 
     @abstractmethod
     def read(self, piece: int) -> tuple[Column, ...]:
-        """The lines of a piece; whether they are UTF-8 may not have been checked: see `is_utf8`.
+        """Return the lines of a piece; whether they are UTF-8 may not have been checked: see `is_utf8`.
 
         Raises StreamError if a file is not what was indexed.
         """
@@ -120,19 +120,19 @@ def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
     >>> shifting_lines([Column.of(["a", "b\\tb", None]), Column.of(["c", "d", "e"])])
     {1: 'fields: field 1 holds a tab', 2: 'fields: field 1 is missing, field 2 is not'}
     """
-    found = dict[int, str]()
+    result = dict[int, str]()
     for field, column in enumerate(columns, 1):
         for row, byte in () if column.is_ids else _breaks(column):
             kind = "tab" if byte == _TAB else "line feed"
-            found.setdefault(row, f"fields: field {field} holds a {kind}")
-    for field, (column, behind) in enumerate(pairwise(columns), 1):
-        for row in np.flatnonzero(~column.present & behind.present).tolist():
-            found.setdefault(row, f"fields: field {field} is missing, field {field + 1} is not")
-    return dict(sorted(found.items()))
+            result.setdefault(row, f"fields: field {field} holds a {kind}")
+    for field, (column, after) in enumerate(pairwise(columns), 1):
+        for row in np.flatnonzero(~column.present & after.present).tolist():
+            result.setdefault(row, f"fields: field {field} is missing, field {field + 1} is not")
+    return dict(sorted(result.items()))
 
 
 def _breaks(column: Column) -> Iterator[tuple[int, int]]:
-    """The tabs and line feeds of a column, with the row of each."""
+    """Yield the tabs and line feeds of a column, with the row of each."""
     text, ends = column.packed(end=0)
     places = np.flatnonzero((text == _TAB) | (text == _END))
     rows = np.searchsorted(ends, places, side="right")

@@ -50,7 +50,7 @@ class CacheEntry:
 
     @classmethod
     def of(cls, cache: Path, source: Identity, *key: object) -> CacheEntry:
-        """The entry for a file. key: whatever else index and copy depend on, JSON-able."""
+        """Return the entry for a file. key: whatever else index and copy depend on, JSON-able."""
         name = blake2b(json.dumps([VERSION, source, *key]).encode(), digest_size=12).hexdigest()
         return cls(cache / f"{name}{_INDEX}", source)
 
@@ -75,9 +75,9 @@ class CacheEntry:
 
     def store(self, record: Record) -> None:
         """Write the index. Raises OutputError if it cannot be."""
-        told = {"version": VERSION, "check": _check(record), "source": self.source, "record": record}
+        values = {"version": VERSION, "check": _check(record), "source": self.source, "record": record}
         with write_atomic(self.index) as file:
-            file.write(json.dumps(told).encode())
+            file.write(json.dumps(values).encode())
 
     def kept(self, load: Callable[[Record], T | None], make: Callable[[], tuple[T, Record]]) -> T:
         """What the index stands for, made now if there is none.
@@ -86,15 +86,15 @@ class CacheEntry:
         make: the thing, and what the index is to hold
         Raises OutputError or OSError if the cache cannot be written.
         """
-        if (found := self._found(load)) is not None:
-            return found
+        if (result := self._found(load)) is not None:
+            return result
         self.index.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.lock):
-            if (found := self._found(load)) is not None:  # another process has just made it
-                return found
-            made, record = make()
+            if (result := self._found(load)) is not None:  # another process has just made it
+                return result
+            output, record = make()
             self.store(record)
-            return made
+            return output
 
     def _found(self, load: Callable[[Record], T | None]) -> T | None:
         record = self.load()
@@ -102,7 +102,6 @@ class CacheEntry:
 
 
 def _stored(index: Path) -> Record | None:
-    """What is written in an index, if it is there and whole."""
     try:
         stored: Record = json.loads(index.read_bytes())
         return stored if stored["version"] == VERSION and stored["check"] == _check(stored["record"]) else None
@@ -132,7 +131,7 @@ def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
 
 
 def default_cache() -> Path:
-    """Where indices and split copies are kept unless the caller says otherwise.
+    """Return where indices and split copies are kept unless the caller says otherwise.
 
     >>> default_cache().name
     'stream'
@@ -171,18 +170,18 @@ def prune(cache: Path, *, days: float = 30) -> int:
 
 
 def _stems(cache: Path) -> list[str]:
-    """The names of the entries in a folder, which holds perhaps other files too."""
+    """Return the names of the entries in a folder, which holds perhaps other files too."""
     names = os.listdir(cache) if cache.is_dir() else []
-    return sorted({found[1] for name in names if (found := _NAME.fullmatch(name))})
+    return sorted({result[1] for name in names if (result := _NAME.fullmatch(name))})
 
 
 def _files(cache: Path, stem: str) -> list[Path]:
-    """The files of an entry, whether they are there or not; its lock last."""
+    """Return the files of an entry, whether they are there or not; its lock last."""
     return [cache / f"{stem}{suffix}" for suffix in _SUFFIXES]
 
 
 def _is_as_it_was(source: list[Any]) -> bool:
-    """Whether a file is what it was; of a URL, nobody is asked."""
+    """Check whether a file is what it was; of a URL, nobody is asked."""
     return url_of(source[0]) is not None or list(identity_of(source[0])) == source
 
 
@@ -194,7 +193,7 @@ def _size(path: Path) -> int:
 
 
 def _is_wanted(cache: Path, stem: str, days: float) -> bool:
-    """Whether the file of an entry is as it was, and was opened or read not so many days ago."""
+    """Check whether the file of an entry is as it was, and was opened or read not so many days ago."""
     index, copy, *_ = _files(cache, stem)
     stored = _stored(index)
     try:

@@ -96,7 +96,7 @@ class PairShard(Shard):
         return not any(side.facts.first_tab for side in self.sides)
 
     def read(self, piece: int) -> tuple[Column, ...]:
-        """The lines of a piece, a column from each file."""
+        """Return the lines of a piece, a column from each file."""
         return tuple(column for side in self.sides for column in side.read(piece))
 
     def check_unchanged(self) -> None:
@@ -172,17 +172,17 @@ def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
     for path in paths:
         for shape, code in _shapes(path):
             groups.setdefault(shape, {}).setdefault(code, path)
-    found = [pair for group in groups.values() for pair in pairwise(group.values())]
-    return list(dict.fromkeys(found))
+    result = [pair for group in groups.values() for pair in pairwise(group.values())]
+    return list(dict.fromkeys(result))
 
 
 def _shapes(path: str) -> Iterator[tuple[str, str]]:
-    """The path with a gap in place of a language code, and that code, for each that stands in it."""
+    """Yield the path with a gap in place of a language code, and that code, for each that stands in it."""
     name = _PACKED.sub("", path)
-    codes = [found for found in _CODE.finditer(name) if found[1] in _CODES]
-    for place, found in enumerate(codes):
-        if not name.endswith(_WHOLE) and not any(_touch(name, found, other) for other in _beside(codes, place)):
-            yield f"{name[: found.start()]}\0{name[found.end() :]}", found[0]
+    codes = [result for result in _CODE.finditer(name) if result[1] in _CODES]
+    for place, result in enumerate(codes):
+        if not name.endswith(_WHOLE) and not any(_touch(name, result, other) for other in _beside(codes, place)):
+            yield f"{name[: result.start()]}\0{name[result.end() :]}", result[0]
 
 
 def _beside(codes: Sequence[re.Match[str]], place: int) -> Iterable[re.Match[str]]:
@@ -190,7 +190,6 @@ def _beside(codes: Sequence[re.Match[str]], place: int) -> Iterable[re.Match[str
 
 
 def _touch(name: str, one: re.Match[str], other: re.Match[str]) -> bool:
-    """Whether nothing but a hyphen or an underscore stands between two codes."""
     between = name[min(one.end(), other.end()) : max(one.start(), other.start())]
     return between in ("-", "_")
 

@@ -56,8 +56,8 @@ class Checks:
             if value is not None or name == "min_fields":
                 arguments.whole(value, name, low=0)
         if self.max_fields is not None and self.max_fields < max(1, self.min_fields):
-            found = f"min_fields={self.min_fields}, max_fields={self.max_fields}"
-            raise ConfigError(f"{found}: no line can have that many fields; change one")
+            result = f"min_fields={self.min_fields}, max_fields={self.max_fields}"
+            raise ConfigError(f"{result}: no line can have that many fields; change one")
 
     @property
     def any(self) -> bool:
@@ -111,7 +111,7 @@ def _columns_of(batch: Batch) -> tuple[Column, ...]:
 
 
 def _told(unfit: Mask, numbers: Longs, reason: str) -> dict[int, str]:
-    """The reason for each unfit line, with its number in the place of {}."""
+    """Return the reason for each unfit line, with its number in the place of {}."""
     return {index: reason.format(numbers[index]) for index in np.flatnonzero(unfit).tolist()}
 
 
@@ -186,16 +186,16 @@ class Source:
             if not isinstance(step, Transform) or isinstance(step, type):
                 raise arguments.refusal(step, f"transforms[{place}]", _STEPS)
         if most_copies(steps) > MOST_COPIES:
-            found = f"its transforms make more than {MOST_COPIES:,} lines of one"
-            raise ConfigError(f"source {self.name!r}: {found}; leave some of repeat out")
+            result = f"its transforms make more than {MOST_COPIES:,} lines of one"
+            raise ConfigError(f"source {self.name!r}: {result}; leave some of repeat out")
         if self.names and not self.keys and len(paths) % len(self.names):
-            found = f"{len(self.names)} names and {len(paths)} paths"
-            raise ConfigError(f"source {self.name!r}: {found}; give files for each field, or keys of tables")
+            result = f"{len(self.names)} names and {len(paths)} paths"
+            raise ConfigError(f"source {self.name!r}: {result}; give files for each field, or keys of tables")
         if self.keys and len(self.keys) != len(self.names):
             raise ConfigError(f"source {self.name!r}: {len(self.names)} names and {len(self.keys)} keys; give as many")
         arguments.instance(self.checks, Checks, "checks", remedy="give volt.stream.Checks(min_fields=2), say")
-        told = tuple(arguments.path(path, f"paths[{place}]") for place, path in enumerate(paths))
-        for name, value in (("paths", told), ("transforms", tuple(steps))):
+        message = tuple(arguments.path(path, f"paths[{place}]") for place, path in enumerate(paths))
+        for name, value in (("paths", message), ("transforms", tuple(steps))):
             object.__setattr__(self, name, value)  # a frozen dataclass takes lists as what was meant in no other way
         check_weight(self.weight, self.name)
         if isinstance(self.weight, Schedule) and not any(weight for _, weight in self.weight.points):

@@ -67,7 +67,7 @@ _MOST_NAMED = 20  # columns that an error lists
 
 
 def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
-    """A column of a table as text or as ids. path: its name; a dot leads into a struct.
+    """Return a column of a table as text or as ids. path: its name; a dot leads into a struct.
 
     Raises StreamError if there is none, or it is of another type; ArrowInvalid if a text is not UTF-8, or a number in a
     list is null or has more than 32 bits.
@@ -82,14 +82,14 @@ def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
         raise StreamError(
             f"column {quoted(name)} comes {table.schema.names.count(name)} times; write the table with one"
         )
-    found = table.column(name)
+    result = table.column(name)
     for part in inner:
-        if not pa.types.is_struct(found.type) or found.type.get_field_index(part) < 0:
-            there = [field.name for field in found.type] if pa.types.is_struct(found.type) else []
-            remedy = f"; there are {listed(there)}" if there else ""
+        if not pa.types.is_struct(result.type) or result.type.get_field_index(part) < 0:
+            stored = [field.name for field in result.type] if pa.types.is_struct(result.type) else []
+            remedy = f"; there are {listed(stored)}" if stored else ""
             raise StreamError(f"no column {quoted(path)}: {quoted(name)} holds no {quoted(part)}{remedy}")
-        name, found = part, pc.struct_field(found, part)
-    column = found.combine_chunks().cast(_kind_of(found.type, path))
+        name, result = part, pc.struct_field(result, part)
+    column = result.combine_chunks().cast(_kind_of(result.type, path))
     column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
     column.validate(full=True)
     if pa.types.is_large_list(column.type) and column.flatten().null_count:
@@ -122,7 +122,7 @@ def listed(names: list[str]) -> str:
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a file starts as Parquet files do. Raises StreamError if it cannot be read.
+    """Check whether a file starts as Parquet files do. Raises StreamError if it cannot be read.
 
     >>> is_parquet(__file__)
     False
@@ -133,7 +133,7 @@ def is_parquet(path: str) -> bool:
 def parquet_rows(
     path: str, columns: Sequence[str], *, n: int | None, max_line: int | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
-    """The rows of a file, n a batch or as many as the rest of a row group has.
+    """Yield the rows of a file, n a batch or as many as the rest of a row group has.
 
     columns: of texts, or of lists of whole numbers; a dot leads into a struct
     n: None makes a batch of each row group
@@ -167,7 +167,7 @@ class _UnfitRowError(Exception):
 
 
 def _column(table: pyarrow.Table, column: str, n_before: int) -> pyarrow.Array:
-    """A column of a row group that has so many rows before it. Raises _UnfitRowError if one of them is unfit."""
+    """Return a column of a row group that has so many rows before it. Raises _UnfitRowError if one of them is unfit."""
     import pyarrow as pa
 
     try:
@@ -179,7 +179,7 @@ def _column(table: pyarrow.Table, column: str, n_before: int) -> pyarrow.Array:
 
 
 def _first_unfit(table: pyarrow.Table, column: str) -> int:
-    """The index of the first row that is unfit, of a table that has one."""
+    """Return the index of the first row that is unfit, of a table that has one."""
     low, high = 0, len(table) - 1
     while low < high:
         middle = (low + high) // 2
@@ -209,7 +209,7 @@ _MISSING = object()
 
 
 def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | None) -> Iterator[pyarrow.RecordBatch]:
-    """The rows of a file, n lines a batch.
+    """Yield the rows of a file, n lines a batch.
 
     keys: of texts, or of lists of whole numbers; a dot leads into an object
     n: None makes batches of 131,072 lines
@@ -227,21 +227,21 @@ def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | 
         try:
             yield pa.RecordBatch.from_arrays(_columns(data, n_lines, keys, are_ids), names=list(keys))
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            number, found = (
+            number, result = (
                 _fault(data, keys, are_ids) or _refused(data, keys, are_ids) or (0, f"no JSON lines ({error})")
             )
-            raise StreamError(f"{shown_path(path)}:{first_line + number}: {found}") from error
+            raise StreamError(f"{shown_path(path)}:{first_line + number}: {result}") from error
         except StreamError as error:
             raise StreamError(f"{shown_path(path)}: {error}") from error
         first_line += n_lines
     for key in keys if first_row else ():
         if key not in are_ids:
-            there = listed(list(json.loads(first_row))) or "none"
-            raise StreamError(f"{shown_path(path)}: no line has {quoted(key)}; line 1 has {there}; name another key")
+            stored = listed(list(json.loads(first_row))) or "none"
+            raise StreamError(f"{shown_path(path)}: no line has {quoted(key)}; line 1 has {stored}; name another key")
 
 
 def _columns(data: bytes, n_lines: int, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> list[pyarrow.Array]:
-    """The values at each key. Raises ArrowInvalid or UnicodeDecodeError if lines are not as they must be."""
+    """Return the values at each key. Raises ArrowInvalid or UnicodeDecodeError if lines are not as they must be."""
     import pyarrow as pa
     from pyarrow import json as reader
 
@@ -257,7 +257,7 @@ def _columns(data: bytes, n_lines: int, keys: Sequence[str], are_ids: Mapping[st
 
 
 def _schema(kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
-    """The types of what objects hold, by paths: those inside an object as a struct."""
+    """Return the types of what objects hold, by paths: those inside an object as a struct."""
     import pyarrow as pa
 
     groups = dict[str, dict[str, Any]]()
@@ -268,7 +268,8 @@ def _schema(kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
 
 
 def _are_braced(data: bytes) -> bool:
-    r"""Whether each line begins and ends with a brace: then it holds whole objects, one if there are as many as lines.
+    r"""Check whether each line begins and ends with a brace: then it holds whole objects, one if there are as many as
+    lines.
 
     >>> _are_braced(b'{"a":1}\n {} \n'), _are_braced(b'{"a":\n1}\n'), _are_braced(b"{}{}\n\n")
     (True, False, False)
@@ -282,17 +283,19 @@ def _are_braced(data: bytes) -> bool:
 
 
 def _kinds(data: bytes, keys: Sequence[str]) -> dict[str, bool | None]:
-    """Whether the first value that a key has is a list, for the keys that are there; None if all it has is null."""
-    found = dict[str, bool | None]()
+    """Check whether the first value that a key has is a list, for the keys that are there; None if all it has is
+    null.
+    """
+    result = dict[str, bool | None]()
     for line in split_lines(data) if keys else ():
         with suppress(ValueError, RecursionError):
             row = json.loads(line)
-            values = {key: _value(row, key, missing=_MISSING) for key in keys if found.get(key) is None}
-            there = {key: value for key, value in values.items() if value is not _MISSING}
-            found |= {key: None if value is None else isinstance(value, list) for key, value in there.items()}
-        if all(found.get(key) is not None for key in keys):
+            values = {key: _value(row, key, missing=_MISSING) for key in keys if result.get(key) is None}
+            stored = {key: value for key, value in values.items() if value is not _MISSING}
+            result |= {key: None if value is None else isinstance(value, list) for key, value in stored.items()}
+        if all(result.get(key) is not None for key in keys):
             break
-    return found
+    return result
 
 
 def _value(row: object, key: str, *, missing: object = None) -> Any:
@@ -305,7 +308,7 @@ def _value(row: object, key: str, *, missing: object = None) -> Any:
 
 
 def _refused(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
-    """The index of the first line that the reader refuses by itself, and what it says."""
+    """Return the index of the first line that the reader refuses by itself, and what it says."""
     import pyarrow as pa
 
     for number, line in enumerate(split_lines(data)):
@@ -317,7 +320,7 @@ def _refused(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None
 
 
 def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
-    """The index of the first line that is not as it must be, and what is wrong with it."""
+    """Return the index of the first line that is not as it must be, and what is wrong with it."""
     for number, line in enumerate(split_lines(data)):
         try:
             row = json.loads(line)
@@ -339,7 +342,7 @@ def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None])
 
 
 def _barred(row: Mapping[str, Any], key: str) -> str | None:
-    """The part of a key that leads to what is neither an object nor null, if there is one.
+    """Return the part of a key that leads to what is neither an object nor null, if there is one.
 
     >>> _barred({"a": {"b": 1}}, "a.b.c"), _barred({"a": None}, "a.b"), _barred({}, "a.b")
     ('a.b', None, None)
@@ -372,7 +375,7 @@ class TableShard(FileShard):
         return not self.facts.first_tab
 
     def read(self, piece: int) -> tuple[Column, ...]:
-        """The rows of a piece, a column for each name."""
+        """Return the rows of a piece, a column for each name."""
         import pyarrow as pa
 
         batch = pa.ipc.open_stream(self.pieces.read(piece)).read_next_batch()
@@ -393,19 +396,19 @@ def open_table(
     """
     if not arguments.mapping(fields, "fields", remedy=_FIELDS):
         raise ConfigError(f"fields is empty; {_FIELDS}")
-    told = {arguments.text(name, "fields"): arguments.text(key, f"fields[{name!r}]") for name, key in fields.items()}
+    values = {arguments.text(name, "fields"): arguments.text(key, f"fields[{name!r}]") for name, key in fields.items()}
     with as_stream_errors(path):
         check_is_file(path)
-        entry = CacheEntry.of(cache or default_cache(), identity_of(path), "table", split_lines, list(told.values()))
+        entry = CacheEntry.of(cache or default_cache(), identity_of(path), "table", split_lines, list(values.values()))
 
         def make() -> Indexed:
             rows = parquet_rows if is_parquet(path) else json_rows
             with local_copy(path, kind=CorpusError) if rows is parquet_rows else nullcontext(path) as place:
                 look = _Look(path, max_line)
-                cut = look.at(rows(str(place), tuple(told.values()), n=split_lines, max_line=max_line))
+                cut = look.at(rows(str(place), tuple(values.values()), n=split_lines, max_line=max_line))
                 return noted(path, "frames", cut, copy=entry.copy), look.facts()
 
-        return TableShard(*kept_index(entry, path, max_line=max_line, make=make), fields=tuple(told))
+        return TableShard(*kept_index(entry, path, max_line=max_line, make=make), fields=tuple(values))
 
 
 class _Look:
@@ -417,7 +420,7 @@ class _Look:
         self.hashes = list[tuple[blake2b, blake2b]]()
 
     def at(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[tuple[bytes, int]]:
-        """The batches as bytes, each with how many rows it holds."""
+        """Yield the batches as bytes, each with how many rows it holds."""
         for batch in batches:
             columns = [Column.from_arrow(column) for column in batch.columns]
             if not self.first_unfit and (unfit := shifting_lines(columns)):
@@ -429,8 +432,8 @@ class _Look:
 
     def facts(self) -> Facts:
         """What they were like."""
-        told = [[values.hexdigest(), sizes.hexdigest()] for values, sizes in self.hashes]
-        digest = blake2b(json.dumps(told).encode(), digest_size=16).hexdigest()
+        data = [[values.hexdigest(), sizes.hexdigest()] for values, sizes in self.hashes]
+        digest = blake2b(json.dumps(data).encode(), digest_size=16).hexdigest()
         return Facts(self.n_bytes, self.longest, self.first_unfit, digest)
 
     def _measure(self, columns: list[Column]) -> None:

@@ -42,7 +42,7 @@ class TextShard(FileShard):
     """A text file that has been indexed."""
 
     def read(self, piece: int) -> tuple[Column, ...]:
-        """The lines of a piece, as one column."""
+        """Return the lines of a piece, as one column."""
         column = lines_of(self.pieces.read(piece), is_first=piece == 0)
         if len(column) != self.counts[piece]:
             raise self.pieces.changed()
@@ -67,7 +67,8 @@ class TextShard(FileShard):
 
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:
-    r"""The lines of some bytes, as views. is_first: whether a file starts with them, perhaps with a byte order mark.
+    r"""Return the lines of some bytes, as views. is_first: whether a file starts with them, perhaps with a byte order
+    mark.
 
     >>> lines_of(b"a\tb\r\n\nc\r\r\nd\r", is_first=True).strings()
     ['a\tb', '', 'c\r', 'd']
@@ -87,7 +88,7 @@ def lines_of(data: bytes, *, is_first: bool) -> Column:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    r"""The same lines, of bytes without a byte order mark, as bytes.
+    r"""Return the same lines, of bytes without a byte order mark, as bytes.
 
     >>> split_lines(b"a\tb\r\n\x0bc\n"), split_lines("a\u2028b".encode()) == ["a\u2028b".encode()]
     ([b'a\tb', b'\x0bc'], True)
@@ -133,12 +134,12 @@ def _packing(job: _Job) -> Packing:
 
 
 def _can_be_cut(path: str) -> bool:
-    """Whether parts of a plain file can be read on their own; a server of http may know whole files only."""
+    """Check whether parts of a plain file can be read on their own; a server of http may know whole files only."""
     return (url := url_of(path)) is None or has_ranges(url)
 
 
 def _indexed(job: _Job, packing: Packing, copy: Path | None) -> Indexed:
-    """One pass over a file: cut it, copy it if it is to be split, and note what its lines are like."""
+    """Return one pass over a file: cut it, copy it if it is to be split, and note what its lines are like."""
     look = _Look()
     pieces = noted(job.path, packing, look.at(cut_lines(job.path, job.split_lines, max_line=job.max_line)), copy=copy)
     return pieces, look.facts()
@@ -152,7 +153,7 @@ class _Look:
         self.hash, self.is_utf8 = blake2b(digest_size=16), True
 
     def at(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
-        """The pieces, each with how many lines it holds."""
+        """Yield the pieces, each with how many lines it holds."""
         for piece in pieces:
             lines = lines_of(piece, is_first=not self.n_lines)
             self.hash.update(piece)
@@ -170,13 +171,12 @@ class _Look:
 
 
 def _longest(piece: bytes, lines: Column) -> int:
-    r"""The bytes of the longest line, "\r" included."""
     ends = np.append(lines.starts[1:] - 1, len(piece) - piece.endswith(b"\n"))
     return int((ends - lines.starts).max(initial=0))
 
 
 def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[bytes]:
-    """The bytes of a file's lines, decompressed, n lines at a time; None: all at once.
+    """Yield the bytes of a file's lines, decompressed, n lines at a time; None: all at once.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:

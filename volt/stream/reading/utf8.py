@@ -12,7 +12,7 @@ _FEW = 1 << 14  # bytes that Python decodes in about 10 µs
 
 
 def is_utf8(data: NDArray[np.uint8]) -> bool:
-    """Whether bytes are UTF-8 text.
+    """Check whether bytes are UTF-8 text.
 
     >>> is_utf8(np.frombuffer(b"a\\xff", np.uint8))
     False

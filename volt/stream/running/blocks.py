@@ -65,12 +65,12 @@ class Address(NamedTuple):
 
 
 def most_of(source: OpenSource, part: BlockRange) -> int:
-    """The rows of a full chunk of a part. A part that others had begun is one chunk: its outputs are counted."""
+    """Return the rows of a full chunk of a part. A part that others had begun is one chunk: its outputs are counted."""
     return part.n_lines if part.is_begun else source.chunk_lines
 
 
 def rows_of(chunk: int, *, n_lines: int, most: int) -> tuple[int, int]:
-    """The first row of a chunk, and the row behind its last. most: rows of a full chunk."""
+    """Return the first row of a chunk, and the row behind its last. most: rows of a full chunk."""
     if most >= n_lines:
         return (0, n_lines) if chunk == 0 else (n_lines, n_lines)
     return _start(chunk, most), min(_start(chunk + 1, most), n_lines)
@@ -84,12 +84,12 @@ def _start(chunk: int, most: int) -> int:
 def check_chunk(source: OpenSource, part: BlockRange | None, chunk: int) -> None:
     """Raise StreamError if the part of a state does not have this chunk. part: None before the first."""
     if part is not None and chunk >= n_chunks(part.n_lines, most=most_of(source, part)):
-        found = f"the state's sources.{source.name}.chunk is {chunk:,}, which its part does not have"
-        raise StreamError(f"{found}; take one that a stream has written, or start the stream anew")
+        result = f"the state's sources.{source.name}.chunk is {chunk:,}, which its part does not have"
+        raise StreamError(f"{result}; take one that a stream has written, or start the stream anew")
 
 
 def n_chunks(n_lines: int, *, most: int) -> int:
-    """How many chunks a part has."""
+    """Return how many chunks a part has."""
     if most >= n_lines:
         return 1
     chunk = n_lines // most
@@ -133,8 +133,8 @@ def unwritable_lines(batch: Batch) -> dict[int, str]:
         return {}
     starts = np.concatenate([[0], ends])[:-1].tolist()
     lines = (data[start : end - 1].tobytes() for start, end in zip(starts, ends.tolist(), strict=True))
-    told = "unwritable: a transform left a line end or a lone surrogate"
-    return {index: told for index, line in enumerate(lines) if b"\n" in line or _reason(line)}
+    message = "unwritable: a transform left a line end or a lone surrogate"
+    return {index: message for index, line in enumerate(lines) if b"\n" in line or _reason(line)}
 
 
 N_SAMPLED = 256  # lines of a block whose fields are counted
@@ -204,7 +204,7 @@ class _Run:
         return watched
 
     def without(self, batch: Batch, reasons: dict[int, str]) -> Batch:
-        """The batch without its unfit lines, which are noted."""
+        """Return the batch without its unfit lines, which are noted."""
         if not reasons:
             return batch
         order = sorted(reasons)
@@ -213,9 +213,9 @@ class _Run:
             path, line = self.source.place_of(int(batch.origins[index]))
             reason, _, trace = reasons[index].partition("\n")
             self.faults.append(Fault(path, line, reason, text, trace))
-        kept = np.ones(len(batch), bool)
-        kept[order] = False
-        return batch.take(kept)
+        retained = np.ones(len(batch), bool)
+        retained[order] = False
+        return batch.take(retained)
 
 
 def compute_block(
@@ -226,7 +226,7 @@ def compute_block(
     *,
     form: Form = "lines",
 ) -> ComputedBlock:
-    """A chunk as the stream yields it. Nothing is raised: what is wrong is in `faults` and `error`.
+    """Return a chunk as the stream yields it. Nothing is raised: what is wrong is in `faults` and `error`.
 
     on_step: is told the position of each transform before it is called
     form: whether lines are joined, or stay columns
@@ -272,26 +272,28 @@ def trace_block(source: OpenSource, address: Address) -> Traced:
     raw, _ = _rows(source, address)
     steps: list[tuple[str, Batch, Batch]] = []
     run = _Run(source, address, watch=lambda *step: steps.append(step))
-    made, _ = transformed(run)
-    return Traced(raw, steps, made, tuple(run.faults))
+    output, _ = transformed(run)
+    return Traced(raw, steps, output, tuple(run.faults))
 
 
 def _read(source: OpenSource, part: BlockRange) -> tuple[Batch, dict[int, str]]:
-    """The lines of a part, and which of them are no lines or no UTF-8, and why."""
+    """Return the lines of a part, and which of them are no lines or no UTF-8, and why."""
     batch = read_part(source, part)
     unfit = {} if source.is_clean else shifting_lines(batch.columns)
     return batch, unfit if source.is_utf8 else unfit | invalid_lines(batch)
 
 
 def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
-    """The lines of a chunk, and which are no UTF-8. Where chunks are small, the part is kept for the next one."""
+    """Return the lines of a chunk, and which are no UTF-8. Where chunks are small, the part is kept for the next
+    one.
+    """
     part, most = address.part, most_of(source, address.part)
     if most >= part.n_lines:
         return _read(source, part)
     batch, invalid = source.kept_part(part, lambda: _read(source, part))
     low, high = rows_of(address.chunk, n_lines=part.n_lines, most=most)
-    here = {index - low: reason for index, reason in invalid.items() if low <= index < high}
-    return batch.take(np.arange(low, high)).compact(), here
+    current = {index - low: reason for index, reason in invalid.items() if low <= index < high}
+    return batch.take(np.arange(low, high)).compact(), current
 
 
 def transformed(run: _Run) -> tuple[Batch, int]:
@@ -328,10 +330,10 @@ def _repeated(run: _Run) -> tuple[Batch, NDArray[np.int64]] | None:
     source = run.source
     if not source.is_small or run.address.part.n_lines < source.n_lines or run.watch or run.on_step:
         return None
-    kept = source.kept_epoch(run.keep_text, lambda: _of_any_epoch(source, run))
-    if kept is None:
+    retained = source.kept_epoch(run.keep_text, lambda: _of_any_epoch(source, run))
+    if retained is None:
         return None
-    batch, read, faults = kept
+    batch, read, faults = retained
     run.faults += faults
     return batch, read
 
@@ -357,7 +359,7 @@ class _WatchedChance(LineRng):
 
 
 def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch:
-    """The batch after one transform. Lines that it cannot take are taken out, and it is called again."""
+    """Return the batch after one transform. Lines that it cannot take are taken out, and it is called again."""
     while len(batch):
         try:
             done = _called(run, position, transform, batch)
@@ -379,7 +381,6 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
 
 
 def _told(run: _Run, transform: Transform, batch: Batch, done: Batch) -> Batch:
-    """What was made of a batch, which those who watch are told."""
     if run.watch:
         run.watch(transform.name, batch, done)
     return done
@@ -393,7 +394,7 @@ def _called(run: _Run, position: int, transform: Transform, batch: Batch) -> Bat
 
 
 def _found(run: _Run, position: int, transform: Transform, batch: Batch) -> dict[int, str]:
-    """Which lines make a transform fail, and how: looked for in halves, since a line's result is its own."""
+    """Return which lines make a transform fail, and how: looked for in halves, since a line's result is its own."""
     reasons, halves = dict[int, str](), [np.arange(len(batch))]
     if joins_lines(transform):
         halves = list(np.arange(len(batch)).reshape(-1, 1))
@@ -411,7 +412,7 @@ def _found(run: _Run, position: int, transform: Transform, batch: Batch) -> dict
 
 
 def _is_mistake(batch: Batch, reasons: dict[int, str]) -> bool:
-    """Whether it is the program that is wrong, not the lines: the same mistake in each of them."""
+    """Check whether it is the program that is wrong, not the lines: the same mistake in each of them."""
     if len(reasons) < max(_MANY, len(batch)):
         return False
     kinds = {match[1] if (match := _MISTAKES.search(reason)) else "" for reason in reasons.values()}
@@ -422,8 +423,8 @@ def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict
     if _is_mistake(batch, reasons):
         first, end, trace = reasons[min(reasons)].partition("\n")
         remedy = "install the module" if "ModuleNotFoundError: " in first else "mend it"
-        told = f"{_where(run, transform)} fails on each of {len(batch)} lines: {first}; {remedy}"
-        raise StreamError(told + end + trace)
+        message = f"{_where(run, transform)} fails on each of {len(batch)} lines: {first}; {remedy}"
+        raise StreamError(message + end + trace)
 
 
 def _where(run: _Run, transform: Transform) -> str:
@@ -432,8 +433,8 @@ def _where(run: _Run, transform: Transform) -> str:
 
 
 def _whole_failure(run: _Run, transform: Transform, error: Exception) -> StreamError:
-    told = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
-    return StreamError(f"{_where(run, transform)} failed on the block, though on none of its lines alone:\n{told}")
+    message = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
+    return StreamError(f"{_where(run, transform)} failed on the block, though on none of its lines alone:\n{message}")
 
 
 def shown_lines(batch: Batch) -> list[str]:

@@ -73,8 +73,8 @@ def fingerprints(source: OpenSource) -> dict[str, Any]:
     """
     signature = dict(source.signature)
     names = [transform.name for transform in source.source.transforms]
-    told: Any = signature.pop("transforms")
-    transforms = [f"{name} {fingerprint(one)}" for name, one in zip(names, told, strict=True)]
+    message: Any = signature.pop("transforms")
+    transforms = [f"{name} {fingerprint(one)}" for name, one in zip(names, message, strict=True)]
     lines = {"lines": fingerprint(signature["lines"]), "n_lines": source.n_lines}
     return {**signature, **lines, "transforms": transforms}
 
@@ -123,14 +123,16 @@ def refuse_difference(
 
 
 def _refusal(refused: Sequence[str], needed: Collection[str]) -> StreamError:
-    told, remedy = "; ".join(refused), "restore it there, or start anew"
+    message, remedy = "; ".join(refused), "restore it there, or start anew"
     if {line.partition(":")[0] for line in refused} <= {"rank", "world"}:
         merged = "merge the states of all ranks (volt stream merge-states, volt.stream.merge_states)"
-        return StreamError(f"the state is that of another rank: {told}; restore it there, or {merged} and restore that")
+        return StreamError(
+            f"the state is that of another rank: {message}; restore it there, or {merged} and restore that"
+        )
     if "" not in needed:
         names = ", ".join(map(repr, sorted(needed))) + "," * (len(needed) == 1)
         remedy = f"{remedy}, or accept it (accept=({names}))"
-    return StreamError(f"the state belongs to another stream: {told}; {remedy}")
+    return StreamError(f"the state belongs to another stream: {message}; {remedy}")
 
 
 def _acceptable(difference: str, grown: Collection[str]) -> str:
@@ -199,9 +201,9 @@ def save_state(state: Mapping[str, Any], path: str | Path) -> None:
     ...     load_state(file.name)["n"]
     3
     """
-    told = State.from_json(state).to_json()
+    message = State.from_json(state).to_json()
     with write_atomic(arguments.path(path)) as file:
-        file.write((json.dumps(told, ensure_ascii=False) + "\n").encode())
+        file.write((json.dumps(message, ensure_ascii=False) + "\n").encode())
 
 
 def load_state(path: str | Path) -> dict[str, Any]:
@@ -243,12 +245,12 @@ def check_own(path: str | Path, rank: int, world: int) -> None:
     if world == 1 or not is_file(path):
         return
     try:
-        found = load_state(path)["configuration"]
+        result = load_state(path)["configuration"]
     except StreamError:
         return
-    if found.get("world") == world and found.get("rank", rank) != rank:
+    if result.get("world") == world and result.get("rank", rank) != rank:
         raise StreamError(
-            f"{shown_path(path)}: holds the state of rank {found['rank']} of {world}, and this is rank {rank}; "
+            f"{shown_path(path)}: holds the state of rank {result['rank']} of {world}, and this is rank {rank}; "
             "give each rank a file of its own, or remove this one"
         )
 
@@ -311,7 +313,6 @@ class StateHistory:
             self._n_turns, self._n_openings = self._n_turns - len(first), self._n_openings - len(first.openings)
 
     def _has_surplus(self, most_runs: int) -> bool:
-        """Check whether the oldest run is not needed, or cannot be afforded."""
         if len(self._runs) < 2:
             return False
         is_old = self._n_turns - len(self._runs[0]) >= self._n_lines

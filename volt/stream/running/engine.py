@@ -51,12 +51,12 @@ _AHEAD = 2  # blocks that are asked for, for each worker
 
 
 def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> Iterator[Address]:
-    """Every block of a source that is a rank's, from a cursor on."""
-    found = parts(
+    """Yield every block of a source that is a rank's, from a cursor on."""
+    result = parts(
         source.n_lines, source.block_lines, rank=rank, world=world, deal=cursor.deal, epochs=source.source.epochs,
         start=cursor.address,
     )  # fmt: skip
-    for part in found:
+    for part in result:
         begun = cursor.chunk if part.address == cursor.address else 0
         for chunk in range(begun, n_chunks(part.n_lines, most=most_of(source, part))):
             yield Address(part, chunk)
@@ -134,8 +134,8 @@ class BlockProvider:
             )  # fmt: skip
         if any(source.is_compiled for source in self.sources):
             threads = Threads(self.sources, self._policy, n=n_workers, form=self.form)
-        found = [threads if source.is_compiled else processes for source in self.sources]
-        return [pool for pool in found if pool is not None]
+        result = [threads if source.is_compiled else processes for source in self.sources]
+        return [pool for pool in result if pool is not None]
 
     def expect(self, shares: Sequence[float]) -> None:
         """Look at the workers, and say how the next samples are shared. Raises StreamError if a worker has died."""
@@ -259,8 +259,8 @@ class Engine:
 
     def _state(self, n: int | None = None) -> State:
         """Return the state after n lines, of those that have been given; by default after all of them."""
-        given = self._given if n is None else n - self._settled.n
-        return advanced(self._settled, self._turns[:given], self._openings)
+        inputs = self._given if n is None else n - self._settled.n
+        return advanced(self._settled, self._turns[:inputs], self._openings)
 
     def _in_use(self) -> dict[int, Opening]:
         """Return the block that the last line of each source came from, by the number of the source."""
@@ -269,11 +269,11 @@ class Engine:
 
     def _settle(self) -> None:
         """Move the state behind the lines that have been given since the last time."""
-        given, self._given = self._given, 0
-        if not given:
+        inputs, self._given = self._given, 0
+        if not inputs:
             return
-        turns, self._turns = self._turns[:given], self._turns[given:]
-        opened = reached(self._openings, self._settled.n + given)
+        turns, self._turns = self._turns[:inputs], self._turns[inputs:]
+        opened = reached(self._openings, self._settled.n + inputs)
         before, self._settled = self._settled, advanced(self._settled, turns, opened)
         self._last |= {opening.source: opening for opening in opened}
         done = set(map(id, opened))
@@ -320,7 +320,6 @@ class Engine:
             self._settled = counts.added_to(self._settled)
 
     def _plan(self, most: int | None) -> None:
-        """Have enough turns planned."""
         if len(self._turns) < (_FEW if most is None else min(most, _FEW)):
             self._turns = self._mixture.peek(WINDOW)
             self._expect()
@@ -407,20 +406,19 @@ class Engine:
         return True
 
     def _failed(self) -> VoltError:
-        """Return the error that was met ahead, once."""
         assert self._failure is not None
         (_, error), self._failure = self._failure, None
         return error
 
     def _nothing_passes(self, name: str) -> StreamError:
         """Return the error for a source of which an epoch gives no line."""
-        found = f"source {name!r}: no line of an epoch passes its transforms"
+        result = f"source {name!r}: no line of an epoch passes its transforms"
         if not self._tally.n_faults:
-            return StreamError(f"{found}; loosen its filters")
+            return StreamError(f"{result}; loosen its filters")
         [(reason, n)] = Counter(self._tally.reasons).most_common(1)
         n_read = f"{self._tally.n_faults:,} of {counted(self._tally.n_read, 'line')} that the stream has read are unfit"
         return StreamError(
-            f"{found}; {n_read}, {n:,} of them for {quoted(reason)}; mend them, or the step that refuses them"
+            f"{result}; {n_read}, {n:,} of them for {quoted(reason)}; mend them, or the step that refuses them"
         )
 
     def _end(self, source: int) -> None:

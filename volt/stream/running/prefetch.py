@@ -41,7 +41,7 @@ class Blocks(Protocol):
     """Blocks of each source, in the order of the addresses given at the start."""
 
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
-        """The next block of a source, or None when it has no more."""
+        """Return the next block of a source, or None when it has no more."""
 
     def is_ready(self, source: int) -> bool:
         """Check whether the next block of a source has been computed."""
@@ -90,7 +90,7 @@ class LocalBlocks:
         self._sources, self._queues, self._policy, self._form = sources, queues, policy, form
 
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
-        """The next block of a source, or None when it has no more."""
+        """Return the next block of a source, or None when it has no more."""
         address = next(self._queues[source], None)
         if address is None:
             return None
@@ -171,7 +171,7 @@ class Prefetcher:
         self._receive()
 
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
-        """The next block of a source, or None when it has no more. Raises StreamError if a worker has died."""
+        """Return the next block of a source, or None when it has no more. Raises StreamError if a worker has died."""
         line = self._lines[source]
         self._check()
         while not line.asked or line.asked[0] not in line.ready:
@@ -190,7 +190,6 @@ class Prefetcher:
             raise StreamError("the workers have ended; read the stream itself, which starts new ones")
 
     def _ask(self) -> None:
-        """Ask for blocks while there is room for them."""
         while self._n_asked < self._most:
             heaps = [heap for pool, heap in self._needs.items() if heap and pool.has_room]
             if not heaps:
@@ -201,7 +200,6 @@ class Prefetcher:
                 heapq.heappush(self._needs[line.pool], (need + line.samples([address]), source))
 
     def _ask_of(self, source: int) -> Address | None:
-        """Ask for a source's next block, unless it has ended."""
         address = self._lines[source].next()
         if address is not None:
             self._n_asked += 1
@@ -254,12 +252,12 @@ class Threads:
 
     def receive(self, timeout: float) -> Sequence[Done]:
         """What has been done; if there is nothing, whatever comes within so many seconds."""
-        found = list[Done]()
+        result = list[Done]()
         with suppress(Empty):
-            found.append(self._taken(self._done.get(timeout=timeout) if timeout else self._done.get_nowait()))
+            result.append(self._taken(self._done.get(timeout=timeout) if timeout else self._done.get_nowait()))
             while True:
-                found.append(self._taken(self._done.get_nowait()))
-        return found
+                result.append(self._taken(self._done.get_nowait()))
+        return result
 
     def _taken(self, done: Done | str) -> Done:
         if isinstance(done, str):
@@ -269,7 +267,6 @@ class Threads:
         return done
 
     def _work(self) -> None:
-        """Compute blocks until there is nothing more to do."""
         while not self._closed and (job := self._jobs.get()) is not None:
             source, address = job
             try:

@@ -54,12 +54,12 @@ def check_workers(n_workers: int, start_method: str) -> None:
     volt.errors.ConfigError: n_workers=-1, start_method='spawn': give 0 to 256, and spawn or fork
     """
     if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
-        found = f"n_workers={n_workers}, start_method={start_method!r}"
-        raise ConfigError(f"{found}: give 0 to {MOST_WORKERS}, and spawn or fork")
+        result = f"n_workers={n_workers}, start_method={start_method!r}"
+        raise ConfigError(f"{result}: give 0 to {MOST_WORKERS}, and spawn or fork")
 
 
 def check_time_limit(seconds: float | None) -> float | None:
-    """The seconds that a block may take. Raises ConfigError unless they are more than 0, or None for any time.
+    """Return the seconds that a block may take. Raises ConfigError unless they are more than 0, or None for any time.
 
     >>> check_time_limit(0)
     Traceback (most recent call last):
@@ -150,13 +150,13 @@ class Processes:
     def receive(self, timeout: float) -> Sequence[Done]:
         """What has been done; if there is nothing, whatever comes within so many seconds."""
         ready = wait([worker.link for worker in self._workers], timeout)
-        found = [self._taken(worker) for worker in self._workers if worker.link in ready]
+        result = [self._taken(worker) for worker in self._workers if worker.link in ready]
         for worker in self._workers:
             if worker.step.value == _STARTING:
                 worker.since = time.monotonic()
             elif worker.asked and time.monotonic() - worker.since > self._limit:
                 self._raise_late(worker)
-        return found
+        return result
 
     def _taken(self, worker: _Worker) -> Done:
         """What a process has done. Each sends a head, then the two arrays of the block."""
@@ -254,9 +254,9 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
         link.send_bytes(block.ends.tobytes())
 
 
-def _report(link: Connection, told: str) -> None:
+def _report(link: Connection, message: str) -> None:
     with contextlib.suppress(OSError):
-        link.send_bytes(pickle.dumps(told))
+        link.send_bytes(pickle.dumps(message))
 
 
 def _die_with(life: Connection, parent: int) -> None:

@@ -60,23 +60,23 @@ def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int,
         ...
     volt.errors.ConfigError: RANK='1' is set, and WORLD_SIZE is not; set both, or unset it
     """
-    found = os.environ if environment is None else arguments.mapping(environment, "environment")
+    result = os.environ if environment is None else arguments.mapping(environment, "environment")
     for rank, world in _NAMES:
-        if rank in found and world in found:
+        if rank in result and world in result:
             try:
-                return check_rank(int(found[rank]), int(found[world]))
+                return check_rank(int(result[rank]), int(result[world]))
             except (ValueError, TypeError, ConfigError) as error:
-                raise ConfigError(f"{rank}={found[rank]!r}, {world}={found[world]!r}: {error}; unset them") from None
-        _check_half(rank, world, found)
+                raise ConfigError(f"{rank}={result[rank]!r}, {world}={result[world]!r}: {error}; unset them") from None
+        _check_half(rank, world, result)
     return 0, 1
 
 
-def _check_half(rank: str, world: str, found: Mapping[str, str]) -> None:
+def _check_half(rank: str, world: str, result: Mapping[str, str]) -> None:
     """Raise ConfigError if one of two variables is set that go together."""
     for one, other in ((rank, world), (world, rank)):
-        says_nothing = one == "SLURM_NTASKS" or (one == "SLURM_PROCID" and found.get(one) == "0")
-        if one in found and not says_nothing:
-            raise ConfigError(f"{one}={found[one]!r} is set, and {other} is not; set both, or unset it")
+        says_nothing = one == "SLURM_NTASKS" or (one == "SLURM_PROCID" and result.get(one) == "0")
+        if one in result and not says_nothing:
+            raise ConfigError(f"{one}={result[one]!r} is set, and {other} is not; set both, or unset it")
 
 
 def check_rank(rank: int, world: int) -> tuple[int, int]:
@@ -115,7 +115,7 @@ class _Shape(NamedTuple):
 
 
 def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """One state for any number of ranks, from those of all ranks of a run.
+    """Return one state for any number of ranks, from those of all ranks of a run.
 
     states: what `Stream.state` gave in each rank, in any order; the ranks need not have given equally many lines
 
@@ -126,18 +126,18 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         ...
     volt.errors.StreamError: no states to merge; give those of all ranks
     """
-    found = [State.from_json(state) for state in arguments.several(states, "states", remedy=_STATES)]
-    if not found:
+    result = [State.from_json(state) for state in arguments.several(states, "states", remedy=_STATES)]
+    if not result:
         raise StreamError("no states to merge; give those of all ranks")
-    _check_one_run(found)
-    return _merged(found).to_json()
+    _check_one_run(result)
+    return _merged(result).to_json()
 
 
-def _merged(found: Sequence[State]) -> State:
-    first = found[0]
-    n = sum(state.n for state in found)
-    deals = {name: _merged_deal(name, found) for name in first.cursors}
-    lines = {name: sum(state.cursors[name].lines for state in found) for name in first.cursors}
+def _merged(result: Sequence[State]) -> State:
+    first = result[0]
+    n = sum(state.n for state in result)
+    deals = {name: _merged_deal(name, result) for name in first.cursors}
+    lines = {name: sum(state.cursors[name].lines for state in result) for name in first.cursors}
     return State(
         n=n,
         cursors={
@@ -147,12 +147,12 @@ def _merged(found: Sequence[State]) -> State:
         configuration={name: value for name, value in first.configuration.items() if name not in _OWN},
         since=n,
         base=lines,
-        ended=tuple(name for name in first.cursors if all(name in state.ended for state in found)),
-        n_read=sum(state.n_read for state in found),
-        n_faults=sum(state.n_faults for state in found),
-        reasons=dict(sum((Counter(state.reasons) for state in found), Counter())),
-        accepted=tuple(sorted({name for state in found for name in state.accepted})),
-        merged=len(found),
+        ended=tuple(name for name in first.cursors if all(name in state.ended for state in result)),
+        n_read=sum(state.n_read for state in result),
+        n_faults=sum(state.n_faults for state in result),
+        reasons=dict(sum((Counter(state.reasons) for state in result), Counter())),
+        accepted=tuple(sorted({name for state in result for name in state.accepted})),
+        merged=len(result),
     )
 
 
@@ -163,15 +163,15 @@ def _check_one_run(states: Sequence[State]) -> None:
     places = [tuple(whole(state.configuration.get(name), f"configuration.{name}") for name in _OWN) for state in states]
     worlds, ranks = {world for _, world in places}, sorted(rank for rank, _ in places)
     if len(worlds) > 1 or ranks != list(range(max(worlds))):
-        told = ", ".join(f"{rank} of {world}" for rank, world in sorted(places))
+        message = ", ".join(f"{rank} of {world}" for rank, world in sorted(places))
         raise StreamError(
-            f"the states are those of ranks {arguments.shortened(told)}; give one of each rank of one run"
+            f"the states are those of ranks {arguments.shortened(message)}; give one of each rank of one run"
         )
     for state in states[1:]:
-        found = [one for one in differences(_common(states[0]), _common(state)) if not one.startswith("rank: ")]
-        if found or [*state.cursors] != [*states[0].cursors] or _deals(state) != _deals(states[0]):
-            told = "; ".join(found) or "they began with other sources, or from other states"
-            raise StreamError(f"the states are not of one run: {told}; give those that its ranks have written")
+        result = [one for one in differences(_common(states[0]), _common(state)) if not one.startswith("rank: ")]
+        if result or [*state.cursors] != [*states[0].cursors] or _deals(state) != _deals(states[0]):
+            message = "; ".join(result) or "they began with other sources, or from other states"
+            raise StreamError(f"the states are not of one run: {message}; give those that its ranks have written")
 
 
 def _common(state: State) -> dict[str, Any]:
@@ -200,9 +200,9 @@ def _merged_deal(name: str, states: Sequence[State]) -> Deal:
 
 def _shape(state: State, name: str) -> _Shape:
     place = f"configuration.sources.{name}"
-    told = mapping(mapping(state.configuration.get("sources"), "configuration.sources").get(name), place)
-    n_lines, block_lines = (whole(told.get(key), f"{place}.{key}", low=1) for key in ("n_lines", "block_lines"))
-    epochs = told.get("epochs")
+    values = mapping(mapping(state.configuration.get("sources"), "configuration.sources").get(name), place)
+    n_lines, block_lines = (whole(values.get(key), f"{place}.{key}", low=1) for key in ("n_lines", "block_lines"))
+    epochs = values.get("epochs")
     return _Shape(
         n_lines, block_lines, None if epochs is None else whole(epochs, f"{place}.epochs", low=1),
         whole(state.configuration.get("world"), "configuration.world", low=1),
@@ -210,7 +210,6 @@ def _shape(state: State, name: str) -> _Shape:
 
 
 def _left(shape: _Shape, remains: Remains, places: Sequence[_Place]) -> Remains:
-    """What all ranks have left of an epoch."""
     spans, begun = list[Span](), list[BlockRange]()
     for rank, cursor in places:
         own = remains.share(rank, shape.world)
@@ -228,12 +227,12 @@ def _side_by_side(spans: Iterable[Span]) -> list[Span]:
     >>> _side_by_side([(5, 8), (0, 2), (2, 3)])
     [(0, 3), (5, 8)]
     """
-    found = list[Span]()
+    result = list[Span]()
     for start, end in sorted(spans):
-        if found and found[-1][1] == start:
-            start = found.pop()[0]
-        found.append((start, end))
-    return found
+        if result and result[-1][1] == start:
+            start = result.pop()[0]
+        result.append((start, end))
+    return result
 
 
 def _gathered(begun: Iterable[BlockRange]) -> list[BlockRange]:
@@ -241,11 +240,11 @@ def _gathered(begun: Iterable[BlockRange]) -> list[BlockRange]:
     picks = dict[BlockRange, list[Pick]]()
     for part in begun:
         picks.setdefault(part._replace(picks=()), []).extend(part.picks)
-    return [part._replace(picks=joined(found)) for part, found in sorted(picks.items())]
+    return [part._replace(picks=joined(result)) for part, result in sorted(picks.items())]
 
 
 def rank_state(merged: State, rank: int, world: int) -> State:
-    """Where a rank stands when it goes on from a merged state.
+    """Return where a rank stands when it goes on from a merged state.
 
     >>> merged = State(7, {"wmt": Cursor(7, 1)}, {"seed": 1}, 7, {"wmt": 7}, merged=2)
     >>> [rank_state(merged, rank, 3).n for rank in range(3)]
@@ -264,16 +263,16 @@ def rank_state(merged: State, rank: int, world: int) -> State:
 
 
 def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]:
-    """A rank's part of each number, such that parts, and sums of parts, differ by at most one between ranks.
+    """Return a rank's part of each number, such that parts, and sums of parts, differ by at most one between ranks.
 
     >>> [_divided({"a": 4, "b": 3}, rank, 3) for rank in range(3)]
     [{'a': 2, 'b': 1}, {'a': 1, 'b': 1}, {'a': 1, 'b': 1}]
     """
-    found, before = dict[str, int](), 0
+    result, before = dict[str, int](), 0
     for name, total in totals.items():
-        found[name] = (total + world - 1 - (rank - before) % world) // world
+        result[name] = (total + world - 1 - (rank - before) % world) // world
         before += total % world
-    return found
+    return result
 
 
 class Continued(NamedTuple):
@@ -339,7 +338,9 @@ def continued(
 
 def _grown_sources(stored: Mapping[str, Any], sources: Sequence[OpenSource]) -> dict[str, tuple[int, int]]:
     """Return the sources whose lines begin with those of the state, and how many lines they had and have."""
-    told = stored.get("sources")
-    known = [source for source in sources if isinstance(told, Mapping) and isinstance(told.get(source.name), Mapping)]
+    values = stored.get("sources")
+    known = [
+        source for source in sources if isinstance(values, Mapping) and isinstance(values.get(source.name), Mapping)
+    ]
     before = {source.name: n_lines_before(source, stored["sources"][source.name]) for source in known}
     return {source.name: (n, source.n_lines) for source in known if (n := before[source.name]) is not None}

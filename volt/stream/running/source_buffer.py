@@ -197,7 +197,7 @@ class StreamBatch:
         return np.arange(self.first, self.first + len(self))
 
     def place(self, line: int) -> str:
-        """Where a line came from, for people.
+        """Return where a line came from, for people.
 
         line: its index in the batch
         """
@@ -242,5 +242,5 @@ def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:
             if (column := part.column(index + 1)).present.any():
                 kinds.setdefault(column.is_ids, name)
         if len(kinds) > 1:
-            found = f"field {index + 1} is ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
-            raise StreamError(f"{found}; encode it in both, or in neither")
+            result = f"field {index + 1} is ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
+            raise StreamError(f"{result}; encode it in both, or in neither")

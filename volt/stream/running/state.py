@@ -51,28 +51,28 @@ def refusal(found: str) -> StreamError:
 
 
 def whole(value: object, place: str, *, low: int = 0) -> int:
-    """A whole number from `low` up; True and False are none."""
+    """Return a whole number from `low` up; True and False are none."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value < _MOST:
         raise refusal(f"the state's {shown(place)} is {shown(repr(value))}, no whole number from {low} up")
     return value
 
 
 def text(value: object, place: str) -> str:
-    """A text."""
+    """Return a text."""
     if not isinstance(value, str):
         raise refusal(f"the state's {shown(place)} is {shown(repr(value))}, no text")
     return value
 
 
 def mapping(value: object, place: str) -> Mapping[str, Any]:
-    """A mapping whose keys are texts."""
+    """Return a mapping whose keys are texts."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, no mapping")
     return value
 
 
 def listed(value: object, place: str) -> Sequence[Any]:
-    """A list."""
+    """Return a list."""
     if not isinstance(value, list | tuple):
         raise refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, no list")
     return value
@@ -84,26 +84,26 @@ def pair(value: object, place: str, *, low: int = 0) -> tuple[int, int]:
     >>> pair([3, 5], "spans.0")
     (3, 5)
     """
-    found = listed(value, place)
-    if len(found) != 2:
-        raise refusal(f"the state's {shown(place)} has {len(found)} items, not 2")
-    return whole(found[0], place), whole(found[1], place, low=low)
+    result = listed(value, place)
+    if len(result) != 2:
+        raise refusal(f"the state's {shown(place)} has {len(result)} items, not 2")
+    return whole(result[0], place), whole(result[1], place, low=low)
 
 
 def names(value: object, place: str) -> tuple[str, ...]:
-    """A list of distinct texts.
+    """Return a list of distinct texts.
 
     >>> names(["wmt"], "ended")
     ('wmt',)
     """
-    found = tuple(text(one, place) for one in listed(value, place))
-    if len(set(found)) != len(found):
+    result = tuple(text(one, place) for one in listed(value, place))
+    if len(set(result)) != len(result):
         raise refusal(f"the state's {place} names something twice")
-    return found
+    return result
 
 
 def counts(value: object, place: str) -> dict[str, int]:
-    """A mapping of names to whole numbers.
+    """Return a mapping of names to whole numbers.
 
     >>> counts({"wmt": 3}, "base")
     {'wmt': 3}
@@ -170,7 +170,7 @@ class Cursor:
         return self.offset - self.before
 
     def moved(self, n: int) -> Cursor:
-        """The cursor n lines further on in the same part."""
+        """Return the cursor n lines further on in the same part."""
         lines, offset = self.lines + n, self.offset + n  # `replace` takes six times as long
         return Cursor(lines, self.epoch, self.start, offset, self.chunk, self.before, self.deal, self.grown)
 
@@ -202,7 +202,7 @@ class State:
     merged: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """The state as JSON values.
+        """Return the state as JSON values.
 
         >>> State(3, {"wmt": Cursor(3, 0, 0, 3)}, {}).to_json()["sources"]
         {'wmt': {'lines': 3, 'epoch': 0, 'start': 0, 'offset': 3, 'chunk': 0, 'before': 0, 'deal': [], 'deal_items': 0}}
@@ -210,12 +210,12 @@ class State:
         rest = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "cursors"}
         sources = {name: _told(cursor) for name, cursor in self.cursors.items()}
         head = {"format": FORMAT, "version": VERSION, "volt": _volt(), "n": rest.pop("n"), "sources": sources}
-        told: dict[str, Any] = json.loads(json.dumps({**head, **rest}))
-        return {**told, "checksum": checksum(told)}
+        values: dict[str, Any] = json.loads(json.dumps({**head, **rest}))
+        return {**values, "checksum": checksum(values)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> State:
-        """The state that `to_json` wrote. Raises StreamError if it is none, and names what is wrong.
+        """Return the state that `to_json` wrote. Raises StreamError if it is none, and names what is wrong.
 
         >>> state = State(3, {"wmt": Cursor(3, 0, 0, 3)}, {"seed": 1})
         >>> State.from_json(state.to_json()) == state
@@ -226,7 +226,7 @@ class State:
         own = [one.name for one in fields(cls) if one.name != "cursors"]
         check_keys(stored, ("format", "version", "volt", "sources", *own, "checksum"))
         sources = mapping(stored["sources"], "sources").items()
-        found = cls(
+        result = cls(
             n=whole(stored["n"], "n"),
             cursors={name: _cursor(source, f"sources.{name}") for name, source in sources},
             configuration=dict(mapping(stored["configuration"], "configuration")),
@@ -240,14 +240,14 @@ class State:
             merged=whole(stored["merged"], "merged"),
         )
         text(stored["volt"], "volt")
-        _check_sums(found)
+        _check_sums(result)
         _check_checksum(stored)
-        return found
+        return result
 
 
 @cache
 def _volt() -> str:
-    """The version of VOLT: looked up once, as a state may be asked for often."""
+    """Return the version of VOLT: looked up once, as a state may be asked for often."""
     return version("volt-vocab")
 
 
@@ -291,12 +291,11 @@ def _check_version(stored: Mapping[str, Any]) -> None:
     if kind == FORMAT and version in (1, 2) and type(version) is int:
         raise StreamError(f"the configuration differs: {_OUTDATED[version]}; start the stream anew")
     if kind != FORMAT or version != VERSION or type(version) is not int:
-        told = f"a state of {arguments.shortened(repr(kind))}, version {arguments.shortened(str(version))}"
-        raise StreamError(f"{told}, cannot be continued; this is version {VERSION}")
+        message = f"a state of {arguments.shortened(repr(kind))}, version {arguments.shortened(str(version))}"
+        raise StreamError(f"{message}, cannot be continued; this is version {VERSION}")
 
 
 def _told(cursor: Cursor) -> dict[str, Any]:
-    """A cursor as JSON values."""
     numbers = {one.name: getattr(cursor, one.name) for one in fields(cursor) if one.name != "grown"}
     deal = [_told_remains(remains) for remains in cursor.deal]
     grown = {"grown": cursor.grown} if cursor.grown else {}
@@ -325,34 +324,34 @@ def _cursor(stored: object, place: str) -> Cursor:
     numbers = ("lines", "epoch", "offset", "chunk", "before")
     grown = listed(source["grown"], f"{place}.grown")
     start = None if source["start"] is None else whole(source["start"], f"{place}.start")
-    found = Cursor(
+    result = Cursor(
         **{name: whole(source[name], f"{place}.{name}") for name in numbers}, start=start,
         deal=_deal(source["deal"], f"{place}.deal"),
         grown=tuple(pair(one, f"{place}.grown", low=1) for one in grown),
     )  # fmt: skip
-    if whole(source["deal_items"], f"{place}.deal_items") != _items(found.deal):
-        raise refusal(f"the state's {place}.deal has {_items(found.deal):,} items, and deal_items says otherwise")
-    if found.before > found.offset or found.offset > found.lines:
-        raise refusal(f"the state's {place}.offset is {found.offset:,}, more than was given, or less than before")
-    if start is None and (found.offset, found.chunk) != (0, 0):
+    if whole(source["deal_items"], f"{place}.deal_items") != _items(result.deal):
+        raise refusal(f"the state's {place}.deal has {_items(result.deal):,} items, and deal_items says otherwise")
+    if result.before > result.offset or result.offset > result.lines:
+        raise refusal(f"the state's {place}.offset is {result.offset:,}, more than was given, or less than before")
+    if start is None and (result.offset, result.chunk) != (0, 0):
         raise refusal(f"the state's {place}.start is None, and yet lines of a part have been given")
-    return found
+    return result
 
 
 def _deal(stored: object, place: str) -> Deal:
-    found = listed(stored, place)
-    deal = tuple(_remains(remains, f"{place}.{number}") for number, remains in enumerate(found))
+    result = listed(stored, place)
+    deal = tuple(_remains(remains, f"{place}.{number}") for number, remains in enumerate(result))
     if any(remains.epoch != deal[0].epoch + number for number, remains in enumerate(deal)):
         raise refusal(f"the state's {place} leaves an epoch out")
     return deal
 
 
 def _remains(stored: object, place: str) -> Remains:
-    found = mapping(stored, place)
-    check_keys(found, ("epoch", "spans", "begun"), place)
-    epoch = whole(found["epoch"], f"{place}.epoch")
-    spans = tuple(pair(span, f"{place}.spans") for span in listed(found["spans"], f"{place}.spans"))
-    begun = [_begun(epoch, part, f"{place}.begun") for part in listed(found["begun"], f"{place}.begun")]
+    result = mapping(stored, place)
+    check_keys(result, ("epoch", "spans", "begun"), place)
+    epoch = whole(result["epoch"], f"{place}.epoch")
+    spans = tuple(pair(span, f"{place}.spans") for span in listed(result["spans"], f"{place}.spans"))
+    begun = [_begun(epoch, part, f"{place}.begun") for part in listed(result["begun"], f"{place}.begun")]
     end = 0
     for start, stop in sorted([*spans, *((part.start, part.start + part.n_lines) for part in begun)]):
         if start < end or stop <= start:
@@ -362,10 +361,10 @@ def _remains(stored: object, place: str) -> Remains:
 
 
 def _begun(epoch: int, stored: object, place: str) -> BlockRange:
-    found = mapping(stored, place)
-    check_keys(found, ("start", "n_lines", "picks"), place)
-    picks = tuple(pair(one, f"{place}.picks", low=1) for one in listed(found["picks"], f"{place}.picks"))
-    start, n_lines = (whole(found[name], f"{place}.{name}") for name in ("start", "n_lines"))
+    result = mapping(stored, place)
+    check_keys(result, ("start", "n_lines", "picks"), place)
+    picks = tuple(pair(one, f"{place}.picks", low=1) for one in listed(result["picks"], f"{place}.picks"))
+    start, n_lines = (whole(result[name], f"{place}.{name}") for name in ("start", "n_lines"))
     if not picks or len(set(picks)) < len(picks) or picks == ((0, 1),):
         raise refusal(f"the state's {place} at line {start:,} has no outputs left, or all, or some twice")
     return BlockRange(epoch, start, n_lines, picks)
@@ -379,10 +378,10 @@ def _check_sums(state: State) -> None:
         raise refusal(f"the state's n_faults, {state.n_faults:,}, is not the sum of its reasons")
     if state.since != sum(state.base.values()) or state.since > state.n:
         raise refusal(f"the state's since, {state.since:,}, is not the sum of base, or beyond n")
-    told = state.configuration.get("sources", state.cursors)
-    known = {*mapping(told, "configuration.sources")}
-    for place, found in (("sources", {*state.cursors}), ("base", {*state.base})):
-        if found and found != known:
+    message = state.configuration.get("sources", state.cursors)
+    known = {*mapping(message, "configuration.sources")}
+    for place, result in (("sources", {*state.cursors}), ("base", {*state.base})):
+        if result and result != known:
             raise refusal(f"the state's {place} are not the sources of its configuration")
     if not {*state.ended} <= {*state.cursors}:
         raise refusal("the state's ended names what is no source")
@@ -436,7 +435,7 @@ class Opening(NamedTuple):
 def check_cursor(
     cursor: Cursor, name: str, *, n_lines: int, block_lines: int, epochs: int | None, rank: int = 0, world: int = 1
 ) -> BlockRange | None:
-    """The part that a rank has in use in a source; None before the first.
+    """Return the part that a rank has in use in a source; None before the first.
 
     n_lines, block_lines, epochs: of the source; None for epochs without end.
     Raises StreamError if there is no such place.

@@ -136,17 +136,17 @@ class Stream(Engine):
             time_limit=check_time_limit(time_limit),
         )  # fmt: skip
         shown = {source.name: fingerprints(source) for source in self.sources}
-        told: dict[str, Any] = {"seed": seed, "ends": ends, "rank": self.rank, "world": self.world, "sources": shown}
-        told |= {} if mix is None else {"mix": str(mix)}
+        values: dict[str, Any] = {"seed": seed, "ends": ends, "rank": self.rank, "world": self.world, "sources": shown}
+        values |= {} if mix is None else {"mix": str(mix)}
         self.accepted: tuple[str, ...] = ()
-        super().__init__(self.sources, ends=ends, policy=policy, recall=recall, supply=supply, configuration=told)
+        super().__init__(self.sources, ends=ends, policy=policy, recall=recall, supply=supply, configuration=values)
 
     @classmethod
     def from_config(
         cls, path: str | os.PathLike[str], *, user_code: bool = True, values: Mapping[str, object] | None = None,
         split: Split = "train", tasks: Sequence[str] | None = None, **options: Any,
     ) -> Self:  # fmt: skip
-        """The stream that a YAML file describes.
+        """Return the stream that a YAML file describes.
 
         path: of the file
         user_code: whether the file may name Python files to run; for configurations of others say False
@@ -168,8 +168,8 @@ class Stream(Engine):
         from volt.stream.config.build import load_config
 
         where = Path(arguments.path(path, remedy="give the path of a YAML file"))
-        told = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)
-        options = {**told.options, **options}
+        data = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)
+        options = {**data.options, **options}
         return cls(options.pop("sources"), **options)
 
     def __repr__(self) -> str:
@@ -215,7 +215,7 @@ class Stream(Engine):
                     self._expect()
 
     def blocks(self, *, limit: int | None = None) -> Iterator[bytes]:
-        """The same lines, many at a time: bytes of whole lines with line ends, as fast as they come.
+        """Yield the same lines, many at a time: bytes of whole lines with line ends, as fast as they come.
 
         limit: how many lines at most. The lines of a block count as given when it is handed out.
         """
@@ -231,7 +231,7 @@ class Stream(Engine):
             yield data
 
     def batches(self, *, limit: int | None = None) -> Iterator[StreamBatch]:
-        """The same lines, many at a time, as columns, with the place that each came from.
+        """Yield the same lines, many at a time, as columns, with the place that each came from.
 
         limit: how many lines at most. The lines of a batch count as given when it is handed out.
 
@@ -269,7 +269,8 @@ class Stream(Engine):
         return n - left
 
     def place(self) -> tuple[int, Address, int] | None:
-        """Where the next line comes from: the number of its source, the block, and how many of its lines come before.
+        """Return where the next line comes from: the number of its source, the block, and how many of its lines come
+        before.
 
         None at the end.
         """
@@ -280,7 +281,7 @@ class Stream(Engine):
         return None if place is None else (source, *place)
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
-        """Where the stream stands, as JSON values.
+        """Return where the stream stands, as JSON values.
 
         at: an earlier line n, as far as `recall` goes back; by default the line after the last that was given
 
@@ -303,9 +304,9 @@ class Stream(Engine):
 
         Raises StreamError if it is not a state, or one of a stream that differs; what differs is named.
         """
-        found = continued(State.from_json(state), self.configuration, sources=self.sources, accept=accept)
-        self._stand_at(found.state)
-        self.accepted = found.accepted
+        result = continued(State.from_json(state), self.configuration, sources=self.sources, accept=accept)
+        self._stand_at(result.state)
+        self.accepted = result.accepted
 
     def summary(self) -> Summary:
         """What has been given so far."""
@@ -320,12 +321,14 @@ class Stream(Engine):
         )  # fmt: skip
 
     def __reduce__(self) -> NoReturn:
-        """A stream owns workers and stands somewhere; what can be sent is its state."""
+        """Return a stream owns workers and stands somewhere; what can be sent is its state."""
         remedy = "open it there, and restore its state()"
         raise TypeError(f"a Stream cannot be sent to another process; {remedy}")
 
     def rehearsal(self) -> Stream:
-        """The same stream from its start, for looking ahead: it notes no unfit lines and stops at no threshold."""
+        """Return the same stream from its start, for looking ahead: it notes no unfit lines and stops at no
+        threshold.
+        """
         policy, start_method = (
             ErrorPolicy("raise" if self.policy.on_fault == "raise" else "skip"),
             self._supply.start_method,

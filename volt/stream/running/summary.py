@@ -70,8 +70,8 @@ class Summary:
     epoch_lines: int | None = None
 
     def __repr__(self) -> str:
-        given = f"{counted(self.n, 'line')} given, {self.lines_per_second:,.0f} per second"
-        return f"<Summary: {given}, {self.n_read:,} read, {self.n_faults:,} unfit>"
+        inputs = f"{counted(self.n, 'line')} given, {self.lines_per_second:,.0f} per second"
+        return f"<Summary: {inputs}, {self.n_read:,} read, {self.n_faults:,} unfit>"
 
     @property
     def lines_per_second(self) -> float:
@@ -79,7 +79,7 @@ class Summary:
         return self.n_lines / self.seconds if self.seconds > 0 else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """The summary as JSON values. That `fields` is of a sample is said beside it.
+        """Return the summary as JSON values. That `fields` is of a sample is said beside it.
 
         >>> Summary(n=1, n_lines=1, seconds=0.5, n_read=1, n_faults=0, fields={2: 1}).to_json()["fields"]
         {'2': 1}
@@ -157,11 +157,11 @@ class VirtualEpoch:
     sources: dict[str, SourcePasses]
 
     def __repr__(self) -> str:
-        given = f"{self.given:,} of {counted(self.n_lines, 'line')}"
-        return f"<VirtualEpoch {self.number}: {given}, {counted(len(self.sources), 'source')}>"
+        inputs = f"{self.given:,} of {counted(self.n_lines, 'line')}"
+        return f"<VirtualEpoch {self.number}: {inputs}, {counted(len(self.sources), 'source')}>"
 
     def to_json(self) -> dict[str, Any]:
-        """The epoch as JSON values.
+        """Return the epoch as JSON values.
 
         >>> VirtualEpoch(0, 3, 1, {"de": SourcePasses(1, 0, 1.0, 1.0)}).to_json()["sources"]["de"]["lines"]
         1
@@ -170,7 +170,7 @@ class VirtualEpoch:
 
 
 def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSource, ...]:
-    """The sources with the weights that follow from their lines.
+    """Return the sources with the weights that follow from their lines.
 
     Raises ConfigError if one has a weight of its own, or an end, or would get nothing.
     """
@@ -212,10 +212,10 @@ def virtual_epoch(
     number = max(0, (n - mixture.since) * world - 1 - rank) // n_lines
     start, end = (mixture.since + (epoch * n_lines + rank) // world for epoch in (number, number + 1))
     before, wanted = mixture.counts_at(start).tolist(), mixture.shares()
-    given = [cursor.lines - count for cursor, count in zip(cursors, before, strict=True)]
+    inputs = [cursor.lines - count for cursor, count in zip(cursors, before, strict=True)]
     passes = [int(epochs_read(source, cursors[k], in_use.get(k))) for k, source in enumerate(sources)]
     parts = {
         source.name: SourcePasses(lines, n_passes, share, lines / max(1, n - start))
-        for source, n_passes, lines, share in zip(sources, passes, given, wanted, strict=True)
+        for source, n_passes, lines, share in zip(sources, passes, inputs, wanted, strict=True)
     }
     return VirtualEpoch(number, end - start, n - start, parts)

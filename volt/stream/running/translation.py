@@ -77,24 +77,24 @@ class Translation:
     ) -> None:  # fmt: skip
         arguments.instance(user_code, bool, "user_code", remedy="give True or False")
         path, name = Path(arguments.path(config, "config")), arguments.text(task, "task")
-        found = load_config(
+        result = load_config(
             path, values=values, user_code=user_code, split="valid", tasks=[name], use_shards=False, check_files=False
         )
-        self._named = found.named
-        [self.task] = [task for task in found.tasks if task.name == name]
-        [source] = found.sources
-        place = found.seed, name, 0
+        self._named = result.named
+        [self.task] = [task for task in result.tasks if task.name == name]
+        [source] = result.sources
+        place = result.seed, name, 0
         _check_steps(source.transforms)
-        self._before = _Passage(_opened(source.transforms, found.files), place, SOURCE, self.task.kind == "para")
+        self._before = _Passage(_opened(source.transforms, result.files), place, SOURCE, self.task.kind == "para")
         side = TARGET if self.task.kind == "para" or self._before.makes_a_target() else SOURCE
         self._behind = _Passage(
-            _opened(_of_side(inverse(self.task.transforms), side), found.files), place, side, side == TARGET
+            _opened(_of_side(inverse(self.task.transforms), side), result.files), place, side, side == TARGET
         )
 
     def __repr__(self) -> str:
-        told = [[step.name for step in passage.steps] for passage in (self._before, self._behind)]
-        before, behind = (" → ".join(names) or "nothing" for names in told)
-        return f"<Translation: task {arguments.shortened(repr(self.task.name))}, before {before}, behind {behind}>"
+        values = [[step.name for step in passage.steps] for passage in (self._before, self._behind)]
+        before, after = (" → ".join(names) or "nothing" for names in values)
+        return f"<Translation: task {arguments.shortened(repr(self.task.name))}, before {before}, behind {after}>"
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -151,10 +151,10 @@ class _Passage:
 
     def lines(self, lines: Sequence[str]) -> list[str]:
         """Texts through the steps."""
-        found = arguments.texts(lines, "lines", one="give a list of lines")
-        _check_lines(found)
-        made = b"".join(self._made(Column.of(found), lambda index: f"line {index + 1}", first=0))
-        return made.decode().split("\n")[:-1]
+        result = arguments.texts(lines, "lines", one="give a list of lines")
+        _check_lines(result)
+        output = b"".join(self._made(Column.of(result), lambda index: f"line {index + 1}", first=0))
+        return output.decode().split("\n")[:-1]
 
     def blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
         """Lines of files through the steps."""
@@ -164,7 +164,7 @@ class _Passage:
                 yield from self._made(column, block.place, first=block.first_line - 1)
 
     def makes_a_target(self) -> bool:
-        """Whether lines that have one side get a second one, as an empty line shows."""
+        """Check whether lines that have one side get a second one, as an empty line shows."""
         try:
             done = self._passed(Batch((Column.of([""]),), None, np.zeros(1, np.int64)))
         except Exception:  # whatever it is, it will be told of the first line of text
@@ -172,7 +172,7 @@ class _Passage:
         return bool(done.column(TARGET).present.all())
 
     def _made(self, column: Column, place: Place, *, first: int) -> Iterator[bytes]:
-        """A column's lines through the steps: at once, or one by one up to the first that is refused.
+        """Yield a column's lines through the steps: at once, or one by one up to the first that is refused.
 
         first: the number of the first line, from 0
         """
@@ -192,14 +192,13 @@ class _Passage:
             yield self._text_of_one(batch.take([index]), place(index))
 
     def _text(self, batch: Batch) -> bytes:
-        """The lines after all steps, each with its line end."""
-        made = self._passed(batch).column(self.side)
-        if unwritable := unwritable_lines(Batch((made,), None, batch.origins)):
+        output = self._passed(batch).column(self.side)
+        if unwritable := unwritable_lines(Batch((output,), None, batch.origins)):
             raise LineFault(unwritable)
-        return made.text().tobytes()
+        return output.text().tobytes()
 
     def _text_of_one(self, batch: Batch, where: str) -> bytes:
-        """The same of one line. Raises StreamError, with its place, if it is refused."""
+        """Return the same of one line. Raises StreamError, with its place, if it is refused."""
         try:
             return self._text(batch)
         except _Refused as refused:
@@ -219,7 +218,7 @@ class _Passage:
 
 
 def _expanded(path: str) -> list[str]:
-    """The files that a path or a glob leads to; itself if there are none."""
+    """Return the files that a path or a glob leads to; itself if there are none."""
     try:
         return expand([path])
     except VoltError:
@@ -235,7 +234,6 @@ class _Refused(Exception):
 
 
 def _reason(error: Exception) -> str:
-    """What a step says of one line."""
     if isinstance(error, LineFault):
         return str(error.reasons[min(error.reasons)])
     return str(error) if isinstance(error, VoltError) else f"{type(error).__name__}: {error}"
@@ -246,8 +244,8 @@ def _check_kept(before: Batch, done: object) -> None:
     if not isinstance(done, Batch):
         raise StreamError(f"gives a {type(done).__name__}, no Batch")
     if len(done) != len(before) or not np.array_equal(done.origins, before.origins):
-        told = "drops the line" if len(done) < len(before) else "gives more than one line for it, or another"
-        raise StreamError(f"{told}; at translation each line has one answer: mend the step, or name another task")
+        message = "drops the line" if len(done) < len(before) else "gives more than one line for it, or another"
+        raise StreamError(f"{message}; at translation each line has one answer: mend the step, or name another task")
 
 
 def _check_lines(lines: list[str]) -> None:
@@ -260,15 +258,15 @@ def _check_lines(lines: list[str]) -> None:
 
 
 def _first_tab(column: Column) -> int | None:
-    """The first line with a tab, which would be two fields.
+    """Return the first line with a tab, which would be two fields.
 
     >>> _first_tab(Column.of(["a", "b\\tc"])), _first_tab(Column.of(["a"]))
     (1, None)
     """
     tabs = np.flatnonzero(column.data == _TAB)
-    found = np.searchsorted(column.starts, tabs, side="right") - 1
-    found = found[tabs < column.starts[found] + column.sizes[found]] if len(column) else found[:0]
-    return int(found[0]) if len(found) else None
+    result = np.searchsorted(column.starts, tabs, side="right") - 1
+    result = result[tabs < column.starts[result] + column.sizes[result]] if len(column) else result[:0]
+    return int(result[0]) if len(result) else None
 
 
 def _check_steps(steps: Iterable[Transform]) -> None:
@@ -289,12 +287,12 @@ def _opened(steps: Iterable[Transform], files: LoadedFiles) -> tuple[Transform, 
 
 
 def _of_side(steps: Iterable[Transform], side: int) -> tuple[Transform, ...]:
-    """The steps without those that decode only a second side, where lines have one."""
+    """Return the steps without those that decode only a second side, where lines have one."""
     return tuple(step for step in steps if side != SOURCE or not decodes(step) or SOURCE in decoded_fields(step))
 
 
 def _lines_of(data: bytes) -> Column:
-    r"""The lines of a text, which end at "\n", "\r\n" or its end.
+    r"""Return the lines of a text, which end at "\n", "\r\n" or its end.
 
     >>> _lines_of(b"a\r\n\nb").strings()
     ['a', '', 'b']

@@ -161,7 +161,7 @@ class Manifest:
 
 
 def recorded_input(read: ReadInput) -> Record:
-    """An input, JSON-able."""
+    """Return an input, JSON-able."""
     sides = [[file._asdict() for file in files] for files in read.sides]
     return {"name": read.name, "n_lines": read.n_lines, "sides": sides}
 
@@ -172,7 +172,7 @@ def input_of(record: Record) -> ReadInput:
 
 
 def recorded_shard(shard: WrittenShard) -> Record:
-    """A shard, JSON-able."""
+    """Return a shard, JSON-able."""
     return {**shard._asdict(), "files": [file._asdict() for file in shard.files]}
 
 
@@ -184,7 +184,7 @@ def shard_of(record: Record) -> WrittenShard:
 
 
 def shard_name(number: int, side: str, compress: Compression) -> str:
-    """The name of a file.
+    """Return the name of a file.
 
     >>> shard_name(7, "src", "zstd")
     '00007.src.zst'
@@ -193,7 +193,7 @@ def shard_name(number: int, side: str, compress: Compression) -> str:
 
 
 def task_folder(folder: str | Path, task: Task) -> Path:
-    """Where the shards of a task are, or those of the task whose inputs it shares.
+    """Return where the shards of a task are, or those of the task whose inputs it shares.
 
     Raises ConfigError if the name can be that of no folder.
     """
@@ -214,15 +214,15 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
     try:
         manifest = _stored(place)
     except FileNotFoundError:
-        found = f"unfinished shards of task {task.name!r}; go on" if (place / PROGRESS).is_dir() else ""
-        found = found or f"no shards of task {task.name!r}; make them"
-        raise StreamError(f"{shown_path(place)}: {found}: {remedy}") from None
+        result = f"unfinished shards of task {task.name!r}; go on" if (place / PROGRESS).is_dir() else ""
+        result = result or f"no shards of task {task.name!r}; make them"
+        raise StreamError(f"{shown_path(place)}: {result}: {remedy}") from None
     except OSError as error:
         raise unreadable(place / MANIFEST, error, kind=StreamError) from None
     except BAD_RECORD:
         raise StreamError(f"{shown_path(place / MANIFEST)}: damaged; make the shards again: {remedy}") from None
-    if found := _damage(manifest) or _difference(manifest, task):
-        raise StreamError(f"{shown_path(place)}: {found}; make the shards again: {remedy}")
+    if result := _damage(manifest) or _difference(manifest, task):
+        raise StreamError(f"{shown_path(place)}: {result}; make the shards again: {remedy}")
     try:
         check_fresh(manifest, task)
     except StreamError as error:
@@ -231,7 +231,7 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
 
 
 def stored_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a task's own folder, if it is there and whole; nothing else is looked at.
+    """Return the manifest of a task's own folder, if it is there and whole; nothing else is looked at.
 
     >>> stored_manifest(Path("/nowhere"))
     """
@@ -248,16 +248,18 @@ def _stored(folder: Path) -> Manifest:
 
 def store_record(path: Path, record: Record) -> None:
     """Write a record, with a checksum of itself, whole or not at all."""
-    told = {"format": "volt shards", "version": VERSION, "check": _check(record), "record": record}
+    values = {"format": "volt shards", "version": VERSION, "check": _check(record), "record": record}
     with write_atomic(path) as file:
-        file.write(json.dumps(told, indent=1).encode())
+        file.write(json.dumps(values, indent=1).encode())
 
 
 def load_record(path: Path) -> Record:
-    """The record of a file. Raises OSError if it cannot be read, ValueError, KeyError or TypeError if it is damaged."""
-    told = json.loads(path.read_bytes())
-    record: Record = told["record"]
-    if told["version"] != VERSION or told["check"] != _check(record):
+    """Return the record of a file. Raises OSError if it cannot be read, ValueError, KeyError or TypeError if it is
+    damaged.
+    """
+    values = json.loads(path.read_bytes())
+    record: Record = values["record"]
+    if values["version"] != VERSION or values["check"] != _check(record):
         raise ValueError("damaged, or of another version")
     return record
 
@@ -267,7 +269,7 @@ def _check(record: Record) -> str:
 
 
 def is_whole(folder: Path, file: WrittenFile) -> bool:
-    """Whether a file holds the bytes that were written.
+    """Check whether a file holds the bytes that were written.
 
     >>> is_whole(Path("/nowhere"), WrittenFile("00000.src", 0, ""))
     False
@@ -300,9 +302,9 @@ def _difference(manifest: Manifest, task: Task) -> str:
     """In what the shards are not those of a task as it is now; empty if in nothing."""
     if manifest.sides != task.sides:
         return f"stale: they have {' and '.join(manifest.sides)}; task {task.name!r} is of type {task.kind}"
-    asked = min(task.n_shards or len(manifest.shards), manifest.n_lines)
-    if asked != len(manifest.shards) and not task.shares:
-        return f"stale: there are {len(manifest.shards)}; task {task.name!r} asks for {asked}"
+    requested = min(task.n_shards or len(manifest.shards), manifest.n_lines)
+    if requested != len(manifest.shards) and not task.shares:
+        return f"stale: there are {len(manifest.shards)}; task {task.name!r} asks for {requested}"
     return ""
 
 
@@ -317,12 +319,12 @@ def check_fresh(manifest: Manifest, task: Task) -> None:
             for file in read.files:
                 _check_file(file, file.path)
         return
-    made, now = [read.name for read in manifest.inputs], [given.name for given in task.inputs]
-    if made != now:
-        raise StreamError(f"made from the inputs {', '.join(made)}, not {', '.join(now)}")
-    for read, given in zip(manifest.inputs, task.inputs, strict=True):
+    output, now = [read.name for read in manifest.inputs], [inputs.name for inputs in task.inputs]
+    if output != now:
+        raise StreamError(f"made from the inputs {', '.join(output)}, not {', '.join(now)}")
+    for read, inputs in zip(manifest.inputs, task.inputs, strict=True):
         try:
-            sides = expanded(paths_by_side(task, given))
+            sides = expanded(paths_by_side(task, inputs))
         except CorpusError:  # gone
             continue
         if [*map(len, sides)] != [*map(len, read.sides)]:

@@ -137,7 +137,7 @@ class TaskFolder:
         return self.folder / PROGRESS
 
     def word_notes(self, side: str, n_shards: int) -> list[Path]:
-        """Where the words of shards are kept meanwhile."""
+        """Return where the words of shards are kept meanwhile."""
         return [self.progress / _word_note(number, side) for number in range(n_shards)]
 
     def _shard_note(self, number: int) -> Path:
@@ -150,13 +150,13 @@ class TaskFolder:
         return {(file.side, file.path): file for read in inputs for file in read.files if _is_as_it_was(file)}
 
     def finished(self, plan: ShardInputs) -> Manifest | None:
-        """The manifest, if all is there already as it is to be."""
-        found = stored_manifest(self.folder)
-        if found is None or ShardInputs(found.task, found.layout, found.inputs).signature != plan.signature:
+        """Return the manifest, if all is there already as it is to be."""
+        result = stored_manifest(self.folder)
+        if result is None or ShardInputs(result.task, result.layout, result.inputs).signature != plan.signature:
             return None
-        if not all(is_whole(self.folder, file) for file in found.files):
+        if not all(is_whole(self.folder, file) for file in result.files):
             return None
-        return self.finish(replace(found, inputs=plan.inputs))
+        return self.finish(replace(result, inputs=plan.inputs))
 
     def begin(self, plan: ShardInputs) -> dict[int, WrittenShard]:
         """Make the folder ready: number → shard, for those that an earlier run has finished. What no manifest tells of
@@ -166,19 +166,19 @@ class TaskFolder:
             shutil.rmtree(self.progress, ignore_errors=True)
             make_folder(self.progress)
         store_record(self.progress / _PLAN, plan.record())
-        kept = {number: shard for number in range(plan.layout.n_shards) if (shard := self._finished_shard(number))}
-        names = {file.name for shard in kept.values() for file in shard.files}
+        retained = {number: shard for number in range(plan.layout.n_shards) if (shard := self._finished_shard(number))}
+        names = {file.name for shard in retained.values() for file in shard.files}
         manifest = stored_manifest(self.folder)
         _remove_all_but(names, self.progress)
         _remove_all_but(names if manifest is None else names | _names_of(manifest), self.folder)
-        return kept
+        return retained
 
     def note(self, number: int, shard: WrittenShard, tables: Iterable[CountedPart]) -> None:
         """Keep the words of a shard, and say that it is finished. tables: of its words, one for each side"""
         names = [_word_note(number, side) for side in self.sides]
         words = [store_table(self.progress / name, table) for name, table in zip(names, tables, strict=True)]
-        told = {"shard": recorded_shard(shard), "words": [file._asdict() for file in words]}
-        store_record(self._shard_note(number), told)
+        values = {"shard": recorded_shard(shard), "words": [file._asdict() for file in words]}
+        store_record(self._shard_note(number), values)
 
     def finish(self, manifest: Manifest) -> Manifest:
         """Let the new files take their places, and write the manifest. Others go, and so does what was noted."""
@@ -198,12 +198,12 @@ class TaskFolder:
         try:
             yield
         except OutputError as error:
-            found = str(error).removesuffix(UNCHANGED)
-            if found == str(error):
+            result = str(error).removesuffix(UNCHANGED)
+            if result == str(error):
                 raise
             before = "" if stored_manifest(self.folder) is None else "; the shards that were there are as they were"
             remedy = "make room, or name another folder; a second run here goes on behind the shards that are finished"
-            raise OutputError(f"{found}{before}; {remedy}") from None
+            raise OutputError(f"{result}{before}; {remedy}") from None
 
     def _plan(self) -> ShardInputs | None:
         try:
@@ -212,10 +212,10 @@ class TaskFolder:
             return None
 
     def _finished_shard(self, number: int) -> WrittenShard | None:
-        """A shard that an earlier run has noted, if its files are whole."""
+        """Return a shard that an earlier run has noted, if its files are whole."""
         try:
-            told = load_record(self._shard_note(number))
-            shard, words = shard_of(told["shard"]), [WrittenFile(**file) for file in told["words"]]
+            values = load_record(self._shard_note(number))
+            shard, words = shard_of(values["shard"]), [WrittenFile(**file) for file in values["words"]]
         except BAD_RECORD:
             return None
         is_kept = all(is_whole(self.progress, file) or is_whole(self.folder, file) for file in shard.files)
@@ -251,14 +251,14 @@ def held(work: TaskFolder, read: Iterable[str]) -> Iterator[None]:
     holds something else or cannot be made.
     """
     _refuse_inputs(work.folder, read)
-    made = [folder for folder in (work.folder, work.folder.parent) if not folder.exists()]
+    output = [folder for folder in (work.folder, work.folder.parent) if not folder.exists()]
     make_folder(work.folder)
     try:
         _refuse_others(work.folder)
         with _locked(work.folder):
             yield
     finally:
-        for folder in made:
+        for folder in output:
             with suppress(OSError):  # it holds what was written
                 folder.rmdir()
 
@@ -272,8 +272,8 @@ def _locked(folder: Path) -> Iterator[None]:
         except OSError as error:
             raise OutputError(f"{shown_path(lock)}: cannot be locked: {reason(error)}; choose another place") from None
         if not is_ours:
-            found = f"{shown_path(folder)}: another process is writing shards there"
-            raise StreamError(f"{found}; wait until it has finished, or name another folder")
+            result = f"{shown_path(folder)}: another process is writing shards there"
+            raise StreamError(f"{result}; wait until it has finished, or name another folder")
         try:
             yield
         finally:
@@ -286,8 +286,8 @@ def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
     for path in (path for path in read if not url_of(path)):
         in_real_folder = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         if in_real_folder.startswith(place) or os.path.realpath(path).startswith(place):
-            found = f"{shown_path(path)}: is read, and lies in {shown_path(folder)}, which is written"
-            raise ConfigError(f"{found}; name another folder")
+            result = f"{shown_path(path)}: is read, and lies in {shown_path(folder)}, which is written"
+            raise ConfigError(f"{result}; name another folder")
 
 
 def _refuse_others(folder: Path) -> None:
@@ -297,12 +297,12 @@ def _refuse_others(folder: Path) -> None:
     for name in sorted(names):
         if not (_is_ours(folder / name) and (is_ours or not _SHARD.fullmatch(name))):
             lost = f", or its {MANIFEST} is missing" if _SHARD.fullmatch(name) and not is_ours else ""
-            found = f"{shown_path(folder)}: holds {quoted(name)}, which is none of its shards{lost}"
-            raise OutputError(f"{found}; name another folder, or move it away")
+            result = f"{shown_path(folder)}: holds {quoted(name)}, which is none of its shards{lost}"
+            raise OutputError(f"{result}; name another folder, or move it away")
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether something may have been put into a folder of shards by this module. It makes no links."""
+    """Check whether something may have been put into a folder of shards by this module. It makes no links."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:  # another process has just removed it

@@ -93,7 +93,8 @@ Longs = NDArray[np.int64]
 
 
 def number_of_shards(n_lines: int, *, asked: int | None, lines: int) -> int:
-    """How many shards so many lines make: as many as are asked for, or one for every `lines`; none without a line.
+    """Return how many shards so many lines make: as many as are asked for, or one for every `lines`; none without a
+    line.
 
     >>> [number_of_shards(25, asked=asked, lines=10) for asked in (None, 4, 100)]
     [3, 4, 25]
@@ -135,7 +136,7 @@ def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
 
 
 def mixed_order(first: Longs, n_lines: Longs, counts: Longs) -> Longs:
-    """The order in which lines of several inputs stand in a chunk, as indices of them laid end to end.
+    """Return the order in which lines of several inputs stand in a chunk, as indices of them laid end to end.
 
     first, n_lines: (n_inputs,) which of the shard's lines of each input are in the chunk
     counts: (n_inputs,) how many lines the shard gets of each input
@@ -199,7 +200,7 @@ class Packed(NamedTuple):
 
 
 def chunks_of(plan: ShardPlan, *, without: Container[int] = (), ahead: bool = False) -> Iterator[ShardChunk]:
-    """The lines of all shards but some, in the order in which they are written.
+    """Yield the lines of all shards but some, in the order in which they are written.
 
     ahead: whether files are read in threads
     """
@@ -240,20 +241,20 @@ def packed(chunk: ShardChunk, *, compress: Compression) -> Packed:
 
 
 def _mixed(parts: tuple[bytes, ...], order: Longs | None) -> bytes:
-    """The lines of several inputs in an order, or one input behind the other."""
+    """Return the lines of several inputs in an order, or one input behind the other."""
     if order is None:
         return b"".join(parts)
     return concatenated([Column.cut(part) for part in parts]).take(order).text().tobytes()
 
 
 def _words(text: bytes, n_lines: int) -> CountedPart:
-    """The words of the lines that are UTF-8, and how many are not."""
+    """Return the words of the lines that are UTF-8, and how many are not."""
     block = checked_block(Block("", 1, n_lines, text, len(text)), "skip")
     return count_block(block)._replace(n_bad_lines=block.n_bad_lines)
 
 
 def _compressed(text: bytes, compress: Compression) -> bytes:
-    """A text packed by itself, the same at any time: what follows it in a file is packed by itself, too.
+    """Return a text packed by itself, the same at any time: what follows it in a file is packed by itself, too.
 
     >>> [_compressed(b"low\\n", kind)[:4] for kind in ("zstd", "gz", "none")]
     [b'(\\xb5/\\xfd', b'\\x1f\\x8b\\x08\\x00', b'low\\n']
@@ -322,13 +323,13 @@ def shard(
         works = [TaskFolder(task_folder(place, task), task.sides) for task in chosen]
         for work in works:
             stack.enter_context(held(work, read))
-        told = _Tally("count lines", None, progress)
+        message = _Tally("count lines", None, progress)
         plans = [
-            _plan(task, _read(task, files[task.name], work, n_threads, most, told), lines, compress)
+            _plan(task, _read(task, files[task.name], work, n_threads, most, message), lines, compress)
             for task, work in zip(chosen, works, strict=True)
         ]
-        told = _Tally("shard", sum(plan.n_lines for plan in plans), progress)
-        return tuple(_made(plan, work, n_threads, told) for plan, work in zip(plans, works, strict=True))
+        message = _Tally("shard", sum(plan.n_lines for plan in plans), progress)
+        return tuple(_made(plan, work, n_threads, message) for plan, work in zip(plans, works, strict=True))
 
 
 class _Tally:
@@ -346,16 +347,16 @@ class _Tally:
 
 
 def _chosen(tasks: Any, names: Sequence[str]) -> list[Task]:
-    """The tasks that are to be done. Raises ConfigError if one is unknown, or has nothing to read."""
+    """Return the tasks that are to be done. Raises ConfigError if one is unknown, or has nothing to read."""
     remedy = "give tasks, or what volt.stream.config.build.load_config gives"
-    found = arguments.several(getattr(tasks, "tasks", tasks), "tasks", remedy=remedy)
-    known = {arguments.instance(task, Task, "a task").name: task for task in found}
-    if len(known) < len(found) or not known:
-        raise ConfigError(f"tasks {[task.name for task in found]}: give one or more, with distinct names")
+    result = arguments.several(getattr(tasks, "tasks", tasks), "tasks", remedy=remedy)
+    known = {arguments.instance(task, Task, "a task").name: task for task in result}
+    if len(known) < len(result) or not known:
+        raise ConfigError(f"tasks {[task.name for task in result]}: give one or more, with distinct names")
     for name in names:
         if name not in known:
             raise ConfigError(f"no task {quoted(name)}; there are {', '.join(known)}")
-    chosen = [task for task in found if not names or task.name in names or _is_shared(task, known, names)]
+    chosen = [task for task in result if not names or task.name in names or _is_shared(task, known, names)]
     for task in chosen:
         if not (task.inputs or task.shares):
             raise ConfigError(f"task {task.name!r}: no inputs; give some, or share_inputs")
@@ -372,22 +373,24 @@ def _read(
     work: TaskFolder,
     n_threads: int,
     max_line: int | None,
-    told: _Tally,
+    values: _Tally,
 ) -> tuple[ReadInput, ...]:
-    """A task's inputs, read to their ends but for those that an earlier run has read. Raises an error if one is bad."""
+    """Return a task's inputs, read to their ends but for those that an earlier run has read. Raises an error if one is
+    bad.
+    """
     known = work.files_read()
 
     def read(side: str, path: str) -> InputFile:
         try:
-            return known.get((side, path)) or look_at(path, side=side, max_line=max_line, progress=told.add)
+            return known.get((side, path)) or look_at(path, side=side, max_line=max_line, progress=values.add)
         except VoltError as error:  # one of long lines adds what to do to what was found
-            found = error.found if isinstance(error, LongLineError) else str(error)
-            raise type(error)(f"task {task.name!r}: {found}") from error
+            result = error.found if isinstance(error, LongLineError) else str(error)
+            raise type(error)(f"task {task.name!r}: {result}") from error
 
     wanted = [(side, path) for sides in inputs for side, paths in zip(task.sides, sides, strict=True) for path in paths]
-    found = in_order(lambda pair: read(*pair), wanted, n_threads=min(n_threads, max(1, len(wanted))))
-    looked = [tuple(tuple(next(found) for _ in paths) for paths in sides) for sides in inputs]
-    for _ in found:  # so that its threads end
+    result = in_order(lambda pair: read(*pair), wanted, n_threads=min(n_threads, max(1, len(wanted))))
+    looked = [tuple(tuple(next(result) for _ in paths) for paths in sides) for sides in inputs]
+    for _ in result:  # so that its threads end
         pass
     done = tuple(ReadInput(given.name, sides) for given, sides in zip(task.inputs, looked, strict=True))
     for one in done:
@@ -407,33 +410,34 @@ def _plan(task: Task, inputs: tuple[ReadInput, ...], lines: int, compress: Compr
     )
 
 
-def _made(plan: ShardPlan, work: TaskFolder, n_threads: int, told: _Tally) -> Manifest:
-    """Write what is not there yet."""
+def _made(plan: ShardPlan, work: TaskFolder, n_threads: int, values: _Tally) -> Manifest:
     planned = ShardInputs(plan.task.name, plan.layout, plan.inputs)
     if (manifest := work.finished(planned)) is not None:
-        told.add(plan.n_lines)
+        values.add(plan.n_lines)
         return manifest
     with work.told():
-        return work.finish(_filled(plan, work, work.begin(planned), n_threads, told))
+        return work.finish(_filled(plan, work, work.begin(planned), n_threads, values))
 
 
-def _filled(plan: ShardPlan, work: TaskFolder, kept: dict[int, WrittenShard], n_threads: int, told: _Tally) -> Manifest:
+def _filled(
+    plan: ShardPlan, work: TaskFolder, retained: dict[int, WrittenShard], n_threads: int, values: _Tally
+) -> Manifest:
     """Write the shards that are not kept, and all words."""
-    told.add(sum(found.n_lines for found in kept.values()))
+    values.add(sum(result.n_lines for result in retained.values()))
     pack = partial(packed, compress=plan.layout.compress)
-    done = in_order(pack, chunks_of(plan, without=frozenset(kept), ahead=n_threads > 1), n_threads=n_threads)
+    done = in_order(pack, chunks_of(plan, without=frozenset(retained), ahead=n_threads > 1), n_threads=n_threads)
     for number, chunks in groupby(done, key=lambda one: one.shard):
-        kept[number] = _write_shard(work, number, chunks, plan.layout.compress, told)
+        retained[number] = _write_shard(work, number, chunks, plan.layout.compress, values)
     for read in plan.inputs:
         for file in read.files:
             check_unchanged(file.path, file.stamp)
-    shards = tuple(kept[number] for number in range(plan.layout.n_shards))
+    shards = tuple(retained[number] for number in range(plan.layout.n_shards))
     words = tuple(write_words(work.progress, side, work.word_notes(side, len(shards))) for side in work.sides)
     return Manifest(work.folder, plan.task.name, plan.task.sides, plan.layout, plan.inputs, shards, words)
 
 
 def _write_shard(
-    work: TaskFolder, number: int, chunks: Iterable[Packed], compress: Compression, told: _Tally
+    work: TaskFolder, number: int, chunks: Iterable[Packed], compress: Compression, values: _Tally
 ) -> WrittenShard:
     """Write a shard's files as its chunks come, then its words, then the note that it is finished."""
     names = [shard_name(number, side, compress) for side in work.sides]
@@ -448,11 +452,11 @@ def _write_shard(
                 sizes[place] += len(data)
             parts.append(chunk.words)
             n_lines += chunk.n_lines
-            told.add(chunk.n_lines)
+            values.add(chunk.n_lines)
     tables = [summed(side) for side in zip(*parts, strict=True)]
     files_made = tuple(
         WrittenFile(*one) for one in zip(names, sizes, (one.hexdigest() for one in digests), strict=True)
     )
-    made = WrittenShard(n_lines, tuple(table.n_bad_lines for table in tables), files_made)
-    work.note(number, made, tables)
-    return made
+    output = WrittenShard(n_lines, tuple(table.n_bad_lines for table in tables), files_made)
+    work.note(number, output, tables)
+    return output

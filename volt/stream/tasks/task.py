@@ -106,7 +106,7 @@ class Task:
 
 
 def names_of(sides: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of the fields of lines with these sides; lines with one side have no named fields.
+    """Return the names of the fields of lines with these sides; lines with one side have no named fields.
 
     >>> names_of(("src", "tgt")), names_of(("mono",))
     (('src', 'tgt'), ())
@@ -162,25 +162,28 @@ class ReadInput(NamedTuple):
 
 
 def paths_by_side(task: Task, given: Input) -> tuple[tuple[str, ...], ...]:
-    """The paths of an input, side by side. Raises ConfigError if sides are missing or have different numbers of files.
+    """Return the paths of an input, side by side. Raises ConfigError if sides are missing or have different numbers of
+    files.
 
     >>> given = Input("wmt", (("src", "a.de"), ("src", "b.de"), ("tgt", "a.en"), ("tgt", "b.en")))
     >>> paths_by_side(Task("de_en", "para", (given,)), given)
     (('a.de', 'b.de'), ('a.en', 'b.en'))
     """
-    found = tuple(tuple(path for side, path in given.files if side == wanted) for wanted in task.sides)
+    result = tuple(tuple(path for side, path in given.files if side == wanted) for wanted in task.sides)
     where = f"task {task.name!r}, input {given.name!r}"
     if {side for side, _ in given.files} != {*task.sides}:
         has = " and ".join(sorted({side for side, _ in given.files})) or "no file"
         raise ConfigError(f"{where}: has {has}; a task of type {task.kind} needs {' and '.join(task.sides)}")
-    if len({*map(len, found)}) > 1:
-        counts = (f"{counted(len(paths), 'file')} of {side}" for side, paths in zip(task.sides, found, strict=True))
+    if len({*map(len, result)}) > 1:
+        counts = (f"{counted(len(paths), 'file')} of {side}" for side, paths in zip(task.sides, result, strict=True))
         raise ConfigError(f"{where}: {' and '.join(counts)}; give equally many, in the same order")
-    return found
+    return result
 
 
 def expanded(sides: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    """The same with globs and folders as the files that they stand for. Raises CorpusError if they stand for none."""
+    """Return the same with globs and folders as the files that they stand for. Raises CorpusError if they stand for
+    none.
+    """
     return tuple(tuple(chain.from_iterable(map(_files_at, paths))) for paths in sides)
 
 
@@ -199,8 +202,8 @@ def look_at(
     """
     check_is_file(path)
     if are_ids(path):
-        found = "holds indexed ids, and shards are of text"
-        raise StreamError(f"{shown_path(path)}: {found}; a stream reads them without: leave `shards` out")
+        result = "holds indexed ids, and shards are of text"
+        raise StreamError(f"{shown_path(path)}: {result}; a stream reads them without: leave `shards` out")
     stamp, digest = stamp_of(path), blake2b(digest_size=16)
     n_lines = n_bytes = first_bad = first_tab = 0
     is_ended = True
@@ -219,12 +222,12 @@ def look_at(
 
 
 def _line_at(block: bytes, place: int, before: int) -> int:
-    """The number of the line of a place; 0 where that is −1. before: how many lines came before the block"""
+    """Return the number of the line of a place; 0 where that is −1. before: how many lines came before the block"""
     return before + block.count(b"\n", 0, place) + 1 if place >= 0 else 0
 
 
 def _first_bad(block: bytes) -> int:
-    """Where bytes stop to be UTF-8 text, or −1.
+    """Return where bytes stop to be UTF-8 text, or −1.
 
     >>> _first_bad(b"ab\\xffc"), _first_bad(b"abc")
     (2, -1)
@@ -250,8 +253,8 @@ def check_input(task: Task, read: ReadInput) -> None:
     for files in zip(*read.sides, strict=True):
         for file in files[1:]:
             if file.n_lines != files[0].n_lines:
-                told = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (files[0], file))
-                raise StreamError(f"{where}: {', '.join(told)}; source and target need equally many: align them")
+                message = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (files[0], file))
+                raise StreamError(f"{where}: {', '.join(message)}; source and target need equally many: align them")
     if not read.n_lines:
         held = ", ".join(shown_path(file.path) for file in read.files)
         raise StreamError(f"{where}: no line in {held}; leave the input out, or name other files")
@@ -272,7 +275,7 @@ class LineReader:
         self._block, self._ends, self._line, self._place = b"", _NO_ENDS, 0, 0
 
     def take(self, n: int) -> bytes:
-        """The next n lines, each with a line feed. Raises StreamError if there are not so many."""
+        """Return the next n lines, each with a line feed. Raises StreamError if there are not so many."""
         return b"".join(self._parts(n))
 
     def skip(self, n: int) -> None:
@@ -298,7 +301,7 @@ class LineReader:
 
 
 def _blocks(path: str, size: int) -> Iterator[bytes]:
-    """The blocks of a file, less a byte order mark; each ends with a line feed."""
+    """Yield the blocks of a file, less a byte order mark; each ends with a line feed."""
     is_first = True
     for block in read_raw(path, block_size=size, max_line=None):
         block = block.removeprefix(BYTE_ORDER_MARK) if is_first else block

@@ -61,15 +61,15 @@ class Batch:
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> Batch:
-        """A fresh block: line k comes from line k.
+        """Return a fresh block: line k comes from line k.
 
         lines: samples, without line ends
 
         >>> Batch.of(["a", "b"]).origins.tolist()
         [0, 1]
         """
-        found = arguments.texts(lines, "lines", one="did you mean Batch.of([line])?")
-        return cls((), Column.of(found), np.arange(len(found)))
+        result = arguments.texts(lines, "lines", one="did you mean Batch.of([line])?")
+        return cls((), Column.of(result), np.arange(len(result)))
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[str]], origins: Longs) -> Batch:
@@ -94,7 +94,7 @@ class Batch:
     # fields
 
     def split(self, n: int) -> Batch:
-        """The same lines, cut into n fields at least; fields that no line has are missing.
+        """Return the same lines, cut into n fields at least; fields that no line has are missing.
 
         n: how many
 
@@ -115,7 +115,7 @@ class Batch:
         return Batch((*self.columns, *columns[:-1]), columns[-1] if has_rest else None, self.origins)
 
     def column(self, field: int) -> Column:
-        """The values of a field.
+        """Return the values of a field.
 
         field: its number, from 1
 
@@ -125,7 +125,7 @@ class Batch:
         return self.split(field).columns[field - 1]
 
     def with_columns(self, changed: Mapping[int, Column]) -> Batch:
-        """The same lines with other values in some fields.
+        """Return the same lines with other values in some fields.
 
         changed: number of the field, from 1 → its values
 
@@ -143,14 +143,14 @@ class Batch:
         >>> Batch.of(["a\\tb", "c"]).n_fields.tolist()
         [2, 1]
         """
-        found = np.zeros(len(self), np.int64)
+        result = np.zeros(len(self), np.int64)
         for column in self.columns:
-            found += column.present
+            result += column.present
         if self.rest is not None:
             from volt.stream.transforms.column import count_bytes
 
-            found += count_bytes(self.rest, ord("\t")) + self.rest.present
-        return found
+            result += count_bytes(self.rest, ord("\t")) + self.rest.present
+        return result
 
     # lines
 
@@ -168,7 +168,7 @@ class Batch:
         return Batch(tuple(column.take(chosen) for column in self.columns), rest, self.origins[chosen])
 
     def compact(self) -> Batch:
-        """The same lines in buffers that hold nothing else.
+        """Return the same lines in buffers that hold nothing else.
 
         >>> Batch.of(["a", "b"]).take([1]).compact().lines
         ['b']
@@ -177,7 +177,7 @@ class Batch:
         return Batch(tuple(column.compact() for column in self.columns), rest, self.origins)
 
     def packed(self) -> tuple[NDArray[np.uint8], Longs]:
-        r"""The lines as bytes, each with a line end, and (n_lines,) int64 where each ends.
+        r"""Return the lines as bytes, each with a line end, and (n_lines,) int64 where each ends.
 
         >>> bytes(Batch.of(["a\tb", "c"]).packed()[0])
         b'a\tb\nc\n'
@@ -217,7 +217,7 @@ class Batch:
         return [line.split("\t") for line in self.lines]
 
     def map(self, function: Callable[[str], str]) -> Batch:
-        """Each line through a function, one to one.
+        """Return each line through a function, one to one.
 
         function: of a line
 
@@ -227,7 +227,7 @@ class Batch:
         return self.with_lines([function(line) for line in self.lines])
 
     def with_lines(self, lines: Sequence[str]) -> Batch:
-        """The same origins with other lines, one to one.
+        """Return the same origins with other lines, one to one.
 
         lines: as many as there are
 
@@ -241,7 +241,7 @@ class Batch:
         return Batch((), Column.of(lines), self.origins)
 
     def keep(self, wanted: Callable[[str], bool]) -> Batch:
-        """The lines that are wanted.
+        """Return the lines that are wanted.
 
         wanted: whether a line is kept
 
@@ -251,7 +251,7 @@ class Batch:
         return self.take(np.fromiter(map(wanted, self.lines), dtype=bool, count=len(self)))
 
     def to_arrow(self, names: Sequence[str] = ()) -> pyarrow.RecordBatch:
-        """The fields as columns of an Arrow record batch, and `row`, the lines' origins.
+        """Return the fields as columns of an Arrow record batch, and `row`, the lines' origins.
 
         names: of the fields; by default "1", "2" and so on
 
@@ -261,13 +261,13 @@ class Batch:
         import pyarrow as pa
 
         batch = self.split(int(self.n_fields.max(initial=0)))
-        told = [*names, *(str(number) for number in range(len(names) + 1, len(batch.columns) + 1))]
+        values = [*names, *(str(number) for number in range(len(names) + 1, len(batch.columns) + 1))]
         arrays = [*(column.to_arrow() for column in batch.columns), pa.array(self.origins)]
-        return pa.RecordBatch.from_arrays(arrays, names=[*told[: len(batch.columns)], "row"])
+        return pa.RecordBatch.from_arrays(arrays, names=[*values[: len(batch.columns)], "row"])
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
-    """The lines of several batches, one batch after the other.
+    """Return the lines of several batches, one batch after the other.
 
     >>> joined([Batch.of(["a"]), Batch.of(["b\\tc"]).split(2)]).lines
     ['a', 'b\\tc']
@@ -286,7 +286,7 @@ Slots = list[list[Column]]  # for each field, its column in each part
 
 
 def together(parts: Sequence[Batch], order: Longs) -> Batch:
-    """The lines of several batches, in an order.
+    """Return the lines of several batches, in an order.
 
     order: (n,) indices of lines, counted through all parts
     """
@@ -301,7 +301,7 @@ def together(parts: Sequence[Batch], order: Longs) -> Batch:
 
 
 def _of_one_kind(slot: list[Column]) -> list[Column]:
-    """The columns of a field, all of text if any is. One without values has the buffer of another."""
+    """Return the columns of a field, all of text if any is. One without values has the buffer of another."""
     held = [column for column in slot if column.present.any()] or slot[:1]
     if len({column.is_ids for column in held}) > 1:
         return _of_one_kind([column.as_text() for column in slot])
@@ -309,7 +309,6 @@ def _of_one_kind(slot: list[Column]) -> list[Column]:
 
 
 def _joined(slots: Slots) -> list[Column]:
-    """The columns of each field as one."""
     mixed = [column for slot in slots if len({id(column.data) for column in slot}) > 1 for column in slot]
     pools = {is_ids: _Pool(column for column in mixed if column.is_ids == is_ids) for is_ids in (False, True)}
     return [pools[slot[0].is_ids].joined(slot) for slot in slots]
@@ -325,7 +324,7 @@ class _Pool:
         self._data = frozen(np.concatenate(list(buffers.values()))) if buffers else None
 
     def joined(self, slot: list[Column]) -> Column:
-        """The columns of a field as one, which views the pool, or the one buffer that they all view."""
+        """Return the columns of a field as one, which views the pool, or the one buffer that they all view."""
         sizes = np.concatenate([column.sizes for column in slot])
         if self._data is None or all(column.data is slot[0].data for column in slot):
             return Column(slot[0].data, np.concatenate([column.starts for column in slot]), sizes)

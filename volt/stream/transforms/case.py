@@ -69,7 +69,6 @@ class _Case(ConfiguredTransform):
 def _at(
     batch: Batch, chosen: NDArray[np.int64], function: Callable[[Column], Column], *, fields: Fields | None
 ) -> Batch:
-    """Change the fields of the chosen lines alone."""
     try:
         part, numbers = with_fields(batch.take(chosen), fields)
     except LineFault as fault:
@@ -79,7 +78,7 @@ def _at(
 
 
 def has_case(text: str) -> bool:
-    """Whether a text holds a letter that has case.
+    """Check whether a text holds a letter that has case.
 
     >>> has_case("中文"), has_case("中文 a")
     (False, True)
@@ -88,13 +87,12 @@ def has_case(text: str) -> bool:
 
 
 def _have_case(column: Column) -> Mask:
-    """Which values hold a letter that has case."""
     from volt.kernels.column_text import CASED, UNTOLD, find_case
 
-    column, found = column.as_text(), np.empty(len(column), np.uint8)
-    find_case(column.data, column.starts, column.sizes, _cased(), found)
-    is_cased: Mask = found == CASED
-    untold = np.flatnonzero(found == UNTOLD)
+    column, result = column.as_text(), np.empty(len(column), np.uint8)
+    find_case(column.data, column.starts, column.sizes, _cased(), result)
+    is_cased: Mask = result == CASED
+    untold = np.flatnonzero(result == UNTOLD)
     is_cased[untold] = [has_case(value) for value in column.take(untold).strings()]
     return is_cased
 
@@ -133,7 +131,7 @@ class Title(_Case):
 
 
 def titled(text: str) -> str:
-    """A text in title case; unlike str.title, it starts no word after an apostrophe, a digit or an accent.
+    """Return a text in title case; unlike str.title, it starts no word after an apostrophe, a digit or an accent.
 
     >>> titled("he DIDN'T see the 3rd école (l'été)")
     "He Didn't See The 3rd École (L'été)"
@@ -157,19 +155,19 @@ class _Tables(NamedTuple):
 
 
 def _with_case(column: Column, tables: _Tables, function: Callable[[str], str]) -> Column:
-    """The values by the tables, and those that these cannot tell by the function, which changes any text."""
+    """Return the values by the tables, and those that these cannot tell by the function, which changes any text."""
     from volt.kernels.column_text import change_case
 
     column, is_hard = column.as_text(), np.empty(len(column), bool)
     starts = np.cumsum(column.sizes) - column.sizes
     out = np.empty(int(column.sizes.sum()), np.uint8)
     change_case(column.data, column.starts, column.sizes, *tables, out, starts, is_hard)
-    made = Column(out, starts, column.sizes)
+    output = Column(out, starts, column.sizes)
     if not is_hard.any():
-        return made
+        return output
     hard = np.flatnonzero(is_hard)
     text = column.take(hard).text().tobytes().decode("utf-8", "surrogatepass")
-    return made.replaced(hard, Column.cut(function(text).encode("utf-8", "surrogatepass")))
+    return output.replaced(hard, Column.cut(function(text).encode("utf-8", "surrogatepass")))
 
 
 @cache
@@ -198,14 +196,14 @@ def _cased() -> NDArray[np.uint8]:
     from volt.kernels.column_text import CASED, NO_CASE, UNTOLD
 
     lower, upper = _lower().inner, _upper().inner
-    told = np.where(lower == upper, NO_CASE, CASED)
-    return np.where((lower == 0) | (upper == 0), UNTOLD, told).astype(np.uint8)
+    message = np.where(lower == upper, NO_CASE, CASED)
+    return np.where((lower == 0) | (upper == 0), UNTOLD, message).astype(np.uint8)
 
 
 def _table(function: Callable[[str], str]) -> NDArray[Any]:
     """(65,536,) uint16 what a function makes of each character, 0 where that is not one character of as many bytes."""
-    made = [function(chr(code)) for code in range(_N_CODES)]
-    codes = np.fromiter((ord(text) if len(text) == 1 else 0 for text in made), np.int64, _N_CODES)
+    output = [function(chr(code)) for code in range(_N_CODES)]
+    codes = np.fromiter((ord(text) if len(text) == 1 else 0 for text in output), np.int64, _N_CODES)
     same = _widths(codes) == _widths(np.arange(_N_CODES))
     return np.where(same, codes, 0).astype(np.uint16)
 

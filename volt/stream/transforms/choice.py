@@ -52,11 +52,11 @@ class Variant(ConfiguredTransform):
             raise ConfigError(f"weight: {self.weight}; give a number from 0 up")
 
     def opened(self, files: LoadedFiles) -> Variant:
-        """The same variant, the files of its transforms loaded."""
+        """Return the same variant, the files of its transforms loaded."""
         return replace(self, transforms=tuple(loaded(transform, files) for transform in self.transforms))
 
     def beside(self, tokens: tuple[str, ...]) -> Variant:
-        """The same variant, whose transforms do not draw these tokens."""
+        """Return the same variant, whose transforms do not draw these tokens."""
         return replace(self, transforms=tuple(excluding(transform, tokens) for transform in self.transforms))
 
 
@@ -79,7 +79,7 @@ class Choice(ConfiguredTransform):
             raise ConfigError("choice: the weights of the variants sum to 0; give one of them a weight")
 
     def opened(self, files: LoadedFiles) -> Transform:
-        """The same choice, the files of the variants' transforms loaded."""
+        """Return the same choice, the files of the variants' transforms loaded."""
         return replace(self, variants=tuple(variant.opened(files) for variant in self.variants))
 
     def settled(self) -> Transform | None:
@@ -91,11 +91,11 @@ class Choice(ConfiguredTransform):
         return self.in_a_row(inverse(self.heaviest))
 
     def special_tokens(self) -> tuple[str, ...]:
-        """The tokens that any of the variants adds to lines."""
+        """Return the tokens that any of the variants adds to lines."""
         return special_tokens(self._transforms)
 
     def beside(self, tokens: tuple[str, ...]) -> Choice:
-        """The same choice, whose transforms do not draw these tokens."""
+        """Return the same choice, whose transforms do not draw these tokens."""
         return replace(self, variants=tuple(variant.beside(tokens) for variant in self.variants))
 
     @staticmethod
@@ -173,13 +173,13 @@ def _through(part: Batch, variant: Variant, chance: LineRng) -> Batch:
 
 
 def _merged(batch: Batch, parts: list[Batch]) -> Batch:
-    """The lines of the parts, whose origins are indices in the batch, in the order of these."""
+    """Return the lines of the parts, whose origins are indices in the batch, in the order of these."""
     merged = together(parts, np.argsort(np.concatenate([part.origins for part in parts]), kind="stable"))
     return Batch(merged.columns, merged.rest, batch.origins[merged.origins])
 
 
 def most_copies(transforms: Sequence[Transform]) -> int:
-    """How many lines these can make of one, at most, by repeating it.
+    """Return how many lines these can make of one, at most, by repeating it.
 
     >>> from volt.stream.transforms.edits import Repeat
     >>> most_copies([Repeat(3), Choice((Variant(1.0, (Repeat(4),)), Variant(1.0)))])

@@ -73,24 +73,24 @@ class Column:
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> Column:
-        """A column of text.
+        """Return a column of text.
 
         values: None for one that is missing
 
         >>> Column.of(["low", None]).sizes.tolist()
         [3, -1]
         """
-        found = _texts(values)
-        encoded = [b"" if value is None else value.encode("utf-8", "surrogatepass") for value in found]
+        result = _texts(values)
+        encoded = [b"" if value is None else value.encode("utf-8", "surrogatepass") for value in result]
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
         starts = np.cumsum(sizes) - sizes
-        if None in found:
-            sizes = np.where([value is None for value in found], -1, sizes)
+        if None in result:
+            sizes = np.where([value is None for value in result], -1, sizes)
         return cls(np.frombuffer(b"".join(encoded), np.uint8), starts, sizes)
 
     @classmethod
     def cut(cls, text: bytes | NDArray[np.uint8]) -> Column:
-        r"""The lines of a text, each of which ends with a line feed.
+        r"""Return the lines of a text, each of which ends with a line feed.
 
         text: (n_bytes,) of UTF-8
 
@@ -104,7 +104,7 @@ class Column:
 
     @classmethod
     def of_ids(cls, ids: NDArray[np.int32], offsets: Longs) -> Column:
-        """A column of ids.
+        """Return a column of ids.
 
         ids: those of all values, one value after the other
         offsets: (n + 1,) value i is ids[offsets[i]:offsets[i + 1]]
@@ -116,7 +116,7 @@ class Column:
 
     @classmethod
     def missing(cls, n: int) -> Column:
-        """A field that no line has.
+        """Return a field that no line has.
 
         n: how many lines there are
         """
@@ -124,7 +124,7 @@ class Column:
 
     @classmethod
     def repeated(cls, value: str, n: int) -> Column:
-        """The same text in every line.
+        """Return the same text in every line.
 
         value: the text
         n: how many lines there are
@@ -169,7 +169,7 @@ class Column:
         return Column(out, ends - np.maximum(sizes, 0), sizes)
 
     def text(self, *, end: int = _END) -> NDArray[np.uint8]:
-        r"""The values one after the other, with a byte behind each; a missing one is as if empty.
+        r"""Return the values one after the other, with a byte behind each; a missing one is as if empty.
 
         end: that byte, by default a line feed
 
@@ -204,7 +204,7 @@ class Column:
         return out, ends
 
     def compact(self) -> Column:
-        """The same values in a buffer that holds nothing else, for a few values of a large one.
+        """Return the same values in a buffer that holds nothing else, for a few values of a large one.
 
         >>> len(Column.of(["a", "b"]).take([1]).compact().data)
         2
@@ -218,7 +218,7 @@ class Column:
         return Column(data, ends - np.maximum(self.sizes, 0) - 1, self.sizes)
 
     def strings(self) -> list[str]:
-        """The values as text; a missing one is ''."""
+        """Return the values as text; a missing one is ''."""
         text = self.text().tobytes().decode("utf-8", "surrogatepass")
         if text.count("\n") == len(self):
             return text.split("\n")[:-1]
@@ -227,7 +227,7 @@ class Column:
         return [data[start : start + size].decode("utf-8", "surrogatepass") for start, size in spans]
 
     def replaced(self, indices: Chosen, values: Column) -> Column:
-        """The column with other values at some places, text if either is text.
+        """Return the column with other values at some places, text if either is text.
 
         indices: the places, or a boolean mask
         values: as many as there are places
@@ -242,7 +242,7 @@ class Column:
         return Column(np.concatenate([self.data, values.data]), starts, sizes)
 
     def to_arrow(self) -> pyarrow.Array:
-        """The column as an Arrow array: large_string, or large_list<int32>; a missing value is null.
+        """Return the column as an Arrow array: large_string, or large_list<int32>; a missing value is null.
 
         >>> Column.of(["a", None]).to_arrow().to_pylist()
         ['a', None]
@@ -257,15 +257,15 @@ class Column:
             kind = pa.large_list(pa.int32())
             return pa.Array.from_buffers(kind, len(self), [valid, pa.py_buffer(offsets)], children=[ids])
         text, ends = self.packed()
-        kept = np.ones(len(text), bool)
-        kept[ends - 1] = False
+        retained = np.ones(len(text), bool)
+        retained[ends - 1] = False
         return pa.Array.from_buffers(
-            pa.large_string(), len(self), [valid, pa.py_buffer(offsets), pa.py_buffer(text[kept])]
+            pa.large_string(), len(self), [valid, pa.py_buffer(offsets), pa.py_buffer(text[retained])]
         )
 
     @classmethod
     def from_arrow(cls, array: pyarrow.Array | pyarrow.ChunkedArray) -> Column:
-        """The column of an Arrow array; null is missing.
+        """Return the column of an Arrow array; null is missing.
 
         array: of strings, or of lists of whole numbers
 
@@ -290,16 +290,15 @@ class Column:
 
 
 def _texts(values: Sequence[str | None]) -> list[str | None]:
-    """The values of a column of text, checked."""
-    found = arguments.several(values, "values", one="did you mean Column.of([value])?")
-    if not set(map(type, found)) <= {str, type(None)}:
-        named = ((f"values[{place}]", value) for place, value in enumerate(found))
+    result = arguments.several(values, "values", one="did you mean Column.of([value])?")
+    if not set(map(type, result)) <= {str, type(None)}:
+        named = ((f"values[{place}]", value) for place, value in enumerate(result))
         return [None if value is None else str(arguments.text(value, name)) for name, value in named]
-    return found
+    return result
 
 
 def frozen(data: NDArray[Any]) -> NDArray[Any]:
-    """The same bytes or ids, as an array that cannot be written to.
+    """Return the same bytes or ids, as an array that cannot be written to.
 
     >>> frozen(np.zeros(1)).flags.writeable
     False
@@ -325,7 +324,7 @@ def line_ends_of(data: NDArray[np.uint8]) -> Longs:
 
 
 def concatenated(columns: Sequence[Column]) -> Column:
-    """The values of several columns, one column after the other; text if any is text.
+    """Return the values of several columns, one column after the other; text if any is text.
 
     >>> concatenated([Column.of(["a"]), Column.of([]), Column.of(["b"])]).strings()
     ['a', 'b']
@@ -410,7 +409,7 @@ def blank(column: Column) -> Mask:
 
 
 def _padded(data: NDArray[Any]) -> NDArray[Any]:
-    """The bytes, with zeros behind them where there are fewer than the loops look at."""
+    """Return the bytes, with zeros behind them where there are fewer than the loops look at."""
     from volt.kernels.column_text import BLOCK
 
     return data if len(data) >= BLOCK else frozen(np.concatenate([data, np.zeros(BLOCK - len(data), np.uint8)]))

@@ -78,11 +78,10 @@ class Documents(ConfiguredTransform):
         """None: each line stands alone where each is kept."""
 
     def special_tokens(self) -> tuple[str, ...]:
-        """The separator, which a vocabulary of documents needs."""
+        """Return the separator, which a vocabulary of documents needs."""
         return tuple(self.separator.split())
 
     def _starts(self, batch: Batch, chance: LineRng) -> Longs:
-        """Where documents start."""
         from volt.kernels.columns import find_starts
 
         n_tokens = np.stack([lengths(batch.columns[field - 1], "words") for field in self.fields])
@@ -97,14 +96,14 @@ class Documents(ConfiguredTransform):
         return starts[:n]
 
     def _joined(self, column: Column, bounds: Longs) -> Column:
-        """The values of each document as one. bounds: (n_documents + 1,) where documents start, and the end"""
+        """Return the values of each document as one. bounds: (n_documents + 1,) where documents start, and the end"""
         if column.is_ids and not self.separator:
             return joined_runs(column, bounds)
         return joined_runs(column.as_text(), bounds, separator=f" {self.separator} " if self.separator else " ")
 
 
 def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column:
-    """The values of each run of lines as one, with the separator between two.
+    """Return the values of each run of lines as one, with the separator between two.
 
     bounds: (n_runs + 1,) where runs start, and where the last ends; none is empty
     separator: '' for ids
@@ -123,7 +122,7 @@ def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column
 
 
 def run_places(sizes: Longs, bounds: Longs, between: int) -> tuple[Longs, Longs]:
-    """The sizes of the joined values, and where each starts."""
+    """Return the sizes of the joined values, and where each starts."""
     n_lines = np.diff(bounds)
     total = np.concatenate([[0], np.cumsum(np.maximum(sizes, 0))])
     joined = np.diff(total[bounds]) + (n_lines - 1) * between

@@ -105,7 +105,7 @@ class Tag(ConfiguredTransform):
         return map_columns(batch, lambda column: surrounded(column, before, after), fields=self.fields)
 
     def special_tokens(self) -> tuple[str, ...]:
-        """The tokens that it adds to lines, which a vocabulary of them needs.
+        """Return the tokens that it adds to lines, which a vocabulary of them needs.
 
         >>> Tag(text="[BT]").special_tokens()
         ('[BT]',)
@@ -147,7 +147,7 @@ class Untag:
 
 
 def surrounded(column: Column, before: str, after: str) -> Column:
-    """The values with the same text before, and the same behind, each; a missing one stays so.
+    """Return the values with the same text before, and the same behind, each; a missing one stays so.
 
     >>> surrounded(Column.of(["a", None]), "<", ">").to_arrow().to_pylist()
     ['<a>', None]
@@ -185,15 +185,14 @@ class Append(ConfiguredTransform):
 
 def _appended(columns: list[Column], text: str) -> list[Column]:
     """Fields, and the rest as the last of them, with the text in the first that each line lacks, or behind the rest."""
-    behind = columns[-1]
-    if behind.present.any():
-        columns = [*columns[:-1], surrounded(behind, "", "\t" + text)]
-    n_fields = sum((column.present for column in columns), np.zeros(len(behind), np.int64))
+    after = columns[-1]
+    if after.present.any():
+        columns = [*columns[:-1], surrounded(after, "", "\t" + text)]
+    n_fields = sum((column.present for column in columns), np.zeros(len(after), np.int64))
     return [_filled(column, np.flatnonzero(n_fields == k), text) for k, column in enumerate(columns)]
 
 
 def _filled(column: Column, indices: Longs, text: str) -> Column:
-    """A column with a text in some places."""
     if len(indices) == len(column):
         return Column.repeated(text, len(column))
     return column.replaced(indices, Column.repeated(text, len(indices))) if len(indices) else column
@@ -223,7 +222,9 @@ class Copy(ConfiguredTransform):
 
 
 def _padded(column: Column, empty: Column) -> Column:
-    """A column whose missing values are empty. Columns without any values are all the same one, to save memory."""
+    """Return a column whose missing values are empty. Columns without any values are all the same one, to save
+    memory.
+    """
     if column.present.all():
         return column
     return Column(column.data, column.starts, np.maximum(column.sizes, 0)) if column.present.any() else empty

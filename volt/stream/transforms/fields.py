@@ -34,7 +34,7 @@ MOST_FIELDS = 1 << 16  # that a number may name: `copy` makes the fields before 
 
 
 def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
-    """The batch, cut as far as these fields, and their numbers; without any, those of the two sides.
+    """Return the batch, cut as far as these fields, and their numbers; without any, those of the two sides.
 
     Raises LineFault for the lines that lack one of `fields`. Without any, a line may lack field 2.
 
@@ -53,7 +53,8 @@ def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
 
 
 def index_of(field: int, *, option: str = "field") -> int:
-    """The index in a row of the field with a number: the one place where counting from 1 becomes counting from 0.
+    """Return the index in a row of the field with a number: the one place where counting from 1 becomes counting from
+    0.
 
     Raises ConfigError if no field can have that number.
 
@@ -73,7 +74,7 @@ def index_of(field: int, *, option: str = "field") -> int:
 
 
 def indices_of(fields: Fields) -> list[int]:
-    """The indices in a row of several fields.
+    """Return the indices in a row of several fields.
 
     >>> indices_of((2, 1))
     [1, 0]
@@ -91,7 +92,7 @@ def missing(n_fields: int, field: int) -> str:
 
 
 def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: Fields | None = None) -> Batch:
-    """A batch with its chosen fields replaced by what `function` makes of them.
+    """Return a batch with its chosen fields replaced by what `function` makes of them.
 
     function: of a column without missing values; gives as many values
     fields: by default 1 and, where a line has it, 2
@@ -106,15 +107,15 @@ def _changed(column: Column, function: Callable[[Column], Column]) -> Column:
     present = column.present
     if not present.any():
         return column
-    given = column if present.all() else column.take(present)
-    made = function(given)
-    if len(made) != len(given):
-        raise StreamError(f"{len(made)} values were made from {len(given)}")
-    return made if given is column else column.replaced(np.flatnonzero(present), made)
+    inputs = column if present.all() else column.take(present)
+    output = function(inputs)
+    if len(output) != len(inputs):
+        raise StreamError(f"{len(output)} values were made from {len(inputs)}")
+    return output if inputs is column else column.replaced(np.flatnonzero(present), output)
 
 
 def map_strings(batch: Batch, function: Callable[[list[str]], Sequence[str]], *, fields: Fields | None = None) -> Batch:
-    """A batch with the values of its fields replaced by those that `function` makes of them, as texts.
+    """Return a batch with the values of its fields replaced by those that `function` makes of them, as texts.
 
     function: takes the values of a field, line after line, and gives one new value for each
     Raises LineFault for lines that lack a named field.
@@ -134,25 +135,25 @@ def check_values(columns: Sequence[Column]) -> None:
     for column in columns:
         if not column.is_ids and len(breaking := np.flatnonzero(_breaks(column))):
             values = column.take(breaking).strings()
-            found = zip(breaking.tolist(), values, strict=True)
-            reasons |= {i: f"made a tab or a line feed: {value!r}" for i, value in found if i not in reasons}
+            result = zip(breaking.tolist(), values, strict=True)
+            reasons |= {i: f"made a tab or a line feed: {value!r}" for i, value in result if i not in reasons}
     if reasons:
         raise LineFault(reasons)
 
 
 def _breaks(column: Column) -> NDArray[np.bool_]:
-    """Which values hold a tab or a line feed. The usual answer, none, takes one look at the bytes."""
+    """Return which values hold a tab or a line feed. The usual answer, none, takes one look at the bytes."""
     text, ends = column.packed(end=0)
-    found = (text == 0x09) | (text == 0x0A)
-    if not found.any():
+    result = (text == 0x09) | (text == 0x0A)
+    if not result.any():
         return np.zeros(len(column), bool)
-    counts = np.concatenate([[0], np.cumsum(found)])
+    counts = np.concatenate([[0], np.cumsum(result)])
     broken: NDArray[np.bool_] = np.diff(counts[np.concatenate([[0], ends])]) > 0
     return broken
 
 
 def is_breaking(text: str) -> bool:
-    """Whether a text cannot be a field.
+    """Check whether a text cannot be a field.
 
     >>> is_breaking("a\\tb"), is_breaking("a b")
     (True, False)

@@ -69,9 +69,9 @@ def found_in(column: Column, compiled: re.Pattern[str]) -> Mask:
     column, runs = column.as_text(), needed(compiled)
     if not runs:
         return _searched(column, compiled)
-    found, holding = np.zeros(len(column), bool), _holding(column, runs, compiled.flags)
-    found[holding] = _searched(column.take(holding), compiled)
-    return found
+    result, holding = np.zeros(len(column), bool), _holding(column, runs, compiled.flags)
+    result[holding] = _searched(column.take(holding), compiled)
+    return result
 
 
 def _searched(column: Column, compiled: re.Pattern[str]) -> Mask:
@@ -80,7 +80,9 @@ def _searched(column: Column, compiled: re.Pattern[str]) -> Mask:
 
 
 def _holding(column: Column, runs: list[list[str]], flags: int) -> Longs:
-    """The indices of the values that may hold what a match needs: the longest text, or else the rarest character."""
+    """Return the indices of the values that may hold what a match needs: the longest text, or else the rarest
+    character.
+    """
     text = needed_text(runs)
     if len(text) < 2 or flags & re.IGNORECASE:
         rarest = min((first_bytes(part, flags) for run in runs for part in run), key=len)
@@ -91,7 +93,7 @@ def _holding(column: Column, runs: list[list[str]], flags: int) -> Longs:
 
 
 def _places(text: bytes, wanted: bytes) -> Iterator[int]:
-    """Where some bytes, without a line feed, stand in a text, once a line."""
+    """Yield where some bytes, without a line feed, stand in a text, once a line."""
     place = text.find(wanted)
     while place >= 0:
         yield place
@@ -100,7 +102,7 @@ def _places(text: bytes, wanted: bytes) -> Iterator[int]:
 
 @lru_cache(maxsize=256)
 def first_bytes(part: str, flags: int) -> bytes:
-    """The first bytes, in UTF-8, of all characters that a part of a pattern can be.
+    """Return the first bytes, in UTF-8, of all characters that a part of a pattern can be.
 
     part: a character or class; flags: of the pattern
 
@@ -109,8 +111,8 @@ def first_bytes(part: str, flags: int) -> bytes:
     """
     is_plain = part.isascii() and "\\" not in part and not flags & re.IGNORECASE
     characters = _characters(128 if is_plain else sys.maxunicode + 1)
-    found = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
-    heads = np.unique(np.where(found < 128, found, found & ~63))  # 64 characters in a row differ in the last byte
+    result = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
+    heads = np.unique(np.where(result < 128, result, result & ~63))  # 64 characters in a row differ in the last byte
     return bytes(sorted({chr(code).encode("utf-8", "surrogatepass")[0] for code in heads.tolist()}))
 
 
@@ -120,7 +122,7 @@ def _characters(n: int) -> str:
 
 
 def needed_text(runs: list[list[str]]) -> str:
-    """The longest text in the parts that a match needs.
+    """Return the longest text in the parts that a match needs.
 
     >>> needed_text([["a", r"\\d", "b", r"\\."], ["c"]])
     'b.'
@@ -130,12 +132,12 @@ def needed_text(runs: list[list[str]]) -> str:
 
 
 def _is_character(part: str) -> bool:
-    """Whether a part is one character, perhaps behind a backslash, and no class."""
+    """Check whether a part is one character, perhaps behind a backslash, and no class."""
     return len(part) == 1 or (len(part) == 2 and part[0] == "\\" and not part[1].isalnum() and part[1] != "\n")
 
 
 def needed(compiled: re.Pattern[str]) -> list[list[str]]:
-    r"""The characters and classes that every match holds, in runs within which nothing stands between two.
+    r"""Return the characters and classes that every match holds, in runs within which nothing stands between two.
 
     >>> needed(re.compile(r"\bhttps?:[a-z]+(/.*)?")), needed(re.compile("ab|cd"))
     ([['h', 't', 't', 'p'], [':', '[a-z]']], [])
@@ -159,7 +161,7 @@ def needed(compiled: re.Pattern[str]) -> list[list[str]]:
 
 
 def _is_choice(part: str) -> bool:
-    """Whether a part is one of a few characters: digits, or a class that does not say what it is not."""
+    """Check whether a part is one of a few characters: digits, or a class that does not say what it is not."""
     return part == r"\d" or (part[0] == "[" and not part.startswith("[^"))
 
 
@@ -195,7 +197,7 @@ class Filter(ConfiguredTransform):
 
 
 def kept(batch: Batch, wanted: Mask) -> Batch:
-    """The wanted lines. Where nothing is dropped, which is the usual case, this takes no time.
+    """Return the wanted lines. Where nothing is dropped, which is the usual case, this takes no time.
 
     >>> kept(Batch.of(["a", "b"]), np.array([False, True])).lines
     ['b']
@@ -204,7 +206,9 @@ def kept(batch: Batch, wanted: Mask) -> Batch:
 
 
 def _sides(batch: Batch, fields: Fields | None) -> tuple[Batch, list[tuple[Column, Mask]]]:
-    """The batch, cut, and of each field its column and which lines need not have it: all but field 1 by default."""
+    """Return the batch, cut, and of each field its column and which lines need not have it: all but field 1 by
+    default.
+    """
     batch, numbers = with_fields(batch, fields)
     columns = [batch.columns[number - 1] for number in numbers]
     return batch, [(column, ~column.present & (k > 0)) for k, column in enumerate(columns)]
@@ -229,7 +233,6 @@ class SkipBlank(Filter):
 
 
 def _with_text(batch: Batch, fields: Fields) -> Batch:
-    """The lines that have all the fields, with text in them."""
     batch = batch.split(max(fields))
     return kept(batch, np.logical_and.reduce([~blank(batch.columns[field - 1]) for field in fields]))
 
@@ -288,12 +291,10 @@ class Match(Filter):
 
 
 def _same(left: list[str], right: list[str]) -> bool:
-    """Whether two lists hold the same, equally often."""
     return left == right or (len(left) == len(right) and sorted(left) == sorted(right))
 
 
 def _finder(compiled: re.Pattern[str]) -> Callable[[str], list[str]]:
-    """All whole matches of a pattern, whatever its groups."""
     if not compiled.groups:
         return compiled.findall
     return lambda text: [match[0] for match in compiled.finditer(text)]
@@ -318,8 +319,8 @@ class Regex(Filter):
     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         batch, sides = _sides(batch, self.fields)
         compiled = re.compile(self.pattern)
-        found = [found_in(column, compiled) for column, _ in sides]
-        fits = [(mask if self.invert else ~mask) | lacks for mask, (_, lacks) in zip(found, sides, strict=True)]
+        result = [found_in(column, compiled) for column, _ in sides]
+        fits = [(mask if self.invert else ~mask) | lacks for mask, (_, lacks) in zip(result, sides, strict=True)]
         return kept(batch, np.logical_and.reduce(fits))
 
 
@@ -445,7 +446,6 @@ class Where(Filter):
             raise self._refusal(_first_line(error)) from None
 
     def _numbers(self, expression: pl.Expr) -> dict[str, int]:
-        """The columns that the condition names → their fields' numbers."""
         numbers = {name: self._number(name) for name in expression.meta.root_names()}
         if not numbers:
             raise self._refusal("it names no field; field 1 is f1")
@@ -454,9 +454,9 @@ class Where(Filter):
     def _number(self, name: str) -> int:
         if name in self.names:
             return self.names.index(name) + 1
-        if not (found := _NUMBERED.fullmatch(name)):
+        if not (result := _NUMBERED.fullmatch(name)):
             raise self._refusal(f"there is no field {name!r}; field 1 is {' or '.join([*self.names[:1], 'f1'])}")
-        return index_of(int(found[1]), option="condition") + 1
+        return index_of(int(result[1]), option="condition") + 1
 
     def _refusal(self, reason: str) -> ConfigError:
         return ConfigError(f"condition: {self.condition!r} cannot be used: {reason}; mend it")

@@ -63,8 +63,8 @@ class LineRng:
         >>> LineRng.of(1, "wmt", 0, 0) == LineRng.of(1, "wmt", 0, 1)
         False
         """
-        found = key(*place)
-        return cls(found & _MOST, found >> 64)
+        result = key(*place)
+        return cls(result & _MOST, result >> 64)
 
     def at(self, name: str | int) -> LineRng:
         """Another draw for the same lines.
@@ -113,7 +113,7 @@ class LineRng:
         return low + np.floor(self.uniform(origins) * (high - low + 1)).astype(np.int64)
 
     def generators(self, origins: Longs) -> Iterator[np.random.Generator]:
-        """A generator of NumPy's for each line, for code that wants to draw more.
+        """Yield a generator of NumPy's for each line, for code that wants to draw more.
 
         Each is good until the next is asked for.
         origins: (n,) as of a `Batch`

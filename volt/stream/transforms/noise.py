@@ -152,7 +152,7 @@ class Hit(NamedTuple):
 def each_field(
     batch: Batch, chance: LineRng, function: Callable[[Column, Draws], Column], *, fields: Fields | None
 ) -> Batch:
-    """The fields of a batch through a function, which draws for each field by itself.
+    """Return the fields of a batch through a function, which draws for each field by itself.
 
     fields: by default 1 and, where a line has it, 2
     Raises LineFault for lines that lack a named field.
@@ -222,11 +222,11 @@ def truncated_geometric(uniform: NDArray[np.float64], counts: Longs, *, temperat
     """
     n = np.maximum(counts, 1)
     if temperature < _FLAT:
-        found = uniform * n
+        result = uniform * n
     else:
         steep = min(temperature, _STEEP)
-        found = -np.log1p(uniform * np.expm1(-steep * n)) / steep
-    whole: Longs = np.minimum(found.astype(np.int64), n - 1)
+        result = -np.log1p(uniform * np.expm1(-steep * n)) / steep
+    whole: Longs = np.minimum(result.astype(np.int64), n - 1)
     return whole
 
 
@@ -334,7 +334,7 @@ class Punctuation(ConfiguredTransform):
 
 
 def _with_noise(batch: Batch, chance: LineRng, function: Callable[[Column, Words], Column], *, fields: Fields) -> Batch:
-    """The fields of a batch through a function, which is given a seed for each value."""
+    """Return the fields of a batch through a function, which is given a seed for each value."""
     batch, numbers = with_fields(batch, fields)
     return batch.with_columns(
         {field: function(batch.columns[field - 1], chance.at(field).words(batch.origins)) for field in numbers}
@@ -342,7 +342,6 @@ def _with_noise(batch: Batch, chance: LineRng, function: Callable[[Column, Words
 
 
 def _ending(out: NDArray[np.uint8], ends: Longs) -> Column:
-    """A column of values that were written one after the other."""
     sizes = np.diff(ends, prepend=0)
     return Column(out[: int(ends[-1]) if len(ends) else 0], ends - sizes, sizes)
 
@@ -354,10 +353,10 @@ def _marks() -> NDArray[np.uint8]:
 
     is_mark = np.array([unicodedata.category(chr(code))[0] == "P" for code in range(_N_CODES)])
     is_wide = [unicodedata.name(chr(code), "").startswith(_WIDE_SCRIPTS) for code in range(_N_CODES)]
-    told = np.where(is_mark, MARK, np.where(is_wide, WIDE, 0)).astype(np.uint8)
-    told[[*np.flatnonzero(is_mark[:128]), ord(_APOSTROPHE)]] |= INNER
-    told[[ord(mark) for mark in _FINAL]] |= FINAL
-    return told
+    values = np.where(is_mark, MARK, np.where(is_wide, WIDE, 0)).astype(np.uint8)
+    values[[*np.flatnonzero(is_mark[:128]), ord(_APOSTROPHE)]] |= INNER
+    values[[ord(mark) for mark in _FINAL]] |= FINAL
+    return values
 
 
 def _check_probability(number: float, option: str) -> None:

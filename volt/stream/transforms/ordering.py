@@ -56,8 +56,10 @@ def _after(transforms: Iterable[Any], fields: _Fields, files: LoadedFiles) -> _F
     """Return what the fields hold after steps. Raises ConfigError for a wrong order."""
     for transform in transforms:
         if transform.name == "choice":
-            found = [_after(variant.transforms, fields, files) for variant in transform.variants]
-            fields = {number: _either([one.get(number, _Content()) for one in found]) for number in set().union(*found)}
+            result = [_after(variant.transforms, fields, files) for variant in transform.variants]
+            fields = {
+                number: _either([one.get(number, _Content()) for one in result]) for number in set().union(*result)
+            }
         elif transform.name == "user" or transform.name not in TRANSFORMS:
             fields = {}  # nobody knows what it does
         else:
@@ -74,7 +76,6 @@ def _either(contents: Sequence[_Content]) -> _Content:
 
 
 def _numbers(transform: Any) -> tuple[int, ...]:
-    """Return the fields that a step changes."""
     if transform.name == "lang_prefix_both":
         return (1,)
     return getattr(transform, "fields", None) or BOTH
@@ -90,11 +91,11 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
     changes = hasattr(transform, "changes") or decodes(transform)
     for tag, step in content.tags.items() if changes else ():
         if (broken := _broken(transform, number, tag, files)) is not None:
-            told, vocabulary = f"makes {quoted(broken)} of it" if broken else "may change it", ""
+            message, vocabulary = f"makes {quoted(broken)} of it" if broken else "may change it", ""
             if transform.name in ("encode", "spm_encode", "sentencepiece"):
                 vocabulary = f", or give {transform.name} a vocabulary that holds {tag} as a token"
             raise ConfigError(
-                f"{step} adds {tag} to field {number}, and {transform.name} after it {told}; "
+                f"{step} adds {tag} to field {number}, and {transform.name} after it {message}; "
                 f"put {step} after {transform.name}{vocabulary}"
             )
 
@@ -108,14 +109,13 @@ def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | 
     line = "\t".join([tag] * max(number, getattr(step, "if_cased", None) or 1))
     call = loaded(step, files)
     try:
-        made = call(Batch.of([line]), LineRng(0, 0)).column(number).strings()[0]
+        output = call(Batch.of([line]), LineRng(0, 0)).column(number).strings()[0]
     except LineFault:  # a table lacks the tag
         return ""
-    return None if tag in (piece.removeprefix(SPACE).removesuffix(SUFFIX) for piece in made.split(" ")) else made
+    return None if tag in (piece.removeprefix(SPACE).removesuffix(SUFFIX) for piece in output.split(" ")) else output
 
 
 def _moved(transform: Any, fields: _Fields) -> _Fields:
-    """Return the fields after a step that copies or drops some."""
     if transform.name == "copy":
         return fields | {transform.to: fields.get(transform.from_, _Content())}
     if transform.name in ("multiply", "duplicate_mono"):

@@ -63,11 +63,11 @@ class _Transforms(MutableMapping[str, type[Transform]]):
         self._found: dict[str, str | type[Transform]] = {**_HOMES}
 
     def __getitem__(self, name: str) -> type[Transform]:
-        found = self._found[name]
-        if isinstance(found, str):
-            module, _, kind = found.partition(".")
-            self._found[name] = found = getattr(import_module(f"volt.stream.transforms.{module}"), kind)
-        return found
+        result = self._found[name]
+        if isinstance(result, str):
+            module, _, kind = result.partition(".")
+            self._found[name] = result = getattr(import_module(f"volt.stream.transforms.{module}"), kind)
+        return result
 
     def __setitem__(self, name: str, kind: type[Transform]) -> None:
         self._found[name] = kind

@@ -50,38 +50,38 @@ from volt.text.characters import PREFIX, SPACE, SUFFIX
 
 
 def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """One of the n best segmentations of each word, on both sides."""
-    return [_one(found, theta) for found in segmenter.best(words, n)]
+    """Return one of the n best segmentations of each word, on both sides."""
+    return [_one(result, theta) for result in segmenter.best(words, n)]
 
 
-def _one(found: Sequence[Scored], theta: float) -> Choices:
-    if not found:
+def _one(result: Sequence[Scored], theta: float) -> Choices:
+    if not result:
         return Choices()
-    shares = shares_of([one.score for one in found], theta)
-    texts = [" ".join(one.pieces) for one in found]
+    shares = shares_of([one.score for one in result], theta)
+    texts = [" ".join(one.pieces) for one in result]
     return Choices(texts, [(number, number) for number in range(len(texts))], _bounds(shares))
 
 
 def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
     """Two segmentations of each word, one for each side, of the n best."""
-    found = zip(words, segmenter.best(words, n), strict=True)
-    return [_two(scored, segmenter.characters(word), theta) for word, scored in found]
+    result = zip(words, segmenter.best(words, n), strict=True)
+    return [_two(scored, segmenter.characters(word), theta) for word, scored in result]
 
 
-def _two(found: Sequence[Scored], characters: tuple[str, ...], theta: float) -> Choices:
+def _two(result: Sequence[Scored], characters: tuple[str, ...], theta: float) -> Choices:
     """Pairs of segmentations, with the product of both probabilities. found: may be empty"""
-    if not found:
+    if not result:
         return Choices()
-    long = [long_pieces(one.pieces, characters) for one in found]
+    long = [long_pieces(one.pieces, characters) for one in result]
     sides, shares = list[tuple[int, int]](), list[float]()
-    firsts = shares_of([one.score for one in found], theta)
+    firsts = shares_of([one.score for one in result], theta)
     for first, share in enumerate(firsts):
-        others = [other for other in range(len(found)) if long[first].isdisjoint(long[other])] if share else []
-        seconds = shares_of([found[other].score for other in others], theta) if others else [1.0]
-        sides += [(first, second) for second in others or [len(found)]]
+        others = [other for other in range(len(result)) if long[first].isdisjoint(long[other])] if share else []
+        seconds = shares_of([result[other].score for other in others], theta) if others else [1.0]
+        sides += [(first, second) for second in others or [len(result)]]
         shares += [share * second for second in seconds]
     drawn = [place for place, share in enumerate(shares) if share]
-    texts = [" ".join(pieces) for pieces in (*(one.pieces for one in found), characters)]
+    texts = [" ".join(pieces) for pieces in (*(one.pieces for one in result), characters)]
     return Choices(texts, [sides[place] for place in drawn], _bounds([shares[place] for place in drawn]))
 
 
@@ -95,7 +95,6 @@ def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> fr
 
 
 def _unmarked(piece: str) -> str:
-    """A piece without markers, wherever they stand."""
     return piece.replace(PREFIX, "").removesuffix(SUFFIX)
 
 
@@ -155,32 +154,30 @@ class Segmenting(ConfiguredTransform):
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """The transform with its model.
+        """Return the transform with its model.
 
         Raises VocabularyError or MissingLibraryError if it cannot be loaded.
         """
         segmenter = self._segmenter(files)
         choices = partial(self._choices(), segmenter, n=self.n_samples, theta=self.theta)
         types = WordTypes(choices, _preparing(segmenter, self.marks))
-        told = {"type": type(self).__name__, **self._options(), "model": segmenter.fingerprint}
-        return Opened(self, partial(self._segmented, types), told)
+        values = {"type": type(self).__name__, **self._options(), "model": segmenter.fingerprint}
+        return Opened(self, partial(self._segmented, types), values)
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         return marked(files.load(self.model, read_model), self.marks)
 
     def _choices(self) -> Callable[..., list[Choices]]:
-        """What gives the choices of words, with a segmenter."""
         return sampled
 
     def _options(self) -> dict[str, Any]:
-        """The options other than files, for the signature."""
         return {"n_samples": self.n_samples, "theta": self.theta, "marks": self.marks}
 
     def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
         raise NotImplementedError
 
     def settled(self) -> Transform:
-        """The same with the best segmentation of each word."""
+        """Return the same with the best segmentation of each word."""
         return replace(self, theta=BEST)
 
     def undone(self) -> Transform:
@@ -188,7 +185,7 @@ class Segmenting(ConfiguredTransform):
         return JoinPieces()
 
     def signature(self) -> dict[str, Any]:
-        """The options, with the model's fingerprint instead of its path."""
+        """Return the options, with the model's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
 
 
@@ -209,8 +206,8 @@ class MorfessorEm(Segmenting):
 
     def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
         def changed(column: Column, chance: LineRng) -> Column:
-            found = types.find(column)
-            return found.written(found.drawn(chance.words(batch.origins)), side=SOURCE)
+            result = types.find(column)
+            return result.written(result.drawn(chance.words(batch.origins)), side=SOURCE)
 
         return encoded_fields(batch, chance, changed, fields=self.fields)
 
@@ -246,17 +243,17 @@ class DeterministicSegmentation(ConfiguredTransform):
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """The transform with its table. Raises VocabularyError, with the line, if it is none."""
+        """Return the transform with its table. Raises VocabularyError, with the line, if it is none."""
         segmenter = marked(files.load(self.table, read_table), self.marks)
         types = WordTypes(partial(sampled, segmenter, n=1, theta=BEST), _preparing(segmenter, self.marks))
         options = {"fields": self.fields and list(self.fields), "marks": self.marks}
-        told = {"type": "DeterministicSegmentation", "table": segmenter.fingerprint, **options}
-        return Opened(self, partial(self._segmented, types), told)
+        values = {"type": "DeterministicSegmentation", "table": segmenter.fingerprint, **options}
+        return Opened(self, partial(self._segmented, types), values)
 
     def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
         def changed(column: Column, chance: LineRng) -> Column:
-            found = known(types.find(column), self.table)
-            return found.written(found.drawn(np.zeros(len(column), np.uint64)), side=SOURCE)
+            result = known(types.find(column), self.table)
+            return result.written(result.drawn(np.zeros(len(column), np.uint64)), side=SOURCE)
 
         return encoded_fields(batch, chance, changed, fields=self.fields)
 
@@ -269,7 +266,7 @@ class DeterministicSegmentation(ConfiguredTransform):
         return JoinPieces(self.fields)
 
     def signature(self) -> dict[str, Any]:
-        """The options, with the table's fingerprint instead of its path."""
+        """Return the options, with the table's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
 
 
@@ -303,12 +300,12 @@ class Sentencepiece(ConfiguredTransform):
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """The transform with its model; raises what that of `spm_encode` raises."""
+        """Return the transform with its model; raises what that of `spm_encode` raises."""
         encode = self._encode().opened(files)
         return Opened(self, encode.call, encode.told)
 
     def settled(self) -> Transform:
-        """The best segmentation."""
+        """Return the best segmentation."""
         return self._encode().settled()
 
     def undone(self) -> Transform:
@@ -316,7 +313,7 @@ class Sentencepiece(ConfiguredTransform):
         return self._encode().undone()
 
     def signature(self) -> dict[str, Any]:
-        """The options, with the model's fingerprint instead of its path."""
+        """Return the options, with the model's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
 
 
@@ -344,7 +341,7 @@ def _joined(column: Column) -> Column:
 
 
 def marked(segmenter: Segmenter, marks: Marks) -> Segmenter:
-    """A segmenter for words whose markers come from there.
+    """Return a segmenter for words whose markers come from there.
 
     >>> from volt.stream.transforms.segmenters import Table
     >>> marked(Table({"▁low": "▁lo w"}), "word").best(["low"], 1)[0][0].pieces
@@ -359,7 +356,7 @@ def _preparing(segmenter: Segmenter, marks: Marks) -> Callable[[Column], Column]
 
 
 def marked_where_none_is(column: Column) -> Column:
-    """A column of text with ▁ before each word of those values that hold no ▁.
+    """Return a column of text with ▁ before each word of those values that hold no ▁.
 
     >>> marked_where_none_is(Column.of(["a low", "▁a low", ""])).strings()
     ['▁a ▁low', '▁a low', '']
@@ -368,12 +365,12 @@ def marked_where_none_is(column: Column) -> Column:
     places = [place for place, value in enumerate(values) if value and SPACE not in value]
     if not places:
         return column
-    made = [" ".join(SPACE + word for word in pieces_of(values[place])) for place in places]
-    return column.replaced(places, Column.of(made))
+    output = [" ".join(SPACE + word for word in pieces_of(values[place])) for place in places]
+    return column.replaced(places, Column.of(output))
 
 
 def known(found: ColumnWords, path: Path) -> ColumnWords:
-    """The same words. Raises LineFault for lines with one that has no choices.
+    """Return the same words. Raises LineFault for lines with one that has no choices.
 
     path: of the table that lacks it
 

@@ -54,7 +54,7 @@ class PieceTrie(NamedTuple):
 
 
 def trie_of(numbers: Mapping[str, int]) -> PieceTrie:
-    """The trie of texts, by their numbers. Raises VocabularyError if there are too many.
+    """Return the trie of texts, by their numbers. Raises VocabularyError if there are too many.
 
     numbers: text, not empty → its number
     """
@@ -75,19 +75,19 @@ def trie_of(numbers: Mapping[str, int]) -> PieceTrie:
 
 
 def symbols_of(symbols: Mapping[str, int]) -> Ints:
-    """The symbol of every code point: that of these characters, or −1 − code.
+    """Return the symbol of every code point: that of these characters, or −1 − code.
 
     >>> symbols_of({"a": 5})[96:98].tolist()
     [-97, 5]
     """
-    found = -1 - np.arange(_N_CODES, dtype=np.int32)
+    result = -1 - np.arange(_N_CODES, dtype=np.int32)
     single = {ord(text): number for text, number in symbols.items() if len(text) == 1}
-    found[list(single)] = list(single.values())
-    return found
+    result[list(single)] = list(single.values())
+    return result
 
 
 def codes_of(texts: Sequence[str]) -> tuple[Ints, Longs]:
-    """The code points of texts, and where each text's end."""
+    """Return the code points of texts, and where each text's end."""
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.int32)
     return codes, np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
 
@@ -130,13 +130,13 @@ class Segmenter(Protocol):
         """That of what it was made of."""
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """The n best segmentations of each word, best first; fewer where there are not so many.
+        """Return the n best segmentations of each word, best first; fewer where there are not so many.
 
         words: not empty, without spaces
         """
 
     def characters(self, word: str) -> tuple[str, ...]:
-        """The segmentation of a word into its characters."""
+        """Return the segmentation of a word into its characters."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,7 +157,8 @@ class UnigramLexicon:
 
     @classmethod
     def of(cls, counts: Mapping[str, float], *, fingerprint: str = "") -> UnigramLexicon:
-        """The lexicon with these counts, of which none is 0. Raises VocabularyError if there are too many pieces.
+        """Return the lexicon with these counts, of which none is 0. Raises VocabularyError if there are too many
+        pieces.
 
         >>> UnigramLexicon.of({"a": 1.0, "b": 3.0}).costs.round(3).tolist()
         [1.386, 0.288]
@@ -167,7 +168,9 @@ class UnigramLexicon:
         return cls(numbers, costs, float(costs.max()) + _UNKNOWN_PENALTY, trie_of(numbers), fingerprint)
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """The n best segmentations of each word, of equal ones first that whose last different piece is longer."""
+        """Return the n best segmentations of each word, of equal ones first that whose last different piece is
+        longer.
+        """
         from volt.kernels.apply_bpe import longest
         from volt.kernels.lattice import Paths, Trie, best_paths
 
@@ -180,9 +183,9 @@ class UnigramLexicon:
         costs, sizes = np.empty(n * len(words)), np.empty(n * len(words), np.int64)
         trie = Trie(self.trie.steps, self.trie.pieces, self.costs, self.unknown)
         n_found = best_paths(self.trie.symbol_of[codes], ends, trie, paths, n_paths, costs, sizes, cuts)
-        found = zip(costs[:n_found].tolist(), _spans(sizes[:n_found], cuts), strict=True)
+        result = zip(costs[:n_found].tolist(), _spans(sizes[:n_found], cuts), strict=True)
         return [
-            [Scored(_pieces(word, starts), -cost) for cost, starts in islice(found, size)]
+            [Scored(_pieces(word, starts), -cost) for cost, starts in islice(result, size)]
             for word, size in zip(words, n_paths.tolist(), strict=True)
         ]
 
@@ -192,18 +195,17 @@ class UnigramLexicon:
         return any(piece.startswith(SPACE) for piece in self.pieces)
 
     def characters(self, word: str) -> tuple[str, ...]:
-        """The characters, the marker being one of them."""
+        """Return the characters, the marker being one of them."""
         return tuple(word)
 
 
 def _spans(sizes: NDArray[np.int64], values: NDArray[np.int32]) -> Iterator[list[int]]:
-    """Runs of values, with these sizes."""
     taken = iter(values.tolist())
     return (list(islice(taken, size)) for size in sizes.tolist())
 
 
 def _pieces(word: str, starts: list[int]) -> tuple[str, ...]:
-    """The pieces of a word. starts: where each starts, the last first"""
+    """Return the pieces of a word. starts: where each starts, the last first"""
     starts.reverse()
     return tuple([word[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)])
 
@@ -219,7 +221,7 @@ class Morfessor:
     fingerprint: str = ""
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """The n best segmentations of each word, as `viterbi_nbest` finds them without smoothing."""
+        """Return the n best segmentations of each word, as `viterbi_nbest` finds them without smoothing."""
         return [self._of_word(word, n) for word in words]
 
     @property
@@ -228,11 +230,11 @@ class Morfessor:
         return any(morph.startswith(SPACE) for morph, _ in self.model.get_constructions())
 
     def _of_word(self, word: str, n: int) -> list[Scored]:
-        found = [Scored(tuple(pieces), -cost) for pieces, cost in self.model.viterbi_nbest(word, n, 0, _LONGEST)]
-        return sorted(found, key=lambda one: -one.score)
+        result = [Scored(tuple(pieces), -cost) for pieces, cost in self.model.viterbi_nbest(word, n, 0, _LONGEST)]
+        return sorted(result, key=lambda one: -one.score)
 
     def characters(self, word: str) -> tuple[str, ...]:
-        """The characters."""
+        """Return the characters."""
         return tuple(word)
 
 
@@ -247,9 +249,9 @@ class SegmentTable:
     fingerprint: str = ""
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """The segmentation of each word; none of one that is not in the table."""
-        found = map(self.segmentations.get, words)
-        return [[] if pieces is None else [Scored(tuple(pieces.split(" ")), 0.0)] for pieces in found]
+        """Return the segmentation of each word; none of one that is not in the table."""
+        result = map(self.segmentations.get, words)
+        return [[] if pieces is None else [Scored(tuple(pieces.split(" ")), 0.0)] for pieces in result]
 
     @property
     def has_marks(self) -> bool:
@@ -257,7 +259,7 @@ class SegmentTable:
         return any(word.startswith(SPACE) for word in self.segmentations)
 
     def characters(self, word: str) -> tuple[str, ...]:
-        """The characters."""
+        """Return the characters."""
         return tuple(word)
 
 
@@ -281,19 +283,19 @@ class Marked:
         return self.segmenter.fingerprint
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """The segmentations of each word with a marker."""
+        """Return the segmentations of each word with a marker."""
         if self.first:
             return self.segmenter.best([SPACE + word for word in words], n)
-        found = self.segmenter.best(words, n)
-        return [[Scored((SPACE + one.pieces[0], *one.pieces[1:]), one.score) for one in scored] for scored in found]
+        result = self.segmenter.best(words, n)
+        return [[Scored((SPACE + one.pieces[0], *one.pieces[1:]), one.score) for one in scored] for scored in result]
 
     def characters(self, word: str) -> tuple[str, ...]:
-        """The characters, the marker before them."""
+        """Return the characters, the marker before them."""
         return self.segmenter.characters(SPACE + word)
 
 
 def read_model(path: Path) -> Segmenter:
-    """A lexicon of Morfessor EM+Prune, or a model of Morfessor as text, which are told apart by the tab.
+    """Return a lexicon of Morfessor EM+Prune, or a model of Morfessor as text, which are told apart by the tab.
 
     Raises VocabularyError, with the line, if it is neither, MissingLibraryError if the package `morfessor` is missing.
     """
@@ -313,12 +315,12 @@ def read_model(path: Path) -> Segmenter:
 
 
 def read_table(path: Path) -> SegmentTable:
-    """A table of segmentations. Raises VocabularyError, with the line, for what is none.
+    """Return a table of segmentations. Raises VocabularyError, with the line, for what is none.
 
     The pieces of a word spell it, but for marks: others could not be joined to the text again.
     """
     data = read_bytes(path, kind=VocabularyError)
-    found, places = dict[str, str](), dict[str, int]()
+    result, places = dict[str, str](), dict[str, int]()
     for number, line in _lines_of(path, data, needs="`word<TAB>subword subword …`"):
         word, tab, rest = line.partition("\t")
         pieces = [piece for piece in rest.split(" ") if piece]
@@ -327,14 +329,15 @@ def read_table(path: Path) -> SegmentTable:
         if word in places:
             raise _fault(path, number, f"the word {quoted(word)} repeats line {places[word]}; remove one")
         if not _spells(pieces, word):
-            told = f"the pieces {quoted(' '.join(pieces))} do not spell the word {quoted(word)}"
-            raise _fault(path, number, f"{told}; give pieces that make it when they are joined")
-        found[word], places[word] = " ".join(pieces), number
-    return SegmentTable(found, blake2b(data, digest_size=8).hexdigest())
+            message = f"the pieces {quoted(' '.join(pieces))} do not spell the word {quoted(word)}"
+            raise _fault(path, number, f"{message}; give pieces that make it when they are joined")
+        result[word], places[word] = " ".join(pieces), number
+    return SegmentTable(result, blake2b(data, digest_size=8).hexdigest())
 
 
 def _spells(pieces: Sequence[str], word: str) -> bool:
-    """Whether pieces make a word when they are joined, but for marks: ▁ before it, </w> behind it, @@ or ￭ between.
+    """Check whether pieces make a word when they are joined, but for marks: ▁ before it, </w> behind it, @@ or ￭
+    between.
 
     >>> _spells(["▁lo", "w"], "low"), _spells(["lo@@", "w</w>"], "low"), _spells(["lo", "￭w"], "low")
     (True, True, True)
@@ -347,25 +350,24 @@ def _spells(pieces: Sequence[str], word: str) -> bool:
 
 
 def _bare(word: str) -> str:
-    """A word without the marks of its start and end."""
     return word.removeprefix(SPACE).removesuffix(SUFFIX)
 
 
 def _lines_of(path: Path, data: bytes, *, needs: str) -> list[tuple[int, str]]:
-    """The lines that are not empty, with their numbers, from 1. Raises VocabularyError if there are none.
+    """Return the lines that are not empty, with their numbers, from 1. Raises VocabularyError if there are none.
 
     needs: what there should be
     """
     text = decoded(path, data, kind=VocabularyError)
     lines = enumerate((line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")), 1)
-    found = [(number, line) for number, line in lines if line]
-    if not found:
+    result = [(number, line) for number, line in lines if line]
+    if not result:
         raise VocabularyError(f"{shown_path(path)}: the file is empty; give one with lines {needs}")
-    return found
+    return result
 
 
 def _counts_of(path: Path, lines: Sequence[tuple[int, str]]) -> dict[str, float]:
-    """The counts of pieces; a count of 0 is as if the line were not there."""
+    """Return the counts of pieces; a count of 0 is as if the line were not there."""
     counts, places = dict[str, float](), dict[str, int]()
     for number, line in lines:
         first, _, piece = line.partition("\t")
@@ -383,7 +385,7 @@ def _counts_of(path: Path, lines: Sequence[tuple[int, str]]) -> dict[str, float]
 
 
 def _count(text: str) -> float | None:
-    """A number from 0 up; None if the text is none."""
+    """Return a number from 0 up; None if the text is none."""
     try:
         count = float(text)
     except ValueError:
@@ -392,7 +394,7 @@ def _count(text: str) -> float | None:
 
 
 def _morfessor(path: Path, lines: Sequence[tuple[int, str]]) -> Any:
-    """A model of the package, of lines `count morph + morph + …`."""
+    """Return a model of the package, of lines `count morph + morph + …`."""
     try:
         from morfessor import BaselineModel
     except ImportError:
@@ -406,7 +408,6 @@ def _morfessor(path: Path, lines: Sequence[tuple[int, str]]) -> Any:
 
 
 def _row(path: Path, number: int, line: str) -> tuple[int, str, tuple[str, ...]]:
-    """Count, word and morphs of a line."""
     count, _, analysis = line.strip(" ").partition(" ")
     morphs = tuple(analysis.split(" + "))
     if not count.isdecimal() or len(count) > _MOST_DIGITS or not int(count) or not all(morphs):

@@ -81,7 +81,7 @@ class SpmEncode(ConfiguredTransform):
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """The transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded.
+        """Return the transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded.
 
         Raises ConfigError if it is to sample and the model has but one encoding of a text.
         """
@@ -89,11 +89,11 @@ class SpmEncode(ConfiguredTransform):
         sampler = files.load(self.model, _sampler) if self.sampled else None
         options = {"to": self.to, "alpha": self.alpha, "nbest": self.nbest, "fields": self.fields and list(self.fields)}
         encode = partial(self._plain, model.processor) if sampler is None else partial(self._drawn, sampler)
-        told = {"type": "SpmEncode", "model": model.fingerprint, "library": _library().__version__, **options}
-        return Opened(self, partial(self._encoded, encode), told)
+        values = {"type": "SpmEncode", "model": model.fingerprint, "library": _library().__version__, **options}
+        return Opened(self, partial(self._encoded, encode), values)
 
     def settled(self) -> SpmEncode:
-        """The same without sampling."""
+        """Return the same without sampling."""
         return replace(self, alpha=None)
 
     def undone(self) -> SpmDecode:
@@ -114,7 +114,7 @@ class SpmEncode(ConfiguredTransform):
         return sampler(column.strings(), chance.words(batch.origins), Drawing(self.alpha or 0.0, self.nbest, self.to))
 
     def signature(self) -> dict[str, Any]:
-        """The options, with the model's fingerprint instead of its path."""
+        """Return the options, with the model's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
 
 
@@ -141,11 +141,11 @@ class SpmDecode(ConfiguredTransform):
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """The transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded."""
+        """Return the transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded."""
         model = files.load(self.model, _model)
         options = {"fields": self.fields and list(self.fields), "from": self.from_}
-        told = {"type": "SpmDecode", "model": model.fingerprint, "library": _library().__version__, **options}
-        return Opened(self, partial(self._decoded, model.processor), told)
+        values = {"type": "SpmDecode", "model": model.fingerprint, "library": _library().__version__, **options}
+        return Opened(self, partial(self._decoded, model.processor), values)
 
     def _decoded(self, processor: Any, batch: Batch, chance: LineRng) -> Batch:
         def row_of(value: str) -> list[Any]:
@@ -157,7 +157,7 @@ class SpmDecode(ConfiguredTransform):
         return decoded(batch, whole, lambda value: str(processor.decode(row_of(value))), fields=self.fields)
 
     def signature(self) -> dict[str, Any]:
-        """The options, with the model's fingerprint instead of its path."""
+        """Return the options, with the model's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
 
 

@@ -66,12 +66,12 @@ class PieceFormat:
 
     @classmethod
     def of(cls, pieces: Sequence[Piece], unknown: int, *, byte_fallback: bool) -> PieceFormat:
-        """The spelling of a model's pieces."""
+        """Return the spelling of a model's pieces."""
         texts = [f"{piece.text} ".encode() for piece in pieces]
         starts = np.concatenate([[0], np.cumsum(list(map(len, texts)))]).astype(np.int64)
         ids = {piece.text: number for number, piece in enumerate(pieces) if piece.kind == BYTE}
-        found = [ids[f"<0x{byte:02X}>"] for byte in range(256 * byte_fallback)]
-        return cls(np.frombuffer(b"".join(texts), np.uint8), starts, unknown, found)
+        result = [ids[f"<0x{byte:02X}>"] for byte in range(256 * byte_fallback)]
+        return cls(np.frombuffer(b"".join(texts), np.uint8), starts, unknown, result)
 
     def column(self, numbers: Ints, ends: Longs, form: Form) -> Column:
         """Lines of ids, of which −1 − code is an unknown character. A run of these is one piece, or its bytes.
@@ -170,7 +170,7 @@ class BpeSampler:
 
     @classmethod
     def of(cls, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> BpeSampler:
-        """The sampler of a model."""
+        """Return the sampler of a model."""
         ids = {piece.text: number for number, piece in enumerate(pieces) if piece.kind in (NORMAL, UNUSED)}
         user = {piece.text: number for number, piece in enumerate(pieces) if piece.kind == USER}
         extra = sorted(set(chain.from_iterable(ids)) - ids.keys() - user.keys())
@@ -186,13 +186,13 @@ class BpeSampler:
         return cls(processor, spelling, symbols_of(single), codes, joins, pattern, stand_ins)
 
     def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
-        """A column of encodings. words: (n,) 64 random bits for each value"""
+        """Return a column of encodings. words: (n,) 64 random bits for each value"""
         from volt.kernels.apply_bpe import longest, room_of
         from volt.kernels.lattice import join_lines
 
         texts = self.processor.normalize(list(values))
         if self.user:
-            texts = [self.user.sub(lambda found: self.stand_ins[found[0]], text) for text in texts]
+            texts = [self.user.sub(lambda result: self.stand_ins[result[0]], text) for text in texts]
         codes, ends = codes_of(texts)
         out, out_ends, parts = np.empty(len(codes), np.int32), np.empty_like(ends), np.full(len(self.joins.kept), -1)
         states = words.view(np.int64).copy()
@@ -201,7 +201,7 @@ class BpeSampler:
         return self.spelling.column(self._unknown(out[:n]), out_ends, how.form)
 
     def _unknown(self, numbers: Ints) -> Ints:
-        """The same, with −1 − code for characters that only occur inside pieces."""
+        """Return the same, with −1 − code for characters that only occur inside pieces."""
         n = len(self.spelling.starts) - 1
         extra = numbers >= n
         numbers[extra] = -1 - self.codes[numbers[extra] - n]
@@ -209,7 +209,7 @@ class BpeSampler:
 
 
 def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]) -> JoinTable:
-    """All pairs of symbols that spell a piece. ids: of the pieces that joins make"""
+    """Return all pairs of symbols that spell a piece. ids: of the pieces that joins make"""
     from volt.kernels.bpe_tables import ranked_merges
     from volt.kernels.lattice import JoinTable
 
@@ -222,10 +222,10 @@ def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]
     ]
     check_size(len(rows))
     lefts, rights, results, ranks = np.array(rows, np.int32).reshape(-1, 4).T
-    kept = np.ones(max([len(pieces), *(symbol + 1 for symbol in symbols.values())]), np.uint8)
-    kept[[number for number, piece in enumerate(pieces) if piece.kind == UNUSED]] = 0
+    retained = np.ones(max([len(pieces), *(symbol + 1 for symbol in symbols.values())]), np.uint8)
+    retained[[number for number, piece in enumerate(pieces) if piece.kind == UNUSED]] = 0
     merges = ranked_merges(lefts, rights, results)
-    return JoinTable(merges.pairs, merges.results, np.ascontiguousarray(ranks), kept)
+    return JoinTable(merges.pairs, merges.results, np.ascontiguousarray(ranks), retained)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,7 +250,7 @@ class UnigramSampler:
 
     @classmethod
     def of(cls, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> UnigramSampler:
-        """The sampler of a model."""
+        """Return the sampler of a model."""
         scores = _path_scores(pieces)
         spelled = {
             piece.text: number for number, piece in enumerate(pieces) if piece.text in scores and piece.kind != BYTE
@@ -258,11 +258,11 @@ class UnigramSampler:
         trie = trie_of(spelled)
         values = np.array([scores.get(piece.text, 0.0) for piece in pieces])
         depth = max(map(len, spelled), default=1)
-        made = *trie, values, unknown_score(pieces), depth
-        return cls(processor, spelling, *made, BestSampler.of(processor, pieces, spelling))
+        output = *trie, values, unknown_score(pieces), depth
+        return cls(processor, spelling, *output, BestSampler.of(processor, pieces, spelling))
 
     def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
-        """A column of encodings. words: (n,) 64 random bits for each value"""
+        """Return a column of encodings. words: (n,) 64 random bits for each value"""
         if how.nbest > 1:
             return self.best(values, words, how)
         from volt.kernels.apply_bpe import longest
@@ -293,13 +293,13 @@ class BestSampler:
 
     @classmethod
     def of(cls, processor: Any, pieces: Sequence[Piece], spelling: PieceFormat) -> BestSampler:
-        """The sampler of a model."""
+        """Return the sampler of a model."""
         scores = _path_scores(pieces)
         ids = {piece.text: number for number, piece in enumerate(pieces) if piece.text in scores}
         return cls(processor, scores, unknown_score(pieces), spelling, ids)
 
     def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
-        """A column of encodings. words: (n,) 64 random bits for each value"""
+        """Return a column of encodings. words: (n,) 64 random bits for each value"""
         drawn = np.ldexp((words >> np.uint64(11)).astype(np.float64), -53)
         rows = [self._drawn(value, share, how) for value, share in zip(values, drawn.tolist(), strict=True)]
         if how.form == "pieces":
@@ -308,18 +308,17 @@ class BestSampler:
         return Column.of_ids(ids, np.concatenate([[0], np.cumsum(list(map(len, rows)))]).astype(np.int64))
 
     def _drawn(self, value: str, share: float, how: Drawing) -> list[str]:
-        found, logarithms = self.paths(value, how.nbest)
+        result, logarithms = self.paths(value, how.nbest)
         scores = how.alpha * np.array(logarithms)
         sums = np.cumsum(np.exp(scores - scores.max()))
-        return found[min(int(np.searchsorted(sums, share * sums[-1], side="right")), len(found) - 1)]
+        return result[min(int(np.searchsorted(sums, share * sums[-1], side="right")), len(result) - 1)]
 
     def paths(self, value: str, nbest: int) -> tuple[list[list[str]], list[float]]:
-        """The best encodings of a value, and the logarithms of their probabilities."""
-        found: list[list[str]] = self.processor.nbest_encode(value, nbest_size=nbest, out_type=str)
-        return found, [self._score(row) for row in found]
+        """Return the best encodings of a value, and the logarithms of their probabilities."""
+        result: list[list[str]] = self.processor.nbest_encode(value, nbest_size=nbest, out_type=str)
+        return result, [self._score(row) for row in result]
 
     def _score(self, row: Iterable[str]) -> float:
-        """The logarithm of a path's probability."""
         known = self.scores
         return sum(known[piece] if piece in known else self.unknown * len(piece) for piece in row)
 

@@ -77,14 +77,14 @@ class Encode(ConfiguredTransform):
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """The transform with its vocabulary. Raises VocabularyError or CorpusError if it cannot be loaded."""
+        """Return the transform with its vocabulary. Raises VocabularyError or CorpusError if it cannot be loaded."""
         encoder = files.load(self.vocabulary, _encoder)
         options = {"fields": self.fields and list(self.fields), "to": self.to, "dropout": self.dropout}
-        told = {"type": "Encode", "vocabulary": encoder.vocabulary.fingerprint, **options}
-        return Opened(self, partial(self._encoded, encoder), told)
+        values = {"type": "Encode", "vocabulary": encoder.vocabulary.fingerprint, **options}
+        return Opened(self, partial(self._encoded, encoder), values)
 
     def settled(self) -> Encode:
-        """The same without dropout."""
+        """Return the same without dropout."""
         return replace(self, dropout=0.0)
 
     def undone(self) -> Decode:
@@ -105,7 +105,7 @@ class Encode(ConfiguredTransform):
         return encoded_fields(batch, chance, changed, fields=self.fields)
 
     def signature(self) -> dict[str, Any]:
-        """The options, with the vocabulary's fingerprint instead of its path."""
+        """Return the options, with the vocabulary's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
 
 
@@ -133,25 +133,25 @@ class Decode(ConfiguredTransform):
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """The transform with its vocabulary. Raises VocabularyError or CorpusError if it cannot be loaded."""
+        """Return the transform with its vocabulary. Raises VocabularyError or CorpusError if it cannot be loaded."""
         encoder = files.load(self.vocabulary, _encoder)
         options = {"fields": self.fields and list(self.fields), "from": self.from_}
-        told = {"type": "Decode", "vocabulary": encoder.vocabulary.fingerprint, **options}
-        return Opened(self, partial(self._decoded, encoder), told)
+        values = {"type": "Decode", "vocabulary": encoder.vocabulary.fingerprint, **options}
+        return Opened(self, partial(self._decoded, encoder), values)
 
     def _decoded(self, encoder: Encoder, batch: Batch, chance: LineRng) -> Batch:
         whole, one = (_of_pieces, _of_piece_line) if self.from_ == "pieces" else (_of_ids, _of_id_line)
         return decoded(batch, partial(whole, encoder), partial(one, encoder), fields=self.fields)
 
     def signature(self) -> dict[str, Any]:
-        """The options, with the vocabulary's fingerprint instead of its path."""
+        """Return the options, with the vocabulary's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
 
 
 def encoded_fields(
     batch: Batch, chance: LineRng, encode: Callable[[Column, LineRng], Column], *, fields: Fields | None
 ) -> Batch:
-    """Each field through `encode`, which gets a chance of the field's own. A field that is missing stays so.
+    """Return each field through `encode`, which gets a chance of the field's own. A field that is missing stays so.
 
     encode: (n_lines,) values → as many, what is missing being empty
     fields: by default 1 and, where a line has it, 2
@@ -165,9 +165,9 @@ def encoded_fields(
     for number in numbers:
         column = batch.column(number)
         if column.present.any():
-            made = encode(column, chance.at(number))
-            _check_line_ends(column, len(made))
-            changed[number] = Column(made.data, made.starts, np.where(column.present, made.sizes, -1))
+            output = encode(column, chance.at(number))
+            _check_line_ends(column, len(output))
+            changed[number] = Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
     return batch.with_columns(changed)
 
 
@@ -184,7 +184,8 @@ def _text_of(column: Column) -> bytes:
 def decoded(
     batch: Batch, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields | None
 ) -> Batch:
-    """Each field decoded at once by `whole`, or, where that refuses, value by value by `one`. What is missing stays so.
+    """Return each field decoded at once by `whole`, or, where that refuses, value by value by `one`. What is missing
+    stays so.
 
     Raises LineFault for what `one` refuses, and for text that would break a line.
 
@@ -199,9 +200,9 @@ def decoded(
     changed, bad = dict[int, Column](), dict[int, str]()
     for field in numbers:
         column = batch.column(field)
-        made = _at_once(column, whole)
-        made = _one_by_one(column, field, one, bad) if made is None else made
-        changed[field] = Column(made.data, made.starts, np.where(column.present, made.sizes, -1))
+        output = _at_once(column, whole)
+        output = _one_by_one(column, field, one, bad) if output is None else output
+        changed[field] = Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
     if bad:
         raise LineFault(bad)
     check_values(list(changed.values()))
@@ -209,16 +210,16 @@ def decoded(
 
 
 def _at_once(column: Column, decode: Callable[[Column], Column]) -> Column | None:
-    """The values decoded; None if one is refused, or spells a line end."""
+    """Return the values decoded; None if one is refused, or spells a line end."""
     try:
-        made = decode(column)
+        output = decode(column)
     except _REFUSED:
         return None
-    return made if len(made) == len(column) else None
+    return output if len(output) == len(column) else None
 
 
 def _one_by_one(column: Column, field: int, decode: Callable[[str], str], bad: dict[int, str]) -> Column:
-    """The values decoded; what is wrong with a line goes to `bad`, unless something is already."""
+    """Return the values decoded; what is wrong with a line goes to `bad`, unless something is already."""
     values = column.strings()
     for place, value in enumerate(values):
         try:
@@ -229,7 +230,6 @@ def _one_by_one(column: Column, field: int, decode: Callable[[str], str], bad: d
 
 
 def _of_ids(encoder: Encoder, column: Column) -> Column:
-    """Values of ids, decoded at once."""
     if not column.is_ids:
         return Column.cut(encoder.decode_text(_text_of(column)))
     offsets = np.concatenate([[0], np.cumsum(column.sizes)])
@@ -243,11 +243,11 @@ def _of_pieces(encoder: Encoder, column: Column) -> Column:
     pieces = _text_of(column).decode().replace("\n", " \n ").split(" ")
     numbers = np.fromiter(map(table.get, pieces, repeat(_UNKNOWN)), np.int32, len(pieces))
     is_id, is_end = numbers >= 0, numbers == _LINE_END
-    made = _spelled(encoder, numbers[is_id], np.concatenate([[0], np.cumsum(is_id)[is_end]]))
+    output = _spelled(encoder, numbers[is_id], np.concatenate([[0], np.cumsum(is_id)[is_end]]))
     odd = np.unique(np.cumsum(is_end)[numbers == _UNKNOWN])
     if not len(odd):
-        return made
-    return made.replaced(odd, Column.of([_of_piece_line(encoder, value) for value in column.take(odd).strings()]))
+        return output
+    return output.replaced(odd, Column.of([_of_piece_line(encoder, value) for value in column.take(odd).strings()]))
 
 
 def _spelled(encoder: Encoder, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> Column:
@@ -274,7 +274,7 @@ def pieces_of(value: str) -> list[str]:
 
 
 def ids_of(value: str) -> list[int]:
-    """The ids of a value. Raises ValueError for what is none.
+    """Return the ids of a value. Raises ValueError for what is none.
 
     >>> ids_of("7 12")
     [7, 12]

@@ -70,12 +70,12 @@ class DropoutSegmenter:
         return f"{self.encoder.vocabulary.fingerprint} {self.dropout!r}"
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """The distinct ones of n samples of each word, the most frequent first; of one, the encoding itself."""
+        """Return the distinct ones of n samples of each word, the most frequent first; of one, the encoding itself."""
         rows = self._encoded([word for word in words for _ in range(n)], self.dropout if n > 1 else 0.0, n)
         return [_counted(rows[first : first + n]) for first in range(0, len(rows), n)]
 
     def characters(self, word: str) -> tuple[str, ...]:
-        """The encoding with all merges passed over."""
+        """Return the encoding with all merges passed over."""
         return self._encoded([word], 1.0, 1)[0]
 
     def _encoded(self, words: Sequence[str], dropout: float, n: int) -> list[tuple[str, ...]]:
@@ -103,22 +103,22 @@ class SentencePieceSegmenter:
     fingerprint: str
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """The n best segmentations of each word, as the library finds them."""
+        """Return the n best segmentations of each word, as the library finds them."""
         return [self._of_word(word, n) for word in words]
 
     def _of_word(self, word: str, n: int) -> list[Scored]:
         """Those of a word. One that the model normalises to nothing stays as it is."""
         rows = zip(*self.sampler.paths(word, n), strict=True)
-        found = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
-        return sorted(found, key=lambda one: -one.score) or [Scored((word,), 0.0)]
+        result = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
+        return sorted(result, key=lambda one: -one.score) or [Scored((word,), 0.0)]
 
     def characters(self, word: str) -> tuple[str, ...]:
-        """The characters of the word as the model normalises it."""
+        """Return the characters of the word as the model normalises it."""
         return tuple("".join(self._of_word(word, 1)[0].pieces))
 
 
 def read_encoder(path: Path) -> Encoder:
-    """The encoder of a vocabulary file. Raises VocabularyError or CorpusError if it cannot be loaded.
+    """Return the encoder of a vocabulary file. Raises VocabularyError or CorpusError if it cannot be loaded.
 
     Raises ConfigError if its words are other than what stands between spaces.
     """
@@ -229,9 +229,9 @@ class Taboo(MorfessorEmTaboo):
 def _both_of_one(types: WordTypes, model: Path, batch: Batch, chance: LineRng) -> Batch:
     """Source and target, both of the words of field 1. Raises LineFault for words that the model lacks."""
     batch, _ = with_fields(batch, (SOURCE,))
-    found = known(types.find(batch.column(SOURCE)), model)
-    drawn = found.drawn(chance.words(batch.origins))
-    return batch.with_columns({side: found.written(drawn, side=side) for side in (SOURCE, TARGET)})
+    result = known(types.find(batch.column(SOURCE)), model)
+    drawn = result.drawn(chance.words(batch.origins))
+    return batch.with_columns({side: result.written(drawn, side=side) for side in (SOURCE, TARGET)})
 
 
 def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, chance: LineRng) -> Batch:
@@ -240,8 +240,8 @@ def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, chance: LineRn
     words = chance.words(batch.origins)
 
     def cut(column: Column, side: int) -> Column:
-        found = known(types.find(column), model)
-        made = found.written(found.drawn(words, by_type=True), side=side)
-        return Column(made.data, made.starts, np.where(column.present, made.sizes, -1))
+        result = known(types.find(column), model)
+        output = result.written(result.drawn(words, by_type=True), side=side)
+        return Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
 
     return batch.with_columns({side: cut(batch.column(side), side) for side in sides})

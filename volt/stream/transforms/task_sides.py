@@ -41,9 +41,9 @@ class DuplicateMono(ConfiguredTransform):
 
     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         batch = batch.split(2)
-        found = np.flatnonzero(batch.columns[1].present)
-        if len(found):
-            raise LineFault(dict.fromkeys(found.tolist(), "has a second field already; duplicate_mono makes one"))
+        result = np.flatnonzero(batch.columns[1].present)
+        if len(result):
+            raise LineFault(dict.fromkeys(result.tolist(), "has a second field already; duplicate_mono makes one"))
         return batch.with_columns({2: batch.columns[0]})
 
 
@@ -75,7 +75,7 @@ class LangPrefixBoth(ConfiguredTransform):
         return map_columns(batch, lambda column: _prefixed(column, before), fields=(1,))
 
     def special_tokens(self) -> tuple[str, ...]:
-        """The tokens that it puts before lines, which a vocabulary of them needs."""
+        """Return the tokens that it puts before lines, which a vocabulary of them needs."""
         return f"<FROM_{self.src_lang}>", f"<TO_{self.tgt_lang}>", *filter(None, (self.extra_prefix or "").split(" "))
 
 
@@ -104,13 +104,13 @@ class FilterTooLong(Filter):
 
 
 def _prefixed(column: Column, before: str) -> Column:
-    """The values behind tokens; an empty one leaves no space behind them.
+    """Return the values behind tokens; an empty one leaves no space behind them.
 
     >>> _prefixed(Column.of(["a", ""]), "<TO_en> ").strings()
     ['<TO_en> a', '<TO_en>']
     """
-    made, empty = surrounded(column, before, ""), np.flatnonzero(column.sizes == 0)
-    return made.replaced(empty, Column.repeated(before.rstrip(" "), len(empty))) if len(empty) else made
+    output, empty = surrounded(column, before, ""), np.flatnonzero(column.sizes == 0)
+    return output.replaced(empty, Column.repeated(before.rstrip(" "), len(empty))) if len(empty) else output
 
 
 def _check_token(text: str, option: str) -> None:

@@ -72,7 +72,7 @@ class WordTypes:
         return WordTypes, (self._choices, self._prepare)
 
     def find(self, column: Column) -> ColumnWords:
-        """The words of a column, each with its choices. A missing value has no words."""
+        """Return the words of a column, each with its choices. A missing value has no words."""
         from volt.kernels.tokens import N_LINES, N_TOKENS, N_TYPES, find_words
 
         column = column.as_text() if self._prepare is None else self._prepare(column.as_text())
@@ -97,7 +97,6 @@ class WordTypes:
         return ColumnWords(numbers, ends, self._types.hashes, starts, *views, texts, dict(self._unknown))
 
     def _clear(self) -> None:
-        """Forget all types. What has been found keeps arrays of its own."""
         from volt.kernels.tokens import Types
 
         slots, hashes = np.zeros(2 * _N_TYPES, np.int64), np.zeros(_N_TYPES, np.uint64)
@@ -107,7 +106,6 @@ class WordTypes:
         self._bounds, self._sides, self._text = _Grown([], float), _Grown([], np.int32), _Grown([], np.uint8)
 
     def _grow(self, size: int) -> None:
-        """Make room for the words of a line with so many bytes."""
         from volt.kernels.tokens import N_BYTES, N_TYPES, Types, enter_types
 
         n_types, n_bytes = 2 * len(self._types.hashes), 2 * len(self._types.bytes)
@@ -121,7 +119,6 @@ class WordTypes:
         )
 
     def _fill(self) -> None:
-        """Work out the choices of the types that have none yet."""
         from volt.kernels.tokens import N_TYPES
 
         done = len(self._choice_starts) - 1
@@ -130,13 +127,13 @@ class WordTypes:
             return
         texts, sides, bounds, n_choices = list[bytes](), list[tuple[int, int]](), list[float](), list[int]()
         first = len(self._text_starts) - 1
-        for number, found in enumerate(self._choices(words), done):
+        for number, result in enumerate(self._choices(words), done):
             before = first + len(texts)
-            texts += [text.encode("utf-8", "surrogatepass") + b" " for text in found.texts]
-            sides += [(before + one, before + other) for one, other in found.sides]
-            bounds += found.bounds
-            n_choices.append(len(found.bounds))
-            if not found.bounds:
+            texts += [text.encode("utf-8", "surrogatepass") + b" " for text in result.texts]
+            sides += [(before + one, before + other) for one, other in result.sides]
+            bounds += result.bounds
+            n_choices.append(len(result.bounds))
+            if not result.bounds:
                 self._unknown[number] = words[number - done]
         self._text_starts.add(self._text_starts.view()[-1] + np.cumsum(list(map(len, texts))))
         self._text.add(np.frombuffer(b"".join(texts), np.uint8))
@@ -146,7 +143,6 @@ class WordTypes:
 
 
 def _words(types: Types, first: int, end: int) -> list[str]:
-    """The words of the types from the first on."""
     places = types.starts[first : end + 1].tolist()
     data = types.bytes[places[0] : places[-1]].tobytes()
     spans = pairwise(places)
@@ -206,7 +202,7 @@ class ColumnWords:
         return out
 
     def written(self, choices: Ints, *, side: int) -> Column:
-        """The lines with a side of what has been chosen, 1 or 2, a space between two words."""
+        """Return the lines with a side of what has been chosen, 1 or 2, a space between two words."""
         from volt.encode.batch_encoder import expanded
 
         part = expanded(self.sides[2 * choices + (side - 1)], self.ends, *self.texts)
@@ -237,7 +233,6 @@ class _Grown:
 
 
 def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
-    """A copy with room for more."""
     new = np.zeros(size, array.dtype)
     new[: len(array)] = array
     return new
@@ -282,7 +277,7 @@ def token_counts(column: Column) -> Longs:
 
 
 def cut(column: Column, counts: Longs) -> Tokens:
-    """The tokens of a column.
+    """Return the tokens of a column.
 
     counts: how many each value has
     """
@@ -322,7 +317,8 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
 
 
 def with_values(column: Column, lines: Longs, made: Column) -> Column:
-    """The column with other values in some lines, in a buffer that holds little else; itself where there are none.
+    """Return the column with other values in some lines, in a buffer that holds little else; itself where there are
+    none.
 
     lines: in rising order
     """

@@ -80,7 +80,7 @@ class Transform(Protocol):
         """How traces and errors call it."""
 
     def __call__(self, batch: Batch, chance: LineRng, /) -> Batch:
-        """The batch, transformed.
+        """Return the batch, transformed.
 
         batch: some lines of one block
         chance: the only source of random numbers
@@ -113,7 +113,8 @@ class LineFault(StreamError):
 
 
 def signature(transform: object) -> object:
-    """All that a transform's result depends on, JSON-able: part of the configuration's fingerprint in a saved state.
+    """Return all that a transform's result depends on, JSON-able: part of the configuration's fingerprint in a saved
+    state.
 
     >>> signature(("a", 1, None))
     ['a', 1, None]
@@ -134,7 +135,8 @@ def signature(transform: object) -> object:
 
 
 def files(transform: object) -> list[Path]:
-    """The files that a transform's result depends on: those that it, or one inside it, names by a Path in a field.
+    """Return the files that a transform's result depends on: those that it, or one inside it, names by a Path in a
+    field.
 
     >>> files((Path("a.volt"), {"model": Path("b.model")}, "text"))
     [PosixPath('a.volt'), PosixPath('b.model')]
@@ -151,17 +153,17 @@ def files(transform: object) -> list[Path]:
 
 
 def is_compiled(transform: object) -> bool:
-    """Whether it runs no Python code line by line."""
+    """Check whether it runs no Python code line by line."""
     return bool(getattr(transform, "is_compiled", False))
 
 
 def joins_lines(transform: object) -> bool:
-    """Whether a line of its result depends on the lines beside it."""
+    """Check whether a line of its result depends on the lines beside it."""
     return bool(getattr(transform, "joins_lines", False))
 
 
 def keeps_lines(transform: object) -> bool:
-    """Whether it gives one line for each, in order."""
+    """Check whether it gives one line for each, in order."""
     return bool(getattr(transform, "keeps_lines", False))
 
 
@@ -171,12 +173,12 @@ def deterministic(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
     >>> deterministic([])
     ()
     """
-    found = [transform.settled() if hasattr(transform, "settled") else transform for transform in transforms]
-    return tuple(transform for transform in found if transform is not None)
+    result = [transform.settled() if hasattr(transform, "settled") else transform for transform in transforms]
+    return tuple(transform for transform in result if transform is not None)
 
 
 def inverse(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
-    """The transforms that turn what a system has answered back into text: the last one is undone first.
+    """Return the transforms that turn what a system has answered back into text: the last one is undone first.
 
     Where a step decodes a field, the nearest encoding of that field before it is undone already, and is left out.
 
@@ -190,35 +192,35 @@ def inverse(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 
 def _undone(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Transform, ...]:
     """What undoes transforms. decoded: of each field, how many encodings are undone already by the steps behind"""
-    found, backwards = list[Transform](), list[Any](transforms)[::-1]
+    result, backwards = list[Transform](), list[Any](transforms)[::-1]
     for transform in backwards:
         if hasattr(transform, "heaviest"):  # a choice
-            found += filter(None, [transform.in_a_row(_undone(transform.heaviest, decoded))])
+            result += filter(None, [transform.in_a_row(_undone(transform.heaviest, decoded))])
         elif decodes(transform):
             decoded.update(decoded_fields(transform))
         elif (step := transform.undone() if hasattr(transform, "undone") else None) is not None:
-            found += _left(step, decoded) if decodes(step) else [step]
-    return tuple(found)
+            result += _left(step, decoded) if decodes(step) else [step]
+    return tuple(result)
 
 
 def decodes(transform: object) -> bool:
-    """Whether it decodes its fields, which were encoded before."""
+    """Check whether it decodes its fields, which were encoded before."""
     return bool(getattr(transform, "decodes", False))
 
 
 def decoded_fields(transform: object) -> tuple[int, ...]:
-    """The fields of a transform that decodes.
+    """Return the fields of a transform that decodes.
 
     >>> from volt.stream.transforms.segmentations import JoinPieces
     >>> decoded_fields(JoinPieces((2,))), decoded_fields(JoinPieces())
     ((2,), (1, 2))
     """
-    found: tuple[int, ...] | None = getattr(getattr(transform, "transform", transform), "fields", None)
-    return (1, 2) if found is None else found
+    result: tuple[int, ...] | None = getattr(getattr(transform, "transform", transform), "fields", None)
+    return (1, 2) if result is None else result
 
 
 def _left(step: Any, decoded: Counter[int]) -> list[Transform]:
-    """A step that decodes, without the fields that were decoded already; these are taken from `decoded`."""
+    """Return a step that decodes, without the fields that were decoded already; these are taken from `decoded`."""
     fields = decoded_fields(step)
     left = tuple(field for field in fields if not decoded[field])
     decoded.subtract(field for field in fields if decoded[field])
@@ -228,23 +230,23 @@ def _left(step: Any, decoded: Counter[int]) -> list[Transform]:
 
 
 def special_tokens(transforms: Iterable[Transform]) -> tuple[str, ...]:
-    """The tokens that transforms add to lines, such as tags, each once.
+    """Return the tokens that transforms add to lines, such as tags, each once.
 
     >>> from volt.stream.transforms.edits import Tag
     >>> special_tokens([Tag(text="[BT] <de>"), Tag(text="[BT]")])
     ('[BT]', '<de>')
     """
-    found = [
+    result = [
         token
         for transform in transforms
         if hasattr(transform, "special_tokens")
         for token in transform.special_tokens()
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(result))
 
 
 def excluding(transform: Transform, tokens: tuple[str, ...]) -> Transform:
-    """A transform for lines to which other steps add these tokens, so that it draws none of them.
+    """Return a transform for lines to which other steps add these tokens, so that it draws none of them.
 
     >>> from volt.stream.transforms.vocabulary_noise import Switchout
     >>> excluding(Switchout(Path("words.tsv")), ("[BT]",)).without
@@ -253,12 +255,12 @@ def excluding(transform: Transform, tokens: tuple[str, ...]) -> Transform:
     own = getattr(transform, "beside", None)
     if own is None:
         return transform
-    found: Transform = own(tokens)
-    return found
+    result: Transform = own(tokens)
+    return result
 
 
 def _name_of(value: object) -> str:
-    """A stable name for functions and other objects, without the address that repr() shows."""
+    """Return a stable name for functions and other objects, without the address that repr() shows."""
     named = getattr(value, "__qualname__", None)
     return f"{value.__module__}.{named}" if named else type(value).__qualname__
 
@@ -284,14 +286,14 @@ class Kept:
         self._most, self._values, self._lock = most, dict[Hashable, Any](), RLock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value of a key, made now if it is not there."""
+        """Return the value of a key, made now if it is not there."""
         with self._lock:
             if key not in self._values:
                 while len(self._values) >= self._most:
                     del self._values[next(iter(self._values))]
                 self._values[key] = make()
-            found: T = self._values[key]
-        return found
+            result: T = self._values[key]
+        return result
 
     def __reduce__(self) -> tuple[Callable[..., Kept], tuple[int]]:
         return _empty, (self._most,)
@@ -368,21 +370,21 @@ class Opened:
         return next(iter(inverse([self.transform])), None)
 
     def special_tokens(self) -> tuple[str, ...]:
-        """The tokens that the transform adds to lines."""
+        """Return the tokens that the transform adds to lines."""
         return special_tokens([self.transform])
 
     def signature(self) -> dict[str, Any]:
-        """All that the result depends on."""
+        """Return all that the result depends on."""
         return self.told
 
 
 def loaded(transform: Transform, files: LoadedFiles) -> Transform:
-    """A transform with its files loaded: what its method `loaded` gives, or itself if it has none.
+    """Return a transform with its files loaded: what its method `loaded` gives, or itself if it has none.
 
     Raises VoltError if a file cannot be loaded.
     """
     own = getattr(transform, "opened", None)
     if own is None:
         return transform
-    found: Transform = own(files)
-    return found
+    result: Transform = own(files)
+    return result

@@ -75,7 +75,7 @@ class MadeLines:
         self.origins += [self.n_called] * len(rows)
 
     def column(self, fault: Callable[[BaseException], str]) -> Column:
-        """The lines, looked at all at once where they are good. Those that cannot be written are bad."""
+        """Return the lines, looked at all at once where they are good. Those that cannot be written are bad."""
         text = "\n".join([*self.rows, ""])
         is_cut = text.count("\t") == sum(self.widths) - len(self.widths) and text.count("\n") == len(self.rows)
         if is_cut and (written := encoded(text)) is not None:
@@ -90,7 +90,7 @@ class MadeLines:
 
 
 def encoded(text: str) -> bytes | None:
-    """A text as UTF-8; None where it holds a lone surrogate, which cannot be written.
+    """Return a text as UTF-8; None where it holds a lone surrogate, which cannot be written.
 
     >>> encoded("é"), encoded("\\ud800")
     (b'\\xc3\\xa9', None)
@@ -109,7 +109,7 @@ def _check_row(line: str, width: int) -> None:
 
 
 def row_of(result: object) -> str:
-    """The line of a list of fields. Raises TypeError or ValueError if it is none.
+    """Return the line of a list of fields. Raises TypeError or ValueError if it is none.
 
     >>> row_of(["a", "b"])
     'a\\tb'
@@ -126,7 +126,7 @@ def row_of(result: object) -> str:
 
 
 def value_of(result: object) -> str:
-    """A field. Raises TypeError or ValueError if it is none.
+    """Return a field. Raises TypeError or ValueError if it is none.
 
     >>> value_of("a b")
     'a b'
@@ -137,7 +137,7 @@ def value_of(result: object) -> str:
 
 
 def checked_line(result: object) -> str:
-    """A line. Raises TypeError or ValueError if it is none.
+    """Return a line. Raises TypeError or ValueError if it is none.
 
     >>> checked_line("a\\tb")
     'a\\tb'
@@ -196,7 +196,7 @@ class User(ConfiguredTransform):
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """The transform with its function.
+        """Return the transform with its function.
 
         Raises ConfigError if the file cannot be run or lacks the function, or the options do not go with it.
         """
@@ -213,30 +213,29 @@ class User(ConfiguredTransform):
         return None if code.wants_rng(code.function(self.function, self.options)) else self
 
     def _called(self, function: Function, wants_rng: bool, batch: Batch, chance: LineRng) -> Batch:
-        """Call it line by line."""
         lines, drawn = batch.lines, chance.generators(batch.origins)
-        given: Iterator[Any] = iter(lines) if self.takes == "line" else map(str.split, lines, repeat("\t"))
+        inputs: Iterator[Any] = iter(lines) if self.takes == "line" else map(str.split, lines, repeat("\t"))
 
         def with_rng(one: object) -> object:
             return function(one, rng=next(drawn))
 
-        call, made = with_rng if wants_rng else function, MadeLines()
+        call, output = with_rng if wants_rng else function, MadeLines()
         with printing_to_stderr():
-            while made.n_called < len(lines):
+            while output.n_called < len(lines):
                 try:
-                    self._call(call, given, lines, made)
+                    self._call(call, inputs, lines, output)
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
-                    made.bad[made.n_called] = self._fault(error, function, is_first=not made.bad)
-                    made.n_called += 1
-        column = made.column(lambda error: self._fault(error, function))
-        return _batch_of(batch, column, made.origins, made.bad)
+                    output.bad[output.n_called] = self._fault(error, function, is_first=not output.bad)
+                    output.n_called += 1
+        column = output.column(lambda error: self._fault(error, function))
+        return _batch_of(batch, column, output.origins, output.bad)
 
-    def _call(self, call: Function, given: Iterator[Any], lines: list[str], made: MadeLines) -> None:
+    def _call(self, call: Function, inputs: Iterator[Any], lines: list[str], made: MadeLines) -> None:
         """Call it for line after line until it raises an error. What it returns may change with the next call."""
         fields, whole = (self.takes == kind and not self.append for kind in ("fields", "line"))
         add, add_width, add_origin, join = made.rows.append, made.widths.append, made.origins.append, "\t".join
-        for place, one in enumerate(given, made.n_called):
+        for place, one in enumerate(inputs, made.n_called):
             made.n_called = place
             result = call(one)
             if fields and type(result) is list and result and type(result[0]) is str:
@@ -255,15 +254,17 @@ class User(ConfiguredTransform):
         made.n_called = len(lines)
 
     def _made(self, line: str, result: object) -> list[str]:
-        """The lines that a result stands for. Raises TypeError if it is none of what the documentation allows."""
+        """Return the lines that a result stands for. Raises TypeError if it is none of what the documentation
+        allows.
+        """
         if self.append:
             return [f"{line}\t{value_of(result)}"]
         if result is None:
             return []
         if self.takes == "line":
-            return [checked_line(made) for made in (result if isinstance(result, list) else [result])]
+            return [checked_line(output) for output in (result if isinstance(result, list) else [result])]
         if isinstance(result, list) and (not result or isinstance(result[0], list)):
-            return [row_of(made) for made in result]
+            return [row_of(output) for output in result]
         return [row_of(result)]
 
     def _streamed(self, function: Function, wants_rng: bool, batch: Batch, chance: LineRng) -> Batch:
@@ -272,31 +273,30 @@ class User(ConfiguredTransform):
         """
         rows, origins, bad, lines = list[str](), list[int](), dict[int, str](), batch.rows
         options = {"rng": next(chance.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
-        given = _Given(lines)
+        inputs = _Given(lines)
         with printing_to_stderr():
-            while given.place < len(lines):
-                first = given.place
+            while inputs.place < len(lines):
+                first = inputs.place
                 try:
-                    for made in function(given.rest(), **options):
-                        rows.append(row_of(made))
-                        origins.append(given.last)
+                    for output in function(inputs.rest(), **options):
+                        rows.append(row_of(output))
+                        origins.append(inputs.last)
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
-                    given.place = max(given.place, first + 1)  # it raised before it took a line
-                    bad[given.last] = self._fault(error, function, is_first=not bad)
-                    while origins and origins[-1] >= given.last:
+                    inputs.place = max(inputs.place, first + 1)  # it raised before it took a line
+                    bad[inputs.last] = self._fault(error, function, is_first=not bad)
+                    while origins and origins[-1] >= inputs.last:
                         del rows[-1], origins[-1]
                 else:
                     break
         return _batch_of(batch, Column.of(rows), origins, bad)
 
     def _batched(self, function: Function, wants_rng: bool, batch: Batch, chance: LineRng) -> Batch:
-        """Call it once, with all lines as a record batch."""
         options = {"rng": next(chance.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
         try:
             with printing_to_stderr():
-                made = function(batch.to_arrow(), **options)
-            return _batch_of_arrow(batch, made, self.function)
+                output = function(batch.to_arrow(), **options)
+            return _batch_of_arrow(batch, output, self.function)
         except (Exception, SystemExit) as error:
             pass_signal_on(error)
             if len(batch) > 1 or isinstance(error, LineFault):  # which line it was, calls with fewer will tell
@@ -309,12 +309,12 @@ class User(ConfiguredTransform):
         is_first: whether the traceback in that file is added, on further lines
         """
         place = place_of(line_of(error, self.file) or first_line(function, self.file), self.file)
-        told = f"{self.function}: {type(error).__name__}: {error}".replace("\n", " ")
+        message = f"{self.function}: {type(error).__name__}: {error}".replace("\n", " ")
         trace = traceback_of(error) if is_first else ""
-        return f"{told} ({place})" + f"\n{trace}" * bool(trace)
+        return f"{message} ({place})" + f"\n{trace}" * bool(trace)
 
     def signature(self) -> dict[str, Any]:
-        """The options, with the file's fingerprint instead of its path."""
+        """Return the options, with the file's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
 
 
@@ -330,18 +330,18 @@ class _Given:
         return max(self.place - 1, 0)
 
     def rest(self) -> Iterator[list[str]]:
-        """The rows that have not been taken."""
+        """Yield the rows that have not been taken."""
         while self.place < len(self.rows):
             self.place += 1
             yield self.rows[self.place - 1]
 
 
 def _batch_of(batch: Batch, lines: Column, origins: list[int], bad: Mapping[int, str]) -> Batch:
-    """The lines as a batch. Raises LineFault if some lines are bad, with what became of the others."""
-    made = Batch((), lines, batch.origins[np.array(origins, np.int64)])
+    """Return the lines as a batch. Raises LineFault if some lines are bad, with what became of the others."""
+    output = Batch((), lines, batch.origins[np.array(origins, np.int64)])
     if bad:
-        raise LineFault(bad, made=made)
-    return made
+        raise LineFault(bad, made=output)
+    return output
 
 
 def _batch_of_arrow(batch: Batch, made: pyarrow.RecordBatch | None, function: str) -> Batch:
@@ -366,14 +366,12 @@ def _batch_of_arrow(batch: Batch, made: pyarrow.RecordBatch | None, function: st
 
 
 def _places_of(origins: NDArray[np.int64], batch: Batch) -> list[int]:
-    """Where in a batch the lines with these origins are."""
     order = np.argsort(batch.origins, kind="stable")
     places: list[int] = order[np.searchsorted(batch.origins[order], origins)].tolist()
     return places
 
 
 def _origins_of(batch: Batch, made: pyarrow.RecordBatch, function: str) -> NDArray[np.int64]:
-    """From which line each row comes."""
     if _ROW not in made.column_names:
         if made.num_rows != len(batch):
             raise ValueError(
@@ -381,7 +379,7 @@ def _origins_of(batch: Batch, made: pyarrow.RecordBatch, function: str) -> NDArr
                 "says from which line each comes"
             )
         return batch.origins
-    found: NDArray[np.int64] = made.column(_ROW).to_numpy(zero_copy_only=False).astype(np.int64)
-    if not np.isin(found, batch.origins).all():
+    result: NDArray[np.int64] = made.column(_ROW).to_numpy(zero_copy_only=False).astype(np.int64)
+    if not np.isin(result, batch.origins).all():
         raise ValueError(f"{function} returned numbers in the column {_ROW!r} that it was not given")
-    return found
+    return result

@@ -56,37 +56,37 @@ class UserFile:
             raise ConfigError(f"{path}:{error.lineno}: {error.msg}; mend it, or name a Python file") from None
         except (Exception, SystemExit) as error:
             pass_signal_on(error)
-            told = f"{path}:{line_of(error, path)}: {type(error).__name__}: {error}"
-            raise ConfigError(f"{told}\n{traceback_of(error)}") from error
+            message = f"{path}:{line_of(error, path)}: {type(error).__name__}: {error}"
+            raise ConfigError(f"{message}\n{traceback_of(error)}") from error
         return cls(path, module, blake2b(source, digest_size=8).hexdigest())
 
     def function(self, name: str, options: Mapping[str, Any]) -> Function:
-        """The function of a name. Raises ConfigError if the file has defined none, or it cannot be called so."""
+        """Return the function of a name. Raises ConfigError if the file has defined none, or it cannot be called so."""
         names = vars(self.module)
-        found = names.get(name)
-        if not callable(found):
+        result = names.get(name)
+        if not callable(result):
             functions = [other for other, value in names.items() if inspect.isfunction(value)]
             near = get_close_matches(name, functions, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(functions) or 'none'}"
             raise ConfigError(f"{self.path}: no function {name!r}; {hint}")
-        if _is_asynchronous(found):
-            place = place_of(first_line(found, self.path), self.path)
+        if _is_asynchronous(result):
+            place = place_of(first_line(result, self.path), self.path)
             raise ConfigError(
                 f"{place}: function {name!r} is asynchronous, and nothing waits for it; write def, not async"
             )
-        if fault := _misfit(_parameters(found), options):
+        if fault := _misfit(_parameters(result), options):
             raise ConfigError(f"{self.path}: function {name!r} {fault}")
-        function: Function = found
+        function: Function = result
         return function
 
     @staticmethod
     def wants_rng(function: Function) -> bool:
-        """Whether it has a parameter for a generator."""
+        """Check whether it has a parameter for a generator."""
         return RNG in (_parameters(function) or ())
 
 
 def _is_asynchronous(function: Function) -> bool:
-    """Whether a call gives what must be awaited, or iterated over with `async for`."""
+    """Check whether a call gives what must be awaited, or iterated over with `async for`."""
     return any(
         inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one)
         for one in (function, getattr(function, "__call__", None))  # noqa: B004 (what an object's class defines)
@@ -116,14 +116,14 @@ def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, An
         return "takes nothing; give it a first parameter, for what it is to change"
     if first == RNG:
         return f"has {RNG!r} as its first parameter, which is for what it is to change; put another before it"
-    given = [name for name, parameter in parameters.items() if parameter.kind in _BY_NAME and name not in (first, RNG)]
+    inputs = [name for name, parameter in parameters.items() if parameter.kind in _BY_NAME and name not in (first, RNG)]
     takes_any = any(parameter.kind == Parameter.VAR_KEYWORD for parameter in parameters.values())
     for option in options:
         if option in (first, RNG):
             return f"is given {option!r} by the stream; leave it out of options"
-        if option not in given and not takes_any:
-            near = get_close_matches(option, given, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(given) or 'none'} for options"
+        if option not in inputs and not takes_any:
+            near = get_close_matches(option, inputs, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(inputs) or 'none'} for options"
             return f"has no parameter {option!r}; {hint}"
     for name, parameter in parameters.items():
         is_open = parameter.default is Parameter.empty and parameter.kind in (*_BY_NAME, Parameter.POSITIONAL_ONLY)
@@ -142,31 +142,31 @@ def pass_signal_on(error: BaseException) -> None:
 
 
 def line_of(error: BaseException, file: Path) -> int:
-    """The innermost line of the file that had a part in an error; 0 if none had."""
+    """Return the innermost line of the file that had a part in an error; 0 if none had."""
     return next(
         (frame.lineno or 0 for frame in reversed(extract_tb(error.__traceback__)) if frame.filename == str(file)), 0
     )
 
 
 def traceback_of(error: BaseException) -> str:
-    """The traceback of an error in a user's code, without the frames of volt; "" if it has no others.
+    """Return the traceback of an error in a user's code, without the frames of volt; "" if it has no others.
 
     >>> traceback_of(KeyError("no code has raised this"))
     ''
     """
-    told = TracebackException.from_exception(error)
-    told.stack = StackSummary.from_list([frame for frame in told.stack if not frame.filename.startswith(_VOLT)])
-    return "".join(told.format()).rstrip() if told.stack else ""
+    values = TracebackException.from_exception(error)
+    values.stack = StackSummary.from_list([frame for frame in values.stack if not frame.filename.startswith(_VOLT)])
+    return "".join(values.format()).rstrip() if values.stack else ""
 
 
 def first_line(function: Function, file: Path) -> int:
-    """The line of the file in which a function starts; 0 if it is from elsewhere."""
+    """Return the line of the file in which a function starts; 0 if it is from elsewhere."""
     code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
     return code.co_firstlineno if code is not None and code.co_filename == str(file) else 0
 
 
 def place_of(line: int, file: Path) -> str:
-    """A line of a file as errors name it, the file alone if the line is 0.
+    """Return a line of a file as errors name it, the file alone if the line is 0.
 
     >>> place_of(7, Path("mine.py")), place_of(0, Path("mine.py"))
     ('mine.py:7', 'mine.py')

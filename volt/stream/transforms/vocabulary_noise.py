@@ -82,7 +82,7 @@ class NoiseVocabulary:
         return len(self.texts)
 
     def like(self, column: Column) -> Column:
-        """The tokens as ids for a column of ids, and as text for one of text.
+        """Return the tokens as ids for a column of ids, and as text for one of text.
 
         Raises VocabularyError for ids that there are not.
         """
@@ -94,13 +94,13 @@ class NoiseVocabulary:
         return self.ids if column.is_ids and self.ids is not None else self.texts
 
     def without(self, tokens: Iterable[str]) -> NoiseVocabulary:
-        """The other tokens. Raises VocabularyError if none is left."""
+        """Return the other tokens. Raises VocabularyError if none is left."""
         texts = self.texts.strings()
         if (left_out := set(tokens)).isdisjoint(texts):
             return self
         numbers = range(len(texts)) if self.ids is None else self.ids.data.tolist()
-        kept = {text: number for text, number in zip(texts, numbers, strict=True) if text not in left_out}
-        return _vocabulary(self.path, kept, has_ids=self.ids is not None)
+        retained = {text: number for text, number in zip(texts, numbers, strict=True) if text not in left_out}
+        return _vocabulary(self.path, retained, has_ids=self.ids is not None)
 
     def check_marks(self) -> None:
         """Raise VocabularyError if no token starts with "▁"."""
@@ -112,14 +112,14 @@ class NoiseVocabulary:
 
 
 def noise_vocabulary(path: Path) -> NoiseVocabulary:
-    """The tokens of a file. Raises VocabularyError if it cannot be read or holds none, MissingLibraryError."""
-    found, has_ids = _tokens(path)
-    ids = {token: number for token, number in found.items() if token and not _BREAKING.search(token)}
+    """Return the tokens of a file. Raises VocabularyError if it cannot be read or holds none, MissingLibraryError."""
+    result, has_ids = _tokens(path)
+    ids = {token: number for token, number in result.items() if token and not _BREAKING.search(token)}
     return _vocabulary(path, ids, has_ids=has_ids)
 
 
 def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVocabulary:
-    """The vocabulary of these tokens. Raises VocabularyError if there are none."""
+    """Return the vocabulary of these tokens. Raises VocabularyError if there are none."""
     tokens = sorted(ids)  # the order of code points is that of bytes
     if not tokens:
         raise VocabularyError(
@@ -137,7 +137,7 @@ def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVo
 
 
 def _tokens(path: Path) -> tuple[dict[str, int], bool]:
-    """The tokens with their numbers, special ones left out; and whether these are ids."""
+    """Return the tokens with their numbers, special ones left out; and whether these are ids."""
     from volt.files.small_files import read_bytes
     from volt.formats.protocol import HEAD_SIZE
     from volt.formats.registry import listed_pieces, read_vocabulary
@@ -183,24 +183,26 @@ class VocabularyNoise(Noise):
         arguments.texts(self.without, "without", one="give a tuple of tokens")
 
     def beside(self, tokens: tuple[str, ...]) -> Self:
-        """The same noise, which draws none of these tokens either."""
+        """Return the same noise, which draws none of these tokens either."""
         return replace(self, without=tuple(dict.fromkeys((*self.without, *tokens))))
 
     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """The transform with its vocabulary. Raises VocabularyError if it cannot be loaded, or is of no use here."""
+        """Return the transform with its vocabulary. Raises VocabularyError if it cannot be loaded, or is of no use
+        here.
+        """
         vocabulary = files.load(self.vocabulary, noise_vocabulary).without(self.without)
         self.check(vocabulary)
-        told = {
+        values = {
             "type": type(self).__name__, "vocabulary": vocabulary.fingerprint, "temperature": self.temperature,
             "rate": self.rate, "fields": self.fields and list(self.fields),
         }  # fmt: skip
-        return Opened(self, partial(self._noisy, vocabulary), told)
+        return Opened(self, partial(self._noisy, vocabulary), values)
 
     def signature(self) -> dict[str, Any]:
-        """The options, with the vocabulary's fingerprint instead of its path."""
+        """Return the options, with the vocabulary's fingerprint instead of its path."""
         return self.opened(LoadedFiles()).told
 
     def _noisy(self, vocabulary: NoiseVocabulary, batch: Batch, chance: LineRng) -> Batch:
@@ -225,7 +227,7 @@ class Switchout(VocabularyNoise):
     name: ClassVar[str] = "switchout"
 
     def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        """The lines with other tokens in place of those that are hit."""
+        """Return the lines with other tokens in place of those that are hit."""
         chosen = np.where(hit.drawn < 0, np.arange(len(hit.drawn)), -1 - hit.drawn)
         return written(hit.tokens, chosen, hit.tokens.ends, vocabulary.like(hit.tokens.column))
 
@@ -237,7 +239,7 @@ class Insertion(VocabularyNoise):
     name: ClassVar[str] = "insertion"
 
     def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        """The lines with another token before each that is hit."""
+        """Return the lines with another token before each that is hit."""
         is_hit = hit.drawn >= 0
         chosen = np.insert(np.arange(len(is_hit)), np.flatnonzero(is_hit), -1 - hit.drawn[is_hit])
         ends = hit.tokens.ends + np.cumsum(is_hit, dtype=np.int64)[hit.tokens.ends - 1]
@@ -256,7 +258,7 @@ class WbNoise(VocabularyNoise):
         vocabulary.check_marks()
 
     def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        """The lines with the tokens that are hit as they are with the mark, or without it."""
+        """Return the lines with the tokens that are hit as they are with the mark, or without it."""
         others = vocabulary.like(hit.tokens.column)
         if others.is_ids:
             return _toggled_ids(hit, vocabulary)
@@ -270,9 +272,9 @@ class WbNoise(VocabularyNoise):
 
 
 def _toggled_ids(hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-    made = written(hit.tokens, np.arange(len(hit.drawn)), hit.tokens.ends, NO_OTHERS)
-    ids, table = np.array(made.data), vocabulary.toggled
+    output = written(hit.tokens, np.arange(len(hit.drawn)), hit.tokens.ends, NO_OTHERS)
+    ids, table = np.array(output.data), vocabulary.toggled
     places = np.flatnonzero((hit.drawn >= 0) & (ids >= 0) & (ids < len(table)))
-    found = table[ids[places]]
-    ids[places[found >= 0]] = found[found >= 0]
-    return Column(ids, made.starts, made.sizes)
+    result = table[ids[places]]
+    ids[places[result >= 0]] = result[result >= 0]
+    return Column(ids, output.starts, output.sizes)

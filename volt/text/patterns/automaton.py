@@ -101,7 +101,7 @@ class Automaton:
 
 
 def assemble(tree: Node, alphabet: Alphabet) -> Program:
-    """The program of a tree. Raises ConfigError if it is too long."""
+    """Return the program of a tree. Raises ConfigError if it is too long."""
     program: Instructions = [Accept()]
     start = _assemble(tree, 0, program, alphabet)
     return Program(program, start)
@@ -128,7 +128,7 @@ def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) 
 
 
 def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabet: Alphabet) -> int:
-    """A loop, or part behind part, where each may be the last; and the parts that must be, in front of it."""
+    """Return a loop, or part behind part, where each may be the last; and the parts that must be, in front of it."""
     leaving = then
     if tree.possessive:
         (repeated,) = sets_of(tree.part)
@@ -158,13 +158,13 @@ def determinize(program: Program, alphabet: Alphabet) -> Automaton:
     for ways in (waiting := list(states)):
         row = [0] * (alphabet.n_classes + 1)
         for group in groups:
-            takes, found = _reach(ways, group[0], program.instructions)
+            takes, result = _reach(ways, group[0], program.instructions)
             for column in group:
                 next_ways = tuple(dict.fromkeys(take.then for take in takes if take.columns >> column & 1))
                 if next_ways not in states:
                     states[next_ways] = len(states)
                     waiting.append(next_ways)
-                row[column] = 2 * states[next_ways] + found
+                row[column] = 2 * states[next_ways] + result
         rows.append(row)
         if len(states) > MOST_STATES:
             raise ConfigError(f"a pattern needs more than {MOST_STATES:,} states; {_TOO_LARGE}")
@@ -172,7 +172,7 @@ def determinize(program: Program, alphabet: Alphabet) -> Automaton:
 
 
 def _column_groups(program: Instructions, alphabet: Alphabet) -> list[list[int]]:
-    """The columns, put together where no instruction that looks ahead can tell them apart."""
+    """Return the columns, put together where no instruction that looks ahead can tell them apart."""
     looks = [instruction.columns for instruction in program if isinstance(instruction, Look)]
     groups: dict[tuple[int, ...], list[int]] = {}
     for column in range(alphabet.n_classes + 1):
@@ -207,12 +207,12 @@ def _minimal(moves: NDArray[np.int32], start: int) -> Automaton:
     """Put states together that nothing tells apart (Moore's algorithm): part them until parting changes nothing."""
     names, n_names = np.zeros(len(moves), np.int64), 0
     while True:
-        told = 2 * names[moves >> 1] + (moves & 1)
-        _, examples, names = np.unique(told, axis=0, return_index=True, return_inverse=True)
+        message = 2 * names[moves >> 1] + (moves & 1)
+        _, examples, names = np.unique(message, axis=0, return_index=True, return_inverse=True)
         names = names.reshape(-1)  # numpy 2.0 gives them a second axis
         if len(examples) == n_names:
-            kept = moves[examples]
-            return Automaton((2 * names[kept >> 1] + (kept & 1)).astype(np.int32), int(names[start]))
+            retained = moves[examples]
+            return Automaton((2 * names[retained >> 1] + (retained & 1)).astype(np.int32), int(names[start]))
         n_names = len(examples)
 
 
@@ -223,7 +223,7 @@ MOST_PAIRS = 100_000  # a few seconds
 
 
 def is_linear(automaton: Automaton) -> bool:
-    """Whether no two searches can overrun the same stretch, however long it is.
+    """Check whether no two searches can overrun the same stretch, however long it is.
 
     Finding out takes time with the square of the number of states, less than 1 ms for published patterns.
     Raises ConfigError if it would take too long.
@@ -234,7 +234,9 @@ def is_linear(automaton: Automaton) -> bool:
     overrunning = _closed(after_match | {automaton.start}, lambda state: _silent(rows[state])) & doomed
 
     def following(pair: Pair) -> Iterable[Pair]:
-        """The pairs that one more character leads to while the earlier search finds no match and is about to fail."""
+        """Yield the pairs that one more character leads to while the earlier search finds no match and is about to
+        fail.
+        """
         for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
             if before > 1 and now > 1 and not before & 1 and before >> 1 in doomed:
                 yield before >> 1, now >> 1
@@ -244,42 +246,41 @@ def is_linear(automaton: Automaton) -> bool:
 
 
 def _silent_pairs(rows: Rows, pair: Pair) -> Iterable[Pair]:
-    """The pairs that one more character leads to while neither search finds a match."""
+    """Yield the pairs that one more character leads to while neither search finds a match."""
     for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
         if before > 1 and now > 1 and not (before | now) & 1:
             yield before >> 1, now >> 1
 
 
 def _silent(row: list[int]) -> Iterable[int]:
-    """The states that follow without a match."""
     return (move >> 1 for move in row if move > 1 and not move & 1)
 
 
 def _doomed(rows: Rows) -> set[int]:
-    """The states from which a search can fail without a match on its way."""
-    found = {state for state, row in enumerate(rows) if 0 in row}
-    while more := {state for state, row in enumerate(rows) if not found.isdisjoint(_silent(row))} - found:
-        found |= more
-    return found
+    """Return the states from which a search can fail without a match on its way."""
+    result = {state for state, row in enumerate(rows) if 0 in row}
+    while more := {state for state, row in enumerate(rows) if not result.isdisjoint(_silent(row))} - result:
+        result |= more
+    return result
 
 
-def _closed(found: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
+def _closed(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
     """What these lead to, with these themselves. Raises ConfigError if that is too much."""
-    found, waiting = set(found), list(found)
+    result, waiting = set(result), list(result)
     while waiting:
-        for new in set(after(waiting.pop())) - found:
-            found.add(new)
+        for new in set(after(waiting.pop())) - result:
+            result.add(new)
             waiting.append(new)
-        if len(found) > MOST_PAIRS:
+        if len(result) > MOST_PAIRS:
             raise ConfigError(
                 f"a pattern has more than {MOST_PAIRS:,} pairs of states, so it would take long to find out how it "
                 "cuts long lines; repeat fewer times, as in .{100} for .{1000}, or cut in several splits"
             )
-    return found
+    return result
 
 
 def _has_circle(arrows: dict[Pair, set[Pair]]) -> bool:
-    """Whether a walk along arrows can go on for ever; what leads nowhere is taken away until nothing does.
+    """Check whether a walk along arrows can go on for ever; what leads nowhere is taken away until nothing does.
 
     Each arrow is looked at twice, however long the walks are.
 

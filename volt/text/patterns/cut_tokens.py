@@ -30,7 +30,7 @@ Longs = NDArray[np.int64]
 
 
 def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
-    """How many of these tokens each pattern cuts.
+    """Return how many of these tokens each pattern cuts.
 
     patterns: the splits of each, by its name
 
@@ -43,7 +43,7 @@ def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) ->
 
 
 def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
-    """The tokens that a pattern cuts.
+    """Return the tokens that a pattern cuts.
 
     >>> cut_tokens([b"ab", b"a1", b"12", b"a1b"], [Split("[a-z]+")])
     [b'a1', b'a1b']
@@ -53,7 +53,7 @@ def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
 
 
 def leaves_gaps(split: Split) -> bool:
-    """Whether text may hold a character that is in no match.
+    """Check whether text may hold a character that is in no match.
 
     >>> leaves_gaps(Split("[a-z]+")), leaves_gaps(Split("[a-z]+|[^a-z]"))
     (True, False)
@@ -62,8 +62,8 @@ def leaves_gaps(split: Split) -> bool:
 
 
 def _any(flags: Iterable[Flags]) -> Flags:
-    found: Flags = np.logical_or.reduce(list(flags))
-    return found
+    result: Flags = np.logical_or.reduce(list(flags))
+    return result
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -106,7 +106,7 @@ def _text(token: bytes) -> str:
 
 
 def _ends_inside(token: bytes) -> bool:
-    """Whether a token ends inside a character.
+    """Check whether a token ends inside a character.
 
     >>> _ends_inside("aé".encode()), _ends_inside("aé".encode()[:-1])
     (False, True)
@@ -116,7 +116,7 @@ def _ends_inside(token: bytes) -> bool:
 
 
 def _cut(texts: TokenTexts, split: Split) -> Flags:
-    """Which tokens a split cuts, (n_tokens,) bool."""
+    """Return which tokens a split cuts, (n_tokens,) bool."""
     splitter = Splitter.of(split)
     columns = splitter.tables.classes[texts.codes]
     ways = _ways(split)
@@ -164,13 +164,13 @@ class _Ways:
         return np.array(self._next[self._start][: self._end]) > 0
 
     def match(self, texts: TokenTexts, columns: NDArray[np.uint8]) -> Flags:
-        """Which tokens are part of a match. columns: (n_characters,) uint8, the classes of their characters."""
+        """Return which tokens are part of a match. columns: (n_characters,) uint8, the classes of their characters."""
         names, moves = self._all_at_once
-        behind, before = texts.behind_part, texts.before_part
+        after, before = texts.behind_part, texts.before_part
         step, place = (1, texts.starts) if not self._is_backward else (-1, texts.starts + texts.lengths - 1)
         if self._is_backward:
-            behind, before = before, behind
-        state = np.where(behind, names[self._inner], names[self._inner | {self._start}])
+            after, before = before, after
+        state = np.where(after, names[self._inner], names[self._inner | {self._start}])
         for done in range(int(texts.lengths.max(initial=0))):
             going = texts.order[: np.count_nonzero(texts.lengths > done)]
             state[going] = moves[state[going], columns[place[going] + step * done]]
@@ -179,7 +179,7 @@ class _Ways:
         return np.where(before, hope_inside[state], hope[state])
 
     def meet(self, token: Sequence[int]) -> bool:
-        """Whether something in a token matches, where it is all of the text."""
+        """Check whether something in a token matches, where it is all of the text."""
         return any(self._matches(token[start:]) for start in range(len(token)))
 
     def _matches(self, columns: Sequence[int]) -> bool:
@@ -191,16 +191,14 @@ class _Ways:
         return bool(self._found[state][self._end])
 
     def _reached(self) -> States:
-        """The states behind one character or more."""
-        found, waiting = set[int](), [self._start]
+        result, waiting = set[int](), [self._start]
         for state in waiting:
-            new = set(self._next[state][: self._end]) - found - {0}
-            found |= new
+            new = set(self._next[state][: self._end]) - result - {0}
+            result |= new
             waiting.extend(new)
-        return frozenset(found)
+        return frozenset(result)
 
     def _with_hope(self) -> States:
-        """The states from which a match can still be noted."""
         states = {self._start, *self._inner}
         hopeful = {state for state in states if any(self._found[state])}
         while new := {state for state in states - hopeful if not hopeful.isdisjoint(self._next[state])}:
@@ -208,7 +206,6 @@ class _Ways:
         return frozenset(hopeful)
 
     def _read(self, states: States, columns: Iterable[int]) -> States:
-        """The states behind a character of one of these classes."""
         return frozenset(self._next[state][column] for column in columns for state in states) - {0}
 
     @cached_property

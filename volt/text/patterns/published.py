@@ -100,7 +100,7 @@ NAMED: dict[str, tuple[Split, ...]] = {
 
 
 def named_splitter(name: str) -> Splitter:
-    """The splitter of that name. Raises ConfigError if there is none.
+    """Return the splitter of that name. Raises ConfigError if there is none.
 
     name: a key of NAMED
 
@@ -119,7 +119,7 @@ _WORD = re.compile(r"[\w.-]+")
 
 
 def is_declared(name: str) -> bool:
-    """Whether the name of a pre-tokeniser holds splits.
+    """Check whether the name of a pre-tokeniser holds splits.
 
     >>> is_declared("bytes+split:a"), is_declared("bytes")
     (True, False)
@@ -128,7 +128,7 @@ def is_declared(name: str) -> bool:
 
 
 def drops_rest(name: str) -> bool:
-    """Whether what lies between the matches of the pattern in a name is dropped.
+    """Check whether what lies between the matches of the pattern in a name is dropped.
 
     >>> drops_rest("bytes+matches:[a-z]+"), drops_rest("split:a")
     (True, False)
@@ -137,7 +137,7 @@ def drops_rest(name: str) -> bool:
 
 
 def declared(pattern: str, *, is_bytes: bool = False) -> str:
-    r"""The name that a pattern is saved by.
+    r"""Return the name that a pattern is saved by.
 
     pattern: the name of published splits, or a regular expression
     Raises ConfigError if it is neither.
@@ -159,7 +159,8 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
 
 
 def of_matches(name: str) -> str:
-    """The name of the pre-tokeniser that drops what one that holds one split, which reads forwards, leaves between.
+    """Return the name of the pre-tokeniser that drops what one that holds one split, which reads forwards, leaves
+    between.
 
     >>> of_matches("bytes+split:[a-z]+")
     'bytes+matches:[a-z]+'
@@ -168,18 +169,18 @@ def of_matches(name: str) -> str:
 
 
 def splits_of(name: str) -> tuple[Split, ...]:
-    r"""The splits in the name of a pre-tokeniser. Raises ConfigError if they are damaged.
+    r"""Return the splits in the name of a pre-tokeniser. Raises ConfigError if they are damaged.
 
     >>> splits_of('splits:["a+", {"pattern": "b", "from_end": true}]')
     (Split(pattern='a+', from_end=False), Split(pattern='b', from_end=True))
     """
     from volt.text.patterns.splitter import Split
 
-    kind, _, told = name.removeprefix(BYTES).partition(":")
+    kind, _, message = name.removeprefix(BYTES).partition(":")
     if f"{kind}:" in (_ONE, _MATCHES):
-        return (Split(told),)
+        return (Split(message),)
     try:
-        rows = json.loads(told)
+        rows = json.loads(message)
     except (ValueError, RecursionError):
         rows = None
     if not isinstance(rows, list) or not all(map(_is_split, rows)):
@@ -191,7 +192,7 @@ def splits_of(name: str) -> tuple[Split, ...]:
 
 
 def _is_split(row: object) -> bool:
-    """Whether a value of JSON says a split: a pattern, or an object that holds one."""
+    """Check whether a value of JSON says a split: a pattern, or an object that holds one."""
     if not isinstance(row, dict):
         return isinstance(row, str)
     is_known = row.keys() <= {"pattern", "from_end"} and isinstance(row.get("pattern"), str)
@@ -199,7 +200,7 @@ def _is_split(row: object) -> bool:
 
 
 def name_of(splits: tuple[Split, ...]) -> str:
-    """The name that splits are saved by, where characters are merged: the inverse of `splits_of`.
+    """Return the name that splits are saved by, where characters are merged: the inverse of `splits_of`.
 
     >>> name_of(splits_of("split:a+"))
     'split:a+'

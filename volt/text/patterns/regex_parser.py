@@ -72,20 +72,20 @@ class PatternReader:
         return self.place == len(self.pattern)
 
     def sees(self, *texts: str) -> bool:
-        """Whether one of these texts comes next."""
+        """Check whether one of these texts comes next."""
         return self.pattern.startswith(texts, self.place)
 
     def take(self, text: str) -> bool:
         """Read this text if it comes next. Returns whether it did."""
-        found = self.sees(text)
-        self.place += found * len(text)
-        return found
+        result = self.sees(text)
+        self.place += result * len(text)
+        return result
 
     def take_match(self, expression: str) -> re.Match[str] | None:
         """Read what a regex of Python finds here. Returns what it found."""
-        found = re.compile(expression).match(self.pattern, self.place)
-        self.place = found.end() if found else self.place
-        return found
+        result = re.compile(expression).match(self.pattern, self.place)
+        self.place = result.end() if result else self.place
+        return result
 
     def next(self) -> str:
         """Read one character. Raises ConfigError if there is none."""
@@ -115,24 +115,23 @@ def parse_class(cursor: PatternReader) -> CharacterSet:
     """Read "[...]". Raises ConfigError if it is no class, or one that engines read differently."""
     start = cursor.place
     cursor.next()
-    negated, found = cursor.take("^"), _parse_union(cursor)
+    negated, result = cursor.take("^"), _parse_union(cursor)
     while cursor.take("&&"):
-        found &= _parse_union(cursor)
+        result &= _parse_union(cursor)
     if not cursor.take("]"):
         raise cursor.refusal("this class has no end", "write ] behind it", start=start)
-    return ~found if negated else found
+    return ~result if negated else result
 
 
 def _parse_union(cursor: PatternReader) -> CharacterSet:
     """Items of a class, up to "&&" or the class's end; a "]" that comes first is an item."""
-    start, found = cursor.place, NOTHING
+    start, result = cursor.place, NOTHING
     while not cursor.is_at_end and (cursor.place == start or not cursor.sees("]")) and not cursor.sees("&&"):
-        found |= _parse_item(cursor)
-    return found
+        result |= _parse_item(cursor)
+    return result
 
 
 def _parse_item(cursor: PatternReader) -> CharacterSet:
-    """A range, a character, an escape or a class inside a class."""
     for sign in ("--", "~~", "[:", "[.", "[="):
         if cursor.sees(sign):
             raise cursor.refusal(f"{sign!r} in a class, which engines read differently", "write \\ before each sign")
@@ -149,7 +148,7 @@ def _parse_item(cursor: PatternReader) -> CharacterSet:
 
 
 def _only(characters: CharacterSet) -> str | None:
-    """The one character of a set; None if it has more or none."""
+    """Return the one character of a set; None if it has more or none."""
     first = chr(characters.edges[0]) if characters.edges else None
     return first if first is not None and CharacterSet.of(first) == characters else None
 
@@ -158,9 +157,9 @@ def _parse_inner(cursor: PatternReader) -> CharacterSet:
     cursor.depth += 1
     if cursor.depth > DEEPEST:
         raise cursor.refusal(f"more than {DEEPEST} classes inside each other", "write them side by side")
-    found = parse_class(cursor)
+    result = parse_class(cursor)
     cursor.depth -= 1
-    return found
+    return result
 
 
 def parse_character(cursor: PatternReader) -> CharacterSet:
@@ -173,7 +172,6 @@ def parse_character(cursor: PatternReader) -> CharacterSet:
 
 
 def _parse_escape(cursor: PatternReader) -> CharacterSet:
-    """The same, as if case mattered."""
     if not cursor.sees("\\"):
         return CharacterSet.of(cursor.next())
     start = cursor.place
@@ -200,13 +198,13 @@ def _coded(code: int, cursor: PatternReader, start: int) -> CharacterSet:
 
 
 def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
-    """A general category, script or other property of Unicode: \\p{Lu}, \\pL, \\P{L}, \\p{^L}, \\p{Han}."""
+    """Return a general category, script or other property of Unicode: \\p{Lu}, \\pL, \\P{L}, \\p{^L}, \\p{Han}."""
     from polars.exceptions import ComputeError
 
-    found = cursor.take_match(_PROPERTY)
-    if not found:
+    result = cursor.take_match(_PROPERTY)
+    if not result:
         raise cursor.refusal("no property behind \\p", "write one in braces, such as \\p{Lu}", start=start)
-    kind, inverted, long, short = found.groups()
+    kind, inverted, long, short = result.groups()
     try:
         inside = _as_written(matched(rf"\p{{{long or short}}}"), cursor)
     except ComputeError:
@@ -217,7 +215,7 @@ def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
 
 
 def _as_written(characters: CharacterSet, cursor: PatternReader) -> CharacterSet:
-    """The set itself, or without a look at case where (?i holds."""
+    """Return the set itself, or without a look at case where (?i holds."""
     return characters.folded() if cursor.ignores_case else characters
 
 
@@ -253,15 +251,15 @@ _REFUSED_ESCAPES = {
 
 
 def parse(pattern: str) -> Node:
-    """The tree of a pattern. Raises ConfigError that says what is not supported, where, and what to do.
+    """Return the tree of a pattern. Raises ConfigError that says what is not supported, where, and what to do.
 
     pattern: a regular expression, see above
     """
     cursor = PatternReader(pattern)
-    found = _parse_choice(cursor)
+    result = _parse_choice(cursor)
     if not cursor.is_at_end:
         raise cursor.refusal("this ) closes no group", "write \\) for the character")
-    return found
+    return result
 
 
 def _parse_choice(cursor: PatternReader) -> Node:
@@ -279,7 +277,6 @@ def _parse_sequence(cursor: PatternReader) -> Node:
 
 
 def _parse_repeat(cursor: PatternReader) -> Node:
-    """A part and the quantifier behind it, if there is one."""
     part, place = _parse_part(cursor), cursor.place
     counts = _parse_counts(cursor)
     if counts is None:
@@ -307,27 +304,25 @@ def _parse_repeat(cursor: PatternReader) -> Node:
 
 
 def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
-    """How often, if a quantifier comes next."""
     for sign, counts in _COUNTS.items():
         if cursor.take(sign):
             return counts
     if not cursor.sees("{"):
         return None
-    place, found = cursor.place, cursor.take_match(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
-    if not found:
+    place, result = cursor.place, cursor.take_match(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
+    if not result:
         raise cursor.refusal("a { that begins no quantifier", "write \\{ for the character")
-    least = int(found[1])
-    most = int(found[3]) if found[3] else None if found[2] else least
+    least = int(result[1])
+    most = int(result[3]) if result[3] else None if result[2] else least
     if max(least, most or 0) > MOST_TIMES or (most is not None and not 0 < most >= least):
         raise cursor.refusal(
-            f"{found[0]} repeats in no way that is possible here",
+            f"{result[0]} repeats in no way that is possible here",
             f"write {{m,n}} with m ≤ n and n from 1 to {MOST_TIMES:,}", start=place,
         )  # fmt: skip
     return least, most
 
 
 def _parse_part(cursor: PatternReader) -> Node:
-    """A character, a class, a group, or what looks ahead."""
     if cursor.sees("("):
         return _parse_group(cursor)
     if cursor.sees("["):
@@ -346,7 +341,6 @@ def _parse_part(cursor: PatternReader) -> Node:
 
 
 def _parse_group(cursor: PatternReader) -> Node:
-    """What stands in round brackets."""
     start, ignored_case = cursor.place, cursor.ignores_case
     for sign, negated in (("(?=", False), ("(?!", True)):
         if cursor.take(sign):
@@ -358,21 +352,20 @@ def _parse_group(cursor: PatternReader) -> Node:
             if cursor.sees(sign):
                 raise cursor.refusal(*refused)
         cursor.take("(")
-    found = _parse_inside(cursor, start)
+    result = _parse_inside(cursor, start)
     cursor.ignores_case = ignored_case
-    return found
+    return result
 
 
 def _parse_inside(cursor: PatternReader, start: int) -> Node:
-    """The rest of a group, whose sign is read."""
     cursor.depth += 1
     if cursor.depth > DEEPEST:
         raise cursor.refusal(f"more than {DEEPEST} groups inside each other", "take out those that change nothing")
-    found = _parse_choice(cursor)
+    result = _parse_choice(cursor)
     if not cursor.take(")"):
         raise cursor.refusal("this ( has no )", "close the group, or write \\( for the character", start=start)
     cursor.depth -= 1
-    return found
+    return result
 
 
 def _look_ahead(seen: Node, negated: bool, cursor: PatternReader, start: int) -> Ahead:
@@ -389,7 +382,7 @@ def _look_ahead(seen: Node, negated: bool, cursor: PatternReader, start: int) ->
 
 
 def sets_of(node: Node) -> list[CharacterSet]:
-    """The sets of characters that a tree speaks of.
+    """Return the sets of characters that a tree speaks of.
 
     >>> [characters.edges for characters in sets_of(parse("a(?!b)"))]
     [(97, 98), (0, 98, 99)]
@@ -397,12 +390,14 @@ def sets_of(node: Node) -> list[CharacterSet]:
     if isinstance(node, CharClass | Ahead):
         return [node.characters]
     return [
-        found for part in (node.parts if not isinstance(node, Repetition) else (node.part,)) for found in sets_of(part)
+        result
+        for part in (node.parts if not isinstance(node, Repetition) else (node.part,))
+        for result in sets_of(part)
     ]
 
 
 def has_possessive(node: Node) -> bool:
-    """Whether a repetition in a tree is possessive.
+    """Check whether a repetition in a tree is possessive.
 
     >>> has_possessive(parse("(?:a+b++)?")), has_possessive(parse("a+b"))
     (True, False)

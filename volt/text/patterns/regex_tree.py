@@ -72,17 +72,17 @@ class CharacterSet:
 
     @classmethod
     def between(cls, first: str, last: str) -> CharacterSet:
-        """The characters from the first to the last, both included.
+        """Return the characters from the first to the last, both included.
 
         >>> CharacterSet.between("a", "c").edges
         (97, 100)
         """
-        behind = ord(last) + 1
-        return cls((ord(first), behind) if behind < N_CHARACTERS else (ord(first),))
+        after = ord(last) + 1
+        return cls((ord(first), after) if after < N_CHARACTERS else (ord(first),))
 
     @classmethod
     def of(cls, character: str) -> CharacterSet:
-        """One character alone.
+        """Return one character alone.
 
         >>> CharacterSet.of("a").edges
         (97, 98)
@@ -90,7 +90,7 @@ class CharacterSet:
         return cls.between(character, character)
 
     def holds(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of the code points, (n,), are in the set.
+        """Return which of the code points, (n,), are in the set.
 
         >>> CharacterSet.between("a", "c").holds(np.array([96, 97, 100])).tolist()
         [False, True, False]
@@ -111,7 +111,7 @@ class CharacterSet:
         return _joined(self, other, np.logical_and)
 
     def folded(self) -> CharacterSet:
-        """The set with all characters that differ from one of its own by case alone (simple case folding).
+        """Return the set with all characters that differ from one of its own by case alone (simple case folding).
 
         >>> "".join(character for character in "kKxX\u212a" if character in CharacterSet.of("k").folded())
         'kK\u212a'
@@ -143,16 +143,16 @@ def matched(expression: str) -> CharacterSet:
 
 @cache
 def _asked() -> tuple[NDArray[np.int64], str]:
-    """The characters that the engine is asked about, as code points with 0x110000 behind them, and as one text.
+    """Return the characters that the engine is asked about, as code points with 0x110000 behind them, and as one text.
 
     A run of a class in that text is a range of code points. It takes 2 to 25 ms to find those of a class
     (experiments/LOG.md tells what a pattern takes).
     """
-    asked = np.ones(N_CHARACTERS + 1, np.bool_)
+    requested = np.ones(N_CHARACTERS + 1, np.bool_)
     for start, end in _ALIKE:
-        asked[start + 1 : end] = False
-    asked[_SURROGATES] = False
-    codes = np.flatnonzero(asked)
+        requested[start + 1 : end] = False
+    requested[_SURROGATES] = False
+    codes = np.flatnonzero(requested)
     return codes, codes[:-1].astype("<u4").tobytes().decode("utf-32-le")
 
 
@@ -190,10 +190,10 @@ class Alphabet:
 
     @classmethod
     def of(cls, sets: Iterable[CharacterSet]) -> Alphabet:
-        """The fewest classes that these sets can be told by. Raises ConfigError if they are more than 255."""
+        """Return the fewest classes that these sets can be told by. Raises ConfigError if they are more than 255."""
         sets = list(dict.fromkeys(sets))
-        starts = np.unique(np.concatenate([[0], *([found.edges for found in sets])]).astype(np.int64))
-        inside = np.array([found.holds(starts) for found in sets], np.bool_).reshape(len(sets), len(starts))
+        starts = np.unique(np.concatenate([[0], *([result.edges for result in sets])]).astype(np.int64))
+        inside = np.array([result.holds(starts) for result in sets], np.bool_).reshape(len(sets), len(starts))
         _, first, classes = np.unique(
             np.packbits(inside, axis=0), axis=1, return_index=True, return_inverse=True
         )  # ranges that are in the same sets are columns that are equal
@@ -215,12 +215,12 @@ class Alphabet:
         return 1 << self.n_classes
 
     def columns(self, characters: CharacterSet) -> int:
-        """One of the sets, as an integer with the bits of its classes."""
+        """Return one of the sets, as an integer with the bits of its classes."""
         inside = np.packbits(characters.holds(self.examples), bitorder="little")
         return int.from_bytes(inside.tobytes(), "little")
 
     def table(self, renamed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The class of every character, (0x110000,) uint8.
+        """Return the class of every character, (0x110000,) uint8.
 
         renamed: (n_classes,) uint8, what each class is called there
         """

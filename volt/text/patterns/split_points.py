@@ -59,7 +59,7 @@ class SplitPoints:
     alone: bool
 
     def with_ends_inside(self) -> SplitPoints:
-        """The same for texts in which the pattern sees ends at other places, too, as at user tokens.
+        """Return the same for texts in which the pattern sees ends at other places, too, as at user tokens.
 
         White space behind such a place begins a word, and white space before it ends one.
         """
@@ -71,7 +71,7 @@ class SplitPoints:
 
 
 def parting_of(tables: SplitTables, *, matches_only: bool = False) -> SplitPoints | None:
-    """How texts may be parted that are cut by these splits; None if not even spaces part them.
+    """Return how texts may be parted that are cut by these splits; None if not even spaces part them.
 
     matches_only: whether what lies between the matches of the one split is dropped
     """
@@ -109,33 +109,34 @@ class _Moves:
         """Which classes hold a character that is no white space. (n_classes,)"""
         classes = self.tables.classes.copy()
         codes = [ord(character) for character in WHITE_SPACE]
-        found = np.bincount(classes, minlength=self.end) - np.bincount(classes[codes], minlength=self.end)
-        return np.asarray(found > 0)
+        result = np.bincount(classes, minlength=self.end) - np.bincount(classes[codes], minlength=self.end)
+        return np.asarray(result > 0)
 
     def class_of(self, byte: int) -> int:
-        """The class of an ASCII character."""
+        """Return the class of an ASCII character."""
         return int(self.tables.classes[byte])
 
     def _columns(self, breaks: list[int]) -> Rows:
-        """The classes of breaks."""
         return np.array([self.class_of(byte) for byte in breaks], np.int64)
 
     def behind(self, number: int) -> Rows:
-        """The rows in which a search can be that has read a character of this class last."""
+        """Return the rows in which a search can be that has read a character of this class last."""
         rows = np.unique(self.of[:, number] >> 1)
         return rows[rows > 0]
 
     def _alike(self, rows: Rows, byte: int) -> bool:
-        """Whether in these rows a break is as good as the end of the text. No search goes on behind that."""
-        found = self.of[rows]
-        return bool((found[:, self.class_of(byte)] == found[:, self.end]).all())
+        """Check whether in these rows a break is as good as the end of the text. No search goes on behind that."""
+        result = self.of[rows]
+        return bool((result[:, self.class_of(byte)] == result[:, self.end]).all())
 
     def parts(self, byte: int) -> NDArray[np.bool_]:
         """Behind which classes a part may end if this break follows. (n_classes,)"""
         return np.array([self._alike(self.behind(number), byte) for number in range(self.end)], np.bool_)
 
     def begins_words(self, byte: int) -> bool:
-        """Whether a word begins with this break wherever a search does; and no split takes it that reads backwards."""
+        """Check whether a word begins with this break wherever a search does; and no split takes it that reads
+        backwards.
+        """
         if self.backwards and not self._alike(np.arange(1, len(self.of)), byte):
             return False
         return self.matches_only or any(self.is_sure[self.of[start, self.class_of(byte)] >> 1] for start in self.starts)
@@ -149,7 +150,7 @@ class _Moves:
         return sure
 
     def kind(self, number: int, safe: dict[int, NDArray[np.bool_]], free: list[int], clinging: list[int]) -> int:
-        """How a class stands in front of breaks: see Parting."""
+        """Return how a class stands in front of breaks: see Parting."""
         from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS, PARTS
 
         if all(parts[number] for parts in safe.values()):
@@ -159,7 +160,8 @@ class _Moves:
         return CARRIES if self._carries(number, free, clinging) else JOINS
 
     def _carries(self, number: int, free: list[int], clinging: list[int]) -> bool:
-        """Whether the match that holds a character of this class takes all clinging breaks that follow, and no others.
+        """Check whether the match that holds a character of this class takes all clinging breaks that follow, and no
+        others.
 
         A search that has read on behind its match may fail there; the one that begins at the character may not.
         """
@@ -178,13 +180,13 @@ class _Moves:
         return all(self._alike(np.array(sorted(met)), byte) for byte in free)
 
     def _lasts(self, number: int, free: list[int]) -> bool:
-        """Whether words end behind this class as at the end of the text if one break and then text follow."""
+        """Check whether words end behind this class as at the end of the text if one break and then text follow."""
         if not self.is_one:
             return False
         rows, columns = self.behind(number), self._columns(free)
-        found = self.of[np.ix_(rows, columns)]
-        same_end = ((found & 1) == (self.of[rows, self.end] & 1)[:, None]).all()
-        after = np.unique(found >> 1)
+        result = self.of[np.ix_(rows, columns)]
+        same_end = ((result & 1) == (self.of[rows, self.end] & 1)[:, None]).all()
+        after = np.unique(result >> 1)
         return bool(same_end and not self.of[np.ix_(after[after > 0], np.flatnonzero(self.holds_text))].any())
 
     @property
@@ -199,7 +201,7 @@ class _Moves:
 
 
 def _bits(numbers: list[int]) -> int:
-    """The integer with these bits set.
+    """Return the integer with these bits set.
 
     >>> _bits([0, 3])
     9

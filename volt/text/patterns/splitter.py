@@ -80,7 +80,7 @@ class Splitter:
 
     @staticmethod
     def of(*splits: Split) -> Splitter:
-        """The splitter of these splits, compiled once in a process.
+        """Return the splitter of these splits, compiled once in a process.
 
         Raises ConfigError if there is none, or if a pattern is not supported, could match the empty text, or is too
         large.
@@ -109,7 +109,7 @@ class Splitter:
         return all(map(is_linear, self.automata))
 
     def split(self, text: str) -> list[str]:
-        """The pre-tokens of a text. Raises CorpusError if it holds a lone surrogate.
+        """Return the pre-tokens of a text. Raises CorpusError if it holds a lone surrogate.
 
         >>> Splitter.of(Split("[a-z]+")).split("ab, c")
         ['ab', ', ', 'c']
@@ -119,7 +119,7 @@ class Splitter:
         return [data[start:end].decode() for start, end in pairwise(starts)]
 
     def ends(self, data: bytes) -> NDArray[np.int64]:
-        """Where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes. Other bytes count as U+FFFD.
+        """Return where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes. Other bytes count as U+FFFD.
 
         >>> Splitter.of(Split(r"\\p{L}+")).ends("é, c".encode()).tolist()
         [2, 4, 5]
@@ -133,7 +133,7 @@ class Splitter:
 
 
 def cut_alike(one: Split, other: Split) -> bool:
-    r"""Whether two splits are the same automaton, however they are written.
+    r"""Check whether two splits are the same automaton, however they are written.
 
     >>> cut_alike(Split("a+|b"), Split("[b]|aa*")), cut_alike(Split("a"), Split("a+"))
     (True, False)
@@ -146,7 +146,7 @@ def cut_alike(one: Split, other: Split) -> bool:
 @lru_cache(maxsize=64)
 def _compiled(splits: tuple[Split, ...]) -> Splitter:
     trees = [parse(split.pattern) for split in splits]
-    alphabet = Alphabet.of(found for tree in trees for found in sets_of(tree))
+    alphabet = Alphabet.of(result for tree in trees for result in sets_of(tree))
     automata = tuple(determinize(assemble(tree, alphabet), alphabet) for tree in trees)
     for split, automaton in zip(splits, automata, strict=True):
         if (automaton.moves[automaton.start] & 1).any():
@@ -158,13 +158,13 @@ def _compiled(splits: tuple[Split, ...]) -> Splitter:
 
 
 def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet: Alphabet) -> SplitTables:
-    """All automata in one table, one below the other. Classes that none of them tells apart become one."""
+    """Return all automata in one table, one below the other. Classes that none of them tells apart become one."""
     from volt.kernels.regex_cutting import SplitTables
 
-    told, first, renamed = np.unique(
+    values, first, renamed = np.unique(
         np.vstack([automaton.moves[:, :-1] for automaton in automata]), axis=1, return_index=True, return_inverse=True
     )
-    columns, width = [*first.tolist(), alphabet.n_classes], told.shape[1] + 1
+    columns, width = [*first.tolist(), alphabet.n_classes], values.shape[1] + 1
     offsets = np.cumsum([0, *(len(automaton.moves) * width for automaton in automata[:-1])])
     moves = [
         _placed(automaton.moves[:, columns], width, offset) for automaton, offset in zip(automata, offsets, strict=True)
@@ -216,18 +216,18 @@ class WordCutter:
     def of(
         cls, splitter: Splitter, *, is_bytes: bool = False, matches_only: bool = False, parts_users: bool = False
     ) -> WordCutter:
-        """The cutter by a splitter.
+        """Return the cutter by a splitter.
 
         matches_only: there is one split then, which does not read from the end. A "▁" is read as a space where the
             split matches a lone space, or nothing is dropped
         """
         assert not matches_only or (len(splitter.splits) == 1 and not splitter.splits[0].from_end)
-        made = cls(splitter, is_bytes, matches_only, reads_marks=False)
-        reads_marks = not is_bytes and (not matches_only or made.cut_text(" ") != [])
+        output = cls(splitter, is_bytes, matches_only, reads_marks=False)
+        reads_marks = not is_bytes and (not matches_only or output.cut_text(" ") != [])
         return cls(splitter, is_bytes, matches_only, reads_marks, parts_users=parts_users)
 
     def cut_lines(self, data: bytes, *, separator: int, strips_return: bool = False) -> Bytes:
-        """The words of lines, see volt.kernels.regex_cutting.
+        """Return the words of lines, see volt.kernels.regex_cutting.
 
         data: UTF-8 but for the separator, which stands behind each line (the last may lack it)
         strips_return: whether a "\\r" at the end of a line is no part of it
@@ -243,25 +243,25 @@ class WordCutter:
         return self._written(data, starts, ends)
 
     def cut_texts(self, texts: Sequence[str]) -> list[str]:
-        """The words of each text with a space between two. No word holds a space.
+        """Return the words of each text with a space between two. No word holds a space.
 
         >>> WordCutter.of(Splitter.of(Split("[a-z]+")), is_bytes=True).cut_texts(["é a", ""])
         ['Ã©Ġ a', '']
         """
         joined = "\n".join(texts) + "\n"
         if joined.count("\n") == len(texts):
-            found = self.cut_lines(joined.encode(), separator=_LINE_FEED).tobytes()
-            return found.replace(b"\xff", b"\n").decode().split("\n")[:-1]
-        found = self.cut_lines(b"".join(text.encode() + b"\xff" for text in texts), separator=LINE_END).tobytes()
-        return [words.decode() for words in found.split(b"\xff")[:-1]]
+            result = self.cut_lines(joined.encode(), separator=_LINE_FEED).tobytes()
+            return result.replace(b"\xff", b"\n").decode().split("\n")[:-1]
+        result = self.cut_lines(b"".join(text.encode() + b"\xff" for text in texts), separator=LINE_END).tobytes()
+        return [words.decode() for words in result.split(b"\xff")[:-1]]
 
     def cut_text(self, text: str) -> list[str]:
-        """The words of a text. Raises CorpusError if it holds a lone surrogate."""
+        """Return the words of a text. Raises CorpusError if it holds a lone surrogate."""
         [words] = self.cut_texts([check_text(text)])
         return words.split(" ") if words else []
 
     def cut_series(self, series: pl.Series) -> pl.Series:
-        """A column of strings → a column of lists of words; null has none."""
+        """Return a column of strings → a column of lists of words; null has none."""
         import polars as pl
 
         words = pl.Series(series.name, self.cut_texts(series.fill_null("").to_list()), dtype=pl.String)
@@ -277,7 +277,7 @@ class WordCutter:
         return (self._isolating if isolates else self.splitter).tables
 
     def parts_at_users(self, data: bytes) -> bool:
-        """Whether a text must be parted at its private characters before it is cut."""
+        """Check whether a text must be parted at its private characters before it is cut."""
         return self.isolates and self.parts_users and _HIDDEN_BYTES.search(data) is not None
 
     def spelled(self, lines: bytes) -> str:
@@ -294,7 +294,6 @@ class WordCutter:
         return to_characters(lines, keeps_line_ends=True)
 
     def _written(self, data: bytes, starts: Longs, ends: Longs) -> Bytes:
-        """The words of lines that start and end there."""
         from volt.kernels.regex_cutting import MORE, WIDEST, write_words
 
         if self.parts_at_users(data):
@@ -307,7 +306,7 @@ class WordCutter:
         return out[:n]
 
     def _parted(self, data: bytes, starts: Longs, ends: Longs, hidden: list[int]) -> Bytes:
-        """The words of lines, each cut at the private characters that start at these places."""
+        """Return the words of lines, each cut at the private characters that start at these places."""
         places, are_hidden = np.array(hidden, np.int64), set(hidden)
         first, last = np.sort(np.append(starts, places + _WIDTH)), np.sort(np.append(ends, places))
         blank = _HIDDEN_BYTES.sub(b" " * _WIDTH, data)
