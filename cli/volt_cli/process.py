@@ -1,6 +1,6 @@
 """SIGTERM and SIGHUP end a command as Ctrl-C does: what is half written is removed, and one line is said.
 
-Before and after a command Ctrl-C ends the process in silence (`volt_cli.start`).
+Before and after a command Ctrl-C ends the process in silence (`volt_cli.silence`).
 
 stdin, stdout and stderr as commands need them, however the process was started.
 
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from volt_cli import end_in_silence
+from volt_cli.silence import end_in_silence
 
 _MODES = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)  # the first two so that using what was closed fails, in words
 

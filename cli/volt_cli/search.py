@@ -221,7 +221,8 @@ def search(
         with phases.phase("search", unit="sizes") as advance:
             return run_search(
                 candidates, sizes=requested, select=sizing.select, parameters=parameters,
-                special=None if old else tokens, byte_fallback=special.byte_fallback, model=model, multiple_of=sizing.multiple_of, report=advance,
+                special=None if old else tokens, byte_fallback=special.byte_fallback, model=model,
+                multiple_of=sizing.multiple_of, report=advance,
             )  # fmt: skip
 
     results = {name: _in_options(_of_source(name, partial(found, counts))) for name, counts in corpora.items()}
@@ -363,7 +364,8 @@ def _count(
             files, normalizer=old.normalizer if old else requested.normalizer,
             pretokenizer=old.pretokenizer if old else requested.cut(),
             fields=column or requested.fields or None, column=requested.column or None,
-            word_counts=requested.word_counts, errors=requested.encoding_errors, min_count=requested.min_count, special=special,
+            word_counts=requested.word_counts, errors=requested.encoding_errors, min_count=requested.min_count,
+            special=special,
             max_line=parse_max_line(requested.max_line), memory=bounds.memory, approximate=bounds.approximate,
             progress=lambda path, done, total: advance(done, total), map=engine.shard_map(add_up=bounds.memory is None),
         )  # fmt: skip

@@ -121,9 +121,9 @@ def glued_notes(vocabulary: Vocabulary) -> Iterator[str]:
     """What listing `glued` means, in a sentence."""
     if result := glued(vocabulary):
         yield (
-            f"pieces that spell no text of their own, such as {result[0].removesuffix(SEPARATOR)}, are listed twice: "
-            f"as VOLT numbers them, and last, as {result[0]}, for where more of the word follows, with ids that VOLT does "
-            f"not have; {SUFFIX} is listed but never met"
+            f"pieces that spell no text of their own, such as {result[0].removesuffix(SEPARATOR)}, are listed "
+            f"twice: as VOLT numbers them, and last, as {result[0]}, for where more of the word follows, with ids that "
+            f"VOLT does not have; {SUFFIX} is listed but never met"
         )
 
 
