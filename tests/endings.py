@@ -9,6 +9,7 @@ global variable, in an object, in a cycle of references, within a generator, and
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
@@ -28,7 +29,7 @@ from volt.batches import Progress, Steps
 from volt.encode.chunks import file_chunks
 from volt.files.threads import in_order, next_in_thread, prefetch
 
-SECONDS = 20.0  # that a process may take
+SECONDS = 20.0  # that a process may take to end
 N = 400  # lines of a stream
 USER = (
     "import time\n\ndef same(fields):\n    return fields\n\ndef slow(fields):\n    time.sleep(100)\n    return fields\n"
@@ -230,7 +231,8 @@ def alone(groups: Sequence[str]) -> Iterator[Cell]:
     """Each object in all ways at once, and each way to end."""
     for group in groups:
         for name, make in GROUPS[group].items():
-            yield from (Cell([(make, way) for way in _ways(group)], ending, name) for ending in ENDINGS)
+            endings = [one for one in ENDINGS if (group, one) != ("loaders", "fork")]  # it kills the workers of torch
+            yield from (Cell([(make, way) for way in _ways(group)], ending, name) for ending in endings)
 
 
 def together(groups: Sequence[str], endings: Sequence[str]) -> Iterator[Cell]:
@@ -257,21 +259,26 @@ def outcome(pid: int, status: int, errors: Path) -> str:
     if (found := os.waitstatus_to_exitcode(ended[1])) != status:
         return f"ends with status {found}, not {status}"
     text = errors.read_text()
-    is_ours = "Exception ignored" in text and f"{os.sep}volt{os.sep}" in text  # others complain of forks
-    return "ends, but an exception is ignored" * (is_ours or "Fatal" in text)
+    is_ours = re.search(r"Exception ignored.*\nTraceback.*\n(?: .*\n)*? .*/volt/", text)  # others complain of forks
+    return "ends, but an exception is ignored" * bool(is_ours or "Fatal" in text)
 
 
 def main(folder: Path, chosen: list[Cell]) -> int:
     """Fill the table; how many cells are not as they should be. Returns in each child too, which then ends."""
     errors, n_bad = folder / "errors", 0
     for cell in chosen:
-        started = time.monotonic()
+        there, here = os.pipe()
         if not (pid := os.fork()):
             os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
             for make, way in cell.held:
                 WAYS[way](make(folder))
+            os.write(here, b"!")  # it has begun to end: only what follows is timed
             ENDINGS[cell.ending].end()
             return 0
+        os.close(here)
+        with open(there, "rb") as ready:
+            ready.read(1)
+        started = time.monotonic()
         fault = outcome(pid, ENDINGS[cell.ending].status, errors)
         n_bad += bool(fault)
         print(  # noqa: T201
