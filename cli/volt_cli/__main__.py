@@ -7,9 +7,9 @@ by SIGTERM or SIGHUP. A reader of stdout that has had enough, as `head` has, end
 from __future__ import annotations
 
 if __name__ == "__main__":  # as python -m volt_cli: Ctrl-C must end the imports below too, which take half a second
-    from volt_cli.start import main as start
+    from volt_cli.silence import end_imports_in_silence
 
-    start()
+    end_imports_in_silence()
 
 import gc
 import os
@@ -125,3 +125,7 @@ def _told_usage(error: TyperException) -> int:
 def _silence_stdout() -> None:
     """Keep Python from failing once more when it flushes stdout at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

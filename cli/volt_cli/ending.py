@@ -1,6 +1,6 @@
 """SIGTERM and SIGHUP end a command as Ctrl-C does: what is half written is removed, and one line is said.
 
-Before and after a command Ctrl-C ends the process in silence (`volt_cli.start`).
+Before and after a command Ctrl-C ends the process in silence (`volt_cli.silence`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from volt_cli.start import end_in_silence
+from volt_cli.silence import end_in_silence
 
 
 class Ended(SystemExit):

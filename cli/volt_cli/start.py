@@ -4,23 +4,12 @@ nothing; a worker's first line comes sooner by what the commands take to import.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # signal imports more, and Ctrl-C would print a traceback meanwhile
-import os
-
-TYPE_CHECKING = False  # as type checkers understand it without an import
-if TYPE_CHECKING:
-    from typing import NoReturn
+from volt_cli.silence import end_imports_in_silence
 
 
 def main() -> None:
-    """Run a command. Ctrl-C ends the process at once and in silence, until the command can say so."""
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # but for a job that ignores it
-        _signal.signal(_signal.SIGINT, end_in_silence)
+    """Run a command."""
+    end_imports_in_silence()
     from volt_cli.__main__ import main as run
 
     run()
-
-
-def end_in_silence(number: int, frame: object) -> NoReturn:
-    """End the process with the status of an interrupted command."""
-    os._exit(130)

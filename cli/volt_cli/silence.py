@@ -1,0 +1,21 @@
+"""How Ctrl-C ends the process before and after a command: at once and in silence."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # signal imports more, and Ctrl-C would print a traceback meanwhile
+import os
+
+TYPE_CHECKING = False  # as type checkers understand it without an import
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def end_imports_in_silence() -> None:
+    """Have Ctrl-C end the process in silence, unless the process ignores it, as jobs in the background do."""
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, end_in_silence)
+
+
+def end_in_silence(number: int, frame: object) -> NoReturn:
+    """End the process with the status of an interrupted command."""
+    os._exit(130)
