@@ -79,7 +79,7 @@ endif
 bench: $(READY)  ## speed against peers; needs VOLT_DATA and pip install -e '.[bench]'
 	mkdir -p build/bench
 	for name in search search_bytes encode startup; do \
-	  $(BIN)/python -m experiments.bench.$$name --json build/bench/$$name.json || exit 1; done
+	  $(BIN)/python experiments/bench/$$name.py --json build/bench/$$name.json || exit 1; done
 
 wheel: $(READY)  ## the wheel and the source distribution, into dist/: built, installed into empty environments, used
 	$(BIN)/python experiments/wheel.py --keep dist
