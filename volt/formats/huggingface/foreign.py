@@ -60,12 +60,16 @@ def read_foreign(data: Json, model: Json, *, found: Sequence[str] = ()) -> Schem
     steps = flat(data.get("normalizer"), "normalizers")
     cuts = flat(data.get("pre_tokenizer"), "pretokenizers")
     steps, spaces = _without_spaces(steps)
-    if spaces or (cuts and cuts[-1].get("type") == "Metaspace"):
+    marks_spaces = bool(spaces or (cuts and cuts[-1].get("type") == "Metaspace"))
+    if suffix and marks_spaces:
+        raise VocabularyError(
+            f"model.end_of_word_suffix and a step that writes {PREFIX!r} for spaces: VOLT marks words at one end; "
+            "remove one"
+        )
+    if marks_spaces:
         marker, name = _read_spaces(spaces, cuts, model["vocab"])
     else:
         marker, name = "none", _read_cut(cuts, model["vocab"], found)
-    if suffix and marker == "prefix":
-        raise VocabularyError("words are marked where they start and where they end, which VOLT cannot; mark one")
     marker = "suffix" if suffix else marker
     return Scheme(marker, read_normalizer(steps, name), name, ())
 
@@ -205,6 +209,12 @@ def _read_cut(cuts: Sequence[Json], vocab: Iterable[str], found: Sequence[str]) 
     if cut.keeps_spaces and not cut.is_bytes and any(" " in token for token in vocab):
         spaced = next(token for token in vocab if " " in token)
         raise VocabularyError(f"tokens hold spaces, such as {spaced!r}, which VOLT spells '▁'; put Metaspace behind")
+    marked = next((token for token in vocab if PREFIX in token), None)
+    if cut.keeps_spaces and not cut.is_bytes and marked and not any(PREFIX in str(one.values()) for one in cuts):
+        raise VocabularyError(
+            f"tokens such as {marked!r} stand for spaces, and no step writes {PREFIX!r} for a space, so spaces are "
+            "unknown there; put Metaspace before the pre_tokenizer"
+        )
     return name
 
 
