@@ -89,7 +89,7 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
         "pick": asdict(result.pick),
         "range": list(result.range),
         "support": result.support,
-        "counts": _count_data(result.candidates.counts) | {"certain_merges": result.n_certain},
+        "counts": _count_data(result.candidates.counts),
         "picks": {rule: asdict(pick) for rule, pick in result.picks.items()},
         "steps": [_step_data(step, cost) for step, cost in zip(result.steps, costs, strict=True)],
         "vocabulary": vocabulary_data(result.vocabulary),

@@ -34,6 +34,7 @@ from volt.choose.exact_curve import FED_COUNT, ExactCurve, RuleReading
 from volt.choose.language_model import RULE, LanguageModel
 from volt.choose.size_steps import SizeStep
 from volt.count.corpus_statistics import unspaced, warning
+from volt.count.word_counts import WordCounts
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.learn.candidates import Candidates
@@ -198,13 +199,10 @@ def supported(candidates: Candidates, size: int) -> str:
     return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
 
 
-def caveats(
-    candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick, *, n_certain: int | None
-) -> Iterator[str]:
+def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick) -> Iterator[str]:
     """Sentences on what to know before trusting the result, and on what to do about it.
 
     searched: the sizes that were asked for
-    n_certain: how many of the first merges are those of all words; None if that is not known
     """
     if pick.at_least:
         yield f"{pick.rule} picks {pick.told}: {_undecided(candidates, pick)}"
@@ -224,8 +222,8 @@ def caveats(
             f"{candidates.counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
             "Expect another choice from more text"
         )
-    if candidates.counts.left_out_pairs.most:
-        yield _left_out(candidates, n_certain)
+    if candidates.counts.n_left_out or candidates.counts.bound:
+        yield _left_out(candidates.counts)
     if candidates.counts.n_bad_lines:
         n_bad = candidates.counts.n_bad_lines
         were = "was" if n_bad == 1 else "were"
@@ -238,29 +236,11 @@ def _undecided(candidates: Candidates, pick: Pick) -> str:
     return f"the candidates end at {candidates.n_tokens:,} tokens. Raise n_merges"
 
 
-def _left_out(candidates: Candidates, n_certain: int | None) -> str:
-    """Return how much of the words was left out, and what that leaves certain."""
-    counts = candidates.counts
+def _left_out(counts: WordCounts) -> str:
     share = f"{100 * counts.n_left_out / (counts.n_left_out + counts.total):.3g} % of all"
-    if counts.bound:
-        message = f"none is too low by more than {counts.bound:,}, and none was when words were left out, {share}"
-        message = f"counts are approximate: {message}"
-    else:
-        message = f"words that occur too rarely were left out, {share}"
-    return f"{message}. {_certain(candidates.n_merges, n_certain)}".removesuffix(". ")
-
-
-def _certain(n_merges: int, n_certain: int | None) -> str:
-    """What is known of the merges of all words.
-
-    >>> _certain(9, 9), _certain(9, 1)
-    ('All 9 merges are those of all words', 'The first merge is that of all words; later ones could differ')
-    """
-    if n_certain is None:
-        return ""
-    if n_certain == n_merges:
-        return f"All {counted(n_merges, 'merge')} are those of all words"
-    if not n_certain:
-        return f"With them each of the {counted(n_merges, 'merge')} could be another"
-    one_or_more = f"first {n_certain:,} of {n_merges:,} merges are those" if n_certain > 1 else "first merge is that"
-    return f"The {one_or_more} of all words; later ones could differ"
+    if not counts.bound:
+        return f"words that occur too rarely were left out, {share}"
+    return (
+        f"counts are approximate: none is too low by more than {counts.bound:,}, and none was when words were left "
+        f"out, {share}"
+    )

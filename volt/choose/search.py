@@ -43,7 +43,6 @@ from volt.display import counted, html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError
 from volt.learn.candidates import Candidates
-from volt.learn.certain import certain_merges
 from volt.text.characters import ALPHABET, PREFIX, SUFFIX, readable
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -132,8 +131,6 @@ class SearchResult:
     signature: what reproduces it
     candidates: what was searched
     model: the language model that the vocabulary is for, if it was given
-    n_certain: how many of the first merges are those of all words, whatever `min_count` or a memory left out; later
-        ones could differ; None if that is not known
 
     >>> from volt.learn.bpe import learn_bpe
     >>> result = search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
@@ -154,7 +151,6 @@ class SearchResult:
     signature: str
     candidates: Candidates = field(repr=False)
     model: LanguageModel | None = None
-    n_certain: int | None = None
 
     @property
     def range(self) -> tuple[int, int]:
@@ -260,7 +256,6 @@ def search(
     signature = _signature(candidates, searched, select, parameters, model, multiple_of)
     make = partial(_vocabulary, candidates, signature=signature, special=special, byte_fallback=byte_fallback)
     best, vocabulary = _rounded_up(candidates, steps[pick.index], make, multiple_of, parameters)
-    n_certain = certain_merges(candidates)
     return SearchResult(
         best=best,
         pick=pick,
@@ -269,11 +264,10 @@ def search(
         searched=tuple(searched),
         curve=curve if parameters.length == "type" else muv_search(candidates, length=parameters.length),
         vocabulary=vocabulary,
-        warnings=tuple(caveats(candidates, steps, searched, pick, n_certain=n_certain)),
+        warnings=tuple(caveats(candidates, steps, searched, pick)),
         signature=signature,
         candidates=candidates,
         model=model,
-        n_certain=n_certain,
     )
 
 

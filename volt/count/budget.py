@@ -50,7 +50,6 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from volt.count.left_out import NOTHING, LeftOutPairs, left_out_pairs
 from volt.count.unit_table import MOST
 from volt.count.word_counts import EMPTY, CountedPart, added, check_total
 from volt.display import counted
@@ -303,13 +302,11 @@ class BoundedSum(NamedTuple):
     part: the sum, sorted by word
     bound: how much a count is too low at most, and how often a word that is absent occurs at most, were it counted
     n_left_out: occurrences of the words that are absent
-    left_out_pairs: the characters that stand side by side in what is not in the sum
     """
 
     part: CountedPart
     bound: int
     n_left_out: int
-    left_out_pairs: LeftOutPairs
 
 
 def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int) -> BoundedSum:
@@ -341,10 +338,9 @@ def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int)
 
 
 def _kept(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, min_count: int) -> BoundedSum:
-    retained, n_bytes, tally, total, n_kept, pairs = [EMPTY], 0, CountHistogram(min_count), 0, 0, NOTHING
+    retained, n_bytes, tally, total, n_kept = [EMPTY], 0, CountHistogram(min_count), 0, 0
     for table in tables:
         total += _total(table)
-        pairs += left_out_pairs(table.filter(min_count > _COUNT))
         table = table.filter(min_count <= _COUNT)
         n_kept += _total(table)
         tally.add(table)
@@ -353,7 +349,7 @@ def _kept(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, mi
     check_total(total)
     if n_bytes > budget.table:
         raise tally.refusal(budget)
-    return BoundedSum(whole._replace(table=pl.concat(retained)), 0, total - n_kept, pairs)
+    return BoundedSum(whole._replace(table=pl.concat(retained)), 0, total - n_kept)
 
 
 def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None) -> BoundedSum:
@@ -364,7 +360,7 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: in
     n_symbols: how many characters they have at most, with one more for each word's end; None for any number
     """
     known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
-    whole, bound, total, pairs = CountedPart(EMPTY, 0, 0, 0), 0, 0, NOTHING
+    whole, bound, total = CountedPart(EMPTY, 0, 0, 0), 0, 0
     for part in parts:
         whole, total = _numbers(whole, part), total + _total(part.table)
         new = part.table.with_columns(missed=pl.lit(bound, pl.Int64))
@@ -372,11 +368,10 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: in
         if (n_left := _n_within(known, n_words, n_symbols)) < known.height:
             most = _COUNT + _MISSED
             bound = known.select(most.top_k(n_left + 1).min()).item()
-            pairs += left_out_pairs(known.filter(most <= bound))
             known = known.filter(most > bound)
     check_total(total)
     table = known.select("word", "count").sort("word")
-    return BoundedSum(whole._replace(table=table), bound, total - _total(table), pairs)
+    return BoundedSum(whole._replace(table=table), bound, total - _total(table))
 
 
 def _n_within(known: pl.DataFrame, n_words: int, n_symbols: int | None) -> int:

@@ -119,13 +119,7 @@ def count_words(
         return_freed_memory()
         parts = _parts(count, paths) if in_order else (counts.part for counts in map(count, paths))
         result = _bounded(parts, budget, min_count=1 if approximate else min_count, approximate=approximate)
-        counts = WordCounts(
-            *result.part,
-            *made_with,
-            bound=result.bound,
-            n_left_out=result.n_left_out,
-            left_out_pairs=result.left_out_pairs,
-        )
+        counts = WordCounts(*result.part, *made_with, bound=result.bound, n_left_out=result.n_left_out)
     else:
         counts = WordCounts(*summed(part.part for part in map(count, paths)), *made_with)
     retained = counts.min_count(min_count)

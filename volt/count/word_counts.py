@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from volt import arguments
-from volt.count.left_out import NOTHING, UNKNOWN, LeftOutPairs, left_out_pairs
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError, shown
 from volt.forks import about_to_use_polars
@@ -123,7 +122,6 @@ class WordCounts:
     sources, temperature: what `mix` made them of; equal counts are equal whatever they are of
     bound: how much a count may be too low at most, where counting was approximate; else 0
     n_left_out: occurrences that were counted, and are of words that are not in the table
-    left_out_pairs: how often two characters stand side by side in these, at most; unknown if it is not given
 
     Raises ConfigError if a number is negative or the table has other columns, CorpusError if the counts add up to more
     than 64 bits hold.
@@ -145,7 +143,6 @@ class WordCounts:
     temperature: float = 1.0
     bound: int = 0
     n_left_out: int = 0
-    left_out_pairs: LeftOutPairs = NOTHING
 
     def __post_init__(self) -> None:
         arguments.instance(
@@ -157,8 +154,6 @@ class WordCounts:
         for name in ("n_lines", "n_bytes", "n_bad_lines", "bound", "n_left_out"):
             arguments.whole(getattr(self, name), name, low=0)
         check_total(int(self.table["count"].cast(pl.Int128).sum()))
-        if (self.n_left_out or self.bound) and not self.left_out_pairs.most:
-            object.__setattr__(self, "left_out_pairs", UNKNOWN)
 
     def __repr__(self) -> str:
         settings = [self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
@@ -238,8 +233,7 @@ class WordCounts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WordCounts):
             return NotImplemented
-        is_same = self._provenance == other._provenance and self.left_out_pairs == other.left_out_pairs
-        return is_same and self.table.equals(other.table)
+        return self._provenance == other._provenance and self.table.equals(other.table)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -254,7 +248,7 @@ class WordCounts:
             raise CorpusError(f"counts made with {made_with} do not add up; count both the same way")
         return WordCounts(
             *summed([self.part, other.part]), self.normalizer, self.pretokenizer, bound=self.bound + other.bound,
-            n_left_out=self.n_left_out + other.n_left_out, left_out_pairs=self.left_out_pairs + other.left_out_pairs,
+            n_left_out=self.n_left_out + other.n_left_out,
         )  # fmt: skip
 
     @property
@@ -283,8 +277,7 @@ class WordCounts:
         about_to_use_polars()
         is_kept = min(arguments.whole(n, "n"), MAX_TOTAL) <= _COUNT
         table, rare = self.table.filter(is_kept), self.table.filter(~is_kept)
-        pairs = self.left_out_pairs + left_out_pairs(rare)
-        return replace(self, table=table, n_left_out=self.n_left_out + int(rare["count"].sum()), left_out_pairs=pairs)
+        return replace(self, table=table, n_left_out=self.n_left_out + int(rare["count"].sum()))
 
     def rescale(self, total: int) -> WordCounts:
         """Return every count times total / self.total, rounded up, so that no word vanishes.
@@ -301,8 +294,8 @@ class WordCounts:
         new, old = (pl.lit(number, dtype=pl.Int128) for number in (total, self.total))
         scaled = self.table.with_columns((_COUNT.cast(pl.Int128) * new + old - 1) // old)
         check_total(int(scaled["count"].sum()))
-        bound, pairs = self._rescaled(self.bound, total), UNKNOWN if self.left_out_pairs.most else NOTHING
-        return replace(self, table=scaled.cast({"count": pl.Int64}), bound=bound, left_out_pairs=pairs)
+        bound = self._rescaled(self.bound, total)
+        return replace(self, table=scaled.cast({"count": pl.Int64}), bound=bound)
 
     def _rescaled(self, number: int, total: int) -> int:
         return -(-number * total // max(1, self.total))
@@ -383,5 +376,4 @@ def _scaled(counts: WordCounts, total: int) -> WordCounts:
     scaled = counts.table.with_columns(rounded.alias("count"))
     check_total(int(scaled["count"].sum()))
     bound = counts._rescaled(counts.bound, total) + 1 if counts.bound else 0
-    pairs = UNKNOWN if counts.left_out_pairs.most else NOTHING
-    return replace(counts, table=scaled.cast({"count": pl.Int64}), bound=bound, left_out_pairs=pairs)
+    return replace(counts, table=scaled.cast({"count": pl.Int64}), bound=bound)
