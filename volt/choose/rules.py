@@ -1,23 +1,20 @@
 """Candidates and size steps → the size that each rule picks, why, and how far the pick can be trusted.
 
-balanced  the larger of utility and fed (the default)
-utility   the first size at which doubling lowered the entropy by less than 1/8 of its value
-fed       the largest size at which half of the tokens in use occur at least 500 times
-knee      where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
-f95       the largest size at which 95 % of the tokens occur at least 100 times (Gowda & May 2020)
-muv       the greatest marginal utility, argmax of Eq. 1 (the paper's text); on a BPE sweep that is the first size
-renyi     the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023, who rank tokenizers, not sizes, by it)
-tokens    the fewest pieces in the corpus, so always the largest size
-scaling   what a language model of a given size deserves (Tao et al. 2024); see volt.choose.language_model
-fixed:N   N tokens
+balanced   the larger of utility and median500 (the default)
+utility    the first size at which doubling lowered the entropy by less than 1/8 of its value
+median500  the largest size at which half of the tokens in use occur at least 500 times
+knee       where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
+f95        the largest size at which 95 % of the tokens occur at least 100 times (Gowda & May 2020)
+muv        the greatest marginal utility, argmax of Eq. 1 (the paper's text); on a BPE sweep that is the first size
+renyi      the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023, who rank tokenizers, not sizes, by it)
+tokens     the fewest pieces in the corpus, so always the largest size
+scaling    the size that a language model deserves (Tao et al. 2024; volt.choose.language_model)
+fixed:N    N tokens
 
 The first five are read off the exact curve (volt.choose.exact_curve); the next three choose among the sizes searched.
 
-How far a corpus supports the size that was picked, in words, and what to know before trusting a search.
-
->>> from volt.count.word_counts import WordCounts
 >>> from volt.learn.bpe import learn_bpe
->>> supported(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3), 8)
+>>> supported(learn_bpe({"low": 5, "lower": 2}, n_merges=3), 8)
 'weak support: half of the tokens in use occur 2 times or more'
 """
 
@@ -30,7 +27,7 @@ from itertools import pairwise
 import numpy as np
 
 from volt import arguments
-from volt.choose.exact_curve import FED_COUNT, ExactCurve, RuleReading
+from volt.choose.exact_curve import MEDIAN_COUNT, ExactCurve, RuleReading
 from volt.choose.language_model import RULE, LanguageModel
 from volt.choose.size_steps import SizeStep
 from volt.count.corpus_statistics import unspaced, warning
@@ -103,7 +100,7 @@ def _searched(steps: Sequence[SizeStep]) -> str:
 EXACT: dict[str, Callable[[ExactCurve], RuleReading]] = {
     "balanced": ExactCurve.balanced,
     "utility": ExactCurve.utility,
-    "fed": ExactCurve.fed,
+    "median500": ExactCurve.median500,
     "knee": ExactCurve.knee,
     "f95": ExactCurve.f95,
 }
@@ -118,7 +115,7 @@ def rules() -> tuple[str, ...]:
     """Return the names of all rules that need no language model.
 
     >>> rules()[:3]
-    ('balanced', 'utility', 'fed')
+    ('balanced', 'utility', 'median500')
     """
     return (*EXACT, *AMONG_STEPS)
 
@@ -193,8 +190,8 @@ def supported(candidates: Candidates, size: int) -> str:
     """Return how often half of the tokens in use occur at least, those that occur at all, and what that means."""
     counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
     used = np.sort(counts[counts > 0])
-    median = int(used[len(used) // 2]) if len(used) else 0  # of an even number the upper one, as the rule fed has it
-    degree = "good" if median >= FED_COUNT else "fair" if median >= FAIR_COUNT else "weak"
+    median = int(used[len(used) // 2]) if len(used) else 0  # the upper one of two, as in median500
+    degree = "good" if median >= MEDIAN_COUNT else "fair" if median >= FAIR_COUNT else "weak"
     kind = "new token" if candidates.extends else "token"
     return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
 

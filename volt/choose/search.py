@@ -137,7 +137,7 @@ class SearchResult:
     >>> result, result.best.size
     (<SearchResult: balanced picks at least 20, keeps 16 tokens>, 20)
     >>> list(result.picks), result.range
-    (['balanced', 'utility', 'fed', 'knee', 'f95', 'muv', 'renyi', 'tokens'], (11, 20))
+    (['balanced', 'utility', 'median500', 'knee', 'f95', 'muv', 'renyi', 'tokens'], (11, 20))
     """
 
     best: SizeStep
@@ -154,8 +154,8 @@ class SearchResult:
 
     @property
     def range(self) -> tuple[int, int]:
-        """The sizes between `utility` and `fed`, which are the answers of two reasonable rules."""
-        sizes = sorted(self.picks[rule].size for rule in ("utility", "fed"))
+        """The sizes between `utility` and `median500`, which are the answers of two reasonable rules."""
+        sizes = sorted(self.picks[rule].size for rule in ("utility", "median500"))
         return sizes[0], sizes[-1]
 
     @property
@@ -172,12 +172,12 @@ class SearchResult:
         >>> search(candidates, select=18, multiple_of=5).answer[0]
         '19 tokens (fixed:18): as asked; rounded up from 18 for 20 ids.'
         """
-        low, high = sorted((self.picks[rule].size, rule) for rule in ("fed", "utility"))
+        low, high = sorted((self.picks[rule].size, rule) for rule in ("median500", "utility"))
         size, up = self.pick.told, ""
         if self.best.size != self.pick.size:
             size, up = f"{self.best.size:,}", f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
         between = f"{low[0]:,} ({low[1]}) to {high[0]:,} ({high[1]})"
-        agree = f"utility and fed agree on {low[0]:,}" if low[0] == high[0] else f"sizes worth a trial: {between}"
+        agree = f"utility and median500 agree on {low[0]:,}" if low[0] == high[0] else f"sizes worth a trial: {between}"
         return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{up}.", f"{self.support}; {agree}."
 
     @property
@@ -220,7 +220,7 @@ def search(
         the vocabulary that is extended, at their ids
     sizes: rising numbers of tokens, atoms included and special tokens not, to measure beside the sizes that rules pick;
         by default some twenty round ones
-    select: the rule: balanced, utility, fed, knee, f95, muv, renyi, tokens, scaling, or a size such as 8000,
+    select: the rule: balanced, utility, median500, knee, f95, muv, renyi, tokens, scaling, or a size such as 8000,
         which is "fixed:8000" (volt.choose.rules)
     parameters: of the criteria and the transport; by default those of `SearchParameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`, or those of what is extended
