@@ -178,7 +178,7 @@ def test_more_merges_than_there_are_take_no_room():
 
 
 def test_a_corpus_with_many_rare_characters_has_enough_later(monkeypatch):
-    """Half of the types occur once at first; frequent merges outnumber them; the last size with enough of them counts."""
+    """Half of the types occur once at first; frequent merges outnumber them; the last size with enough counts."""
     monkeypatch.setattr(exact_curve, "MEDIAN_COUNT", 50)
     words = {f"{chr(0x4E00 + i)}": 1 for i in range(40)}
     words |= {f"{a}{b}{c}": 60 for a in "abcdefgh" for b in "ijklmnop" for c in "qrstuvwx"}

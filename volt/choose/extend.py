@@ -1,13 +1,13 @@
-"""A vocabulary and the counts of another corpus → candidates: its merges first, then those learned behind them.
+"""A vocabulary and the counts of another corpus → candidates: its merges first, then new ones.
 
-The words are encoded with the vocabulary, and merging goes on from there. A new merge ranks behind all others, and what
-it makes is new, so no merge of the vocabulary meets it: text is encoded as before up to the first new merge, whatever
-way the vocabulary merges. (Where no merge crosses the ends of a stretch of text, it is always cut alike, so no two
-pairs of neighbours make the same new token.)
+The words are encoded with the vocabulary, and merging continues from there. New merges rank after all others, and
+their tokens are new, so no merge of the vocabulary applies to them: text is encoded as before up to the first new
+merge, whatever way the vocabulary merges. (If no merge crosses the ends of a stretch of text, it is always cut alike,
+so no two pairs of neighbours make the same new token.)
 
-Where a vocabulary merges by ranks of texts, a new token and its neighbour may be the text of an old token that was
-never made before, and encoding then makes it of them. So the counts there are those of encoding the words with all
-merges, once these are learned; learning itself takes the two for apart.
+If a vocabulary merges by ranks of texts, a new token and its neighbour may spell an old token that was never made
+before, and encoding then makes it. Learning does not see this, so the counts are taken by encoding the words with all
+merges once these are learned.
 
 >>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
 >>> candidates = extend_bpe(old, {"low": 5, "slow": 2})

@@ -1,20 +1,13 @@
-"""`SearchResult` → what people read in a terminal, and the same as JSON data.
+"""`SearchResult` → a report for the terminal, and the same as JSON data, with the serving cost of each size.
 
->>> from volt.count.word_counts import WordCounts
->>> from volt.learn.bpe import learn_bpe
->>> from volt.choose.search import search
->>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
->>> result = search(learn_bpe(counts, n_merges=9), sizes=[14, 16, 18])
->>> data = as_data(result)
->>> data["pick"]["rule"], data["best"]["size"], [step["n_kept"] for step in data["steps"]]
-('balanced', 20, [11, 13, 15, 14, 15, 16])
-
-A search → what each of its sizes takes to be used: tokens per byte of text, and operations per byte of a model.
+The serving cost is the number of tokens per byte of text and, for a given language model, its operations per byte.
 
 >>> from volt.choose.search import search
 >>> from volt.learn.bpe import learn_bpe
 >>> result = search(learn_bpe({"low": 5, "lower": 2}, n_merges=3), sizes=[7, 9])
->>> [round(cost.tokens_per_byte, 3) for cost in serving_costs(result)]  # 18 and 11 pieces for 32 bytes
+>>> [step["size"] for step in as_data(result)["steps"]]
+[6, 7, 9]
+>>> [round(cost.tokens_per_byte, 3) for cost in serving_costs(result)]  # 25, 18 and 11 pieces for 32 bytes
 [0.781, 0.562, 0.344]
 """
 

@@ -1,16 +1,12 @@
 """Candidates → `SearchResult`: measures of a range of sizes, the size that a rule chooses, and its vocabulary.
 
+A notebook shows a result as a table of the picks, the curve of the entropy, and a few words with their pieces.
+
 >>> from volt.learn.bpe import learn_bpe
->>> from volt.count.word_counts import WordCounts
->>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=9)
+>>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
 >>> result = search(candidates, sizes=range(13, 21), select="knee")
 >>> result.best.size, result.vocabulary.size, result.pick.why
 (17, 14, 'the entropy lies farthest below the straight line from 11 to 20 tokens')
-
-The parts of what notebooks show of a search: the picks, the curve of the entropy, words and their pieces.
-
->>> cut(["new", "est</w>"])
-'new|est'
 """
 
 from __future__ import annotations

@@ -1,31 +1,19 @@
-"""A vocabulary and the counts of a corpus → the same with fewer ids, and a map from old ids to new ones.
+"""A vocabulary and the counts of a corpus → the vocabulary with fewer ids, and a map from old ids to new ones.
 
-Tokens that the corpus misses least are dropped, one after the other (see volt.choose.shrink). What others are merged
-from becomes scaffolding; merges that nothing needs any longer are left out. What is left keeps its order.
+The tokens that the corpus misses least are dropped, one after the other. Dropped tokens that others are merged from
+become scaffolding; merges that no token needs are removed. The remaining tokens keep their order. If all pieces of a
+text remain, it keeps them: its new ids are new_ids[old ids]. Every text still decodes to itself.
 
-Text whose pieces are all left has the same pieces: new ids are new_ids[old ids]. All other text is still spelled the
-same, decoded.
+Dropping a token splits its pieces back into the parts of its first merge. If it has n pieces and its parts come to k
+kept tokens, that adds n (k − 1) pieces, and each of the k tokens occurs n times more. So costs only rise, and a heap,
+whose entries are checked again when they come up, finds the cheapest token. This is greedy, and its counts are exact
+while all merges stay. Removing unneeded merges at the end changes a few words, so the corpus is then counted again.
 
 >>> old = Vocabulary(merges=(("l", "o"), ("lo", "w"), ("a", "b")), tokens=("l", "o", "w", "a", "b", "lo", "low", "ab"),
 ...                  marker="none")
 >>> shrunk = shrink(old, {"low": 9, "lo": 3, "ab": 1}, to=11)
 >>> shrunk.vocabulary.tokens, shrunk.new_ids.tolist()
 (('l', 'o', 'w', 'a', 'b', 'lo', 'low'), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1])
-
-Which tokens of a vocabulary a corpus misses least, one after the other.
-
-Dropping a token splits its pieces back into the parts of its first merge. A token with n pieces whose parts come to k
-kept tokens adds n (k − 1) pieces, and k of the others occur n times more. So what is dropped later only grows dearer,
-and the next cheapest token is found by a heap whose entries are looked at again when they come up. That is greedy, and
-its counts are exact as long as all merges stay. Those that no token needs any longer are left out in the end, which
-changes a few words, so the corpus is then counted once more.
-
->>> from volt.count.word_counts import WordCounts
->>> old = Vocabulary(merges=(("l", "o"), ("lo", "w"), ("a", "b")), tokens=("l", "o", "w", "a", "b", "lo", "low", "ab"),
-...                  marker="none")
->>> drops = Drops.of(old, WordCounts.from_pairs({"low": 9, "lo": 3, "ab": 1}))
->>> drops.drop(2), drops.vocabulary().tokens, drops.vocabulary().merges
-(2, ('l', 'o', 'w', 'a', 'b', 'low'), (('l', 'o'), ('lo', 'w')))
 """
 
 from __future__ import annotations

@@ -4,21 +4,15 @@
     D(i,j) = log len(j) where i occurs in j           keep j if its transported mass ≥ min_share · b_j
     H_t = −(1/l) Σ_j P(j) log P(j) over the kept tokens, P from transported mass    (Eq. 4)
 
-The transport of a size starts from the row potentials of the size before.
+The transport of a size starts from the row potentials of the previous size. A search measures round sizes or the
+requested ones, and the sizes that the rules pick.
 
 >>> from volt.learn.bpe import learn_bpe
->>> from volt.count.word_counts import WordCounts
->>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=9)
+>>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
+>>> default_sizes(candidates)
+[11, 12, 13, 14, 15, 16, 17, 18, 19, 20]
 >>> [(step.size, step.n_kept, step.n_pieces, step.converged) for step in size_steps(candidates, [16, 18])]
 [(16, 15, 42, True), (18, 15, 31, True)]
-
-The sizes that a search measures: round ones or those asked for, and beside them what the rules pick.
-
->>> from volt.count.word_counts import WordCounts
->>> from volt.learn.bpe import learn_bpe
->>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)
->>> default_sizes(candidates), checked_sizes(candidates, range(6, 10, 2))
-([6, 7, 8, 9], [6, 8])
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Entropic optimal transport on a sparse support: characters are moved into tokens (Section 4.2).
 
 Rows i hold masses a (characters), columns j masses b (tokens). D(i,j) is stored where i may move into j and
-is +∞ elsewhere. `Sinkhorn` finds the plan P that minimises, over P ≥ 0 on the support,
+is +∞ elsewhere. `TransportProblem` checks its values; `Sinkhorn` finds the plan P that minimises, over P ≥ 0 on the
+support,
 
     <P,D> − ε H(P) + ρ_a KL(P1 | a) + ρ_b KL(Pᵀ1 | b)      H(P) = −Σ P (log P − 1),  τ = ρ/(ρ+ε)
 
@@ -18,18 +19,6 @@ whose solution is P = diag(u) K diag(v) with K = exp(−D/ε), found by alternat
 >>> plan.matrix.toarray().round(3)
 array([[0.  , 0.5 ],
        [0.22, 0.28]])
-
-What is to be transported: masses of rows and columns, costs on a sparse support, and how firm the marginals are.
-
-`volt.choose.transport` solves it; here it is checked, once, where it is built.
-
->>> problem = TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
->>> problem.active_columns
-array([ True,  True])
->>> TransportProblem(sparse.csr_array([[-1.0]]), np.array([1.0]), np.array([1.0]))
-Traceback (most recent call last):
-    ...
-volt.errors.TransportError: cost holds a negative, NaN or infinite entry; leave infinite costs unstored.
 """
 
 from __future__ import annotations

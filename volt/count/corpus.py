@@ -1,8 +1,7 @@
-r"""Corpus → `WordCounts`: how often each distinct pre-token occurs, which is all that learning ever reads.
+r"""Corpus → `WordCounts`: how often each distinct pre-token occurs, which is all that learning reads.
 
-The counts of two files, added up, are the counts of both, so it makes no difference how a corpus is cut into files and
-blocks, in which order they come, or how they are compressed. Polars counts one block while the next is being read and
-decompressed.
+The counts of two files, added up, are the counts of both. So the result depends neither on how a corpus is split into
+files and blocks, nor on their order or compression. Polars counts one block while the next is read and decompressed.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
@@ -11,13 +10,9 @@ decompressed.
 >>> dict(zip(counts.words, counts.counts.tolist())), counts.total
 ({'low': 2, 'lower': 1}, 3)
 
-The paths of a corpus → shards that workers count: whole files, and ranges of what is plain and large.
+The map of a process pool assigns whole files to workers. `in_ranges` also splits large plain files into ranges, which
+have equal words and line numbers.
 
-A map of a process pool gives each worker a path. Of one large file it would have one worker count it all; a map made
-by `in_ranges` gives each a range. The words are the same, because counts add up, and so are the numbers of lines.
-
->>> import tempfile
->>> from volt import count_words
 >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
 ...     _ = file.write(b"low lower low\n" * 5) and file.flush()
 ...     shards = shards_of([file.name], size=30)

@@ -1,30 +1,18 @@
-"""WordCounts and a share → the characters that a vocabulary spells, and the rare ones that it leaves out.
+"""WordCounts → facts about the text: which characters a coverage leaves out, whether it has spaces, its bytes.
 
-The commonest characters stay, as few as make up the share of all characters; of equally frequent ones those with the
-lower code point. A space for each word is among the characters, and always stays. This is sentencepiece's
-character_coverage.
+coverage    The commonest characters that make up a share of all characters stay; ties go to the lower code point. A
+            space for each word counts as a character, and always stays. (sentencepiece's character_coverage)
+spacing     Some scripts have no spaces between words. Splitting them at white space gives clauses, which hardly ever
+            repeat, so they make poor words.
+text bytes  The bytes of the text, which "tokens per byte" divides by. They follow from the words alone, so they do not
+            depend on the format that the corpus was read from.
 
 >>> from volt.count.word_counts import WordCounts
->>> found = coverage_of(WordCounts.from_pairs({"low": 5, "löw": 1}), 0.9)
->>> found.left_out, found.n_left_out, found.n_characters  # 6 spaces among them
+>>> coverage = coverage_of(WordCounts.from_pairs({"low": 5, "löw": 1}), 0.9)
+>>> coverage.left_out, coverage.n_left_out, coverage.n_characters  # 6 spaces among them
 ('ö', 1, 24)
-
-WordCounts → whether white space cuts this text into words at all.
-
-Some scripts are written without spaces between words. What white space cuts there are clauses and sentences, which
-hardly ever repeat, so they make poor words.
-
->>> from volt.count.word_counts import WordCounts
 >>> unspaced(WordCounts.from_pairs({"係呢個講座同係睇轉播嘅女性": 1, "TED": 1}))
 Unspaced(script='Han', share=0.8125, length=13.0)
->>> unspaced(WordCounts.from_pairs({"講座": 1, "女性": 1})) is None  # words, with spaces put between them
-True
-
-WordCounts → the bytes of the text that they stand for, which "tokens per byte" divides by.
-
-The bytes follow from the words, so they are known however the corpus was read: from text, tables, JSON lines or pairs.
-
->>> from volt.count.word_counts import WordCounts
 >>> text_bytes(WordCounts.from_pairs({"für": 2, "a": 1}))  # "für für a" and a line end
 12
 """

@@ -1,17 +1,11 @@
 r"""One file → counted parts, block by block: how text, tables, JSON lines and Parquet become words.
 
-Polars counts one block while the next is being read and decompressed; large plain text is counted by units.
+Polars counts one block while the next is read and decompressed. Large plain text is counted by units instead
+(volt.count.unit_table): each thread fills a table of units, and cuts its units into words when the table is full. All
+words are in one table, which a lock protects.
 
 >>> count_block(Block("a.txt", 1, 1, b"low lower low\n", 14)).table.sort("word").rows()
 [('low', 2), ('lower', 1)]
-
-Blocks of text → counted words, by threads that count units (volt.count.unit_table).
-
-Each thread has a table of its own. A table that is full is cut into words, and emptied, by the thread that filled it.
-All words are in one table, which one thread at a time may add to.
-
->>> from volt.files.blocks import Block
->>> from volt.text.pretokenizer import PreTokenizer
 >>> counter = UnitCounter(UnitCutter.of(PreTokenizer("gpt2")))
 >>> list(counter.add(Block("a.txt", 1, 1, b"low low", 7)))
 []

@@ -1,23 +1,18 @@
-r"""How often each distinct unit of a text, and each distinct word of units, occurs. A unit stands between white space.
+r"""Text → counted units → counted words. A unit is a stretch of text between white space.
 
-    text --- UnitTable ---> counted units --- WordTable ---> counted words, as the bytes that they are in the text
+    text --- UnitTable ---> counted units --- WordTable ---> counted words, as bytes of the text
 
-A table belongs to one thread. Its rows take 64 to 128 bytes a unit; whoever fills it looks at `is_full` now and then.
+This works for pre-tokenisers that cut a unit alone as they cut it in its line, because their pattern splits before
+spaces (volt.text.patterns.split_points): all built-in ones except "metaspace-line", and most custom patterns. A white
+space byte ends a unit only if the pattern splits there whatever the other characters around it are.
+
+A table belongs to one thread. Its rows take 64 to 128 bytes for each unit; the caller checks `is_full`.
 
 >>> table = UnitTable(UnitEnds(breaks=1 << ord(" "), keeps_breaks=True))
 >>> table.add(b"low lower low\nlow")
 >>> units = table.units()
 >>> units.text, units.ends, units.counts
 (b'low lower low', array([ 3,  9, 13]), array([2, 1, 1]))
-
-Counted units → counted words, for those pre-tokenisers that cut each unit alone as they cut it in its line.
-
-They are those whose pattern splits before spaces (volt.text.patterns.split_points): of the built-in ones all but
-"metaspace-line", and most patterns that are given. A break ends a unit only where that is so whatever the characters
-around it are, if one of them is no white space.
-
->>> UnitCutter.of(PreTokenizer("bytes")).ends.breaks == sum(1 << byte for byte in b"\t\n\v\f\r ")
-True
 >>> UnitCutter.of(PreTokenizer("metaspace-line")) is None
 True
 """

@@ -1,16 +1,11 @@
 """`WordCounts`: how often each distinct pre-token of a corpus occurs.
 
-The counts of two corpora, added up, are the counts of both together. So it makes no difference how a corpus is cut into
-files, in which order they are read, or how they are compressed.
+The counts of two corpora, added up, are the counts of both together. So the result depends neither on how a corpus is
+split into files, nor on their order or compression. `summed` adds up parts with little more than the distinct words in
+memory.
 
 >>> (WordCounts.from_pairs({"low": 2}) + WordCounts.from_pairs({"low": 1, "lower": 4})).table.rows()
 [('low', 3), ('lower', 4)]
-
-Parts of a corpus that were counted each for itself → their sum, with little more than its words in memory.
-
->>> parts = [CountedPart(pl.DataFrame({"word": [word], "count": [2]}), 1, 4, 0) for word in ("b", "a", "b")]
->>> summed(parts).table.rows(), summed(parts).n_lines
-([('a', 2), ('b', 4)], 3)
 """
 
 from __future__ import annotations

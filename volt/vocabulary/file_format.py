@@ -1,9 +1,4 @@
-"""A vocabulary ⇄ the entries and lists of its file.
-
-Version 1 lists `tokens`. A vocabulary that numbers its ids itself, lacks a role or merges in another way is written as
-version 2: `pieces` by id, each with its kind, and the counts of tokens behind that.
-
-The layout of a vocabulary file: JSON, versioned first, one token or merge per line, so that a fault has a line.
+"""A vocabulary ⇄ its file: JSON, version first, one token or merge per line, so that an error has a line number.
 
     {"volt": 1,
     "fingerprint": "…",
@@ -15,8 +10,10 @@ The layout of a vocabulary file: JSON, versioned first, one token or merge per l
     ["t", "h"],
     …]}
 
-What the entries mean is the business of volt.vocabulary.vocabulary. A file may come from anywhere, so it is measured
-before it is parsed: 64 MB and eight million values are the most, which a million tokens and a million merges need.
+Version 1 lists `tokens`. A vocabulary with ids of its own, a missing role or another way of merging is written as
+version 2: `pieces` by id, each with its kind, then the counts of tokens. volt.vocabulary.vocabulary defines what the
+entries mean. A file may come from anywhere, so its size is checked before it is parsed: at most 64 MB and eight million
+values, which is enough for a million tokens and a million merges.
 
 >>> print(dump({"fingerprint": "ab"}, merges=[("t", "h")]), end="")
 {"volt": 1,

@@ -1,18 +1,15 @@
-"""What is wrong with the merges and tokens of a vocabulary: the list, the index there, what is wrong and what to do.
+"""The ids and kinds of pieces, and the checks of a vocabulary's merges, tokens and order.
 
-A part of a merge is a character, or is made by an earlier merge; by any merge, where ranks belong to what merges make.
-A token is a character, or a merge makes it, unless words are taken whole.
+Usually ids are assigned in a fixed order: special tokens, byte tokens, then `tokens`. A vocabulary that was read from
+another library keeps its ids: `order` lists the pieces by id, and may leave ids unused.
 
->>> next(merge_faults([("l", "o"), ("lo", "wer")], "none"))
-('merges', 1, "no character and no earlier merge makes 'wer'; restore that merge")
-
-Which piece has which id, and of what kind each piece is.
-
-Usually ids are given out in a fixed order: special tokens, byte tokens, then `tokens`. A vocabulary that was read from
-another library keeps the ids that it had there: its `order` says so, and may leave ids unused.
+A part of a merge must be a character or the result of an earlier merge (of any merge, where ranks belong to results). A
+token must be a character or the result of a merge, unless the vocabulary holds whole words.
 
 >>> kinds_of(("<unk>", "lo"), SpecialTokens(), ())
 ('unk', 'token')
+>>> next(merge_faults([("l", "o"), ("lo", "wer")], "none"))
+('merges', 1, "no character and no earlier merge makes 'wer'; restore that merge")
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
-"""A vocabulary → the same with special tokens that its file does not name, though its publisher does.
+"""A vocabulary → the vocabulary with special tokens that its publisher names, but its file does not.
 
-A token that the vocabulary has keeps its id; a new one takes the id that is asked for, or the next behind all others.
+A token that the vocabulary has keeps its id. A new one takes the requested id, or the next one after all others. The
+notes on unnamed special tokens, in the provenance of a foreign vocabulary, are updated.
 
 >>> none = SpecialTokens(None, None, None, None)
->>> found = with_special(Vocabulary((("l", "o"),), ("l", "o", "lo"), special=none), {"<end>": 4}, eos="<end>")
->>> found.pieces, found.kinds[4], found.special.eos
+>>> result = with_special(Vocabulary((("l", "o"),), ("l", "o", "lo"), special=none), {"<end>": 4}, eos="<end>")
+>>> result.pieces, result.kinds[4], result.special.eos
 (('l', 'o', 'lo', '', '<end>', '</w>'), 'user', '<end>')
-
-What is said of special tokens that a file does not name, and what is left of it once they are named beside it.
-
->>> named_tokens(named(Vocabulary((), ("a", "<b>"), whole_words=True), special=["<b>"]))
-('<b>',)
 """
 
 from __future__ import annotations
