@@ -51,8 +51,8 @@ class Unspaced:
     """Text in scripts that have no spaces between words.
 
     script: the commonest of them, as Unicode names it
-    share: of all characters of the text, those of words in such scripts
-    length: mean letters of such scripts in a word that holds any
+    share: the share of all characters that belongs to words in such scripts
+    length: the mean number of letters of such scripts in a word that holds any
     """
 
     script: str
@@ -61,7 +61,7 @@ class Unspaced:
 
 
 def unspaced(counts: WordCounts) -> Unspaced | None:
-    """What is known of text without spaces, or None if white space cuts this text, or does not do the cutting.
+    """Detect text without spaces between words; None for other text, and unless words are cut at white space.
 
     counts: what `count_words` returns
     """
@@ -80,7 +80,7 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
 
 
 def warning(found: Unspaced) -> str:
-    """Return a sentence on what to do about such text.
+    """Return a sentence that warns of such text and proposes other pre-tokenisers.
 
     >>> warning(Unspaced("Thai", 0.987, 14.25))
     "98.7 % of this text is written without spaces between words (mostly Thai), so what white space cuts are clauses, of
@@ -96,7 +96,7 @@ def warning(found: Unspaced) -> str:
 
 
 def _letters(*scripts: str) -> str:
-    """What matches one letter of these scripts; vowel signs and tone marks are none.
+    """Return a pattern that matches one letter of these scripts; vowel signs and tone marks do not count.
 
     >>> print(_letters("Thai", "Lao"))
     [\\p{L}&&[\\p{Thai}\\p{Lao}]]
@@ -113,12 +113,12 @@ _MORE = len(SPACE.encode()) - 1  # bytes that "▁" takes more than the space th
 
 
 def text_bytes(counts: WordCounts) -> int:
-    """UTF-8 bytes of all words and their spaces, repetitions included.
+    """Return the number of UTF-8 bytes of all words and their spaces, repetitions included.
 
     counts: what `count_words` returns
 
-    Where the pre-tokeniser drops white space, each word counts one byte more, for the white space behind it. Where it
-    keeps spaces, "▁" is one byte. Of "bytes", each character is one.
+    If the pre-tokeniser drops white space, each word counts one byte more, for the white space after it. If it keeps
+    spaces, "▁" is one byte. For "bytes", each character is one.
 
     >>> from volt.count.word_counts import WordCounts
     >>> text_bytes(WordCounts.from_pairs({"▁für": 2, "▁a": 1}, pretokenizer="metaspace"))
@@ -137,12 +137,12 @@ def text_bytes(counts: WordCounts) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What a share of all characters leaves out.
+    """The characters beyond a share of all characters.
 
-    share: the share that was asked for
+    share: the requested share
     left_out: the distinct characters that are left out, the commonest first
     n_left_out: their occurrences
-    n_characters: those of all characters, spaces included
+    n_characters: the occurrences of all characters, spaces included
     """
 
     share: float
@@ -152,7 +152,7 @@ class Coverage:
 
     @property
     def codes(self) -> NDArray[np.int64]:
-        """The code points of what is left out, (n,).
+        """(n,) int64: the code points of the characters that are left out.
 
         >>> Coverage(0.9, "ö", 1, 24).codes
         array([246])
@@ -161,7 +161,7 @@ class Coverage:
 
 
 def checked_share(share: float, *, is_bytes: bool = False) -> float:
-    """Return a share above 0 and at most 1, which must be 1 where words are spelled by bytes.
+    """Check a share: above 0 and at most 1, and 1 where words are spelled by bytes.
 
     >>> checked_share(0.9995)
     0.9995
@@ -175,7 +175,7 @@ def checked_share(share: float, *, is_bytes: bool = False) -> float:
 
 
 def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
-    """What a share of all characters leaves out, None for the share 1.
+    """Return the characters beyond a share of all characters; None for the share 1.
 
     counts: what `count_words` returns
     share: above 0, at most 1
@@ -199,7 +199,7 @@ def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
 
 
 def _character_counts(counts: WordCounts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Code points and how often each occurs, a space for each word included where the words hold none."""
+    """Return code points and how often each occurs, with a space for each word where the words hold none."""
     words = counts.words
     codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32).astype(np.int64)
     result = np.zeros(LAST_HIDDEN + 3, np.int64)
