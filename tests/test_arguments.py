@@ -112,7 +112,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.search(CANDIDATES, sizes=16), "sizes is 16 (int); did you mean sizes=[16], or select=16?"),
     (lambda: volt.search(CANDIDATES, select=None), "select is None; choose from balanced"),
     (lambda: volt.search(CANDIDATES, select="best"), "unknown rule 'best'; choose from balanced"),
-    (lambda: volt.search(CANDIDATES, parameters={"epsilon": 1}), "parameters is a dict; give volt.Parameters(epsilon=0.5), say"),
+    (lambda: volt.search(CANDIDATES, parameters={"epsilon": 1}), "parameters is a dict; give volt.SearchParameters(epsilon=0.5), say"),
     (lambda: volt.search(CANDIDATES, special=("<url>",)), "special is a tuple; give volt.SpecialTokens(user=('<url>',)), say"),
     (lambda: volt.muv_search(RESULT), "candidates is a SearchResult; did you mean volt.muv_search(result.candidates)?"),
     (lambda: volt.muv_search(CANDIDATES, length=["type"]), "length is a list; choose from type, occurrence"),

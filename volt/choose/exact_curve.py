@@ -109,7 +109,7 @@ KNEE_RANGE = 1_000, 30_000  # tokens
 
 @dataclass(frozen=True, slots=True)
 class RuleReading:
-    """What a rule finds on the curve.
+    """The pick of a rule on the curve.
 
     size: tokens
     why: the reason
@@ -123,7 +123,7 @@ class RuleReading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactCurve:
-    """The exact curve of candidates, and what the rules read off it.
+    """The exact curve of candidates, and the rules that read it.
 
     candidates, curve: the curve is the sweep with lengths by type
     merges_at: (n_sizes,) int64, the merges that make each size of the curve
@@ -135,7 +135,7 @@ class ExactCurve:
 
     @classmethod
     def of(cls, candidates: Candidates, curve: EntropyCurve | None = None) -> Self:
-        """Of these candidates. curve: their sweep with lengths by type, if it has been worked out."""
+        """Compute the curve of candidates. curve: their sweep with lengths by type, if it is known."""
         curve = curve or muv_search(candidates)
         return cls(candidates, curve, np.searchsorted(candidates.sizes_after(), curve.sizes, side="right") - 1)
 
@@ -189,9 +189,7 @@ class ExactCurve:
         return RuleReading(size, result, at_least)
 
     def f95(self) -> RuleReading:
-        """Return the largest size of whose types 95 % occur at least 100 times; without one, the size that comes
-        closest.
-        """
+        """Return the largest size at which 95 % of the tokens occur at least 100 times, or the size closest to that."""
         sizes, kind = self.curve.sizes - self._first, self._kind
         enough = (self._types(F95_COUNT) >= np.ceil(F95_SHARE * sizes)) & (sizes > 0)
         index, at_least = self._last(enough, F95_COUNT)
@@ -232,7 +230,7 @@ class ExactCurve:
         return "tokens that are extended" if self.candidates.extends else "atoms"
 
     def _types(self, least: int) -> Longs:
-        """(n_sizes,): how many types of each size occur at least so often; of an extension, only new ones count."""
+        """(n_sizes,): how many tokens of each size occur at least so often; for an extension, only new ones count."""
         first = self._first
         often = self.candidates.curve(lambda counts, tokens: (counts >= least) & (tokens >= first))
         return often[self.merges_at].astype(np.int64)
@@ -247,10 +245,10 @@ class ExactCurve:
         return "new token" if self.candidates.extends else "token"
 
     def _last(self, enough: Flags, least: int) -> tuple[int | None, bool]:
-        """Return the last size with enough, and whether the candidates end before that is certain.
+        """Return the index of the last size with enough, and whether more candidates could change it.
 
-        Until merges make only tokens that occur less than `least` times, a corpus with many rare characters may still
-        come to have enough; the first size afterwards that has not is the end.
+        While merges still make tokens that occur `least` times, a corpus with many rare characters may still reach
+        enough. Afterwards, the first size without enough is the end.
         """
         faded = np.flatnonzero(~enough & (self.merges_at >= self._faded(least)))
         end = int(faded[0]) if len(faded) else len(enough)
@@ -261,11 +259,10 @@ class ExactCurve:
         return int(result[-1]), undecided and bool(enough[-1])
 
     def _faded(self, least: int) -> int:
-        """After how many merges none makes a token that occurs so often; overlaps, as in "aaa", tell less and are
-        left out."""
+        """Return after how many merges no merge makes a token that occurs so often; overlaps ("aaa") are ignored."""
         parts, gains = self.candidates.parts, self.candidates.gains()
         extends = self.candidates.extends
-        gains[: len(extends.vocabulary.merges) if extends else 0] = least  # which are made at every size
+        gains[: len(extends.vocabulary.merges) if extends else 0] = least  # these merges belong to every size
         faded = np.flatnonzero((gains < least) & (parts[:, 0] != parts[:, 1]))
         if len(faded):
             return int(faded[0])
@@ -288,7 +285,7 @@ def learn_enough(
     """Learn merges until `balanced` is decided, no pair is left, or 262,144 merges are made.
 
     counts, marker, min_pair_count, coverage, report: as in `learn_bpe`
-    model: a language model, whose size is to be reached as well
+    model: a language model; learning continues up to its size
     Raises CandidateError if min_pair_count is below 1.
 
     >>> learn_enough({"low": 5, "lower": 2})
@@ -299,9 +296,9 @@ def learn_enough(
 
 
 def learned_until_decided(learn: Callable[..., Candidates], model: LanguageModel | None) -> Candidates:
-    """What `learn` learns, called with more and more merges while a rule is undecided and pairs are left.
+    """Learn with more and more merges while a rule is undecided and pairs are left.
 
-    learn: takes the number of merges; without one, it decides itself
+    learn: takes the number of merges; by default it chooses one
     """
     result = learn()
     while result.left != 0 and result.n_merges < MOST_GROWN and _is_short(result, model):

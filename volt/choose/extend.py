@@ -46,15 +46,15 @@ def extend_bpe(
     new_atoms: bool | None = None,
     report: Callable[[int], object] | None = None,
 ) -> Candidates:
-    """Learn merges behind those of a vocabulary, as many as asked, or fewer where no pair is left to merge.
+    """Learn `n_merges` merges after those of a vocabulary, or fewer if no pair is left to merge.
 
-    vocabulary: what is extended; it may be a foreign one, and pruned
+    vocabulary: the vocabulary to extend; it may be foreign, and pruned
     counts: what `count_words` returns with the vocabulary's normaliser, pre-tokeniser and special tokens, or a mapping
         of words to their counts
-    n_merges, min_pair_count, report: of the new merges, as in `learn_bpe`
+    n_merges, min_pair_count, report: for the new merges, as in `learn_bpe`
     new_atoms: whether characters that the vocabulary lacks become tokens; None is True unless it spells them by bytes
-    `volt.search` of the result gives a vocabulary with the same tokens at the same ids, and new ones behind.
-    Raises CorpusError if the words were made in another way than the vocabulary's, or there are none.
+    `volt.search` of the result gives a vocabulary with the same tokens at the same ids, followed by new ones.
+    Raises CorpusError if the words were counted with other settings than the vocabulary's, or there are none.
 
     >>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
     >>> extend_bpe(old, {"low": 5, "slow": 2}, n_merges=1, new_atoms=False)
@@ -72,7 +72,7 @@ def extend_bpe(
 
 
 def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *, call: str) -> WordCounts:
-    """Counts of words that were made as the vocabulary makes them. Raises CorpusError if they were not, or if empty."""
+    """Check that words were counted with the vocabulary's settings. Raises CorpusError otherwise, or without words."""
     if isinstance(counts, Mapping):
         made_with = vocabulary.normalizer, vocabulary.pretokenizer
         counts = WordCounts.from_pairs(counts, normalizer=made_with[0], pretokenizer=made_with[1])
@@ -85,9 +85,9 @@ def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *,
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Words that the vocabulary has merged, in the numbers of the candidates.
+    """The words after the vocabulary's merges, in the numbers of the candidates.
 
-    tokens: atoms, tokens that only whole words are, new atoms, then what merges make
+    tokens: atoms, tokens that only whole words are, new atoms, then the results of merges
     n_first: how many of them no merge makes
     kept: (n_tokens,) which of them every vocabulary keeps;  final: (n_tokens,) which carry the end-of-word marker
     words: as these tokens;  atom_counts: (n_first,) before any merge
@@ -127,7 +127,7 @@ def _start(vocabulary: Vocabulary, merged: MergedWords, new: Sequence[int]) -> _
 
 
 def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
-    """Words in other numbers, and without unknown characters that stay so: what stands on either side is two words.
+    """Renumber the symbols of words and remove unknown characters: the parts on either side become two words.
 
     numbers: (n,) of symbols from 0 on;  news: of symbols below 0
     """
@@ -140,9 +140,7 @@ def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
 
 
 def _final(vocabulary: Vocabulary, tokens: Sequence[str], n_first: int) -> Flags:
-    """Return which tokens carry the end-of-word marker: atoms that do, and what is made of one that does behind
-    another.
-    """
+    """Return which tokens carry the end-of-word marker: atoms that do, and merges whose second part does."""
     if vocabulary.marker != "suffix":
         return np.zeros(len(tokens), np.uint8)
     final = {token for token in tokens[:n_first] if token.endswith(SUFFIX)}
@@ -153,7 +151,7 @@ def _final(vocabulary: Vocabulary, tokens: Sequence[str], n_first: int) -> Flags
 def _candidates(
     vocabulary: Vocabulary, counts: WordCounts, start: _Start, parts: Ints, replaced: Longs, left: int
 ) -> Candidates:
-    """Return the candidates of the vocabulary's merges and new ones. parts, replaced: of the new ones"""
+    """Return the candidates of the vocabulary's merges and new ones. parts, replaced: of the new merges"""
     tokens, n_old = list(start.tokens), len(vocabulary.merges)
     output = [*tokens, *("" for _ in range(len(parts)))]
     for place, (first, second) in enumerate(parts.tolist(), start=len(tokens)):
@@ -189,8 +187,7 @@ def _candidates(
 
 
 def _ranked(vocabulary: Vocabulary, start: _Start, table: Ints, tokens: Sequence[str]) -> tuple[Ints, Replacements]:
-    """Return the pair that each token is made of, whichever merge names it, and how often that happens at each new
-    merge.
+    """Return the pair that makes each token, whichever merge names it, and its replacements at each new merge.
 
     table: (n_merges, 3), the parts and the result of each merge;  tokens: by the numbers in it
     """

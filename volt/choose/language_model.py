@@ -1,4 +1,4 @@
-"""A language model → the vocabulary size that it deserves, and what each byte of text costs it at a size.
+"""A language model → the vocabulary size that it deserves, and its operations per byte of text at a size.
 
     N_v = 3,145,728 · (N / 33·10⁶)^0.8354        V = N_v / d
 

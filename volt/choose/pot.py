@@ -40,7 +40,7 @@ class PotSolver(Sinkhorn):
 
 
 def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver) -> tuple[Floats, int]:
-    """log u and the number of iterations by POT. POT's warnings are dropped, because `change` says more.
+    """Return log u and the number of iterations of POT, whose warnings are suppressed, because `change` says more.
 
     reg_type "entropy" is −ε H(P), while POT's default "kl" is relative to abᵀ; ρ = inf is τ = 1.
     """

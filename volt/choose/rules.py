@@ -41,12 +41,12 @@ DEFAULT = "balanced"
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """What a rule picks.
+    """The size that a rule picks.
 
     index, size: of the step
     why: the reason
     on_edge: whether it is the first or the last size that the rule could pick
-    at_least: whether the candidates end before the rule is decided, so that the size may be greater
+    at_least: whether the candidates end before the rule is decided, so that the true pick may be larger
     """
 
     rule: str
@@ -72,7 +72,7 @@ class Pick:
 
 
 def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """Return the index of the greatest MUV, and why. A single step is picked as it is."""
+    """Return the index of the greatest MUV, and why; 0 for a single step."""
     values = [(before.entropy - step.entropy) / (step.size - before.size) for before, step in pairwise(steps)]
     if not values:
         return 0, "the only size"
@@ -149,7 +149,7 @@ def parse_rule(rule: str) -> int | None:
 
 
 def exact_readings(readings: ExactCurve, model: LanguageModel | None = None) -> dict[str, RuleReading]:
-    """What every rule reads that looks at the exact curve. model: what the rule scaling needs."""
+    """Return the reading of every rule on the exact curve. model: for the rule scaling"""
     result = {rule: read(readings) for rule, read in EXACT.items()}
     return result if model is None else {**result, RULE: readings.scaling(model)}
 
@@ -157,11 +157,11 @@ def exact_readings(readings: ExactCurve, model: LanguageModel | None = None) -> 
 def all_picks(
     steps: Sequence[SizeStep], readings: dict[str, RuleReading], *, searched: Sequence[int], fixed: int | None = None
 ) -> dict[str, Pick]:
-    """What every rule picks.
+    """Return the pick of every rule.
 
-    steps: among them the sizes of all readings, and `fixed`
-    searched: the sizes that rules choose from which choose among steps
-    fixed: a size that is picked by a rule of its own
+    steps: the measured sizes, those of all readings and `fixed` included
+    searched: the sizes that the rules muv, renyi and tokens choose from
+    fixed: a size for the rule "fixed:N"
     """
     at = {step.size: index for index, step in enumerate(steps)}
     picks = {rule: _read(rule, one, at) for rule, one in readings.items()}
@@ -187,7 +187,7 @@ SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a 
 
 
 def supported(candidates: Candidates, size: int) -> str:
-    """Return how often half of the tokens in use occur at least, those that occur at all, and what that means."""
+    """Say how often half of the tokens in use occur at least, and how well that supports the size."""
     counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
     used = np.sort(counts[counts > 0])
     median = int(used[len(used) // 2]) if len(used) else 0  # the upper one of two, as in median500
@@ -197,9 +197,9 @@ def supported(candidates: Candidates, size: int) -> str:
 
 
 def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick) -> Iterator[str]:
-    """Sentences on what to know before trusting the result, and on what to do about it.
+    """Yield warnings about the result, each with a remedy.
 
-    searched: the sizes that were asked for
+    searched: the requested sizes
     """
     if pick.at_least:
         yield f"{pick.rule} picks {pick.told}: {_undecided(candidates, pick)}"
@@ -229,7 +229,7 @@ def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequenc
 
 def _undecided(candidates: Candidates, pick: Pick) -> str:
     if candidates.left == 0:
-        return f"no pair is left to merge behind {candidates.n_tokens:,} tokens. Give more text"
+        return f"no pair is left to merge after {candidates.n_tokens:,} tokens. Give more text"
     return f"the candidates end at {candidates.n_tokens:,} tokens. Raise n_merges"
 
 

@@ -71,7 +71,7 @@ class Drops:
     def of(
         cls, vocabulary: Vocabulary, counts: WordCounts, *, closed: bool = False, keep_atoms: bool = True
     ) -> Drops:  # fmt: skip
-        """Nothing is dropped yet. What is scaffolding already stays so."""
+        """Start with nothing dropped. Scaffolding remains scaffolding."""
         merged = MergedWords.of(vocabulary, counts)
         tables = merged.tables
         n, numbers = len(tables.tokens), {token: number for number, token in enumerate(tables.tokens)}
@@ -102,11 +102,11 @@ class Drops:
 
     @property
     def n_pieces(self) -> int:
-        """How many pieces the corpus takes while all merges stay."""
+        """The number of pieces of the corpus while all merges stay."""
         return sum(self.counts) + self.n_unknown
 
     def drop(self, n: int) -> int:
-        """Drop n tokens, one after the other; fewer if no others may be. Returns how many."""
+        """Drop up to n tokens, one after the other. Returns how many were dropped."""
         heap = [self._entry(number) for number in range(len(self.tokens)) if self._may_go(number)]
         heapify(heap)
         n_dropped = 0
@@ -127,7 +127,7 @@ class Drops:
         return n_dropped
 
     def vocabulary(self) -> Vocabulary:
-        """What is left: kept tokens, merges that make them or scaffolding, ids without holes."""
+        """Return the remaining vocabulary: kept tokens, the merges that they need, ids without gaps."""
         retained = {token for token, keep in zip(self.tokens, self.kept, strict=True) if keep}
         output = {token for token, is_made in zip(self.tokens, self.made, strict=True) if is_made}
         counts = dict(zip(self.tokens, self.counts, strict=True))
@@ -153,7 +153,7 @@ class Drops:
         return n * (len(self._pieces(number)) - 1), n, -number
 
     def _pieces(self, number: int) -> list[int]:
-        """What a token is split back into. Of one that no merge makes, which is a whole word, nobody asks: two."""
+        """Return the pieces that a token is split back into; itself twice if no merge makes it."""
         result, stack = list[int](), list(self.first_parts[number] or ())
         if not stack:
             return [number, number]
@@ -173,7 +173,7 @@ class Drops:
                 self.counts[part] += n
 
     def _released(self, number: int) -> list[int]:
-        """No longer make a token that is not kept, nor what only it needs. Returns what may have become free to go."""
+        """Stop making a token that is not kept, and what only it needs. Returns tokens that may now be dropped."""
         result, stack = [], [number]
         while stack:
             token = stack.pop()
@@ -188,8 +188,7 @@ class Drops:
 
 
 def _last_joins(vocabulary: Vocabulary) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the two neighbours that become each token in the end, where its own characters do, by ranks of what is
-    made.
+    """Yield the last merge of each token that its own characters reach, if merging goes by ranks of results.
 
     >>> list(_last_joins(Vocabulary((("a", "b"), ("b", "c"), ("a", "bc")), (), marker="none", merging="ranks")))
     [('ab', ('a', 'b')), ('bc', ('b', 'c')), ('abc', ('ab', 'c'))]
@@ -216,7 +215,7 @@ def _n_unknown(merged: MergedWords) -> int:
 
 
 def exactly_counted(vocabulary: Vocabulary, counts: WordCounts) -> tuple[Vocabulary, int]:
-    """Return a vocabulary with the counts of its tokens in a corpus, and how many pieces that takes."""
+    """Return a vocabulary with the counts of its tokens in a corpus, and the number of pieces."""
     drops = Drops.of(vocabulary, counts)
     return drops.vocabulary(), drops.n_pieces
 
@@ -225,10 +224,10 @@ def exactly_counted(vocabulary: Vocabulary, counts: WordCounts) -> tuple[Vocabul
 class Shrunk:
     """A vocabulary with fewer ids.
 
-    vocabulary: what is left, with the counts of the corpus
-    new_ids: (n_old_ids,) int64, the new id of each old one, −1 for what was dropped: copy row i of an embedding to row
+    vocabulary: the remaining vocabulary, with the counts of the corpus
+    new_ids: (n_old_ids,) int64, the new id of each old one, −1 for dropped tokens: copy row i of an embedding to row
         new_ids[i]
-    n_pieces_before, n_pieces: how many pieces the corpus took, and takes; unknown characters count as one
+    n_pieces_before, n_pieces: the pieces of the corpus, before and after; an unknown character counts as one
     """
 
     vocabulary: Vocabulary
@@ -249,18 +248,18 @@ def shrink(
     closed: bool = False,
     keep_atoms: bool = True,
 ) -> Shrunk:
-    """Drop the tokens that a corpus misses least, until so many ids are left.
+    """Drop the tokens that a corpus misses least, until `to` ids are left.
 
-    vocabulary: what shrinks; it may be a foreign one, and pruned
+    vocabulary: the vocabulary to shrink; it may be foreign, and pruned
     counts: what `count_words` returns with the vocabulary's normaliser, pre-tokeniser and special tokens, or a mapping
         of words to their counts
     to: the number of ids, special tokens and bytes included
-    closed: whether tokens stay that others are merged from, so that no new scaffolding is made; other libraries' files
-        hold none
+    closed: whether tokens stay that others are merged from, so that there is no new scaffolding, which the files of
+        other libraries cannot hold
     keep_atoms: whether all atoms stay; otherwise those that the corpus lacks may go, and are then unknown characters
     Special tokens, byte tokens and the atoms of bytes always stay.
-    Raises VocabularyError if there are fewer ids than that, or more must stay; CorpusError if the words were made in
-    another way than the vocabulary's, or there are none.
+    Raises VocabularyError if there are fewer ids than that, or more must stay; CorpusError if the words were counted
+    with other settings than the vocabulary's, or there are none.
 
     >>> old = Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "lo", "low"), marker="none")
     >>> shrink(old, {"low": 9, "lo": 3}, to=8)
@@ -286,7 +285,7 @@ def shrink(
 
 
 def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> str:
-    """Why no more can be dropped. drops: after everything has been dropped that may be"""
+    """Return the error for too few droppable tokens. drops: after all of these were dropped"""
     left = drops.vocabulary()
     n, kinds = len(left.ids), Counter(left.kinds)
     atoms = set(left.atoms)

@@ -135,7 +135,7 @@ class VocabularyFile:
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object. Raises ValueError if it has a key twice, of which readers would see one or the other."""
+    """Return a JSON object. Raises ValueError if a key occurs twice, because readers differ in which one they take."""
     result = dict(pairs)
     if len(result) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -150,7 +150,7 @@ def _looks_like(text: str) -> str:
 
 _LISTS = ("user", "control")
 _DEEPEST, _MOST_BITS = 100, 1_024  # of a provenance: lists in lists, and the bits of a number
-_NO_PIECE = "unused"  # its kind; such rows hold any string, which is not looked at
+_NO_PIECE = "unused"  # the kind of an unused id, whose row may hold any string
 
 
 def text_of(vocabulary: Any) -> str:
@@ -179,9 +179,9 @@ def text_of(vocabulary: Any) -> str:
 
 
 def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
-    """Return a value as JSON has it. Raises VocabularyError, with its name, if JSON has no such value.
+    """Return a value as JSON data. Raises VocabularyError, with its name, if JSON has no such value.
 
-    deepest: how many lists may lie in one another
+    deepest: how deep lists may be nested
 
     >>> json_of({"seeds": (1, {2})}, "provenance")
     Traceback (most recent call last):
@@ -238,7 +238,7 @@ def _plain_tokens(file: VocabularyFile) -> dict[str, Any]:
 
 
 def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
-    """What the list of pieces and the entries that go with it say."""
+    """Return the arguments that the list of pieces and its entries give."""
     rows = file.value("pieces", list)
     is_counted = any(isinstance(row, list) and len(row) == 3 for row in rows)
     for index, row in enumerate(rows):
