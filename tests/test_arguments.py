@@ -89,7 +89,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: COUNTS.rescale(0), "total is 0; give 1 or more"),
     (lambda: volt.mix([COUNTS]), "named is a list; give the counts of each source by its name"),
     (lambda: volt.mix({"a": COUNTS}, temperature="2"), "temperature is '2' (str); give a number"),
-    (lambda: volt.mix({"a": COUNTS}, temperature=NAN), "1 sources, temperature nan"),
+    (lambda: volt.mix({"a": COUNTS}, temperature=NAN), "1 source, temperature nan"),
     (lambda: volt.learn_bpe("corpus.txt"), "counts is 'corpus.txt' (str); did you mean volt.learn_bpe(volt.count_words('corpus.txt'))?"),
     (lambda: volt.learn_bpe(CANDIDATES), "counts is a Candidates; did you mean volt.learn_bpe(candidates.counts)?"),
     (lambda: volt.learn_bpe(COUNTS, n_merges=1.5), "n_merges is 1.5 (float); give a whole number"),

@@ -98,7 +98,7 @@ def test_the_answer_stands_first(result: SearchResult) -> None:
     first, second = result.answer
     report = " ".join(text_of(result).split())
     assert report.startswith(f"answer {first} how sure {second} warning")
-    assert first.startswith(f"{result.pick.told} tokens (balanced): {result.pick.why}")
+    assert first.startswith(f"{result.pick.size_text} tokens (balanced): {result.pick.why}")
     low, high = result.range
     assert f"{result.picks['median500'].size:,} (median500)" in second
     assert f"{low:,} (" in second

@@ -28,7 +28,7 @@ from volt import arguments
 from volt.count.word_counts import WordCounts, as_counts
 from volt.encode.merge_tables import MergedWords, MergeTables, check_same_words, occurrences
 from volt.errors import CorpusError
-from volt.learn.bpe import Asked, Flags, Replacements, is_hidden, learned, traced, trajectory_of, without
+from volt.learn.bpe import Flags, MergeLimits, Replacements, is_hidden, learned, traced, trajectory_of, without
 from volt.learn.candidates import Candidates, Extended, Ints, Longs
 from volt.text.characters import SUFFIX, atom_text, token_lengths
 from volt.vocabulary import Vocabulary
@@ -63,11 +63,11 @@ def extend_bpe(
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.extend_bpe({}, counts)")
     counts = words_for(vocabulary, counts, call="volt.extend_bpe(vocabulary, {})")
     report = arguments.function(report, "report")
-    requested = Asked.checked(n_merges, min_pair_count)
+    limits = MergeLimits.checked(n_merges, min_pair_count)
     merged = MergedWords.of(vocabulary, counts)
     wanted = not vocabulary.byte_fallback if new_atoms is None else bool(new_atoms)
     start = _start(vocabulary, merged, _unknown(merged.atoms) if wanted else [])
-    parts, replaced, left = learned(start.words, start.tokens, start.final, requested, vocabulary.marker, report)
+    parts, replaced, left = learned(start.words, start.tokens, start.final, limits, vocabulary.marker, report)
     return _candidates(vocabulary, counts, start, parts, replaced, left)
 
 

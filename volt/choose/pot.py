@@ -18,7 +18,7 @@ from volt.errors import TransportError, missing
 
 @dataclass(frozen=True, slots=True)
 class PotSolver(Sinkhorn):
-    """The same plan by the POT library (`pip install 'volt-vocab[pot]'`), which stores the cost of every cell.
+    """A solver by the POT library (`pip install 'volt-vocab[pot]'`), which stores the cost of every cell.
 
     One iteration of `Sinkhorn` follows and measures `change` and `converged`.
     max_cells: rows times columns of the largest problem that is accepted

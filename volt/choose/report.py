@@ -232,7 +232,7 @@ def _cost_columns(result: SearchResult) -> tuple[list[str], list[list[str]]]:
 def _picks_table(result: SearchResult) -> Grid:
     """Return a table of each rule's pick, and why."""
     picks = list(result.picks.values())
-    rows = [(rule, pick.told, pick.reason) for rule, pick in result.picks.items()]
+    rows = [(rule, pick.size_text, pick.reason) for rule, pick in result.picks.items()]
     return Grid(("rule", "size", "why"), rows, numbers=[1], strong=picks.index(result.pick))
 
 

@@ -57,17 +57,17 @@ class Pick:
     at_least: bool = False
 
     @property
-    def told(self) -> str:
-        """The size as reports show it.
+    def size_text(self) -> str:
+        """The size as text, with "at least" if it may be larger.
 
-        >>> Pick("utility", 3, 5000, "", on_edge=True, at_least=True).told
+        >>> Pick("utility", 3, 5000, "", on_edge=True, at_least=True).size_text
         'at least 5,000'
         """
         return "at least " * self.at_least + f"{self.size:,}"
 
     @property
     def reason(self) -> str:
-        """Why, and whether the searched range decides."""
+        """The reason, with a note if the searched range decides."""
         return self.why + " (edge of the range)" * (self.on_edge and not self.at_least)
 
 
@@ -202,7 +202,7 @@ def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequenc
     searched: the requested sizes
     """
     if pick.at_least:
-        yield f"{pick.rule} picks {pick.told}: {_undecided(candidates, pick)}"
+        yield f"{pick.rule} picks {pick.size_text}: {_undecided(candidates, pick)}"
     elif pick.on_edge and len(searched) > 1:
         yield (
             f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {searched[0]:,} to "

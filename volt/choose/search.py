@@ -51,7 +51,7 @@ _LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?(?:[A-Za-z]|[{_FIRST}][{_FURTHER}]+){{{LO
 
 def picks_table(picks: Mapping[str, Pick], chosen: Pick) -> str:
     """Return a table of each rule's pick, and why, with the chosen one in bold."""
-    rows = [(rule, pick.told, pick.reason) for rule, pick in picks.items()]
+    rows = [(rule, pick.size_text, pick.reason) for rule, pick in picks.items()]
     return html_table(["rule", "size", "why"], rows, strong=list(picks.values()).index(chosen))
 
 
@@ -169,7 +169,7 @@ class SearchResult:
         '19 tokens (fixed:18): as asked; rounded up from 18 for 20 ids.'
         """
         low, high = sorted((self.picks[rule].size, rule) for rule in ("median500", "utility"))
-        size, up = self.pick.told, ""
+        size, up = self.pick.size_text, ""
         if self.best.size != self.pick.size:
             size, up = f"{self.best.size:,}", f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
         between = f"{low[0]:,} ({low[1]}) to {high[0]:,} ({high[1]})"
@@ -178,7 +178,7 @@ class SearchResult:
 
     @property
     def composition(self) -> str:
-        """How the tokens of the best size become those of the vocabulary, and its ids, in words."""
+        """How many tokens of the best size the vocabulary keeps, and how many ids it has, in words."""
         size, retained, n_ids = self.best.size, self.vocabulary.size, len(self.vocabulary.pieces)
         of = f"{retained:,} of {counted(size, 'token')}, as {size - retained:,} only lead to longer ones" * (
             retained < size
@@ -188,7 +188,7 @@ class SearchResult:
 
     def __repr__(self) -> str:
         retained = counted(self.vocabulary.size, "token")
-        return f"<SearchResult: {self.pick.rule} picks {self.pick.told}, keeps {retained}>"
+        return f"<SearchResult: {self.pick.rule} picks {self.pick.size_text}, keeps {retained}>"
 
     def _repr_html_(self) -> str:
         return html_page(
@@ -218,7 +218,7 @@ def search(
         sizes that rules pick; by default about twenty round ones
     select: the rule: balanced, utility, median500, knee, f95, muv, renyi, tokens, scaling, or a size such as 8000,
         which is "fixed:8000" (volt.choose.rules)
-    parameters: of the criteria and the transport; by default those of `SearchParameters()`
+    parameters: of the criteria and the transport; by default `SearchParameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`, or the extended vocabulary's
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
     model: the language model that the vocabulary is for; the rule "scaling" needs it, and reports add its serving cost
@@ -279,7 +279,7 @@ def _rounded_up(
         if best.size + missing > candidates.n_tokens:
             raise CandidateError(
                 f"multiple_of={multiple_of}: {len(vocabulary.pieces):,} ids need {missing:,} more merges, and the "
-                f"candidates end {candidates.n_tokens - best.size:,} behind them; leave it out, or {remedy(candidates)}"
+                f"candidates end after {candidates.n_tokens - best.size:,}; leave it out, or {remedy(candidates)}"
             )
         retained = np.concatenate([best.kept, np.ones(missing, bool)])
         best = step_with(candidates, retained, parameters)

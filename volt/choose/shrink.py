@@ -49,7 +49,7 @@ class Drops:
 
     old: the vocabulary;  tokens: the string of each token
     kept: whether each is a token;  made: whether each is one, or a merge makes it on the way to one
-    counts: how often each kept one occurs, and n_unknown: how often characters that are none
+    counts: how often each kept token occurs;  n_unknown: how often unknown characters occur
     first_parts: the two tokens that each is split back into, if a merge makes it
     parts: all that each is merged from;  needs: how many others that are made are merged from it
     fixed: whether each stays a token;  closed: whether what others need stays one, too

@@ -202,4 +202,4 @@ def _mapped(
         n += 1
         yield counts
     if n != len(shards):
-        raise ConfigError(f"the map gave {n} counts of {len(shards)} shards; it must give those of each, once")
+        raise ConfigError(f"the map gave {n} counts of {len(shards)} shards; it must count each shard once")

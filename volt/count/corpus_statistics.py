@@ -79,7 +79,7 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
     return Unspaced(max(letters, key=lambda script: letters[script]), share, length)
 
 
-def warning(found: Unspaced) -> str:
+def warning(text: Unspaced) -> str:
     """Return a sentence that warns of such text and proposes other pre-tokenisers.
 
     >>> warning(Unspaced("Thai", 0.987, 14.25))
@@ -88,8 +88,8 @@ def warning(found: Unspaced) -> str:
     pretokenizer='metaspace'"
     """
     return (
-        f"{100 * found.share:.1f} % of this text is written without spaces between words "
-        f"(mostly {found.script.replace('_', ' ')}), so what white space cuts are clauses, of {found.length:.1f} "
+        f"{100 * text.share:.1f} % of this text is written without spaces between words "
+        f"(mostly {text.script.replace('_', ' ')}), so what white space cuts are clauses, of {text.length:.1f} "
         "letters on average: count with pretokenizer='unicode', which cuts at punctuation as well, or with "
         "pretokenizer='metaspace'"
     )

@@ -128,8 +128,8 @@ def count_block(block: Block) -> CountedPart:
     [('low', 2), ('lower', 1)]
     """
     about_to_use_polars()
-    made_with = as_normalizer("none"), as_pretokenizer("whitespace")
-    job = CountJob(*made_with, (), None, False, "strict", None, 1, None, None, CounterLimits())
+    word_settings = as_normalizer("none"), as_pretokenizer("whitespace")
+    job = CountJob(*word_settings, (), None, False, "strict", None, 1, None, None, CounterLimits())
     return summed(
         CountedPart(job.counted(_texts(part, job)), part.n_lines, len(part.data), 0)
         for part in smaller_blocks(block, _MOST_LINES)

@@ -1,6 +1,6 @@
-"""How texts are named: NAME=FILE, or FILE alone; NAME=FILE:N is the N-th column of tab-separated text.
+"""Arguments that name texts: NAME=FILE, or FILE alone; NAME=FILE:N is the N-th column of tab-separated text.
 
-Where a FILE alone needs a name, it is named after the part of the file's name in which it differs from the others, so
+A FILE without a name is named after the part of the file's name in which it differs from the other files, so
 train.de.gz and train.en.gz are "de" and "en".
 
 >>> source_paths(["data/train.de.gz", "data/train.en.gz"])

@@ -56,7 +56,7 @@ def learn_bpe(
     coverage: float = 1.0,
     report: Report | None = None,
 ) -> Candidates:
-    """Learn merges, as many as asked, or fewer where no pair is left that occurs `min_pair_count` times.
+    """Learn merges, as many as requested, or fewer if no remaining pair occurs `min_pair_count` times.
 
     counts: what `count_words` returns, or a mapping of words to their counts
     n_merges: how many merges to learn, 0 or more; None is 30,000, and more while the best pair occurs 500 times
@@ -72,18 +72,18 @@ def learn_bpe(
     <Candidates: 8 tokens, 6 atoms, 2 merges, suffix, from 7 words>
     """
     counts, report = as_counts(counts, call="volt.learn_bpe({})"), arguments.function(report, "report")
-    requested = Asked.checked(n_merges, min_pair_count)
+    limits = MergeLimits.checked(n_merges, min_pair_count)
     marker, covered = _marker(marker, counts), coverage_of(counts, coverage)
     words, atom_numbers = _words(counts, marker, covered)
     atoms, final = [atom_text(code) for code in atom_numbers], np.array([code & 1 for code in atom_numbers], np.uint8)
-    parts, replaced, left = learned(words, atoms, final, requested, marker, report)
+    parts, replaced, left = learned(words, atoms, final, limits, marker, report)
     steps, results = np.arange(len(parts)), np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
     changes = Replacements(steps, steps, replaced)
     return replace(_candidates(counts, words, atoms, parts, results, changes, marker, left), coverage=covered)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MergeLimits:
     """The requested number of merges, and the frequency of their pairs.
 
     n_merges: 0 or more; None is 30,000, and more while the best pair occurs 500 times
@@ -94,7 +94,7 @@ class Asked:
     min_pair_count: int
 
     @classmethod
-    def checked(cls, n_merges: int | None, min_pair_count: int) -> Asked:
+    def checked(cls, n_merges: int | None, min_pair_count: int) -> MergeLimits:
         """Check both numbers. Raises CandidateError if one is out of range."""
         if n_merges is not None:
             n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError)
@@ -113,7 +113,7 @@ class Asked:
 
 
 def learned(
-    words: Words, tokens: Sequence[str], final: Flags, asked: Asked, marker: Marker, report: Report | None
+    words: Words, tokens: Sequence[str], final: Flags, limits: MergeLimits, marker: Marker, report: Report | None
 ) -> tuple[Ints, Longs, int]:
     """Learn merges of words that consist of these tokens; merge k makes token len(tokens) + k.
 
@@ -124,13 +124,13 @@ def learned(
     from volt.kernels.arrays import TokenStrings
     from volt.kernels.learn import learn
 
-    until = asked.until(words, len(tokens))
+    until = limits.until(words, len(tokens))
     texts = TokenStrings(_code_points("".join(tokens)), _text_starts(tokens, until.n_merges))
     ending = _code_points(SUFFIX if marker == "suffix" else "")
     parts, replaced, left = run_watched(
         lambda progress: learn(words, texts, final, ending, until, progress), report=report
     )
-    _refuse_too_many(len(parts), len(tokens), asked.n_merges, left)
+    _refuse_too_many(len(parts), len(tokens), limits.n_merges, left)
     return parts, replaced, left
 
 

@@ -64,7 +64,7 @@ def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence
         if piece not in known:
             yield (
                 number,
-                f"id {number} is that of {quoted(piece)}, which is no piece; add the token or leave the id out",
+                f"id {number} belongs to {quoted(piece)}, which is not a piece; add the token or leave the id out",
             )
         elif piece in places:
             yield number, f"{quoted(piece)} has the ids {places[piece]} and {number}; leave one unused"
@@ -105,7 +105,7 @@ def merge_faults(merges: Pairs, marker: Marker, *, in_any_order: bool = False) -
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
             if not is_text and not _is_text(part):
-                yield "merges", rank, f"{quoted(part)} holds a lone surrogate, which is no text; remove the merge"
+                yield "merges", rank, f"{quoted(part)} holds a lone surrogate, which is not text; remove the merge"
             if part not in output and atom_code(part, marker=marker) is None:
                 yield "merges", rank, f"no character and no {which} makes {quoted(part)}; restore that merge"
         output.add(left + right)
@@ -129,7 +129,7 @@ def token_faults(
         return
     for index, token in enumerate(tokens):
         if not is_text and not _is_text(token):
-            yield "tokens", index, f"token {quoted(token)} holds a lone surrogate, which is no text; remove it"
+            yield "tokens", index, f"token {quoted(token)} holds a lone surrogate, which is not text; remove it"
         elif token in first:
             yield "tokens", index, f"token {quoted(token)} repeats token {first[token] + 1}; remove one"
         elif token in taken:

@@ -120,7 +120,7 @@ def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iter
             raise ConfigError(f"{quoted(token)} has the id {old.ids[token]} already; leave out the id {number}")
         if taken := placed.get(number) or (number < len(old) and old.pieces[number]):
             raise ConfigError(
-                f"the id {number} of {quoted(token)} is that of {quoted(str(taken))}; choose an unused one, "
+                f"the id {number} of {quoted(token)} belongs to {quoted(str(taken))}; choose an unused one, "
                 f"{_unused(old)}"
             )
         placed[number] = token

@@ -58,8 +58,8 @@ class Vocabulary:
 
     The normaliser and the pre-tokeniser may be given by their names. As a collection, a vocabulary holds everything
     that has an id: `len` counts the ids, special and byte tokens included, while `size` counts `tokens` alone.
-    Raises VocabularyError if a token or merge repeats, is no atom and no merge makes it, or collides with a special
-    token.
+    Raises VocabularyError if a token or merge repeats, is neither an atom nor the result of a merge, or collides with a
+    special token.
 
     >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), normalizer="nfc")
     >>> vocabulary, len(vocabulary), "lo" in vocabulary, vocabulary.id_of("lo"), vocabulary.id_of("low")
@@ -293,7 +293,7 @@ class Vocabulary:
         try:
             data = text_of(self).encode()
         except UnicodeEncodeError:
-            raise VocabularyError("the provenance holds a lone surrogate, which is no text; leave it out") from None
+            raise VocabularyError("the provenance holds a lone surrogate, which is not text; leave it out") from None
         with write_atomic(arguments.path(path)) as file:
             file.write(data)
 
