@@ -83,26 +83,6 @@ def learn(word_counts: Mapping[str, int], n_merges: int, marker: str = "suffix",
     return merges
 
 
-def certain(kept: Mapping[str, int], left_out: Mapping[str, int], merges: Sequence[Pair], marker: str) -> int:
-    """How many of the first merges no word that is left out could have changed.
-
-    >>> certain({"ab": 6, "cd": 4, "xy": 4}, {"cd": 1}, [("a", "b"), ("x", "y"), ("c", "d")], "none")
-    1
-    """
-    seams = pair_counts(left_out, {word: atoms(word, marker) for word in left_out})
-    symbols, most = {word: atoms(word, marker) for word in kept}, max(seams.values(), default=0)
-    for n, best in enumerate(merges):
-        counts = pair_counts(kept, symbols)
-        for (left, right), count in counts.items():
-            is_last = marker == "suffix" and right.endswith(END)
-            spelled = [*left, *(atoms(right.removesuffix(END)) if is_last else right)]
-            more = count + min(seams[pair] for pair in pairwise(spelled))
-            if counts[best] <= most or ((left, right) != best and (more, (left, right)) > (counts[best], best)):
-                return n
-        symbols = {word: replace(parts, best) for word, parts in symbols.items()}
-    return len(merges)
-
-
 def learn_parity(
     sources: Mapping[str, Mapping[str, int]],
     units: Mapping[str, int],

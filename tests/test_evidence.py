@@ -262,7 +262,7 @@ def test_what_others_append_stays_and_a_file_that_was_replaced_is_told(tmp_path:
 def test_picks_that_are_not_sizes_are_reported(tmp_path: Path, size: object) -> None:
     """A missing rule is reported, too."""
     of_rules = dict.fromkeys(picks.RULES, 4000)
-    for one in [of_rules | {"fed": size}, {"balanced": 4000}]:
+    for one in [of_rules | {"median500": size}, {"balanced": 4000}]:
         (tmp_path / picks.FILE).write_text(json.dumps({"ted-fi": {"text": "a", "picks": one}}))
         with pytest.raises(ConfigError, match=r"picks.json: not a file of `picks` .*; write it again"):
             picks.read(tmp_path)
@@ -274,7 +274,7 @@ LOSSES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 9), min_size=
 @given(LOSSES)
 def test_a_rule_is_told_by_its_mean_and_worst(by_corpus: dict[str, float]) -> None:
     """The mean lies in its interval, which lies between the least and the greatest loss."""
-    found = tables.Regret.of("fed", by_corpus)
+    found = tables.Regret.of("median500", by_corpus)
     values = sorted(by_corpus.values())
     assert found.mean == pytest.approx(sum(values) / len(values))
     assert found.worst == by_corpus[found.worst_corpus] == values[-1]
@@ -307,10 +307,10 @@ def test_rules_are_ranked_by_what_they_lose() -> None:
         for size, bleu in ((1000, 30.0), (4000, 32.0), (16000, 31.0))
     ]
     drawn = curves.curves(rows, curves.MEASURES["BLEU"])
-    chosen = {"fed": 1000, "knee": 4000, "always 32,000": 32_000, "tokens": 32_001, "muv": 499, "f95": 500}
+    chosen = {"median500": 1000, "knee": 4000, "always 32,000": 32_000, "tokens": 32_001, "muv": 499, "f95": 500}
     found = tables.regrets(drawn, {"a": chosen}, curves.MEASURES["BLEU"])
     assert [(one.rule, round(one.mean, 6)) for one in found[1:]] == [
-        ("knee", 0), ("always 32,000", 1), ("fed", 2), ("f95", 2)
+        ("knee", 0), ("always 32,000", 1), ("median500", 2), ("f95", 2)
     ]  # fmt: skip
     assert "| `f95` | 2.00 | 2.00–2.00 | 2.00 | a | 1 |" in tables.regrets_table(found, curves.MEASURES["BLEU"])
 

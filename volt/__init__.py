@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from volt.learn.bpe import learn_bpe as learn_bpe
     from volt.learn.bpe import replay_bpe as replay_bpe
     from volt.learn.candidates import Candidates as Candidates
-    from volt.learn.certain import certain_merges as certain_merges
     from volt.learn.parity import learn_parity as learn_parity
     from volt.learn.parity import measure_parity as measure_parity
     from volt.stream import Stream as Stream
@@ -63,7 +62,7 @@ _import, __dir__, __all__ = lazy(
         "encode": ("Encoder",),
         "errors": ("VoltError",),
         "formats": ("read_vocabulary", "write_vocabulary"),
-        "learn": ("Candidates", "certain_merges", "learn_bpe", "learn_parity", "measure_parity", "replay_bpe"),
+        "learn": ("Candidates", "learn_bpe", "learn_parity", "measure_parity", "replay_bpe"),
         "stream": ("Stream",),
         "stream.tasks.sharding": ("shard",),
         "text.special_tokens": ("SpecialTokens",),

@@ -1,8 +1,7 @@
-"""How every command looks: `-h`, flags without a type, two examples at the end of the help, advice on old spellings.
+"""How every command looks: `-h`, flags without a type, two examples at the end of the help.
 
-Two examples for the help of every command: real command lines, which the tests run in this order.
-
-They share their files: the first makes what a later one reads.
+The examples are real command lines, which the tests run in this order. They share their files: the first writes what a
+later one reads.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from volt_cli.old_spellings import refuse_old_spellings
 from volt_cli.options import expanded
 
 EXAMPLES = {
@@ -145,12 +143,6 @@ class Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """Arguments and options, as the help shows them."""
         return _without_types(super().get_params(ctx))
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line. Raises ConfigError, with the new spelling, if it holds an old one."""
-        if not ctx.resilient_parsing:  # as completion does
-            refuse_old_spellings(self.name or "", args)
-        return super().parse_args(ctx, args)
 
 
 class Group(TyperGroup):

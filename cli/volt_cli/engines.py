@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from volt.count.corpus import Map
     from volt.count.word_counts import WordCounts
     from volt.encode.files import Write
-    from volt.kernels.warmup import Job
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,6 @@ class Bounds:
         """Raise CorpusError if learning from so many words would take more."""
         if budget := self.budget():
             budget.check_learning(counts.table, approximate=self.approximate)
-
-    def jobs(self, min_count: int) -> tuple[Job, ...]:
-        """Return the compiled loops that are needed besides where words may be left out."""
-        return ("certain",) if self.approximate or min_count > 1 else ()
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
-RULES = ("balanced", "utility", "fed", "knee", "f95", "muv", "renyi", "tokens", "scaling")
+RULES = ("balanced", "utility", "median500", "knee", "f95", "muv", "renyi", "tokens", "scaling")
 
 
 def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
@@ -159,7 +159,7 @@ Select = Annotated[
     typer.Option(
         metavar="RULE",
         autocompletion=starting(RULES),
-        help="What picks the size: balanced, utility, fed, knee, f95, muv, renyi, tokens, scaling, fixed:N.",
+        help="What picks the size: balanced, utility, median500, knee, f95, muv, renyi, tokens, scaling, fixed:N.",
     ),
 ]
 Sizes = Annotated[

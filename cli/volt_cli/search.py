@@ -196,9 +196,7 @@ def search(
     phases = Phases(quiet=quiet)
     if not counting.is_table and any(map(is_large, chain.from_iterable(files.values()))):
         prepare_kernels(phases, "count")
-    prepare_kernels(
-        phases, "replay" if learning.file else "learn", *naming.jobs, *bounds.jobs(counting.min_count), "words"
-    )
+    prepare_kernels(phases, "replay" if learning.file else "learn", *naming.jobs, "words")
     with engine.running():
         sources = {
             name: _count(files[name], _column(named, name), counting, bounds, old, tokens, phases, engine)

@@ -20,7 +20,7 @@ from experiments.nmt.learner import file_of
 from experiments.nmt.trial import fingerprint
 from volt.errors import ConfigError
 
-RULES = ("balanced", "utility", "fed", "knee", "f95", "muv", "renyi")
+RULES = ("balanced", "utility", "median500", "knee", "f95", "muv", "renyi")
 FIXED = (4_000, 8_000, 32_000)
 FILE = "picks.json"
 

@@ -47,7 +47,7 @@ both of which the results hold, so the losses in per cent are the same."""
 class Regret:
     """The losses of a rule. low, high: of the mean;  n_beyond: corpora whose pick lies beyond the tried sizes.
 
-    >>> found = Regret.of("fed", {"a": 0.0, "b": 2.0, "c": 1.0})
+    >>> found = Regret.of("median500", {"a": 0.0, "b": 2.0, "c": 1.0})
     >>> found.mean, found.worst, found.worst_corpus, found.low <= found.mean <= found.high
     (1.0, 2.0, 'b', True)
     """
@@ -171,8 +171,8 @@ def regrets_table(found: Sequence[Regret], measure: Measure) -> str:
 def named(rule: str) -> str:
     """Format a rule.
 
-    >>> named("fed"), named("always 8,000"), named(FLOOR)
-    ('`fed`', 'always 8,000', 'smooth fit')
+    >>> named("median500"), named("always 8,000"), named(FLOOR)
+    ('`median500`', 'always 8,000', 'smooth fit')
     """
     return rule if rule.startswith("always") or rule == FLOOR else f"`{rule}`"
 

@@ -29,7 +29,7 @@ WORDS = st.dictionaries(st.text("abcd", min_size=1, max_size=7), st.integers(1, 
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rules at the scale of a few words."""
     monkeypatch.setattr(exact_curve, "LEAST", 10)
-    monkeypatch.setattr(exact_curve, "FED_COUNT", 12)
+    monkeypatch.setattr(exact_curve, "MEDIAN_COUNT", 12)
     monkeypatch.setattr(exact_curve, "F95_COUNT", 4)
     monkeypatch.setattr(exact_curve, "KNEE_RANGE", (8, 24))
 
@@ -92,7 +92,11 @@ def test_fed_and_f95_are_what_encoding_the_text_at_each_size_tells(words):
     medians = [np.sort(one[one > 0])[::-1][int(np.ceil(0.5 * (one > 0).sum())) - 1] for one in counts]
     readings = ExactCurve.of(candidates)
     for found, least, enough in (
-        (readings.fed(), exact_curve.FED_COUNT, [bool(median >= exact_curve.FED_COUNT) for median in medians]),
+        (
+            readings.median500(),
+            exact_curve.MEDIAN_COUNT,
+            [bool(median >= exact_curve.MEDIAN_COUNT) for median in medians],
+        ),
         (readings.f95(), exact_curve.F95_COUNT, [f95(one) >= exact_curve.F95_COUNT for one in counts]),
     ):
         last = naive_last(candidates, enough, least)
@@ -107,7 +111,7 @@ def test_nothing_beyond_the_pick_moves_it(words, data):
     """Any number of candidates from the pick on gives the same size and reason; with fewer, the pick is at least so."""
     whole = learned(words)
     readings = exact_readings(ExactCurve.of(whole))
-    for rule in ("balanced", "utility", "fed"):
+    for rule in ("balanced", "utility", "median500"):
         size = readings[rule].size
         n_merges = data.draw(st.integers(1, whole.n_merges)) if whole.n_merges else 0
         capped = learned(words, n_merges)
@@ -142,9 +146,12 @@ def test_no_size_that_is_asked_for_moves_a_pick(words, data):
 def test_balanced_is_the_larger_and_names_both(words):
     """It picks what one of the two picks, says why as that one does, and names the other."""
     readings = ExactCurve.of(learned(words))
-    utility, fed, found = readings.utility(), readings.fed(), readings.balanced()
-    assert found.size == max(utility.size, fed.size)
-    assert found.why in (f"{utility.why} (utility; fed is not larger)", f"{fed.why} (fed; utility is not larger)")
+    utility, median500, found = readings.utility(), readings.median500(), readings.balanced()
+    assert found.size == max(utility.size, median500.size)
+    assert found.why in (
+        f"{utility.why} (utility; median500 is not larger)",
+        f"{median500.why} (median500; utility is not larger)",
+    )
 
 
 def test_learning_goes_on_until_the_pick_is_decided(monkeypatch):
@@ -170,13 +177,13 @@ def test_more_merges_than_there_are_take_no_room():
     assert learn_bpe({"low": 5, "lower": 2}, 0).left == 7
 
 
-def test_a_corpus_with_many_rare_characters_is_fed_later(monkeypatch):
-    """Half of the types occur once at first; frequent merges outnumber them, and the last size that is fed counts."""
-    monkeypatch.setattr(exact_curve, "FED_COUNT", 50)
+def test_a_corpus_with_many_rare_characters_has_enough_later(monkeypatch):
+    """Half of the types occur once at first; frequent merges outnumber them; the last size with enough counts."""
+    monkeypatch.setattr(exact_curve, "MEDIAN_COUNT", 50)
     words = {f"{chr(0x4E00 + i)}": 1 for i in range(40)}
     words |= {f"{a}{b}{c}": 60 for a in "abcdefgh" for b in "ijklmnop" for c in "qrstuvwx"}
     candidates = learned(words)
-    found, counts = ExactCurve.of(candidates).fed(), candidates.counts_at(candidates.n_atoms)
+    found, counts = ExactCurve.of(candidates).median500(), candidates.counts_at(candidates.n_atoms)
     assert np.median(counts[counts > 0]) < 50
     assert found.size > candidates.n_atoms
     at = candidates.counts_at(found.size)

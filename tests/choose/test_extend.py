@@ -150,12 +150,12 @@ def test_user_tokens_are_not_merged_with_what_is_beside_them():
 
 
 def test_rules_count_new_types_alone():
-    """`fed`, and with it `balanced`, picks the largest size whose median new type occurs 500 times."""
+    """`median500`, and with it `balanced`, picks the largest size whose median new type occurs 500 times."""
     words = {"low": 900, "wow": 800, "ow": 3, "lot": 2}
     candidates = extend_bpe(OLD, words)
     picks = volt.search(candidates).picks
-    assert picks["fed"].size == picks["balanced"].size
-    new = candidates.counts_at(picks["fed"].size)[candidates.smallest :]
+    assert picks["median500"].size == picks["balanced"].size
+    new = candidates.counts_at(picks["median500"].size)[candidates.smallest :]
     assert sorted(new[new > 0])[int((new > 0).sum()) // 2] >= 500
 
 

@@ -77,15 +77,15 @@ def test_the_entropy_that_rules_read_is_shown(seed: int) -> None:
 
 
 def test_support_counts_as_fed_does() -> None:
-    """Half of the tokens in use occur as often as the report says, 500 times where fed picks."""
+    """Half of the tokens in use occur as often as the report says, 500 times at the pick of `median500`."""
     for seed in range(12):
         candidates = volt.learn_bpe(words_of(seed, 60 + 7 * seed, 20_000), 200)
-        fed = ExactCurve.of(candidates).fed()
-        counts = candidates.counts_at(fed.size)
+        median500 = ExactCurve.of(candidates).median500()
+        counts = candidates.counts_at(median500.size)
         used = counts[counts > 0]
-        told = int(supported(candidates, fed.size).split("occur ")[1].split()[0].replace(",", ""))
+        told = int(supported(candidates, median500.size).split("occur ")[1].split()[0].replace(",", ""))
         assert 2 * (used >= told).sum() >= len(used) > 2 * (used > told).sum()
-        assert told >= 500 or "at no size" in fed.why
+        assert told >= 500 or "at no size" in median500.why
 
 
 def test_one_is_singular() -> None:
@@ -98,9 +98,9 @@ def test_the_answer_stands_first(result: SearchResult) -> None:
     first, second = result.answer
     report = " ".join(text_of(result).split())
     assert report.startswith(f"answer {first} how sure {second} warning")
-    assert first.startswith(f"{result.pick.told} tokens (balanced): {result.pick.why}")
+    assert first.startswith(f"{result.pick.size_text} tokens (balanced): {result.pick.why}")
     low, high = result.range
-    assert f"{result.picks['fed'].size:,} (fed)" in second
+    assert f"{result.picks['median500'].size:,} (median500)" in second
     assert f"{low:,} (" in second
     assert f"to {high:,} (" in second
 
@@ -152,10 +152,10 @@ def test_all_and_json_have_every_size(run: Run) -> None:
 
 
 def test_an_extension_says_why_the_smaller_is_taken() -> None:
-    """balanced takes fed, though utility is larger, and says why."""
+    """`balanced` takes `median500`, though `utility` is larger, and says why."""
     old = volt.search(volt.learn_bpe(words_of(3, 100), 60), sizes=[70], select=70).vocabulary
     result = volt.search(volt.extend_bpe(old, words_of(4, 300), 300))
-    assert result.picks["utility"].size > result.picks["fed"].size == result.pick.size
+    assert result.picks["utility"].size > result.picks["median500"].size == result.pick.size
     assert "leaves utility out" in result.pick.why
 
 

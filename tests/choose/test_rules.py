@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from volt.choose.exact_curve import RuleReading
 from volt.choose.rules import AMONG_STEPS, EXACT, Pick, all_picks, parse_rule, rules
+from volt.choose.search import search
 from volt.choose.size_steps import SizeStep
+from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError
+from volt.learn.bpe import learn_bpe
 
 FEW = settings(deadline=None, max_examples=examples(100))
 
@@ -133,3 +136,28 @@ def test_parse_rule():
     for rule in ("", "Knee", "fixed", "fixed:", "fixed:-1", "fixed:1.5", "fixed:²", "fixed: 8", "knee:3", "best"):
         with pytest.raises(ConfigError, match="fixed:N"):
             parse_rule(rule)
+
+
+@pytest.mark.parametrize(
+    ("rare", "sentence"),
+    [
+        ({}, None),
+        ({"cd": 1}, "words that occur too rarely were left out, 0.8 % of all"),
+        ({"ac": 29, "xac": 29}, "words that occur too rarely were left out, 31.9 % of all"),
+    ],
+)
+def test_words_left_out_are_a_warning(rare: dict[str, int], sentence: str | None) -> None:
+    """A search of counts without their rare words says which share of all occurrences is missing."""
+    counts = WordCounts.from_pairs({"abab": 45, "ac": 40, "cd": 39})
+    if rare:
+        counts += WordCounts.from_pairs(rare).min_count(30)
+    warnings = search(learn_bpe(counts, 3)).warnings
+    assert [text for text in warnings if "left out" in text] == ([sentence] if sentence else [])
+
+
+def test_approximate_counts_are_a_warning() -> None:
+    """A search of approximate counts gives their bound."""
+    counts = WordCounts(WordCounts.from_pairs({"low": 9, "lower": 6}).table, bound=2)
+    assert search(learn_bpe(counts, 3)).warnings[-1] == (
+        "counts are approximate: none is too low by more than 2, and none was when words were left out, 0 % of all"
+    )

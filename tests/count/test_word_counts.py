@@ -139,3 +139,10 @@ def test_the_largest_sum_is_taken() -> None:
     assert whole.total == 2**63 - 1
     with pytest.raises(CorpusError, match="more than 64 bits hold; scale them down"):
         _ = whole + WordCounts.from_pairs({"a": 1})
+
+
+def test_counts_without_words_add_what_they_left_out() -> None:
+    """Counts of which every word was left out still add the number of its occurrences."""
+    empty, other = WordCounts.from_pairs({"ab": 1}).min_count(2), WordCounts.from_pairs({"cd": 5})
+    assert (empty + other).n_left_out == 1
+    assert empty + other == other + empty

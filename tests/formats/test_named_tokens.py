@@ -52,7 +52,7 @@ def test_no_sentence_says_what_is_not_so_any_more(tmp_path: Path) -> None:
     named = read_vocabulary(path, pattern="cl100k", eos={"<|end|>": 300})
     assert not any(TELLING in loss for loss in named.provenance["lost"])
     assert (named.ids["<|end|>"], named.special.user, named.special.eos) == (300, (), "<|end|>")
-    with pytest.raises(ConfigError, match=r"x\.tiktoken: the id 5 of '<\|end\|>' is that of 'ą'"):
+    with pytest.raises(ConfigError, match=r"x\.tiktoken: the id 5 of '<\|end\|>' belongs to 'ą'"):
         read_vocabulary(path, pattern="cl100k", special={"<|end|>": 5})
 
 

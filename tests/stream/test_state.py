@@ -220,12 +220,3 @@ def test_places_of_the_source_are_taken() -> None:
         assert cursor.address == (found and found.address)
     with pytest.raises(StreamError, match="offset is 9, in a part of 8 lines"):
         check_offset(Cursor(9, 0, 0, 9), "wmt", n_lines=8)
-
-
-@pytest.mark.parametrize(("version", "why"), [(1, "fields counted from 0"), (2, "ranks shared blocks")])
-def test_older_states_are_refused_and_why_is_told(version: int, why: str) -> None:
-    """They would go on with other lines."""
-    with pytest.raises(StreamError, match=f"state of version {version} was taken when {why}.*start the stream anew"):
-        State.from_json(STATE.to_json() | {"version": version})
-    with pytest.raises(StreamError, match="version True, cannot be continued"):
-        State.from_json(STATE.to_json() | {"version": True})

@@ -95,10 +95,10 @@ def test_closed_keeps_ids_that_were_given():
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        (("l", "o", "lo", "x"), "id 3 is that of 'x', which is no piece"),
+        (("l", "o", "lo", "x"), "id 3 belongs to 'x', which is not a piece"),
         (("l", "o", "lo", "l"), "'l' has the ids 0 and 3"),
         (("l", "o", "lo"), "no id for '<unk>'"),
-        (("<unk>", "<s>", "</s>", "<pad>", "o", "l", "lo"), "'o' stands behind tokens of higher ids"),
+        (("<unk>", "<s>", "</s>", "<pad>", "o", "l", "lo"), "'o' follows tokens of higher ids"),
     ],
 )
 def test_an_order_that_is_none_is_refused(order, message):

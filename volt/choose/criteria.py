@@ -149,7 +149,7 @@ def bits(n_pieces: int, n_types: int) -> float:
 
 
 def fertility(n_pieces: int, n_words: int) -> float:
-    """Pieces per word (Rust et al. 2021). Raises CriterionError if there are no words.
+    """Return pieces per word (Rust et al. 2021). Raises CriterionError if there are no words.
 
     >>> fertility(6, 4)
     1.5
@@ -171,9 +171,9 @@ def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
 
 
 def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.83) -> float:
-    """Return the share of the pieces whose types rank from `low` to `high` of the types that occur, the most frequent
-    first
-    (Zouhar et al. 2023): Σ_r p_r for ⌊low K⌋ < r ≤ ⌊high K⌋.
+    """Return the share of pieces whose types rank between the fractions `low` and `high` (Zouhar et al. 2023).
+
+    Σ_r p_r for ⌊low K⌋ < r ≤ ⌊high K⌋, where K types occur and the most frequent has rank 1.
 
     Raises ConfigError if the bounds are not 0 ≤ low < high ≤ 1, CriterionError if no type occurs.
 
@@ -200,7 +200,7 @@ def rare_share(counts: Numbers, *, below: int = 100) -> float:
 
 
 def unknown_rate(n_unknown: int, n_pieces: int) -> float:
-    """Unknown pieces per piece; 0 for a text without pieces.
+    """Return unknown pieces per piece; 0 for a text without pieces.
 
     >>> unknown_rate(1, 4)
     0.25
@@ -219,7 +219,7 @@ def parity(fertilities: Sequence[float]) -> list[float]:
 
 
 def premiums(pieces: Sequence[int]) -> list[float]:
-    """Pieces of each source over those of the source that takes fewest (Petrov et al. 2023), for parallel texts.
+    """Return each source's pieces relative to the source with fewest (Petrov et al. 2023), for parallel texts.
 
     >>> premiums([100, 150])
     [1.0, 1.5]
@@ -228,8 +228,7 @@ def premiums(pieces: Sequence[int]) -> list[float]:
 
 
 def source_shares(counts: Longs) -> Floats:
-    """Return each source's share of a vocabulary, (n_sources,): its part of a token's count, a mean over the tokens
-    used.
+    """Return each source's share of a vocabulary, (n_sources,): its mean part in the counts of the tokens in use.
 
     counts: (n_sources, n_tokens). All 0 if no token is used.
 

@@ -1,41 +1,28 @@
-"""Rules that are read off the exact counts at every size of a BPE sweep: properties of the corpus.
+"""Candidates → the exact entropy of every size of a BPE sweep, and the rules that read a size off it.
 
-Neither the sizes that are searched nor the number of candidates moves what they find, as long as the candidates reach
-beyond it (for knee, beyond its range); where they do not, the rule says "at least". The smallest size A is the number
-of atoms, or of all that an extended vocabulary makes, of which fed and f95 count new types alone: a model is to learn
-a row for each.
+    MUV(v_t) = −(H_t − H_{t−1}) / (|v_t| − |v_{t−1}|)       (Eq. 1), which MUV-search maximises
 
-utility   the smallest size S ≥ max(1,000, 2 A) whose last doubling lowered the entropy (Eq. 2, type length) by less
-          than 1/8 of its value: (H_{S/2} − H_S) / H_{S/2} < 1/8, the paper's MUV per doubling instead of per token
-fed       the largest size at which half of the tokens in use, those that occur at all, occur at least 500 times
-f95       the largest size at which 95 % of all tokens occur at least 100 times (Gowda & May 2020)
-knee      where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
-scaling   the size that a language model deserves (Tao et al. 2024; volt.choose.language_model)
+The rules are properties of the corpus: neither the sizes that are searched nor the number of candidates changes a pick,
+provided that the candidates reach beyond it (for knee, beyond its range). Otherwise the rule says "at least".
 
-The first fall of the utility counts: near the end of the merges the entropy falls again, only because tokens grow long.
+utility    the smallest size S ≥ max(1,000, 2 A) whose last doubling lowered the entropy (Eq. 2, type length) by less
+           than 1/8 of its value: (H_{S/2} − H_S) / H_{S/2} < 1/8, the paper's MUV per doubling instead of per token
+median500  the largest size at which half of the tokens in use (that occur at all) occur at least 500 times
+f95        the largest size at which 95 % of all tokens occur at least 100 times (Gowda & May 2020)
+knee       where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
+scaling    the size that a language model deserves (Tao et al. 2024; volt.choose.language_model)
 
->>> from volt.count import WordCounts
->>> from volt.learn import learn_bpe
+The smallest size A is the number of atoms. For an extended vocabulary it is the number of tokens that its merges make;
+median500 and f95 then count new tokens alone, because a model has to learn a row for each. The utility takes the first
+fall below 1/8: near the end of the merges the entropy falls again, but only because tokens grow long.
+
 >>> words = {f"{a}{b}{c}": 900 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
->>> readings = ExactCurve.of(learn_bpe(WordCounts.from_pairs(words)))
->>> readings.fed().size, readings.utility().at_least
+>>> candidates = learn_enough(words)
+>>> muv_search(candidates)
+<EntropyCurve: 81 sizes from 13 to 93, entropy 2.4627 to 1.2244>
+>>> readings = ExactCurve.of(candidates)
+>>> readings.median500().size, readings.utility().at_least
 (93, True)
-
-Candidates → the exact entropy of every size of a BPE sweep, and the marginal utility that MUV-search maximises.
-
-    MUV(v_t) = −(H_t − H_{t−1}) / (|v_t| − |v_{t−1}|)       (Eq. 1)
-
->>> from volt.count import WordCounts
->>> from volt.learn import learn_bpe
->>> muv_search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)).sizes
-array([6, 7, 8, 9])
-
-Counts → as many candidates as the rules need that are read off the exact curve.
-
->>> from volt.count.word_counts import WordCounts
->>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
->>> learn_enough(WordCounts.from_pairs(words))
-<Candidates: 93 tokens, 13 atoms, 80 merges, suffix, from 300 words>
 """
 
 from __future__ import annotations
@@ -113,7 +100,7 @@ def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCur
 
 Flags = NDArray[np.bool_]
 
-FED_COUNT, FED_SHARE = 500, 0.5
+MEDIAN_COUNT, MEDIAN_SHARE = 500, 0.5
 F95_COUNT, F95_SHARE = 100, 0.95
 UTILITY = 1 / 8  # of the entropy, for a doubling of the size
 LEAST = 1_000  # tokens, from which on the utility is looked at
@@ -122,7 +109,7 @@ KNEE_RANGE = 1_000, 30_000  # tokens
 
 @dataclass(frozen=True, slots=True)
 class RuleReading:
-    """What a rule finds on the curve.
+    """The pick of a rule on the curve.
 
     size: tokens
     why: the reason
@@ -136,7 +123,7 @@ class RuleReading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactCurve:
-    """The exact curve of candidates, and what the rules read off it.
+    """The exact curve of candidates, and the rules that read it.
 
     candidates, curve: the curve is the sweep with lengths by type
     merges_at: (n_sizes,) int64, the merges that make each size of the curve
@@ -148,20 +135,20 @@ class ExactCurve:
 
     @classmethod
     def of(cls, candidates: Candidates, curve: EntropyCurve | None = None) -> Self:
-        """Of these candidates. curve: their sweep with lengths by type, if it has been worked out."""
+        """Compute the curve of candidates. curve: their sweep with lengths by type, if it is known."""
         curve = curve or muv_search(candidates)
         return cls(candidates, curve, np.searchsorted(candidates.sizes_after(), curve.sizes, side="right") - 1)
 
     def balanced(self) -> RuleReading:
-        """Return the larger of `utility` and `fed`; for what extends a vocabulary, `fed`: few extensions double it."""
-        fed = self.fed()
+        """Return the larger of `utility` and `median500`; for an extension `median500`, as few double a vocabulary."""
+        median500 = self.median500()
         if self.candidates.extends:
             why = "for an extension balanced leaves utility out, because few extensions double a vocabulary"
-            return RuleReading(fed.size, f"{fed.why}; {why}", fed.at_least)
+            return RuleReading(median500.size, f"{median500.why}; {why}", median500.at_least)
         utility = self.utility()
-        if utility.at_least or utility.size > fed.size:
-            return RuleReading(utility.size, f"{utility.why} (utility; fed is not larger)", utility.at_least)
-        return RuleReading(fed.size, f"{fed.why} (fed; utility is not larger)", fed.at_least)
+        if utility.at_least or utility.size > median500.size:
+            return RuleReading(utility.size, f"{utility.why} (utility; median500 is not larger)", utility.at_least)
+        return RuleReading(median500.size, f"{median500.why} (median500; utility is not larger)", median500.at_least)
 
     def utility(self) -> RuleReading:
         """Return the first size whose last doubling lowered the entropy by less than 1/8 of its value."""
@@ -188,23 +175,21 @@ class ExactCurve:
     def _utility_start(self) -> int:
         return max(LEAST, 2 * self.candidates.smallest)
 
-    def fed(self) -> RuleReading:
+    def median500(self) -> RuleReading:
         """Return the largest size at which half of the tokens in use occur at least 500 times."""
         occurring = self._types(1)
-        enough = (self._types(FED_COUNT) >= np.ceil(FED_SHARE * occurring)) & (occurring > 0)
+        enough = (self._types(MEDIAN_COUNT) >= np.ceil(MEDIAN_SHARE * occurring)) & (occurring > 0)
         kind = self._kind
-        index, at_least = self._last(enough, FED_COUNT)
+        index, at_least = self._last(enough, MEDIAN_COUNT)
         if index is None:
             size = self.candidates.smallest
-            return RuleReading(size, f"at no size do half of the {kind}s in use occur {FED_COUNT} times", at_least)
+            return RuleReading(size, f"at no size do half of the {kind}s in use occur {MEDIAN_COUNT} times", at_least)
         size = int(self.curve.sizes[index])
-        result = f"the largest size at which half of the {kind}s in use occur {FED_COUNT} times or more"
+        result = f"the largest size at which half of the {kind}s in use occur {MEDIAN_COUNT} times or more"
         return RuleReading(size, result, at_least)
 
     def f95(self) -> RuleReading:
-        """Return the largest size of whose types 95 % occur at least 100 times; without one, the size that comes
-        closest.
-        """
+        """Return the largest size at which 95 % of the tokens occur at least 100 times, or the size closest to that."""
         sizes, kind = self.curve.sizes - self._first, self._kind
         enough = (self._types(F95_COUNT) >= np.ceil(F95_SHARE * sizes)) & (sizes > 0)
         index, at_least = self._last(enough, F95_COUNT)
@@ -245,14 +230,14 @@ class ExactCurve:
         return "tokens that are extended" if self.candidates.extends else "atoms"
 
     def _types(self, least: int) -> Longs:
-        """(n_sizes,): how many types of each size occur at least so often; of an extension, only new ones count."""
+        """(n_sizes,): how many tokens of each size occur at least so often; for an extension, only new ones count."""
         first = self._first
         often = self.candidates.curve(lambda counts, tokens: (counts >= least) & (tokens >= first))
         return often[self.merges_at].astype(np.int64)
 
     @property
     def _first(self) -> int:
-        """The first token that counts for fed and f95."""
+        """The first token that counts for median500 and f95."""
         return self.candidates.smallest if self.candidates.extends else 0
 
     @property
@@ -260,10 +245,10 @@ class ExactCurve:
         return "new token" if self.candidates.extends else "token"
 
     def _last(self, enough: Flags, least: int) -> tuple[int | None, bool]:
-        """Return the last size with enough, and whether the candidates end before that is certain.
+        """Return the index of the last size with enough, and whether more candidates could change it.
 
-        Until merges make only tokens that occur less than `least` times, a corpus with many rare characters may still
-        come to have enough; the first size afterwards that has not is the end.
+        While merges still make tokens that occur `least` times, a corpus with many rare characters may still reach
+        enough. Afterwards, the first size without enough is the end.
         """
         faded = np.flatnonzero(~enough & (self.merges_at >= self._faded(least)))
         end = int(faded[0]) if len(faded) else len(enough)
@@ -274,11 +259,10 @@ class ExactCurve:
         return int(result[-1]), undecided and bool(enough[-1])
 
     def _faded(self, least: int) -> int:
-        """After how many merges none makes a token that occurs so often; overlaps, as in "aaa", tell less and are
-        left out."""
+        """Return after how many merges no merge makes a token that occurs so often; overlaps ("aaa") are ignored."""
         parts, gains = self.candidates.parts, self.candidates.gains()
         extends = self.candidates.extends
-        gains[: len(extends.vocabulary.merges) if extends else 0] = least  # which are made at every size
+        gains[: len(extends.vocabulary.merges) if extends else 0] = least  # these merges belong to every size
         faded = np.flatnonzero((gains < least) & (parts[:, 0] != parts[:, 1]))
         if len(faded):
             return int(faded[0])
@@ -301,7 +285,7 @@ def learn_enough(
     """Learn merges until `balanced` is decided, no pair is left, or 262,144 merges are made.
 
     counts, marker, min_pair_count, coverage, report: as in `learn_bpe`
-    model: a language model, whose size is to be reached as well
+    model: a language model; learning continues up to its size
     Raises CandidateError if min_pair_count is below 1.
 
     >>> learn_enough({"low": 5, "lower": 2})
@@ -312,9 +296,9 @@ def learn_enough(
 
 
 def learned_until_decided(learn: Callable[..., Candidates], model: LanguageModel | None) -> Candidates:
-    """What `learn` learns, called with more and more merges while a rule is undecided and pairs are left.
+    """Learn with more and more merges while a rule is undecided and pairs are left.
 
-    learn: takes the number of merges; without one, it decides itself
+    learn: takes the number of merges; by default it chooses one
     """
     result = learn()
     while result.left != 0 and result.n_merges < MOST_GROWN and _is_short(result, model):

@@ -1,13 +1,13 @@
-"""A vocabulary and the counts of another corpus → candidates: its merges first, then those learned behind them.
+"""A vocabulary and the counts of another corpus → candidates: its merges first, then new ones.
 
-The words are encoded with the vocabulary, and merging goes on from there. A new merge ranks behind all others, and what
-it makes is new, so no merge of the vocabulary meets it: text is encoded as before up to the first new merge, whatever
-way the vocabulary merges. (Where no merge crosses the ends of a stretch of text, it is always cut alike, so no two
-pairs of neighbours make the same new token.)
+The words are encoded with the vocabulary, and merging continues from there. New merges rank after all others, and
+their tokens are new, so no merge of the vocabulary applies to them: text is encoded as before up to the first new
+merge, whatever way the vocabulary merges. (If no merge crosses the ends of a stretch of text, it is always cut alike,
+so no two pairs of neighbours make the same new token.)
 
-Where a vocabulary merges by ranks of texts, a new token and its neighbour may be the text of an old token that was
-never made before, and encoding then makes it of them. So the counts there are those of encoding the words with all
-merges, once these are learned; learning itself takes the two for apart.
+If a vocabulary merges by ranks of texts, a new token and its neighbour may spell an old token that was never made
+before, and encoding then makes it. Learning does not see this, so the counts are taken by encoding the words with all
+merges once these are learned.
 
 >>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
 >>> candidates = extend_bpe(old, {"low": 5, "slow": 2})
@@ -28,7 +28,7 @@ from volt import arguments
 from volt.count.word_counts import WordCounts, as_counts
 from volt.encode.merge_tables import MergedWords, MergeTables, check_same_words, occurrences
 from volt.errors import CorpusError
-from volt.learn.bpe import Asked, Flags, Replacements, is_hidden, learned, traced, trajectory_of, without
+from volt.learn.bpe import Flags, MergeLimits, Replacements, is_hidden, learned, traced, trajectory_of, without
 from volt.learn.candidates import Candidates, Extended, Ints, Longs
 from volt.text.characters import SUFFIX, atom_text, token_lengths
 from volt.vocabulary import Vocabulary
@@ -46,15 +46,15 @@ def extend_bpe(
     new_atoms: bool | None = None,
     report: Callable[[int], object] | None = None,
 ) -> Candidates:
-    """Learn merges behind those of a vocabulary, as many as asked, or fewer where no pair is left to merge.
+    """Learn `n_merges` merges after those of a vocabulary, or fewer if no pair is left to merge.
 
-    vocabulary: what is extended; it may be a foreign one, and pruned
+    vocabulary: the vocabulary to extend; it may be foreign, and pruned
     counts: what `count_words` returns with the vocabulary's normaliser, pre-tokeniser and special tokens, or a mapping
         of words to their counts
-    n_merges, min_pair_count, report: of the new merges, as in `learn_bpe`
+    n_merges, min_pair_count, report: for the new merges, as in `learn_bpe`
     new_atoms: whether characters that the vocabulary lacks become tokens; None is True unless it spells them by bytes
-    `volt.search` of the result gives a vocabulary with the same tokens at the same ids, and new ones behind.
-    Raises CorpusError if the words were made in another way than the vocabulary's, or there are none.
+    `volt.search` of the result gives a vocabulary with the same tokens at the same ids, followed by new ones.
+    Raises CorpusError if the words were counted with other settings than the vocabulary's, or there are none.
 
     >>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
     >>> extend_bpe(old, {"low": 5, "slow": 2}, n_merges=1, new_atoms=False)
@@ -63,16 +63,16 @@ def extend_bpe(
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.extend_bpe({}, counts)")
     counts = words_for(vocabulary, counts, call="volt.extend_bpe(vocabulary, {})")
     report = arguments.function(report, "report")
-    requested = Asked.checked(n_merges, min_pair_count)
+    limits = MergeLimits.checked(n_merges, min_pair_count)
     merged = MergedWords.of(vocabulary, counts)
     wanted = not vocabulary.byte_fallback if new_atoms is None else bool(new_atoms)
     start = _start(vocabulary, merged, _unknown(merged.atoms) if wanted else [])
-    parts, replaced, left = learned(start.words, start.tokens, start.final, requested, vocabulary.marker, report)
+    parts, replaced, left = learned(start.words, start.tokens, start.final, limits, vocabulary.marker, report)
     return _candidates(vocabulary, counts, start, parts, replaced, left)
 
 
 def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *, call: str) -> WordCounts:
-    """Counts of words that were made as the vocabulary makes them. Raises CorpusError if they were not, or if empty."""
+    """Check that words were counted with the vocabulary's settings. Raises CorpusError otherwise, or without words."""
     if isinstance(counts, Mapping):
         made_with = vocabulary.normalizer, vocabulary.pretokenizer
         counts = WordCounts.from_pairs(counts, normalizer=made_with[0], pretokenizer=made_with[1])
@@ -85,9 +85,9 @@ def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *,
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Words that the vocabulary has merged, in the numbers of the candidates.
+    """The words after the vocabulary's merges, in the numbers of the candidates.
 
-    tokens: atoms, tokens that only whole words are, new atoms, then what merges make
+    tokens: atoms, tokens that only whole words are, new atoms, then the results of merges
     n_first: how many of them no merge makes
     kept: (n_tokens,) which of them every vocabulary keeps;  final: (n_tokens,) which carry the end-of-word marker
     words: as these tokens;  atom_counts: (n_first,) before any merge
@@ -127,7 +127,7 @@ def _start(vocabulary: Vocabulary, merged: MergedWords, new: Sequence[int]) -> _
 
 
 def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
-    """Words in other numbers, and without unknown characters that stay so: what stands on either side is two words.
+    """Renumber the symbols of words and remove unknown characters: the parts on either side become two words.
 
     numbers: (n,) of symbols from 0 on;  news: of symbols below 0
     """
@@ -140,9 +140,7 @@ def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
 
 
 def _final(vocabulary: Vocabulary, tokens: Sequence[str], n_first: int) -> Flags:
-    """Return which tokens carry the end-of-word marker: atoms that do, and what is made of one that does behind
-    another.
-    """
+    """Return which tokens carry the end-of-word marker: atoms that do, and merges whose second part does."""
     if vocabulary.marker != "suffix":
         return np.zeros(len(tokens), np.uint8)
     final = {token for token in tokens[:n_first] if token.endswith(SUFFIX)}
@@ -153,7 +151,7 @@ def _final(vocabulary: Vocabulary, tokens: Sequence[str], n_first: int) -> Flags
 def _candidates(
     vocabulary: Vocabulary, counts: WordCounts, start: _Start, parts: Ints, replaced: Longs, left: int
 ) -> Candidates:
-    """Return the candidates of the vocabulary's merges and new ones. parts, replaced: of the new ones"""
+    """Return the candidates of the vocabulary's merges and new ones. parts, replaced: of the new merges"""
     tokens, n_old = list(start.tokens), len(vocabulary.merges)
     output = [*tokens, *("" for _ in range(len(parts)))]
     for place, (first, second) in enumerate(parts.tolist(), start=len(tokens)):
@@ -189,8 +187,7 @@ def _candidates(
 
 
 def _ranked(vocabulary: Vocabulary, start: _Start, table: Ints, tokens: Sequence[str]) -> tuple[Ints, Replacements]:
-    """Return the pair that each token is made of, whichever merge names it, and how often that happens at each new
-    merge.
+    """Return the pair that makes each token, whichever merge names it, and its replacements at each new merge.
 
     table: (n_merges, 3), the parts and the result of each merge;  tokens: by the numbers in it
     """

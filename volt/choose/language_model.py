@@ -1,4 +1,4 @@
-"""A language model → the vocabulary size that it deserves, and what each byte of text costs it at a size.
+"""A language model → the vocabulary size that it deserves, and its operations per byte of text at a size.
 
     N_v = 3,145,728 · (N / 33·10⁶)^0.8354        V = N_v / d
 
@@ -29,7 +29,7 @@ _FLOPS = 2  # a multiplication and an addition for each parameter and token
 class LanguageModel:
     """The language model that a vocabulary is for.
 
-    params: N, its parameters without those of the embedding
+    params: N, its parameters without the embedding
     width: d, the numbers that each token's embedding holds
     Raises ConfigError if one is not positive and finite.
 
@@ -62,7 +62,7 @@ class LanguageModel:
 def vocabulary_parameters(n_params: float) -> float:
     """N_v, the vocabulary parameters that a language model deserves.
 
-    n_params: N, its parameters without those of the embedding
+    n_params: N, its parameters without the embedding
     Raises ConfigError if n_params is not positive and finite.
 
     >>> vocabulary_parameters(33e6)
@@ -74,7 +74,7 @@ def vocabulary_parameters(n_params: float) -> float:
 def scaling_size(n_params: float, width: int) -> int:
     """V = N_v / d tokens, rounded down, so that they take no more parameters than N_v; 1 at least.
 
-    n_params: N, the model's parameters without those of the embedding
+    n_params: N, the model's parameters without the embedding
     width: d, the numbers that each token's embedding holds
     Raises ConfigError if one is not positive and finite.
 

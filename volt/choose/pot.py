@@ -18,7 +18,7 @@ from volt.errors import TransportError, missing
 
 @dataclass(frozen=True, slots=True)
 class PotSolver(Sinkhorn):
-    """The same plan by the POT library (`pip install 'volt-vocab[pot]'`), which stores the cost of every cell.
+    """A solver by the POT library (`pip install 'volt-vocab[pot]'`), which stores the cost of every cell.
 
     One iteration of `Sinkhorn` follows and measures `change` and `converged`.
     max_cells: rows times columns of the largest problem that is accepted
@@ -40,7 +40,7 @@ class PotSolver(Sinkhorn):
 
 
 def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver) -> tuple[Floats, int]:
-    """log u and the number of iterations by POT. POT's warnings are dropped, because `change` says more.
+    """Return log u and the number of iterations of POT, whose warnings are suppressed, because `change` says more.
 
     reg_type "entropy" is −ε H(P), while POT's default "kl" is relative to abᵀ; ρ = inf is τ = 1.
     """

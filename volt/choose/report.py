@@ -1,20 +1,13 @@
-"""`SearchResult` → what people read in a terminal, and the same as JSON data.
+"""`SearchResult` → a report for the terminal, and the same as JSON data, with the serving cost of each size.
 
->>> from volt.count.word_counts import WordCounts
->>> from volt.learn.bpe import learn_bpe
->>> from volt.choose.search import search
->>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
->>> result = search(learn_bpe(counts, n_merges=9), sizes=[14, 16, 18])
->>> data = as_data(result)
->>> data["pick"]["rule"], data["best"]["size"], [step["n_kept"] for step in data["steps"]]
-('balanced', 20, [11, 13, 15, 14, 15, 16])
-
-A search → what each of its sizes takes to be used: tokens per byte of text, and operations per byte of a model.
+The serving cost is the number of tokens per byte of text and, for a given language model, its operations per byte.
 
 >>> from volt.choose.search import search
 >>> from volt.learn.bpe import learn_bpe
 >>> result = search(learn_bpe({"low": 5, "lower": 2}, n_merges=3), sizes=[7, 9])
->>> [round(cost.tokens_per_byte, 3) for cost in serving_costs(result)]  # 18 and 11 pieces for 32 bytes
+>>> [step["size"] for step in as_data(result)["steps"]]
+[6, 7, 9]
+>>> [round(cost.tokens_per_byte, 3) for cost in serving_costs(result)]  # 25, 18 and 11 pieces for 32 bytes
 [0.781, 0.562, 0.344]
 """
 
@@ -43,9 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServingCost:
-    """What a vocabulary takes to be used.
+    """The cost of using a vocabulary.
 
-    tokens_per_byte: pieces of a text over its bytes, those of its spaces included
+    tokens_per_byte: pieces of a text divided by its bytes, spaces included
     serving_flops_per_byte: of the language model that the vocabulary is for, None without one
     """
 
@@ -54,7 +47,7 @@ class ServingCost:
 
 
 def serving_cost(n_pieces: int, n_bytes: int, size: int, model: LanguageModel | None) -> ServingCost:
-    """What a vocabulary of this size takes that cuts so many bytes into so many pieces.
+    """Return the cost of a vocabulary of this size that cuts n_bytes into n_pieces.
 
     >>> serving_cost(1, 4, 32_000, LanguageModel(1e9, 1000))
     ServingCost(tokens_per_byte=0.25, serving_flops_per_byte=516000000.0)
@@ -65,7 +58,7 @@ def serving_cost(n_pieces: int, n_bytes: int, size: int, model: LanguageModel | 
 
 
 def serving_costs(result: SearchResult, steps: Sequence[SizeStep] | None = None) -> list[ServingCost]:
-    """What these sizes of a search take, by default all that were measured, in their order."""
+    """Return the cost of these sizes of a search, by default of all measured ones, in their order."""
     n_bytes = text_bytes(result.candidates.counts)
     measured = result.steps if steps is None else steps
     return [serving_cost(step.n_pieces, n_bytes, step.size, result.model) for step in measured]
@@ -77,7 +70,7 @@ MOST_ROWS = 10  # of a short table
 
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
-    """Everything that the terminal report shows, as JSON values. seconds: of each phase."""
+    """Return all values of the terminal report as JSON data. seconds: of each phase"""
     costs, coverage = serving_costs(result), result.candidates.coverage
     [best] = serving_costs(result, [result.best])
     return {
@@ -89,7 +82,7 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
         "pick": asdict(result.pick),
         "range": list(result.range),
         "support": result.support,
-        "counts": _count_data(result.candidates.counts) | {"certain_merges": result.n_certain},
+        "counts": _count_data(result.candidates.counts),
         "picks": {rule: asdict(pick) for rule, pick in result.picks.items()},
         "steps": [_step_data(step, cost) for step, cost in zip(result.steps, costs, strict=True)],
         "vocabulary": vocabulary_data(result.vocabulary),
@@ -116,7 +109,7 @@ def _step_data(step: SizeStep, cost: ServingCost) -> dict[str, Any]:
 
 
 def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Return how a vocabulary is made up, as JSON values."""
+    """Return the composition of a vocabulary as JSON data."""
     return {
         "tokens": vocabulary.size,
         "atoms": len(vocabulary.atoms),
@@ -137,8 +130,8 @@ def as_text(
     """Return the report of a search, for a rich console; print it with `crop=False`.
 
     seconds: of each phase
-    full: whether the table holds all sizes and what their transports found, instead of ten sizes
-    hint: how a reader gets all sizes, in words
+    full: whether the table shows all sizes and their transports, instead of ten sizes
+    hint: a sentence on how to see all sizes
     """
     from rich.console import Group
     from rich.text import Text
@@ -162,7 +155,7 @@ def as_text(
 
 
 def _left_out(coverage: Coverage) -> str:
-    """What a share of all characters leaves out, and the commonest of it.
+    """Describe the characters beyond a share of all characters, with the commonest ones.
 
     >>> from volt.count.corpus_statistics import Coverage
     >>> _left_out(Coverage(0.9, "ö", 1, 24))
@@ -174,10 +167,9 @@ def _left_out(coverage: Coverage) -> str:
 
 
 def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[RenderableType]:
-    """Return one row for each size, and a line on what stands there. The chosen row stands out; rules stand where they
-    pick.
+    """Return a table with a row for each size, and a note below. The chosen row is bold; rules are named in their rows.
 
-    full: whether all sizes are shown, and what their transports found
+    full: whether all sizes are shown, with their transports
     """
     from rich.text import Text
 
@@ -208,7 +200,7 @@ def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
 
 
 def rows_shown(n: int, picked: Collection[int], *, most: int = MOST_ROWS) -> Sequence[int]:
-    """Return which of n rows a short table shows: the picked ones, and others where the gaps are widest.
+    """Choose which of n rows a short table shows: the picked ones, and others in the widest gaps.
 
     >>> rows_shown(24, {0, 1, 5}, most=6)
     [0, 1, 5, 9, 14, 23]
@@ -228,7 +220,7 @@ def _note(result: SearchResult, n_shown: int, hint: str) -> str:
 
 
 def _cost_columns(result: SearchResult) -> tuple[list[str], list[list[str]]]:
-    """Return the heads of the columns of what each size takes to be used, and their cells in each row."""
+    """Return the headings of the cost columns, and their cells in each row."""
     costs = serving_costs(result)
     tokens, flops = [f"{cost.tokens_per_byte:.4f}" for cost in costs], [cost.serving_flops_per_byte for cost in costs]
     if result.model is None:
@@ -238,9 +230,9 @@ def _cost_columns(result: SearchResult) -> tuple[list[str], list[list[str]]]:
 
 
 def _picks_table(result: SearchResult) -> Grid:
-    """What every rule would pick, and why."""
+    """Return a table of each rule's pick, and why."""
     picks = list(result.picks.values())
-    rows = [(rule, pick.told, pick.reason) for rule, pick in result.picks.items()]
+    rows = [(rule, pick.size_text, pick.reason) for rule, pick in result.picks.items()]
     return Grid(("rule", "size", "why"), rows, numbers=[1], strong=picks.index(result.pick))
 
 

@@ -1,23 +1,20 @@
 """Candidates and size steps → the size that each rule picks, why, and how far the pick can be trusted.
 
-balanced  the larger of utility and fed (the default)
-utility   the first size at which doubling lowered the entropy by less than 1/8 of its value
-fed       the largest size at which half of the tokens in use occur at least 500 times
-knee      where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
-f95       the largest size at which 95 % of the tokens occur at least 100 times (Gowda & May 2020)
-muv       the greatest marginal utility, argmax of Eq. 1 (the paper's text); on a BPE sweep that is the first size
-renyi     the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023, who rank tokenizers, not sizes, by it)
-tokens    the fewest pieces in the corpus, so always the largest size
-scaling   what a language model of a given size deserves (Tao et al. 2024); see volt.choose.language_model
-fixed:N   N tokens
+balanced   the larger of utility and median500 (the default)
+utility    the first size at which doubling lowered the entropy by less than 1/8 of its value
+median500  the largest size at which half of the tokens in use occur at least 500 times
+knee       where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
+f95        the largest size at which 95 % of the tokens occur at least 100 times (Gowda & May 2020)
+muv        the greatest marginal utility, argmax of Eq. 1 (the paper's text); on a BPE sweep that is the first size
+renyi      the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023, who rank tokenizers, not sizes, by it)
+tokens     the fewest pieces in the corpus, so always the largest size
+scaling    the size that a language model deserves (Tao et al. 2024; volt.choose.language_model)
+fixed:N    N tokens
 
 The first five are read off the exact curve (volt.choose.exact_curve); the next three choose among the sizes searched.
 
-How far a corpus supports the size that was picked, in words, and what to know before trusting a search.
-
->>> from volt.count.word_counts import WordCounts
 >>> from volt.learn.bpe import learn_bpe
->>> supported(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3), 8)
+>>> supported(learn_bpe({"low": 5, "lower": 2}, n_merges=3), 8)
 'weak support: half of the tokens in use occur 2 times or more'
 """
 
@@ -30,10 +27,11 @@ from itertools import pairwise
 import numpy as np
 
 from volt import arguments
-from volt.choose.exact_curve import FED_COUNT, ExactCurve, RuleReading
+from volt.choose.exact_curve import MEDIAN_COUNT, ExactCurve, RuleReading
 from volt.choose.language_model import RULE, LanguageModel
 from volt.choose.size_steps import SizeStep
 from volt.count.corpus_statistics import unspaced, warning
+from volt.count.word_counts import WordCounts
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.learn.candidates import Candidates
@@ -43,12 +41,12 @@ DEFAULT = "balanced"
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """What a rule picks.
+    """The size that a rule picks.
 
     index, size: of the step
     why: the reason
     on_edge: whether it is the first or the last size that the rule could pick
-    at_least: whether the candidates end before the rule is decided, so that the size may be greater
+    at_least: whether the candidates end before the rule is decided, so that the true pick may be larger
     """
 
     rule: str
@@ -59,22 +57,22 @@ class Pick:
     at_least: bool = False
 
     @property
-    def told(self) -> str:
-        """The size as reports show it.
+    def size_text(self) -> str:
+        """The size as text, with "at least" if it may be larger.
 
-        >>> Pick("utility", 3, 5000, "", on_edge=True, at_least=True).told
+        >>> Pick("utility", 3, 5000, "", on_edge=True, at_least=True).size_text
         'at least 5,000'
         """
         return "at least " * self.at_least + f"{self.size:,}"
 
     @property
     def reason(self) -> str:
-        """Why, and whether the searched range decides."""
+        """The reason, with a note if the searched range decides."""
         return self.why + " (edge of the range)" * (self.on_edge and not self.at_least)
 
 
 def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """Return the index of the greatest MUV, and why. A single step is picked as it is."""
+    """Return the index of the greatest MUV, and why; 0 for a single step."""
     values = [(before.entropy - step.entropy) / (step.size - before.size) for before, step in pairwise(steps)]
     if not values:
         return 0, "the only size"
@@ -102,7 +100,7 @@ def _searched(steps: Sequence[SizeStep]) -> str:
 EXACT: dict[str, Callable[[ExactCurve], RuleReading]] = {
     "balanced": ExactCurve.balanced,
     "utility": ExactCurve.utility,
-    "fed": ExactCurve.fed,
+    "median500": ExactCurve.median500,
     "knee": ExactCurve.knee,
     "f95": ExactCurve.f95,
 }
@@ -117,7 +115,7 @@ def rules() -> tuple[str, ...]:
     """Return the names of all rules that need no language model.
 
     >>> rules()[:3]
-    ('balanced', 'utility', 'fed')
+    ('balanced', 'utility', 'median500')
     """
     return (*EXACT, *AMONG_STEPS)
 
@@ -151,7 +149,7 @@ def parse_rule(rule: str) -> int | None:
 
 
 def exact_readings(readings: ExactCurve, model: LanguageModel | None = None) -> dict[str, RuleReading]:
-    """What every rule reads that looks at the exact curve. model: what the rule scaling needs."""
+    """Return the reading of every rule on the exact curve. model: for the rule scaling"""
     result = {rule: read(readings) for rule, read in EXACT.items()}
     return result if model is None else {**result, RULE: readings.scaling(model)}
 
@@ -159,11 +157,11 @@ def exact_readings(readings: ExactCurve, model: LanguageModel | None = None) -> 
 def all_picks(
     steps: Sequence[SizeStep], readings: dict[str, RuleReading], *, searched: Sequence[int], fixed: int | None = None
 ) -> dict[str, Pick]:
-    """What every rule picks.
+    """Return the pick of every rule.
 
-    steps: among them the sizes of all readings, and `fixed`
-    searched: the sizes that rules choose from which choose among steps
-    fixed: a size that is picked by a rule of its own
+    steps: the measured sizes, those of all readings and `fixed` included
+    searched: the sizes that the rules muv, renyi and tokens choose from
+    fixed: a size for the rule "fixed:N"
     """
     at = {step.size: index for index, step in enumerate(steps)}
     picks = {rule: _read(rule, one, at) for rule, one in readings.items()}
@@ -189,25 +187,22 @@ SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a 
 
 
 def supported(candidates: Candidates, size: int) -> str:
-    """Return how often half of the tokens in use occur at least, those that occur at all, and what that means."""
+    """Say how often half of the tokens in use occur at least, and how well that supports the size."""
     counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
     used = np.sort(counts[counts > 0])
-    median = int(used[len(used) // 2]) if len(used) else 0  # of an even number the upper one, as the rule fed has it
-    degree = "good" if median >= FED_COUNT else "fair" if median >= FAIR_COUNT else "weak"
+    median = int(used[len(used) // 2]) if len(used) else 0  # the upper one of two, as in median500
+    degree = "good" if median >= MEDIAN_COUNT else "fair" if median >= FAIR_COUNT else "weak"
     kind = "new token" if candidates.extends else "token"
     return f"{degree} support: half of the {kind}s in use occur {counted(median, 'time')} or more"
 
 
-def caveats(
-    candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick, *, n_certain: int | None
-) -> Iterator[str]:
-    """Sentences on what to know before trusting the result, and on what to do about it.
+def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick) -> Iterator[str]:
+    """Yield warnings about the result, each with a remedy.
 
-    searched: the sizes that were asked for
-    n_certain: how many of the first merges are those of all words; None if that is not known
+    searched: the requested sizes
     """
     if pick.at_least:
-        yield f"{pick.rule} picks {pick.told}: {_undecided(candidates, pick)}"
+        yield f"{pick.rule} picks {pick.size_text}: {_undecided(candidates, pick)}"
     elif pick.on_edge and len(searched) > 1:
         yield (
             f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {searched[0]:,} to "
@@ -224,8 +219,8 @@ def caveats(
             f"{candidates.counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
             "Expect another choice from more text"
         )
-    if candidates.counts.left_out_pairs.most:
-        yield _left_out(candidates, n_certain)
+    if candidates.counts.n_left_out or candidates.counts.bound:
+        yield _left_out(candidates.counts)
     if candidates.counts.n_bad_lines:
         n_bad = candidates.counts.n_bad_lines
         were = "was" if n_bad == 1 else "were"
@@ -234,33 +229,15 @@ def caveats(
 
 def _undecided(candidates: Candidates, pick: Pick) -> str:
     if candidates.left == 0:
-        return f"no pair is left to merge behind {candidates.n_tokens:,} tokens. Give more text"
+        return f"no pair is left to merge after {candidates.n_tokens:,} tokens. Give more text"
     return f"the candidates end at {candidates.n_tokens:,} tokens. Raise n_merges"
 
 
-def _left_out(candidates: Candidates, n_certain: int | None) -> str:
-    """Return how much of the words was left out, and what that leaves certain."""
-    counts = candidates.counts
+def _left_out(counts: WordCounts) -> str:
     share = f"{100 * counts.n_left_out / (counts.n_left_out + counts.total):.3g} % of all"
-    if counts.bound:
-        message = f"none is too low by more than {counts.bound:,}, and none was when words were left out, {share}"
-        message = f"counts are approximate: {message}"
-    else:
-        message = f"words that occur too rarely were left out, {share}"
-    return f"{message}. {_certain(candidates.n_merges, n_certain)}".removesuffix(". ")
-
-
-def _certain(n_merges: int, n_certain: int | None) -> str:
-    """What is known of the merges of all words.
-
-    >>> _certain(9, 9), _certain(9, 1)
-    ('All 9 merges are those of all words', 'The first merge is that of all words; later ones could differ')
-    """
-    if n_certain is None:
-        return ""
-    if n_certain == n_merges:
-        return f"All {counted(n_merges, 'merge')} are those of all words"
-    if not n_certain:
-        return f"With them each of the {counted(n_merges, 'merge')} could be another"
-    one_or_more = f"first {n_certain:,} of {n_merges:,} merges are those" if n_certain > 1 else "first merge is that"
-    return f"The {one_or_more} of all words; later ones could differ"
+    if not counts.bound:
+        return f"words that occur too rarely were left out, {share}"
+    return (
+        f"counts are approximate: none is too low by more than {counts.bound:,}, and none was when words were left "
+        f"out, {share}"
+    )

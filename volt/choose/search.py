@@ -1,16 +1,12 @@
 """Candidates → `SearchResult`: measures of a range of sizes, the size that a rule chooses, and its vocabulary.
 
+A notebook shows a result as a table of the picks, the curve of the entropy, and a few words with their pieces.
+
 >>> from volt.learn.bpe import learn_bpe
->>> from volt.count.word_counts import WordCounts
->>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=9)
+>>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
 >>> result = search(candidates, sizes=range(13, 21), select="knee")
 >>> result.best.size, result.vocabulary.size, result.pick.why
 (17, 14, 'the entropy lies farthest below the straight line from 11 to 20 tokens')
-
-The parts of what notebooks show of a search: the picks, the curve of the entropy, words and their pieces.
-
->>> cut(["new", "est</w>"])
-'new|est'
 """
 
 from __future__ import annotations
@@ -43,7 +39,6 @@ from volt.display import counted, html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError
 from volt.learn.candidates import Candidates
-from volt.learn.certain import certain_merges
 from volt.text.characters import ALPHABET, PREFIX, SUFFIX, readable
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -55,25 +50,25 @@ _LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?(?:[A-Za-z]|[{_FIRST}][{_FURTHER}]+){{{LO
 
 
 def picks_table(picks: Mapping[str, Pick], chosen: Pick) -> str:
-    """What every rule picks, and why, the chosen one in bold."""
-    rows = [(rule, pick.told, pick.reason) for rule, pick in picks.items()]
+    """Return a table of each rule's pick, and why, with the chosen one in bold."""
+    rows = [(rule, pick.size_text, pick.reason) for rule, pick in picks.items()]
     return html_table(["rule", "size", "why"], rows, strong=list(picks.values()).index(chosen))
 
 
 def entropy_curve(steps: Sequence[SizeStep], chosen: Pick) -> str:
-    """Return the entropy over the measured sizes, the chosen one marked."""
+    """Return a chart of the entropy over the measured sizes, with the chosen one marked."""
     points = [(step.size, step.entropy) for step in steps]
     return html_curve(points, chosen=points[chosen.index], across="vocabulary size", upwards="entropy")
 
 
 def cuts_table(candidates: Candidates, vocabulary: Vocabulary) -> str:
-    """Return a few words beside their pieces."""
+    """Return a table of a few words and their pieces."""
     cuts = readable_cuts(sample_cuts(candidates, vocabulary), vocabulary)
     return html_table(["word", "pieces"], [(shortened(word), shortened(pieces)) for word, pieces in cuts])
 
 
 def sample_cuts(candidates: Candidates, vocabulary: Vocabulary, *, n_words: int = 6) -> list[tuple[str, list[str]]]:
-    """Return a few long words, from the commonest to the rarest, and how the vocabulary cuts them."""
+    """Return a few long words, from the commonest to the rarest, with their pieces."""
     table = candidates.counts.table
     long = table.filter(table["word"].str.contains(_LONG_BYTES if vocabulary.pretokenizer.is_bytes else _LONG))
     words = (long if long.height else table).sort("count", "word", descending=[True, False])["word"]
@@ -83,7 +78,7 @@ def sample_cuts(candidates: Candidates, vocabulary: Vocabulary, *, n_words: int 
 
 
 def readable_cuts(cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
-    """Words, each with its pieces as people read them; words and pieces that are spelled by bytes as text.
+    """Yield words with their pieces, in readable form; words and pieces that are spelled by bytes become text.
 
     >>> from volt.text.pretokenizer import PreTokenizer
     >>> vocabulary = Vocabulary((("Ã", "©"),), ("Ã", "©", "Ġ", "Ã©"), marker="none", pretokenizer=PreTokenizer("bytes"))
@@ -98,7 +93,7 @@ def readable_cuts(cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabul
 
 
 def _without_space(pieces: Iterable[str]) -> str:
-    """Pieces of bytes as text, a bar between two, without the space before a word.
+    """Join pieces of bytes as text, with a bar between two and without the space before a word.
 
     >>> _without_space(["Ġ", "a", "Ġ"])
     'a| '
@@ -108,7 +103,7 @@ def _without_space(pieces: Iterable[str]) -> str:
 
 
 def cut(pieces: Iterable[str]) -> str:
-    """Pieces as people read them, a bar between two and no markers.
+    """Join pieces in readable form, with a bar between two and without markers.
 
     >>> cut(["new", "est</w>"])
     'new|est'
@@ -119,28 +114,26 @@ def cut(pieces: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchResult:
-    """What a search found.
+    """The result of a search.
 
     best: the step of the vocabulary: the one that the rule chose, or a larger one if it is rounded up
     pick: the rule's choice, and why
-    picks: what every rule would choose, by the rule's name
-    steps: all sizes that were measured: those searched, and those that rules pick
-    searched: the sizes that were asked for
+    picks: the choice of every rule, by the rule's name
+    steps: all measured sizes: the searched ones, and those that rules pick
+    searched: the requested sizes
     curve: the BPE sweep at every size
-    vocabulary: that of the best step
-    warnings: sentences on what to know before trusting this result
-    signature: what reproduces it
-    candidates: what was searched
-    model: the language model that the vocabulary is for, if it was given
-    n_certain: how many of the first merges are those of all words, whatever `min_count` or a memory left out; later
-        ones could differ; None if that is not known
+    vocabulary: the vocabulary of the best step
+    warnings: sentences to read before trusting this result
+    signature: the settings that reproduce it
+    candidates: the searched candidates
+    model: the language model that the vocabulary is for, if given
 
     >>> from volt.learn.bpe import learn_bpe
     >>> result = search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
     >>> result, result.best.size
     (<SearchResult: balanced picks at least 20, keeps 16 tokens>, 20)
     >>> list(result.picks), result.range
-    (['balanced', 'utility', 'fed', 'knee', 'f95', 'muv', 'renyi', 'tokens'], (11, 20))
+    (['balanced', 'utility', 'median500', 'knee', 'f95', 'muv', 'renyi', 'tokens'], (11, 20))
     """
 
     best: SizeStep
@@ -154,12 +147,11 @@ class SearchResult:
     signature: str
     candidates: Candidates = field(repr=False)
     model: LanguageModel | None = None
-    n_certain: int | None = None
 
     @property
     def range(self) -> tuple[int, int]:
-        """The sizes between `utility` and `fed`, which are the answers of two reasonable rules."""
-        sizes = sorted(self.picks[rule].size for rule in ("utility", "fed"))
+        """The sizes that `utility` and `median500` pick, the smaller first: the range worth a trial."""
+        sizes = sorted(self.picks[rule].size for rule in ("utility", "median500"))
         return sizes[0], sizes[-1]
 
     @property
@@ -169,24 +161,24 @@ class SearchResult:
 
     @property
     def answer(self) -> tuple[str, str]:
-        """Two lines: the size and why it is picked; how sure that is and which sizes are worth a trial.
+        """Two lines: the picked size and why; how sure that is and which sizes are worth a trial.
 
         >>> from volt.learn.bpe import learn_bpe
         >>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
         >>> search(candidates, select=18, multiple_of=5).answer[0]
         '19 tokens (fixed:18): as asked; rounded up from 18 for 20 ids.'
         """
-        low, high = sorted((self.picks[rule].size, rule) for rule in ("fed", "utility"))
-        size, up = self.pick.told, ""
+        low, high = sorted((self.picks[rule].size, rule) for rule in ("median500", "utility"))
+        size, up = self.pick.size_text, ""
         if self.best.size != self.pick.size:
             size, up = f"{self.best.size:,}", f"; rounded up from {size} for {len(self.vocabulary.pieces):,} ids"
         between = f"{low[0]:,} ({low[1]}) to {high[0]:,} ({high[1]})"
-        agree = f"utility and fed agree on {low[0]:,}" if low[0] == high[0] else f"sizes worth a trial: {between}"
+        agree = f"utility and median500 agree on {low[0]:,}" if low[0] == high[0] else f"sizes worth a trial: {between}"
         return f"{size} tokens ({self.pick.rule}): {self.pick.reason}{up}.", f"{self.support}; {agree}."
 
     @property
     def composition(self) -> str:
-        """How the tokens of the best size become those of the vocabulary, and its ids, in words."""
+        """How many tokens of the best size the vocabulary keeps, and how many ids it has, in words."""
         size, retained, n_ids = self.best.size, self.vocabulary.size, len(self.vocabulary.pieces)
         of = f"{retained:,} of {counted(size, 'token')}, as {size - retained:,} only lead to longer ones" * (
             retained < size
@@ -196,7 +188,7 @@ class SearchResult:
 
     def __repr__(self) -> str:
         retained = counted(self.vocabulary.size, "token")
-        return f"<SearchResult: {self.pick.rule} picks {self.pick.told}, keeps {retained}>"
+        return f"<SearchResult: {self.pick.rule} picks {self.pick.size_text}, keeps {retained}>"
 
     def _repr_html_(self) -> str:
         return html_page(
@@ -221,22 +213,21 @@ def search(
     """Find the vocabulary that a rule chooses among sizes.
 
     candidates: what `learn_bpe` or `replay_bpe` returns; of what `extend_bpe` returns, every size holds all tokens of
-        the vocabulary that is extended, at their ids
-    sizes: rising numbers of tokens, atoms included and special tokens not, to measure beside the sizes that rules pick;
-        by default some twenty round ones
-    select: the rule: balanced, utility, fed, knee, f95, muv, renyi, tokens, scaling, or a size such as 8000,
+        the extended vocabulary, at their ids
+    sizes: increasing numbers of tokens, with atoms and without special tokens, that are measured in addition to the
+        sizes that rules pick; by default about twenty round ones
+    select: the rule: balanced, utility, median500, knee, f95, muv, renyi, tokens, scaling, or a size such as 8000,
         which is "fixed:8000" (volt.choose.rules)
-    parameters: of the criteria and the transport; by default those of `SearchParameters()`
-    special: the special tokens of the vocabulary; by default `SpecialTokens()`, or those of what is extended
+    parameters: of the criteria and the transport; by default `SearchParameters()`
+    special: the special tokens of the vocabulary; by default `SpecialTokens()`, or the extended vocabulary's
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
-    model: the language model that the vocabulary is for; the rule "scaling" needs it, and it adds what serving costs
-    multiple_of: what the number of the vocabulary's ids is rounded up to a multiple of, with further merges
+    model: the language model that the vocabulary is for; the rule "scaling" needs it, and reports add its serving cost
+    multiple_of: round the number of ids up to a multiple of this number, with further merges
     report: called with the number of sizes done
-    Raises CandidateError if there are no merges.
-    Raises CandidateError if a size is below the number of atoms, above what the candidates offer, or not above the
-        one before.
+    Raises CandidateError if there are no merges, a size is below the number of atoms or above the number of tokens, or
+        the sizes do not increase.
     Raises ConfigError if the rule or a parameter is unknown or out of range, or special tokens are given for candidates
-        that extend a vocabulary, which has its own.
+        that extend a vocabulary.
 
     >>> from volt.learn.bpe import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
@@ -260,7 +251,6 @@ def search(
     signature = _signature(candidates, searched, select, parameters, model, multiple_of)
     make = partial(_vocabulary, candidates, signature=signature, special=special, byte_fallback=byte_fallback)
     best, vocabulary = _rounded_up(candidates, steps[pick.index], make, multiple_of, parameters)
-    n_certain = certain_merges(candidates)
     return SearchResult(
         best=best,
         pick=pick,
@@ -269,11 +259,10 @@ def search(
         searched=tuple(searched),
         curve=curve if parameters.length == "type" else muv_search(candidates, length=parameters.length),
         vocabulary=vocabulary,
-        warnings=tuple(caveats(candidates, steps, searched, pick, n_certain=n_certain)),
+        warnings=tuple(caveats(candidates, steps, searched, pick)),
         signature=signature,
         candidates=candidates,
         model=model,
-        n_certain=n_certain,
     )
 
 
@@ -281,17 +270,16 @@ def _rounded_up(
     candidates: Candidates, best: SizeStep, make: Callable[[SizeStep], Vocabulary], multiple_of: int,
     parameters: SearchParameters,
 ) -> tuple[SizeStep, Vocabulary]:  # fmt: skip
-    """Return the step with as many more merges as make the number of ids a multiple, all of them kept, and its
-    vocabulary.
+    """Add merges until the number of ids is a multiple, and keep their tokens. Returns the step and its vocabulary.
 
-    Raises CandidateError if the candidates do not offer that many.
+    Raises CandidateError if there are too few candidates.
     """
     vocabulary = make(best)
     while missing := -len(vocabulary.pieces) % multiple_of:
         if best.size + missing > candidates.n_tokens:
             raise CandidateError(
                 f"multiple_of={multiple_of}: {len(vocabulary.pieces):,} ids need {missing:,} more merges, and the "
-                f"candidates end {candidates.n_tokens - best.size:,} behind them; leave it out, or {remedy(candidates)}"
+                f"candidates end after {candidates.n_tokens - best.size:,}; leave it out, or {remedy(candidates)}"
             )
         retained = np.concatenate([best.kept, np.ones(missing, bool)])
         best = step_with(candidates, retained, parameters)
@@ -300,7 +288,7 @@ def _rounded_up(
 
 
 def _parameters(parameters: SearchParameters | None) -> SearchParameters:
-    remedy = "give volt.Parameters(epsilon=0.5), say"
+    remedy = "give volt.SearchParameters(epsilon=0.5), say"
     return (
         SearchParameters()
         if parameters is None
@@ -329,7 +317,7 @@ def _refuse_no_merges(candidates: Candidates) -> None:
 def _vocabulary(
     candidates: Candidates, best: SizeStep, *, signature: str, special: SpecialTokens, byte_fallback: bool
 ) -> Vocabulary:
-    """Return the vocabulary of the chosen step, which carries the signature of the search."""
+    """Return the vocabulary of the chosen step, with the signature of the search."""
     provenance = {"signature": signature, **provenance_of(candidates, best)}
     return vocabulary_at(
         candidates, best.size, kept=best.kept, special=special, byte_fallback=byte_fallback, provenance=provenance

@@ -1,31 +1,19 @@
-"""A vocabulary and the counts of a corpus → the same with fewer ids, and a map from old ids to new ones.
+"""A vocabulary and the counts of a corpus → the vocabulary with fewer ids, and a map from old ids to new ones.
 
-Tokens that the corpus misses least are dropped, one after the other (see volt.choose.shrink). What others are merged
-from becomes scaffolding; merges that nothing needs any longer are left out. What is left keeps its order.
+The tokens that the corpus misses least are dropped, one after the other. Dropped tokens that others are merged from
+become scaffolding; merges that no token needs are removed. The remaining tokens keep their order. If all pieces of a
+text remain, it keeps them: its new ids are new_ids[old ids]. Every text still decodes to itself.
 
-Text whose pieces are all left has the same pieces: new ids are new_ids[old ids]. All other text is still spelled the
-same, decoded.
+Dropping a token splits its pieces back into the parts of its first merge. If it has n pieces and its parts come to k
+kept tokens, that adds n (k − 1) pieces, and each of the k tokens occurs n times more. So costs only rise, and a heap,
+whose entries are checked again when they come up, finds the cheapest token. This is greedy, and its counts are exact
+while all merges stay. Removing unneeded merges at the end changes a few words, so the corpus is then counted again.
 
 >>> old = Vocabulary(merges=(("l", "o"), ("lo", "w"), ("a", "b")), tokens=("l", "o", "w", "a", "b", "lo", "low", "ab"),
 ...                  marker="none")
 >>> shrunk = shrink(old, {"low": 9, "lo": 3, "ab": 1}, to=11)
 >>> shrunk.vocabulary.tokens, shrunk.new_ids.tolist()
 (('l', 'o', 'w', 'a', 'b', 'lo', 'low'), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1])
-
-Which tokens of a vocabulary a corpus misses least, one after the other.
-
-Dropping a token splits its pieces back into the parts of its first merge. A token with n pieces whose parts come to k
-kept tokens adds n (k − 1) pieces, and k of the others occur n times more. So what is dropped later only grows dearer,
-and the next cheapest token is found by a heap whose entries are looked at again when they come up. That is greedy, and
-its counts are exact as long as all merges stay. Those that no token needs any longer are left out in the end, which
-changes a few words, so the corpus is then counted once more.
-
->>> from volt.count.word_counts import WordCounts
->>> old = Vocabulary(merges=(("l", "o"), ("lo", "w"), ("a", "b")), tokens=("l", "o", "w", "a", "b", "lo", "low", "ab"),
-...                  marker="none")
->>> drops = Drops.of(old, WordCounts.from_pairs({"low": 9, "lo": 3, "ab": 1}))
->>> drops.drop(2), drops.vocabulary().tokens, drops.vocabulary().merges
-(2, ('l', 'o', 'w', 'a', 'b', 'low'), (('l', 'o'), ('lo', 'w')))
 """
 
 from __future__ import annotations
@@ -61,7 +49,7 @@ class Drops:
 
     old: the vocabulary;  tokens: the string of each token
     kept: whether each is a token;  made: whether each is one, or a merge makes it on the way to one
-    counts: how often each kept one occurs, and n_unknown: how often characters that are none
+    counts: how often each kept token occurs;  n_unknown: how often unknown characters occur
     first_parts: the two tokens that each is split back into, if a merge makes it
     parts: all that each is merged from;  needs: how many others that are made are merged from it
     fixed: whether each stays a token;  closed: whether what others need stays one, too
@@ -83,7 +71,7 @@ class Drops:
     def of(
         cls, vocabulary: Vocabulary, counts: WordCounts, *, closed: bool = False, keep_atoms: bool = True
     ) -> Drops:  # fmt: skip
-        """Nothing is dropped yet. What is scaffolding already stays so."""
+        """Start with nothing dropped. Scaffolding remains scaffolding."""
         merged = MergedWords.of(vocabulary, counts)
         tables = merged.tables
         n, numbers = len(tables.tokens), {token: number for number, token in enumerate(tables.tokens)}
@@ -114,11 +102,11 @@ class Drops:
 
     @property
     def n_pieces(self) -> int:
-        """How many pieces the corpus takes while all merges stay."""
+        """The number of pieces of the corpus while all merges stay."""
         return sum(self.counts) + self.n_unknown
 
     def drop(self, n: int) -> int:
-        """Drop n tokens, one after the other; fewer if no others may be. Returns how many."""
+        """Drop up to n tokens, one after the other. Returns how many were dropped."""
         heap = [self._entry(number) for number in range(len(self.tokens)) if self._may_go(number)]
         heapify(heap)
         n_dropped = 0
@@ -139,7 +127,7 @@ class Drops:
         return n_dropped
 
     def vocabulary(self) -> Vocabulary:
-        """What is left: kept tokens, merges that make them or scaffolding, ids without holes."""
+        """Return the remaining vocabulary: kept tokens, the merges that they need, ids without gaps."""
         retained = {token for token, keep in zip(self.tokens, self.kept, strict=True) if keep}
         output = {token for token, is_made in zip(self.tokens, self.made, strict=True) if is_made}
         counts = dict(zip(self.tokens, self.counts, strict=True))
@@ -165,7 +153,7 @@ class Drops:
         return n * (len(self._pieces(number)) - 1), n, -number
 
     def _pieces(self, number: int) -> list[int]:
-        """What a token is split back into. Of one that no merge makes, which is a whole word, nobody asks: two."""
+        """Return the pieces that a token is split back into; itself twice if no merge makes it."""
         result, stack = list[int](), list(self.first_parts[number] or ())
         if not stack:
             return [number, number]
@@ -185,7 +173,7 @@ class Drops:
                 self.counts[part] += n
 
     def _released(self, number: int) -> list[int]:
-        """No longer make a token that is not kept, nor what only it needs. Returns what may have become free to go."""
+        """Stop making a token that is not kept, and what only it needs. Returns tokens that may now be dropped."""
         result, stack = [], [number]
         while stack:
             token = stack.pop()
@@ -200,8 +188,7 @@ class Drops:
 
 
 def _last_joins(vocabulary: Vocabulary) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the two neighbours that become each token in the end, where its own characters do, by ranks of what is
-    made.
+    """Yield the last merge of each token that its own characters reach, if merging goes by ranks of results.
 
     >>> list(_last_joins(Vocabulary((("a", "b"), ("b", "c"), ("a", "bc")), (), marker="none", merging="ranks")))
     [('ab', ('a', 'b')), ('bc', ('b', 'c')), ('abc', ('ab', 'c'))]
@@ -228,7 +215,7 @@ def _n_unknown(merged: MergedWords) -> int:
 
 
 def exactly_counted(vocabulary: Vocabulary, counts: WordCounts) -> tuple[Vocabulary, int]:
-    """Return a vocabulary with the counts of its tokens in a corpus, and how many pieces that takes."""
+    """Return a vocabulary with the counts of its tokens in a corpus, and the number of pieces."""
     drops = Drops.of(vocabulary, counts)
     return drops.vocabulary(), drops.n_pieces
 
@@ -237,10 +224,10 @@ def exactly_counted(vocabulary: Vocabulary, counts: WordCounts) -> tuple[Vocabul
 class Shrunk:
     """A vocabulary with fewer ids.
 
-    vocabulary: what is left, with the counts of the corpus
-    new_ids: (n_old_ids,) int64, the new id of each old one, −1 for what was dropped: copy row i of an embedding to row
+    vocabulary: the remaining vocabulary, with the counts of the corpus
+    new_ids: (n_old_ids,) int64, the new id of each old one, −1 for dropped tokens: copy row i of an embedding to row
         new_ids[i]
-    n_pieces_before, n_pieces: how many pieces the corpus took, and takes; unknown characters count as one
+    n_pieces_before, n_pieces: the pieces of the corpus, before and after; an unknown character counts as one
     """
 
     vocabulary: Vocabulary
@@ -261,18 +248,18 @@ def shrink(
     closed: bool = False,
     keep_atoms: bool = True,
 ) -> Shrunk:
-    """Drop the tokens that a corpus misses least, until so many ids are left.
+    """Drop the tokens that a corpus misses least, until `to` ids are left.
 
-    vocabulary: what shrinks; it may be a foreign one, and pruned
+    vocabulary: the vocabulary to shrink; it may be foreign, and pruned
     counts: what `count_words` returns with the vocabulary's normaliser, pre-tokeniser and special tokens, or a mapping
         of words to their counts
     to: the number of ids, special tokens and bytes included
-    closed: whether tokens stay that others are merged from, so that no new scaffolding is made; other libraries' files
-        hold none
+    closed: whether tokens stay that others are merged from, so that there is no new scaffolding, which the files of
+        other libraries cannot hold
     keep_atoms: whether all atoms stay; otherwise those that the corpus lacks may go, and are then unknown characters
     Special tokens, byte tokens and the atoms of bytes always stay.
-    Raises VocabularyError if there are fewer ids than that, or more must stay; CorpusError if the words were made in
-    another way than the vocabulary's, or there are none.
+    Raises VocabularyError if there are fewer ids than that, or more must stay; CorpusError if the words were counted
+    with other settings than the vocabulary's, or there are none.
 
     >>> old = Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "lo", "low"), marker="none")
     >>> shrink(old, {"low": 9, "lo": 3}, to=8)
@@ -298,7 +285,7 @@ def shrink(
 
 
 def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> str:
-    """Why no more can be dropped. drops: after everything has been dropped that may be"""
+    """Return the error for too few droppable tokens. drops: after all of these were dropped"""
     left = drops.vocabulary()
     n, kinds = len(left.ids), Counter(left.kinds)
     atoms = set(left.atoms)

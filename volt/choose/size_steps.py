@@ -4,21 +4,15 @@
     D(i,j) = log len(j) where i occurs in j           keep j if its transported mass ≥ min_share · b_j
     H_t = −(1/l) Σ_j P(j) log P(j) over the kept tokens, P from transported mass    (Eq. 4)
 
-The transport of a size starts from the row potentials of the size before.
+The transport of a size starts from the row potentials of the previous size. A search measures round sizes or the
+requested ones, and the sizes that the rules pick.
 
 >>> from volt.learn.bpe import learn_bpe
->>> from volt.count.word_counts import WordCounts
->>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=9)
+>>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
+>>> default_sizes(candidates)
+[11, 12, 13, 14, 15, 16, 17, 18, 19, 20]
 >>> [(step.size, step.n_kept, step.n_pieces, step.converged) for step in size_steps(candidates, [16, 18])]
 [(16, 15, 42, True), (18, 15, 31, True)]
-
-The sizes that a search measures: round ones or those asked for, and beside them what the rules pick.
-
->>> from volt.count.word_counts import WordCounts
->>> from volt.learn.bpe import learn_bpe
->>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)
->>> default_sizes(candidates), checked_sizes(candidates, range(6, 10, 2))
-([6, 7, 8, 9], [6, 8])
 """
 
 from __future__ import annotations
@@ -44,11 +38,11 @@ if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array
 
 
-LARGEST, MOST = 30_000, 24  # of the sizes that are searched where none are given: tokens, and how many
+LARGEST, MOST = 30_000, 24  # of the default sizes: the largest, and how many
 
 
 def default_sizes(candidates: Candidates) -> list[int]:
-    """At most 24 round sizes, up to 30,000 tokens, or twice the smallest, as far as the candidates reach."""
+    """Return at most 24 round sizes, up to 30,000 tokens or twice the smallest size, as far as the candidates reach."""
     low = candidates.smallest
     high = min(candidates.n_tokens, max(LARGEST, 2 * low))
     step = next(step for k in range(9) for step in (10**k, 2 * 10**k, 5 * 10**k) if (high - low) / step <= MOST)
@@ -56,7 +50,7 @@ def default_sizes(candidates: Candidates) -> list[int]:
 
 
 def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
-    """Return the sizes. Raises CandidateError if one is out of range or they do not increase."""
+    """Check sizes. Raises CandidateError if one is out of range or they do not increase."""
     if isinstance(sizes, int | float):
         raise arguments.refusal(sizes, "sizes", f"did you mean sizes=[{sizes}], or select={sizes}?")
     if isinstance(sizes, range) and sizes:
@@ -72,7 +66,7 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
 
 
 def checked_size(candidates: Candidates, size: int) -> int:
-    """Return a size that the candidates offer. Raises CandidateError for others."""
+    """Check a size. Raises CandidateError if the candidates do not offer it."""
     if candidates.extends and size < candidates.smallest:
         raise CandidateError(
             f"size {size} is below the {candidates.smallest} tokens that are extended, those that it only makes on "
@@ -92,12 +86,12 @@ def checked_size(candidates: Candidates, size: int) -> int:
 
 
 def remedy(candidates: Candidates) -> str:
-    """What to do for more tokens than the candidates offer."""
+    """Return the remedy for too few candidates."""
     return "give more text: no pair is left to merge" if candidates.left == 0 else "raise n_merges"
 
 
 def as_text(sizes: Sequence[int]) -> str:
-    """Sizes as a signature tells them: FIRST:LAST:STEP where they are evenly spaced, otherwise their list.
+    """Return sizes as written in a signature: FIRST:LAST:STEP if they are evenly spaced, otherwise a list.
 
     >>> as_text([1000, 2000, 3000]), as_text([1, 2, 4])
     ('1000:3000:1000', '1,2,4')
@@ -111,7 +105,7 @@ Mass = Literal["tokens", "characters"]
 
 @dataclass(frozen=True, slots=True)
 class SearchParameters:
-    """What a search can vary.
+    """The parameters of the criteria and the transport.
 
     length: what l averages over, the tokens ("type") or their pieces ("occurrence")
     mass: whether b_j is a token's share of all pieces ("tokens") or of all characters
@@ -180,7 +174,7 @@ class SizeStep:
     n_pieces: pieces that the corpus takes
     f95: count of the type at the 95th percentile of frequency
     renyi: efficiency, α = 2.5
-    n_iters, converged, row_residual, column_residual, remedy: of the TransportPlan
+    n_iters, converged, row_residual, column_residual, remedy: as in the TransportPlan
     kept: (size,) bool, which tokens the transport keeps
 
     >>> from volt.learn.bpe import learn_bpe
@@ -249,7 +243,7 @@ def _steps(
 
 
 def step_with(candidates: Candidates, kept: NDArray[np.bool_], parameters: SearchParameters) -> SizeStep:
-    """Return the size of these flags, measured with the tokens that they keep. kept: (size,) bool"""
+    """Measure the size of these flags, with the tokens that they keep. kept: (size,) bool"""
     [step] = _steps(candidates, [len(kept)], parameters, kept=kept)
     return step
 
@@ -294,7 +288,7 @@ def _problem(
 
 
 def _kept(plan: TransportPlan, always: NDArray[np.bool_], *, min_share: float) -> NDArray[np.bool_]:
-    """Return which tokens are kept: the first as `always` says, and those whose transported mass is large enough."""
+    """Return the flags of kept tokens: `always` for the first ones, and sufficient transported mass for the others."""
     mass = plan.token_mass
     retained = (mass >= min_share * plan.problem.column_mass) & ((mass > 0) | (min_share == 0))
     retained[: len(always)] = always

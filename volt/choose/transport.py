@@ -1,7 +1,8 @@
 """Entropic optimal transport on a sparse support: characters are moved into tokens (Section 4.2).
 
 Rows i hold masses a (characters), columns j masses b (tokens). D(i,j) is stored where i may move into j and
-is +∞ elsewhere. `Sinkhorn` finds the plan P that minimises, over P ≥ 0 on the support,
+is +∞ elsewhere. `TransportProblem` checks its values; `Sinkhorn` finds the plan P that minimises, over P ≥ 0 on the
+support,
 
     <P,D> − ε H(P) + ρ_a KL(P1 | a) + ρ_b KL(Pᵀ1 | b)      H(P) = −Σ P (log P − 1),  τ = ρ/(ρ+ε)
 
@@ -18,18 +19,6 @@ whose solution is P = diag(u) K diag(v) with K = exp(−D/ε), found by alternat
 >>> plan.matrix.toarray().round(3)
 array([[0.  , 0.5 ],
        [0.22, 0.28]])
-
-What is to be transported: masses of rows and columns, costs on a sparse support, and how firm the marginals are.
-
-`volt.choose.transport` solves it; here it is checked, once, where it is built.
-
->>> problem = TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
->>> problem.active_columns
-array([ True,  True])
->>> TransportProblem(sparse.csr_array([[-1.0]]), np.array([1.0]), np.array([1.0]))
-Traceback (most recent call last):
-    ...
-volt.errors.TransportError: cost holds a negative, NaN or infinite entry; leave infinite costs unstored.
 """
 
 from __future__ import annotations
@@ -62,14 +51,14 @@ def penalty(tau: float, epsilon: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TransportProblem:
-    """What is to be moved (rows), whereto (columns), and at what cost.
+    """Masses to move from rows to columns, and the cost of each move.
 
     cost: (n_rows, n_cols) sparse, ≥ 0; its stored entries, zeros included, are the support, all others are +∞
     row_mass: (n_rows,) float64, ≥ 0; a row of mass 0 takes no part
     column_mass: (n_cols,) float64, ≥ 0; a column of mass 0 takes no part
     epsilon: ε > 0, in units of cost
     row_tau, column_tau: in (0, 1], 1 = hard marginal (see `penalty`)
-    active_rows, active_columns: bool, those that have mass and a partner with mass; computed
+    active_rows, active_columns: bool, whether each has mass and a partner with mass; computed
     Raises TransportError if a value is out of range, or if mass under a hard marginal has nowhere to go.
 
     >>> TransportProblem(sparse.csr_array([[1.0, 2.0]]), np.array([1.0]), np.array([0.5, 0.5]))
@@ -111,12 +100,12 @@ class TransportProblem:
 
 
 def like(matrix: Matrix, entries: Floats) -> Matrix:
-    """Return a matrix with the same places and other entries."""
+    """Return a matrix with these entries at the same places."""
     return sparse.csr_array((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _active(cost: Matrix, rows: Mask, columns: Mask) -> tuple[Mask, Mask]:
-    """Those of the given rows and columns that a stored entry joins to one of the given others."""
+    """Return which of these rows and columns a stored entry joins to one of these columns or rows."""
     support = like(cost, np.ones(cost.nnz))
     joined = rows & (support @ columns.astype(np.float64) > 0)
     require(joined.any(), "no stored cost joins a row and a column of positive mass; extend the support.")
@@ -131,7 +120,7 @@ def _refuse_stranded(name: str, mass: Floats, active: Mask, *, tau: float) -> No
 
 
 def require(holds: bool | np.bool_, message: str) -> None:
-    """Raise TransportError unless something holds."""
+    """Raise TransportError with this message unless a condition holds."""
     if not holds:
         raise TransportError(message)
 
@@ -183,7 +172,7 @@ class Potentials:
 class TransportPlan:
     """The solution P of a problem, and how far it can be trusted.
 
-    problem: what was solved
+    problem: the solved problem
     potentials: log u and log v
     row_mass: (n_rows,) P1
     token_mass: (n_cols,) Pᵀ1
@@ -222,7 +211,7 @@ class TransportPlan:
 
     @property
     def remedy(self) -> str:
-        """What to do about a plan that has not converged, and nothing about one that has."""
+        """The remedy for a plan that has not converged; empty for one that has."""
         problem, masses = self.problem, (self.problem.row_mass.sum(), self.problem.column_mass.sum())
         general = f"raise max_iters above {self.n_iters} or epsilon above {problem.epsilon:g}"
         if self.converged:
@@ -262,7 +251,7 @@ class Sinkhorn:
         require(self.max_iters >= 1, f"max_iters is {self.max_iters}; give 1 or more.")
 
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
-        """Solve `problem`. A plan that has not converged is returned, too.
+        """Solve `problem`. A plan that has not converged is also returned.
 
         start: potentials of an earlier plan to start from. Only start.row is read, because columns follow from it:
             the earlier plan may have had other columns.

@@ -39,8 +39,8 @@ def vocabulary_at(
 
     kept: (size,) bool, which of its tokens the vocabulary holds (default: all); the others are split back
     special, byte_fallback, provenance: of the vocabulary
-    A token that is spelled like a special one is split back, too.
-    Candidates that extend a vocabulary give it with more tokens behind its own; special, byte_fallback are then its.
+    A token that is spelled like a special one is also split back. Candidates that extend a vocabulary give that
+    vocabulary with further tokens, and with its own special tokens and byte_fallback.
 
     >>> from volt.count import WordCounts
     >>> from volt.learn import learn_bpe
@@ -70,7 +70,7 @@ def _extended(
     retained: NDArray[np.bool_] | None,
     provenance: dict[str, Any],
 ) -> Vocabulary:
-    """Return the vocabulary that is extended, with the same ids, and what is kept of the other tokens behind."""
+    """Return the extended vocabulary: the old tokens at their ids, followed by the kept new ones."""
     old, tokens = extended.vocabulary, candidates.tokens_at(size)
     reserved = {piece for piece, kind in zip(old.pieces, old.kinds, strict=True) if kind != "token"}
     retained = (np.ones(size, bool) if retained is None else retained) & np.array(
@@ -109,10 +109,10 @@ def vocabulary_of(
 
 
 def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
-    """Exact counts of a size's tokens once those not kept are split back into the parts of their first merge.
+    """Return exact counts of a size's tokens after the dropped ones are split back into parts of their first merge.
 
     kept: (size,) bool
-    Returns (size,) int64, in which the counts of tokens not kept mean nothing.
+    Returns (size,) int64, in which the counts of dropped tokens have no meaning.
 
     >>> from volt.count.word_counts import WordCounts
     >>> from volt.learn.bpe import learn_bpe
@@ -124,14 +124,14 @@ def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
     results, first_merges = np.unique(candidates.results, return_index=True)
     parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
     split = np.flatnonzero(~kept)[::-1].tolist()
-    for token in sorted(split, key=lambda token: -len(candidates.tokens[token])):  # behind what is made of it
+    for token in sorted(split, key=lambda token: -len(candidates.tokens[token])):  # after the tokens made of it
         for part in parts.get(token, ()):
             counts[part] += counts[token]
     return counts
 
 
 def provenance_of(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
-    """What a vocabulary file records of the search that made it."""
+    """Return what a vocabulary file records about its search."""
     counts, coverage = candidates.counts, candidates.coverage
     left_out = {} if coverage is None else {"coverage": coverage.share, "left_out": coverage.left_out}
     return {

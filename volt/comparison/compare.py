@@ -72,7 +72,7 @@ class _Options:
     ) -> _Options:  # fmt: skip
         """Return the options, checked."""
         parse_rule(select := as_rule(select))
-        remedy = "give volt.Parameters(epsilon=0.5), say"
+        remedy = "give volt.SearchParameters(epsilon=0.5), say"
         result = arguments.instance(parameters or SearchParameters(), SearchParameters, "parameters", remedy=remedy)
         wanted = None if sizes is None else arguments.wholes(sizes, "sizes")
         n_merges = None if n_candidates is None else arguments.whole(n_candidates, "n_candidates", low=0)

@@ -1,40 +1,22 @@
-"""How many bytes counting may take, and what each of its parts may take of them.
+"""Counted parts → their sum within a memory budget: surplus words are spilled to disk, or the rarest are dropped.
 
->>> budget = Budget.of("1G")
->>> budget.n_bytes, budget.pending < budget.table < budget.n_bytes
-(1073741824, True)
+    exact         tables that are too large are written as sorted runs, and all runs are merged at the end
+    approximate   lossy counting: when there are more words than fit, the least frequent ones are forgotten
 
-Tables of words on the disk, each sorted, and their sum, read a few rows of each at a time.
+A sorted run is a table on disk, in the order of words. 32 runs of one level are merged into one run of the next, so few
+files are open however much is written.
 
-    table → sorted run → … → all runs merged: words in order, each once, with the sum of its counts
-
-Of `MOST` runs of one level one run of the next is made, so that few files are open however much is written.
-
->>> from pathlib import Path
->>> from tempfile import TemporaryDirectory
->>> with TemporaryDirectory() as folder:
-...     runs = SortedRuns(Path(folder))
-...     runs.write(pl.DataFrame({"word": ["a", "c"], "count": [1, 2]}))
-...     runs.write(pl.DataFrame({"word": ["b", "c"], "count": [5, 1]}))
-...     [row for table in runs.merged() for row in table.rows()]
-[('a', 1), ('b', 5), ('c', 3)]
-
-Counted parts → their sum within a budget: words beyond it are on the disk, or the rarest of them are dropped.
-
-    exact         tables that are too large are written as sorted runs, and all runs merged in the end
-    approximate   lossy counting: of more words than there is room for, those that occurred least are forgotten
-
-A word that is forgotten may come again, and its count starts anew. So with each word goes how often it may have come
-before, which is the bound at that time: the most that a forgotten word can have come. Those words are forgotten whose
-count, and what it may lack, are together the least, and the greatest of these sums is the bound from then on. Hence a
-count is too low by the bound at most, and a word that is absent came as often at most. (After Manku and Motwani 2002,
-with room for a number of words in place of an error that is set beforehand, as in Metwally et al. 2005.)
+Lossy counting: a forgotten word may occur again, and its count then restarts at zero. Each word therefore carries the
+most that it can have lost, which is the bound at the time when it (re)appeared. The words whose count plus loss is
+least are forgotten, and the greatest of these sums becomes the new bound. Hence a count is too low by at most the
+bound, and an absent word occurred at most that often. (After Manku and Motwani 2002; the number of words is fixed in
+advance instead of the error, as in Metwally et al. 2005.)
 
 >>> parts = [CountedPart(pl.DataFrame({"word": ["a", *text], "count": [3, 1, 1]}), 1, 9, 0) for text in ("bc", "cd")]
 >>> bounded_sum(parts, Budget.of("1G"), min_count=2).part.table.rows()
 [('a', 6), ('c', 2)]
->>> found = approximate_sum(parts, n_words=2)
->>> found.part.table.rows(), found.bound, found.n_left_out
+>>> approximate = approximate_sum(parts, n_words=2)
+>>> approximate.part.table.rows(), approximate.bound, approximate.n_left_out
 ([('a', 6)], 2, 4)
 """
 
@@ -50,7 +32,6 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from volt.count.left_out import NOTHING, LeftOutPairs, left_out_pairs
 from volt.count.unit_table import MOST
 from volt.count.word_counts import EMPTY, CountedPart, added, check_total
 from volt.display import counted
@@ -67,16 +48,16 @@ _THRESHOLDS = np.concatenate([np.arange(1, 1 << 16), 1 << np.arange(16, 63)])
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Bytes that a process may take while it counts.
+    """The bytes that a process may take while it counts.
 
-    n_bytes: all of them, what Python and the libraries take included
+    n_bytes: the total, including Python and the libraries
     """
 
     n_bytes: int
 
     @classmethod
     def of(cls, value: int | str) -> Budget:
-        """Return a number of bytes, or a text such as 2G. Raises ConfigError if it is less than 512 MB, or none.
+        """Parse a number of bytes, or a string such as 2G. Raises ConfigError if it is less than 512 MB or not a size.
 
         >>> Budget.of("64M")
         Traceback (most recent call last):
@@ -91,7 +72,7 @@ class Budget:
     def check_learning(self, table: pl.DataFrame, *, approximate: bool = False) -> None:
         """Raise CorpusError if learning from these words would take more.
 
-        approximate: whether the rarest have been forgotten, which is no remedy then
+        approximate: whether counting was approximate, so that the error does not propose it
         """
         if learning_bytes(table.height, int(table["word"].str.len_chars().sum())) > self.for_words:
             tally = CountHistogram(1)
@@ -100,60 +81,60 @@ class Budget:
 
     @property
     def for_words(self) -> int:
-        """Bytes of all that counting and learning hold."""
+        """Bytes for all data of counting and learning."""
         return self.n_bytes - _BASE
 
     @property
     def pending(self) -> int:
-        """Bytes of tables that have not been added up yet."""
+        """Bytes for tables that are not added up yet."""
         return self.for_words // 10
 
     @property
     def table(self) -> int:
-        """Bytes of the table of all words that are kept."""
+        """Bytes for the table of all retained words."""
         return self.for_words // 3
 
     @property
     def block(self) -> int:
-        """Bytes of text that are read at a time, of which several are held."""
+        """Bytes of a block of text; several blocks are in memory at once."""
         return self.for_words // 64
 
     @property
     def rows(self) -> int:
-        """Rows of each run on the disk that are in memory at once."""
+        """Rows of each sorted run that are in memory at once."""
         return max(1, min(1 << 16, self.for_words >> 15))
 
     @property
     def n_units(self) -> int:
-        """Units, and words of units, that all threads hold together."""
+        """The number of units, and words of units, that all threads hold together."""
         return self.for_words // 6 // _UNIT
 
     @property
     def n_words(self) -> int:
-        """Most words that are held if rarer ones are dropped."""
+        """The number of words that approximate counting remembers."""
         return self.for_words // 640
 
     @property
     def n_symbols(self) -> int:
-        """Most characters and ends of words that can be learned from: long words are fewer."""
+        """The number of characters and word ends that fit into memory for learning."""
         return self.for_words // _SYMBOL
 
 
 def return_freed_memory() -> None:
-    """Let the system have each large array back as soon as it is freed, for the rest of this process.
+    """Return each large array to the system as soon as it is freed, for the rest of this process.
 
-    The C library of GNU keeps what threads free, by the hundred megabytes; others know no such call.
+    Otherwise glibc retains hundreds of megabytes that threads freed. Other C libraries lack this call.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 128 << 10)
 
 
 class CounterLimits(NamedTuple):
-    """What a counter of units may hold.
+    """The size limits of a counter of units.
 
     n_units: units of a thread
     n_words: words of all threads
-    by_block: whether it gives what it has after each block, so that parts do not depend on threads
+    by_block: whether it returns its words after each block, so that parts do not depend on the threads
     """
 
     n_units: int = MOST
@@ -162,7 +143,7 @@ class CounterLimits(NamedTuple):
 
     @classmethod
     def of(cls, budget: Budget | None, *, approximate: bool) -> CounterLimits:
-        """Half of what a budget leaves for the units of all threads, half for their words."""
+        """Split what a budget leaves between the units of all threads and their words, half each."""
         if budget is None:
             return cls()
         half, least = budget.n_units // 2, 1 << 12
@@ -171,21 +152,21 @@ class CounterLimits(NamedTuple):
 
 
 def table_bytes(table: pl.DataFrame) -> int:
-    """About how much memory a table of words takes."""
+    """Estimate the memory of a table of words."""
     return int(table["word"].str.len_bytes().sum()) + _ROW * table.height
 
 
 def learning_bytes(n_words: int, n_characters: int) -> int:
-    """About how much memory learning from so many distinct words takes."""
+    """Estimate the memory of learning from so many distinct words."""
     return _SYMBOL * (n_words + n_characters)
 
 
 class CountHistogram:
-    """How many words occur how often, for the least number of occurrences at which they fit into the memory.
+    """How many words occur how often; it finds the smallest min_count at which they fit into memory.
 
-    That is the least there is up to 65,536; above, it is a power of two, at most twice the least.
+    That number is exact up to 65,536; above, it is a power of two, at most twice the exact one.
 
-    min_count: the least number that is asked for
+    min_count: the requested minimum; no word is rarer
     """
 
     def __init__(self, min_count: int) -> None:
@@ -194,14 +175,14 @@ class CountHistogram:
         self._words, self._characters = (np.zeros(len(self._least), np.int64) for _ in range(2))
 
     def add(self, table: pl.DataFrame) -> None:
-        """Add words, all of which occur so often."""
+        """Add words, none of which is rarer than min_count."""
         places = np.searchsorted(self._least, table["count"].to_numpy(), side="right") - 1
         lengths = table["word"].str.len_chars().to_numpy()
         self._words += np.bincount(places, minlength=len(self._words))
         self._characters += np.bincount(places, lengths, minlength=len(self._characters)).astype(np.int64)
 
     def refusal(self, budget: Budget, *, approximate: bool = False) -> CorpusError:
-        """What to raise if these words are too many. approximate: whether the rarest have been forgotten already."""
+        """Return the error for too many words. approximate: whether the rarest have been forgotten already."""
         n_words, n_characters = (numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._characters))
         rows = zip(self._least.tolist(), n_words, n_characters, strict=True)
         least, left, _ = next(row for row in rows if learning_bytes(*row[1:]) <= budget.for_words)
@@ -215,10 +196,18 @@ _MOST, _ROWS = 32, 1 << 16
 
 
 class SortedRuns:
-    """Runs in a folder.
+    """Sorted runs in a folder, and their sum, read a few rows of each at a time.
 
-    most: how many of one level there are at most
-    rows: of a run, that are in memory at once
+    most: the number of runs of one level that are merged into the next
+    rows: rows of a run that are in memory at once
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     runs = SortedRuns(Path(folder))
+    ...     runs.write(pl.DataFrame({"word": ["a", "c"], "count": [1, 2]}))
+    ...     runs.write(pl.DataFrame({"word": ["b", "c"], "count": [5, 1]}))
+    ...     [row for table in runs.merged() for row in table.rows()]
+    [('a', 1), ('b', 5), ('c', 3)]
     """
 
     def __init__(self, folder: Path, *, most: int = _MOST, rows: int = _ROWS) -> None:
@@ -233,7 +222,7 @@ class SortedRuns:
         self._add([table], level=0)
 
     def merged(self) -> Iterator[pl.DataFrame]:
-        """Return the sum of all runs, as tables that follow each other in the order of words."""
+        """Return the sum of all runs, as consecutive tables in the order of words."""
         return self._merge([path for level in self._levels for path in level])
 
     def _add(self, tables: Iterable[pl.DataFrame], level: int) -> None:
@@ -253,7 +242,7 @@ class SortedRuns:
         runs = [_read(path) for path in paths]
         heads = {number: head for number, run in enumerate(runs) if (head := next(run, None)) is not None}
         while heads:
-            last = min(head["word"][-1] for head in heads.values())  # what is up to here is in memory, of every run
+            last = min(head["word"][-1] for head in heads.values())  # up to this word, every run is in memory
             taken = list[pl.DataFrame]()
             for number, head in [*heads.items()]:
                 end = head["word"].search_sorted(last, side="right")
@@ -301,22 +290,20 @@ class BoundedSum(NamedTuple):
     """The sum of parts.
 
     part: the sum, sorted by word
-    bound: how much a count is too low at most, and how often a word that is absent occurs at most, were it counted
-    n_left_out: occurrences of the words that are absent
-    left_out_pairs: the characters that stand side by side in what is not in the sum
+    bound: the most that a count can be too low, and the most that an absent word can have occurred
+    n_left_out: occurrences of the absent words
     """
 
     part: CountedPart
     bound: int
     n_left_out: int
-    left_out_pairs: LeftOutPairs
 
 
 def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int) -> BoundedSum:
-    """Return the exact sum, but for words that occur less often than min_count.
+    """Return the exact sum, without the words that occur less often than min_count.
 
-    Raises CorpusError if the words that are left take more than the budget, or the disk is full; OutputError if there
-    can be no temporary folder.
+    Raises CorpusError if the remaining words exceed the budget or the disk is full; OutputError if no temporary folder
+    can be created.
     """
     with ExitStack() as stack:
         runs: SortedRuns | None = None
@@ -336,35 +323,34 @@ def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int)
         rest = added(pending).table.sort("word") if pending else EMPTY
         if runs:
             runs.write(rest)
-            return _kept(runs.merged(), whole, budget, min_count)
-        return _kept(iter([rest]), whole, budget, min_count)
+            return _retained(runs.merged(), whole, budget, min_count)
+        return _retained(iter([rest]), whole, budget, min_count)
 
 
-def _kept(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, min_count: int) -> BoundedSum:
-    retained, n_bytes, tally, total, n_kept, pairs = [EMPTY], 0, CountHistogram(min_count), 0, 0, NOTHING
+def _retained(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget, min_count: int) -> BoundedSum:
+    retained, n_bytes, tally, total, n_retained = [EMPTY], 0, CountHistogram(min_count), 0, 0
     for table in tables:
         total += _total(table)
-        pairs += left_out_pairs(table.filter(min_count > _COUNT))
         table = table.filter(min_count <= _COUNT)
-        n_kept += _total(table)
+        n_retained += _total(table)
         tally.add(table)
         n_bytes += table_bytes(table)
         retained = [*retained, table] if n_bytes <= budget.table else []
     check_total(total)
     if n_bytes > budget.table:
         raise tally.refusal(budget)
-    return BoundedSum(whole._replace(table=pl.concat(retained)), 0, total - n_kept, pairs)
+    return BoundedSum(whole._replace(table=pl.concat(retained)), 0, total - n_retained)
 
 
 def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None) -> BoundedSum:
-    """Return the sum with about so many words, those that occur most.
+    """Return the sum of about n_words words, the most frequent ones.
 
     parts: the same parts in the same order give the same sum
-    n_words: how many words are remembered; at the end of a part, there may be as many more as it has
-    n_symbols: how many characters they have at most, with one more for each word's end; None for any number
+    n_words: how many words are remembered; while a part is added, its words come on top
+    n_symbols: the most characters of these words, plus one for each word's end; None for no limit
     """
     known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
-    whole, bound, total, pairs = CountedPart(EMPTY, 0, 0, 0), 0, 0, NOTHING
+    whole, bound, total = CountedPart(EMPTY, 0, 0, 0), 0, 0
     for part in parts:
         whole, total = _numbers(whole, part), total + _total(part.table)
         new = part.table.with_columns(missed=pl.lit(bound, pl.Int64))
@@ -372,11 +358,10 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: in
         if (n_left := _n_within(known, n_words, n_symbols)) < known.height:
             most = _COUNT + _MISSED
             bound = known.select(most.top_k(n_left + 1).min()).item()
-            pairs += left_out_pairs(known.filter(most <= bound))
             known = known.filter(most > bound)
     check_total(total)
     table = known.select("word", "count").sort("word")
-    return BoundedSum(whole._replace(table=table), bound, total - _total(table), pairs)
+    return BoundedSum(whole._replace(table=table), bound, total - _total(table))
 
 
 def _n_within(known: pl.DataFrame, n_words: int, n_symbols: int | None) -> int:
@@ -387,7 +372,7 @@ def _n_within(known: pl.DataFrame, n_words: int, n_symbols: int | None) -> int:
 
 
 def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:
-    """Return how much text two parts are of, with the table of the first."""
+    """Return the first part's table with the number of lines and bytes of both."""
     return CountedPart(one.table, *(sum(numbers) for numbers in zip(one[1:], other[1:], strict=True)))
 
 

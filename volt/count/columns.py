@@ -24,12 +24,12 @@ from volt.files.small_files import read_start
 from volt.text.normalizer import check_text
 
 _TEXT = pl.col("text")
-_HEAD, _HEAD_LINES = 1 << 14, 5  # bytes and lines that are looked at to tell a table
+_HEAD, _HEAD_LINES = 1 << 14, 5  # bytes and lines that are read to recognise a table
 _decode_json = json.JSONDecoder().raw_decode
 
 
 def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
-    """Return which columns are asked for, from 1; () for none. Raises ConfigError if these are no such numbers.
+    """Parse column numbers, counted from 1; () for None. Raises ConfigError for anything else.
 
     >>> column_numbers("1,3"), column_numbers(2), column_numbers(None)
     ((1, 3), (2,), ())
@@ -49,7 +49,7 @@ def _listed(value: int | Iterable[int]) -> list[Any]:
 
 
 def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
-    """Column text: the fields of tab-separated lines with these numbers, which count from 1, one a row.
+    """Return a column text: these fields of tab-separated lines, numbered from 1, one field a row.
 
     Raises CorpusError, with file and line, where a line has fewer.
 
@@ -67,7 +67,7 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
 
 
 def first_columns(path: str) -> list[str]:
-    """Return the columns of a text's first line, if its first lines have several; none otherwise, and none of a pipe.
+    """Return the columns of a text's first line, if its first lines have several; [] otherwise, and for a pipe.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -169,22 +169,22 @@ def _json_record(place: str, line: str) -> dict[str, Any]:
 
 
 def is_parquet(path: str) -> bool:
-    """Check whether a file starts as Parquet files do; never a pipe, because what is read of one is gone.
+    """Check whether a file starts as Parquet files do. A pipe is never read, because its bytes would be lost.
 
     >>> is_parquet(__file__), is_parquet("-")
     (False, False)
     """
     if not is_file(path):
         return False
-    with suppress(CorpusError):  # told where it is read
+    with suppress(CorpusError):  # the error comes when it is read
         return read_start(path, 4) == b"PAR1"
     return False
 
 
 def parquet_texts(path: str, column: str | None) -> pl.LazyFrame:
-    """Column text: a text column of a Parquet file, not read yet.
+    """Return a column text: a text column of a Parquet file, read lazily.
 
-    Raises CorpusError, with the text columns that there are, if none is named or the named one is not among them.
+    Raises CorpusError, with the names of the text columns, if `column` is not one of them.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".parquet") as file:

@@ -1,8 +1,7 @@
-r"""Corpus → `WordCounts`: how often each distinct pre-token occurs, which is all that learning ever reads.
+r"""Corpus → `WordCounts`: how often each distinct pre-token occurs, which is all that learning reads.
 
-The counts of two files, added up, are the counts of both, so it makes no difference how a corpus is cut into files and
-blocks, in which order they come, or how they are compressed. Polars counts one block while the next is being read and
-decompressed.
+The counts of two files, added up, are the counts of both. So the result depends neither on how a corpus is split into
+files and blocks, nor on their order or compression. Polars counts one block while the next is read and decompressed.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
@@ -11,13 +10,9 @@ decompressed.
 >>> dict(zip(counts.words, counts.counts.tolist())), counts.total
 ({'low': 2, 'lower': 1}, 3)
 
-The paths of a corpus → shards that workers count: whole files, and ranges of what is plain and large.
+The map of a process pool assigns whole files to workers. `in_ranges` also splits large plain files into ranges, which
+have equal words and line numbers.
 
-A map of a process pool gives each worker a path. Of one large file it would have one worker count it all; a map made
-by `in_ranges` gives each a range. The words are the same, because counts add up, and so are the numbers of lines.
-
->>> import tempfile
->>> from volt import count_words
 >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
 ...     _ = file.write(b"low lower low\n" * 5) and file.flush()
 ...     shards = shards_of([file.name], size=30)
@@ -75,23 +70,23 @@ def count_words(
     sources: a path or several.
     normalizer: none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase.
     pretokenizer: how lines are cut into words: whitespace, unicode, metaspace, gpt2, bytes or regex:PATTERN.
-    fields: columns of tab-separated text, from 1: 2, "1,2" or [1, 2].
+    fields: columns of tab-separated text, numbered from 1: 2, "1,2" or [1, 2].
     column: the text column of .jsonl or .parquet.
-    word_counts: the files are tables, a word and its count per line; words are normalised, and only cut at
-        white space, if that is how pre-tokens are made.
+    word_counts: whether the files are tables, a word and its count per line. The words are normalised; a pre-tokeniser
+        that cuts at white space or makes bytes is applied to them, and others are not.
     errors: what to do with a line that is not UTF-8 (or null in parquet): "strict", "replace" or "skip".
-    min_count: words that occur less often are left out.
+    min_count: leave out words that occur less often.
     special: user tokens, which are never cut.
     map: applied to the paths, such as a process pool's; `volt.count.corpus.in_ranges` makes one that cuts large files.
     progress: called with the path, the bytes read, and the bytes in all (None for a pipe).
     block_size: how many bytes are read at a time.
     max_line: the most bytes of a line; None for no limit.
-    memory: about how many bytes the process may take, such as "2G", 512M or more; words beyond them go to the disk.
-        With a map this is for the process that adds up; each worker holds the words of a file, or of a range.
-    approximate: within the memory forget the rarest words instead, block by block; no count is then too low by more
-        than `bound`, not even when a word is left out.
-    Raises CorpusError, with file and line, if a source cannot be read, there are no words, or those that occur
-    min_count times do not fit into the memory.
+    memory: about how many bytes the process may take, such as "2G", at least 512M; surplus words are spilled to disk.
+        With a map, this limits the process that adds up; each worker holds the words of a file, or of a range.
+    approximate: forget the rarest words, block by block, instead of spilling. No count is then too low by more than
+        `bound`, counts of absent words included.
+    Raises CorpusError, with file and line, if a source cannot be read, there are no words, or the words that occur
+    min_count times exceed the memory.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -105,29 +100,23 @@ def count_words(
     min_count, block_size = (
         arguments.whole(number, name, low=1) for number, name in ((min_count, "min_count"), (block_size, "block_size"))
     )
-    made_with = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
+    word_settings = as_normalizer(normalizer), as_pretokenizer(pretokenizer)
     most = checked_max_line(max_line)
     in_order = map is builtins.map
     budget = _budget(memory, approximate=arguments.flag(approximate, "approximate"), in_order=in_order)
     block_size = min(block_size, budget.block) if budget else block_size
     room = CounterLimits.of(budget, approximate=approximate)
     job = CountJob(
-        *made_with, column_numbers(fields), column, word_counts, errors, progress, block_size, special, most, room
+        *word_settings, column_numbers(fields), column, word_counts, errors, progress, block_size, special, most, room
     )
     paths, count = expand(sources), ShardCounter(job)
     if budget:
         return_freed_memory()
         parts = _parts(count, paths) if in_order else (counts.part for counts in map(count, paths))
         result = _bounded(parts, budget, min_count=1 if approximate else min_count, approximate=approximate)
-        counts = WordCounts(
-            *result.part,
-            *made_with,
-            bound=result.bound,
-            n_left_out=result.n_left_out,
-            left_out_pairs=result.left_out_pairs,
-        )
+        counts = WordCounts(*result.part, *word_settings, bound=result.bound, n_left_out=result.n_left_out)
     else:
-        counts = WordCounts(*summed(part.part for part in map(count, paths)), *made_with)
+        counts = WordCounts(*summed(part.part for part in map(count, paths)), *word_settings)
     retained = counts.min_count(min_count)
     if not retained.n_words:
         raise CorpusError(_no_words(paths, retained, min_count=min_count))
@@ -135,7 +124,7 @@ def count_words(
 
 
 def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> Budget | None:
-    """What counting may take; None for no bound. in_order: whether files are counted one after the other."""
+    """Return the memory budget; None for no limit. in_order: whether files are counted one after the other."""
     if memory is None and approximate:
         raise ConfigError("approximate=True forgets words that do not fit into the memory; give memory='2G', say")
     if approximate and not in_order:
@@ -157,7 +146,7 @@ def _bounded(parts: Iterable[CountedPart], budget: Budget, *, min_count: int, ap
 
 
 def _paths(sources: Sources) -> list[str]:
-    """Return the paths that are given. Raises ArgumentError if something else is."""
+    """Return the paths of the sources. Raises ArgumentError if one is not a path."""
     if isinstance(sources, Mapping):
         raise arguments.refusal(sources, "sources", "did you mean volt.WordCounts.from_pairs(counts)?")
     if isinstance(sources, str | os.PathLike):
@@ -181,7 +170,7 @@ ShardMap = Callable[[Callable[[Shard], WordCounts], Iterable[Shard]], Iterable[W
 
 
 def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
-    """Return a map for `count_words` that gives another one, such as a pool's, ranges of files.
+    """Return a map for `count_words` that passes ranges of files to another map, such as a pool's.
 
     size: bytes of a range
 
@@ -191,7 +180,7 @@ def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
 
 
 def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:
-    """Return the ranges of each path, or the path itself if it is not to be cut.
+    """Return the ranges of each path, or the path itself if it is not split.
 
     size: bytes of a range
 
@@ -213,4 +202,4 @@ def _mapped(
         n += 1
         yield counts
     if n != len(shards):
-        raise ConfigError(f"the map gave {n} counts of {len(shards)} shards; it must give those of each, once")
+        raise ConfigError(f"the map gave {n} counts of {len(shards)} shards; it must count each shard once")

@@ -1,30 +1,18 @@
-"""WordCounts and a share → the characters that a vocabulary spells, and the rare ones that it leaves out.
+"""WordCounts → facts about the text: which characters a coverage leaves out, whether it has spaces, its bytes.
 
-The commonest characters stay, as few as make up the share of all characters; of equally frequent ones those with the
-lower code point. A space for each word is among the characters, and always stays. This is sentencepiece's
-character_coverage.
+coverage    The commonest characters that make up a share of all characters stay; ties go to the lower code point. A
+            space for each word counts as a character, and always stays. (sentencepiece's character_coverage)
+spacing     Some scripts have no spaces between words. Splitting them at white space gives clauses, which hardly ever
+            repeat, so they make poor words.
+text bytes  The bytes of the text, which "tokens per byte" divides by. They follow from the words alone, so they do not
+            depend on the format that the corpus was read from.
 
 >>> from volt.count.word_counts import WordCounts
->>> found = coverage_of(WordCounts.from_pairs({"low": 5, "löw": 1}), 0.9)
->>> found.left_out, found.n_left_out, found.n_characters  # 6 spaces among them
+>>> coverage = coverage_of(WordCounts.from_pairs({"low": 5, "löw": 1}), 0.9)
+>>> coverage.left_out, coverage.n_left_out, coverage.n_characters  # 6 spaces among them
 ('ö', 1, 24)
-
-WordCounts → whether white space cuts this text into words at all.
-
-Some scripts are written without spaces between words. What white space cuts there are clauses and sentences, which
-hardly ever repeat, so they make poor words.
-
->>> from volt.count.word_counts import WordCounts
 >>> unspaced(WordCounts.from_pairs({"係呢個講座同係睇轉播嘅女性": 1, "TED": 1}))
 Unspaced(script='Han', share=0.8125, length=13.0)
->>> unspaced(WordCounts.from_pairs({"講座": 1, "女性": 1})) is None  # words, with spaces put between them
-True
-
-WordCounts → the bytes of the text that they stand for, which "tokens per byte" divides by.
-
-The bytes follow from the words, so they are known however the corpus was read: from text, tables, JSON lines or pairs.
-
->>> from volt.count.word_counts import WordCounts
 >>> text_bytes(WordCounts.from_pairs({"für": 2, "a": 1}))  # "für für a" and a line end
 12
 """
@@ -63,8 +51,8 @@ class Unspaced:
     """Text in scripts that have no spaces between words.
 
     script: the commonest of them, as Unicode names it
-    share: of all characters of the text, those of words in such scripts
-    length: mean letters of such scripts in a word that holds any
+    share: the share of all characters that belongs to words in such scripts
+    length: the mean number of letters of such scripts in a word that holds any
     """
 
     script: str
@@ -73,7 +61,7 @@ class Unspaced:
 
 
 def unspaced(counts: WordCounts) -> Unspaced | None:
-    """What is known of text without spaces, or None if white space cuts this text, or does not do the cutting.
+    """Detect text without spaces between words; None for other text, and unless words are cut at white space.
 
     counts: what `count_words` returns
     """
@@ -91,8 +79,8 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
     return Unspaced(max(letters, key=lambda script: letters[script]), share, length)
 
 
-def warning(found: Unspaced) -> str:
-    """Return a sentence on what to do about such text.
+def warning(text: Unspaced) -> str:
+    """Return a sentence that warns of such text and proposes other pre-tokenisers.
 
     >>> warning(Unspaced("Thai", 0.987, 14.25))
     "98.7 % of this text is written without spaces between words (mostly Thai), so what white space cuts are clauses, of
@@ -100,15 +88,15 @@ def warning(found: Unspaced) -> str:
     pretokenizer='metaspace'"
     """
     return (
-        f"{100 * found.share:.1f} % of this text is written without spaces between words "
-        f"(mostly {found.script.replace('_', ' ')}), so what white space cuts are clauses, of {found.length:.1f} "
+        f"{100 * text.share:.1f} % of this text is written without spaces between words "
+        f"(mostly {text.script.replace('_', ' ')}), so what white space cuts are clauses, of {text.length:.1f} "
         "letters on average: count with pretokenizer='unicode', which cuts at punctuation as well, or with "
         "pretokenizer='metaspace'"
     )
 
 
 def _letters(*scripts: str) -> str:
-    """What matches one letter of these scripts; vowel signs and tone marks are none.
+    """Return a pattern that matches one letter of these scripts; vowel signs and tone marks do not count.
 
     >>> print(_letters("Thai", "Lao"))
     [\\p{L}&&[\\p{Thai}\\p{Lao}]]
@@ -125,12 +113,12 @@ _MORE = len(SPACE.encode()) - 1  # bytes that "▁" takes more than the space th
 
 
 def text_bytes(counts: WordCounts) -> int:
-    """UTF-8 bytes of all words and their spaces, repetitions included.
+    """Return the number of UTF-8 bytes of all words and their spaces, repetitions included.
 
     counts: what `count_words` returns
 
-    Where the pre-tokeniser drops white space, each word counts one byte more, for the white space behind it. Where it
-    keeps spaces, "▁" is one byte. Of "bytes", each character is one.
+    If the pre-tokeniser drops white space, each word counts one byte more, for the white space after it. If it keeps
+    spaces, "▁" is one byte. For "bytes", each character is one.
 
     >>> from volt.count.word_counts import WordCounts
     >>> text_bytes(WordCounts.from_pairs({"▁für": 2, "▁a": 1}, pretokenizer="metaspace"))
@@ -149,12 +137,12 @@ def text_bytes(counts: WordCounts) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What a share of all characters leaves out.
+    """The characters beyond a share of all characters.
 
-    share: the share that was asked for
+    share: the requested share
     left_out: the distinct characters that are left out, the commonest first
     n_left_out: their occurrences
-    n_characters: those of all characters, spaces included
+    n_characters: the occurrences of all characters, spaces included
     """
 
     share: float
@@ -164,7 +152,7 @@ class Coverage:
 
     @property
     def codes(self) -> NDArray[np.int64]:
-        """The code points of what is left out, (n,).
+        """(n,) int64: the code points of the characters that are left out.
 
         >>> Coverage(0.9, "ö", 1, 24).codes
         array([246])
@@ -173,7 +161,7 @@ class Coverage:
 
 
 def checked_share(share: float, *, is_bytes: bool = False) -> float:
-    """Return a share above 0 and at most 1, which must be 1 where words are spelled by bytes.
+    """Check a share: above 0 and at most 1, and 1 where words are spelled by bytes.
 
     >>> checked_share(0.9995)
     0.9995
@@ -187,7 +175,7 @@ def checked_share(share: float, *, is_bytes: bool = False) -> float:
 
 
 def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
-    """What a share of all characters leaves out, None for the share 1.
+    """Return the characters beyond a share of all characters; None for the share 1.
 
     counts: what `count_words` returns
     share: above 0, at most 1
@@ -211,7 +199,7 @@ def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
 
 
 def _character_counts(counts: WordCounts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Code points and how often each occurs, a space for each word included where the words hold none."""
+    """Return code points and how often each occurs, with a space for each word where the words hold none."""
     words = counts.words
     codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32).astype(np.int64)
     result = np.zeros(LAST_HIDDEN + 3, np.int64)

@@ -1,17 +1,11 @@
 r"""One file → counted parts, block by block: how text, tables, JSON lines and Parquet become words.
 
-Polars counts one block while the next is being read and decompressed; large plain text is counted by units.
+Polars counts one block while the next is read and decompressed. Large plain text is counted by units instead
+(volt.count.unit_table): each thread fills a table of units, and cuts its units into words when the table is full. All
+words are in one table, which a lock protects.
 
 >>> count_block(Block("a.txt", 1, 1, b"low lower low\n", 14)).table.sort("word").rows()
 [('low', 2), ('lower', 1)]
-
-Blocks of text → counted words, by threads that count units (volt.count.unit_table).
-
-Each thread has a table of its own. A table that is full is cut into words, and emptied, by the thread that filled it.
-All words are in one table, which one thread at a time may add to.
-
->>> from volt.files.blocks import Block
->>> from volt.text.pretokenizer import PreTokenizer
 >>> counter = UnitCounter(UnitCutter.of(PreTokenizer("gpt2")))
 >>> list(counter.add(Block("a.txt", 1, 1, b"low low", 7)))
 []
@@ -51,9 +45,9 @@ _PIECE = 1 << 20  # bytes
 
 
 class UnitCounter:
-    """Counts the words of blocks.
+    """A counter of the words of blocks, with threads.
 
-    cutter: what makes them
+    cutter: how text becomes words
     piece: bytes that a thread counts at once
     n_threads: None for as many as there are cores
     most_units, most_words: about how many units a thread holds, and how many words all hold together
@@ -68,13 +62,13 @@ class UnitCounter:
         self._words, self._lock = WordTable(most=most_words), Lock()
 
     def add(self, block: Block) -> Iterator[pl.DataFrame]:
-        """Count a block. Gives the words so far, as tables of word and count, if there were many meanwhile."""
+        """Count a block. Yields tables of word and count whenever the table of words is full."""
         pieces = list(_pieces(self._cutter.normal(block.data), self._piece))
         n_threads = min(self._n_threads, max(len(pieces), 1))
         yield from (table for table in in_order(self._count, pieces, n_threads=n_threads) if table is not None)
 
     def rest(self) -> Iterator[pl.DataFrame]:
-        """Yield all that has not yet been given, once the last block is counted."""
+        """Yield all words that `add` has not yielded, after the last block."""
         yield from (table for table in map(self._cut, self._idle) if table is not None)
         if self._words.n:
             yield self._cutter.table(self._words.units())
@@ -91,7 +85,7 @@ class UnitCounter:
         return words
 
     def _cut(self, units: UnitTable) -> pl.DataFrame | None:
-        """Add the words of a thread's units to those of all, and give these if there are many."""
+        """Move the words of a thread's units into the common table; return that table if it is full."""
         with self._lock:
             self._cutter.add(self._words, units.units())
             units.clear()
@@ -103,7 +97,7 @@ class UnitCounter:
 
 
 def _pieces(data: bytes, size: int) -> Iterator[memoryview]:
-    """Whole lines of about so many bytes.
+    """Yield runs of whole lines of about `size` bytes.
 
     >>> [bytes(piece) for piece in _pieces(b"one\\ntwo\\nthree", 5)]
     [b'one\\n', b'two\\n', b'three']
@@ -128,14 +122,14 @@ _TABLE_LINE = r"^(.+)[\t ]([0-9]+)$"
 
 
 def count_block(block: Block) -> CountedPart:
-    """Count what stands between white space in the lines of a block that is UTF-8, as `count_words` does.
+    """Count the words between white space in a block of UTF-8 text, as `count_words` does.
 
     >>> count_block(Block("a.txt", 1, 1, b"low lower low\\n", 14)).table.sort("word").rows()
     [('low', 2), ('lower', 1)]
     """
     about_to_use_polars()
-    made_with = as_normalizer("none"), as_pretokenizer("whitespace")
-    job = CountJob(*made_with, (), None, False, "strict", None, 1, None, None, CounterLimits())
+    word_settings = as_normalizer("none"), as_pretokenizer("whitespace")
+    job = CountJob(*word_settings, (), None, False, "strict", None, 1, None, None, CounterLimits())
     return summed(
         CountedPart(job.counted(_texts(part, job)), part.n_lines, len(part.data), 0)
         for part in smaller_blocks(block, _MOST_LINES)
@@ -144,7 +138,7 @@ def count_block(block: Block) -> CountedPart:
 
 @dataclass(frozen=True, slots=True)
 class CountJob:
-    """What `count_words` was asked for, checked; picklable, if `progress` is."""
+    """The checked arguments of `count_words`; picklable if `progress` is."""
 
     normalizer: Normalizer
     pretokenizer: PreTokenizer
@@ -169,19 +163,19 @@ class CountJob:
 
     @property
     def cuts_first(self) -> bool:
-        """Whether texts may be cut at ASCII white space before all else: the same, but faster."""
+        """Whether texts may be cut at ASCII white space first, which is faster and gives equal words."""
         return self.pretokenizer.name == "whitespace" and not self.fields and not self.word_counts
 
     @property
     def unit_cutter(self) -> UnitCutter | None:
-        """What makes the words if the text is counted by units; None if that is not possible."""
+        """The cutter of units into words; None if text cannot be counted by units."""
         plain = self.normalizer.name == "none" and not (self.special and self.special.user)
         if not plain or self.fields or self.column is not None or self.word_counts:
             return None
         return UnitCutter.of(self.pretokenizer)
 
     def counted(self, texts: pl.LazyFrame) -> pl.DataFrame:
-        """Column text → table of word and count; texts that were cut first are few, once counted themselves."""
+        """Return the table of word and count of a column text; texts that were cut first are grouped beforehand."""
         words = self.pretokenizer.extract(self.normal(_TEXT))
         if self.cuts_first:
             texts = texts.group_by("text").agg(count=pl.len().cast(pl.Int64))
@@ -191,11 +185,11 @@ class CountJob:
         return rows.filter(_WORD.is_not_null()).collect(engine="streaming").select("word", "count")
 
     def normal(self, text: pl.Expr) -> pl.Expr:
-        """Return a text with user tokens hidden, normalised."""
+        """Hide the user tokens of a text and normalise it."""
         return self.normalizer.apply(self.special.hide(text) if self.special else text)
 
     def units(self, word: pl.Expr) -> pl.Expr:
-        """Return a word of a table → the pre-tokens that it stands for."""
+        """Return the pre-tokens of a word of a table."""
         word = self.normal(word)
         if self.pretokenizer.name == "whitespace" or self.pretokenizer.is_bytes:
             return self.pretokenizer.extract(word)
@@ -209,7 +203,7 @@ def is_large(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShardCounter:
-    """What `count_words` has its map apply to each path: it counts that, or a range of it.
+    """The function that `count_words` maps over paths: it counts a file, or a range of one.
 
     It can be pickled if `progress` can be.
     """
@@ -218,7 +212,7 @@ class ShardCounter:
 
     @property
     def progress(self) -> Progress | None:
-        """What is told how far counting has come."""
+        """The callback for progress."""
         return self.job.progress
 
     @property
@@ -227,7 +221,7 @@ class ShardCounter:
         return self.job.unit_cutter is not None
 
     def silent(self) -> ShardCounter:
-        """Return the same, which tells nobody."""
+        """Return the counter without its callback for progress."""
         return ShardCounter(replace(self.job, progress=None))
 
     def parts(self, path: str) -> Iterator[CountedPart]:
@@ -306,17 +300,17 @@ def _lines(data: bytes, job: CountJob) -> pl.LazyFrame:
 
 
 def _without_blanks(data: bytes) -> bytes:
-    """Lines, less empty ones where these are most of the data: each would take more memory than a word."""
+    """Drop empty lines where they are most of the data: each would take more memory than a word."""
     if 2 * len(data.translate(None, b"\n")) > len(data):
         return data
     codes = np.frombuffer(data, np.uint8)
     retained = codes != ord("\n")
-    retained[1:] |= retained[:-1]  # a line end behind something else
+    retained[1:] |= retained[:-1]  # a line end after other text
     return bytes(codes[retained])
 
 
 def _table_block(block: Block, job: CountJob) -> pl.DataFrame:
-    """Return a block of lines "word count" → table; blank lines are passed over."""
+    """Return the table of a block of lines "word count"; blank lines are skipped."""
     parts = _TEXT.str.extract_groups(_TABLE_LINE).struct
     filled = pl.scan_lines(block.data, name="text").with_row_index().filter(_TEXT.str.contains(r"[^\t ]"))
     table = filled.with_columns(word=job.units(parts[0]), count=parts[1].cast(pl.Int64, strict=False)).collect()
@@ -332,7 +326,7 @@ def _table_block(block: Block, job: CountJob) -> pl.DataFrame:
 
 
 def _count_parquet(path: str, job: CountJob, source: str) -> Iterator[CountedPart]:
-    """Yield the counts of a table. source: the path that progress is told of."""
+    """Yield the counts of a Parquet file. source: the path that progress reports."""
     size = size_of(path)
     try:
         texts = parquet_texts(path, job.column)

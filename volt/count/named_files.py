@@ -1,6 +1,6 @@
-"""How texts are named: NAME=FILE, or FILE alone; NAME=FILE:N is the N-th column of tab-separated text.
+"""Arguments that name texts: NAME=FILE, or FILE alone; NAME=FILE:N is the N-th column of tab-separated text.
 
-Where a FILE alone needs a name, it is named after the part of the file's name in which it differs from the others, so
+A FILE without a name is named after the part of the file's name in which it differs from the other files, so
 train.de.gz and train.en.gz are "de" and "en".
 
 >>> source_paths(["data/train.de.gz", "data/train.en.gz"])
@@ -25,7 +25,7 @@ ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv")
 
 
 class NamedFile(NamedTuple):
-    """What stands behind a name.
+    """The file of a name.
 
     path: a file, a glob, a folder, or "-"
     column: of tab-separated text, from 1; None for whole lines
@@ -38,7 +38,7 @@ class NamedFile(NamedTuple):
 def source_paths(arguments: Sequence[str]) -> dict[str, str]:
     """Return the path of each name.
 
-    Raises ConfigError if a name is empty or comes twice, as it does for two files of the same name.
+    Raises ConfigError if a name is empty or occurs twice, as for two files of one name.
     """
     split = [split_name(argument) for argument in arguments]
     stems = _short_names([path for name, path in split if name is None])
@@ -53,7 +53,7 @@ def source_paths(arguments: Sequence[str]) -> dict[str, str]:
 def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
     """Return the files of each name, sorted by name; none if no argument has a name.
 
-    Raises ConfigError if only some have one, a name is empty or comes twice, or a column is 0.
+    Raises ConfigError if only some have a name, a name is empty or occurs twice, or a column is 0.
 
     >>> named_files(["corpus.txt", "more.txt"]), list(named_files(["sl=b.txt", "en=a.txt"]))
     ({}, ['en', 'sl'])
@@ -87,7 +87,7 @@ def split_name(argument: str) -> tuple[str | None, str]:
 
 
 def _with_column(name: str, path: str) -> NamedFile:
-    """FILE or FILE:N; a path that exists as it is written is a path."""
+    """Parse FILE or FILE:N; an existing path that ends in :N is a path."""
     result = re.fullmatch(r"(.+):([0-9]+)", path, re.DOTALL)
     if result is None or os.path.lexists(path):
         return NamedFile(path)
@@ -107,7 +107,7 @@ def _refuse_clash(name: str, path: str, others: dict[str, str] | dict[str, Named
 
 
 def _short_names(paths: Sequence[str]) -> list[str]:
-    """File names less their endings and the parts that all share in front and behind.
+    """Return file names without their endings and the parts that all share at the start and the end.
 
     >>> _short_names(["a/train.de.gz", "b/train.en.gz"]), _short_names(["a/train.de.gz"]), _short_names(["-"])
     (['de', 'en'], ['train.de'], ['stdin'])

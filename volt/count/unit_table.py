@@ -1,23 +1,18 @@
-r"""How often each distinct unit of a text, and each distinct word of units, occurs. A unit stands between white space.
+r"""Text → counted units → counted words. A unit is a stretch of text between white space.
 
-    text --- UnitTable ---> counted units --- WordTable ---> counted words, as the bytes that they are in the text
+    text --- UnitTable ---> counted units --- WordTable ---> counted words, as bytes of the text
 
-A table belongs to one thread. Its rows take 64 to 128 bytes a unit; whoever fills it looks at `is_full` now and then.
+This works for pre-tokenisers that cut a unit alone as they cut it in its line, because their pattern splits before
+spaces (volt.text.patterns.split_points): all built-in ones except "metaspace-line", and most custom patterns. A white
+space byte ends a unit only if the pattern splits there whatever the other characters around it are.
+
+A table belongs to one thread. Its rows take 64 to 128 bytes for each unit; the caller checks `is_full`.
 
 >>> table = UnitTable(UnitEnds(breaks=1 << ord(" "), keeps_breaks=True))
 >>> table.add(b"low lower low\nlow")
 >>> units = table.units()
 >>> units.text, units.ends, units.counts
 (b'low lower low', array([ 3,  9, 13]), array([2, 1, 1]))
-
-Counted units → counted words, for those pre-tokenisers that cut each unit alone as they cut it in its line.
-
-They are those whose pattern splits before spaces (volt.text.patterns.split_points): of the built-in ones all but
-"metaspace-line", and most patterns that are given. A break ends a unit only where that is so whatever the characters
-around it are, if one of them is no white space.
-
->>> UnitCutter.of(PreTokenizer("bytes")).ends.breaks == sum(1 << byte for byte in b"\t\n\v\f\r ")
-True
 >>> UnitCutter.of(PreTokenizer("metaspace-line")) is None
 True
 """
@@ -50,11 +45,11 @@ MOST, MOST_BYTES = 1 << 20, 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class UnitEnds:
-    """What ends a unit.
+    """Where a unit ends.
 
-    breaks: bit b is set if byte b ≤ 32 parts units
-    keeps_breaks: whether breaks belong to the unit behind them
-    marks_first: whether a line's first unit is another one than the same bytes elsewhere
+    breaks: bit b is set if byte b ≤ 32 separates units
+    keeps_breaks: whether breaks belong to the unit after them
+    marks_first: whether a line's first unit is distinct from equal bytes elsewhere
     """
 
     breaks: int
@@ -65,10 +60,10 @@ class UnitEnds:
 class CountedUnits(NamedTuple):
     """Distinct units, or words.
 
-    data: (…,) uint8, all of them in UTF-8, with PADDING bytes behind that may be read
+    data: (…,) uint8, all of them in UTF-8, followed by PADDING bytes that may be read
     starts: (n,) int64, where each starts
     ends: (n,) int64, where each ends
-    firsts: (n,) uint8, 1 for each that starts its line, where that is marked
+    firsts: (n,) uint8, 1 for each that starts its line, if that is marked
     counts: (n,) int64, how often each occurs
     """
 
@@ -80,14 +75,14 @@ class CountedUnits(NamedTuple):
 
     @property
     def text(self) -> bytes:
-        """All of them, one after the other."""
+        """The concatenated units."""
         return self.data[: self.ends[-1] if len(self.ends) else 0].tobytes()
 
 
 class CountTable:
-    """Distinct runs of bytes met so far, and how often each occurs.
+    """Distinct runs of bytes so far, and how often each occurs.
 
-    most, most_bytes: from how many, or how many bytes of them, on the table is full
+    most, most_bytes: the number of runs, and of their bytes, at which the table is full
     """
 
     def __init__(self, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
@@ -95,7 +90,7 @@ class CountTable:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all runs."""
         from volt.kernels.unit_table import UnitRows
 
         n, nothing = _N_SLOTS // 2, np.zeros(0, np.int64)
@@ -107,12 +102,12 @@ class CountTable:
 
     @property
     def is_full(self) -> bool:
-        """Whether it should not grow further."""
+        """Whether the caller should clear the table."""
         most, most_bytes = self._most
         return self.n >= most or int(self._table.starts[self.n]) >= most_bytes
 
     def units(self) -> CountedUnits:
-        """What was met, in the order in which it was. The table may be cleared afterwards, but not filled further."""
+        """Return the runs in the order of their first occurrence. Afterwards clear the table; do not add to it."""
         n, rows, data = self.n, self._table.rows.reshape(-1, 4), self._table.bytes[:]
         rows = rows[rows[:, 2] != 0]
         counts = np.empty(n, np.int64)
@@ -121,7 +116,7 @@ class CountTable:
         return CountedUnits(data, self._table.starts[:n], self._table.starts[1 : n + 1], self._table.firsts[:n], counts)
 
     def _grow(self, n: int, n_bytes: int) -> None:
-        """Make room where it is short, if there are n of them now, and the next one has so many bytes at most."""
+        """Enlarge the arrays that are full. n: the runs so far; n_bytes: the most bytes of the next run"""
         from volt.kernels.unit_table import rebuild
 
         old = self._table
@@ -145,7 +140,7 @@ class UnitTable(CountTable):
     def add(self, text: bytes | memoryview) -> None:
         """Count the units of a text.
 
-        text: whole lines of UTF-8, each with "\\n" or "\\r\\n" behind it (the last may lack it)
+        text: whole lines of UTF-8, each with "\\n" or "\\r\\n" at its end (the last may lack it)
         """
         from volt.kernels.unit_table import N_UNITS, count_units
 
@@ -167,8 +162,8 @@ class WordTable(CountTable):
     def add(self, units: CountedUnits, tables: SplitTables, *, matches_only: bool) -> None:
         """Count the words of units.
 
-        tables: what cuts them
-        matches_only: whether what lies between the matches of the one split is dropped
+        tables: of the splits that cut them
+        matches_only: whether text between the matches of the only split is dropped
         """
         from volt.kernels.unit_table import N_UNITS, add_words
 
@@ -188,11 +183,11 @@ _SPACE = SPACE.encode()
 
 @dataclass(frozen=True, eq=False, slots=True)
 class UnitCutter:
-    """How texts are parted into units, and units cut into words.
+    """How texts are cut into units, and units into words.
 
-    ends: what ends a unit
-    cutter: what cuts a unit
-    spares_space: whether a line that starts with a space gets no other one in front
+    ends: where a unit ends
+    cutter: cuts a unit into words
+    spares_space: whether a line that starts with a space gets no further one in front
     """
 
     ends: UnitEnds
@@ -201,17 +196,15 @@ class UnitCutter:
 
     @staticmethod
     def of(pretokenizer: PreTokenizer) -> UnitCutter | None:
-        """Return the cutter that gives a pre-tokeniser's words. None if there is none: its words depend on whole
-        lines.
-        """
+        """Return the cutter of a pre-tokeniser; None if its words depend on whole lines."""
         return _cutter_of(pretokenizer.name)
 
     def normal(self, data: bytes) -> bytes:
-        """Return a text with spaces in place of each "▁" that is read as one."""
+        """Replace each "▁" that is read as a space."""
         return data.replace(_SPACE, b" ") if self.cutter.reads_marks else data
 
     def cuts_apart(self, data: bytes) -> bool:
-        """Check whether a text holds private characters that its words must be cut at one by one."""
+        """Check whether a text holds private characters, at each of which words must be cut."""
         return self.cutter.parts_at_users(data)
 
     def add(self, words: WordTable, units: CountedUnits) -> None:
@@ -223,7 +216,7 @@ class UnitCutter:
         words.add(units, self.cutter.tables_for(units.text), matches_only=self.cutter.matches_only)
 
     def table(self, words: CountedUnits) -> pl.DataFrame:
-        """Table of word and count, in any order of the rows: words as vocabularies spell them.
+        """Return a table of word and count, in any order, with words as vocabularies spell them.
 
         >>> from volt.count.unit_table import UnitTable
         >>> cutter = UnitCutter.of(PreTokenizer("gpt2"))
@@ -241,7 +234,7 @@ class UnitCutter:
         return table.group_by("word").agg(pl.col("count").sum())  # a space and a "▁" of the text are spelled alike
 
     def _with_dummies(self, units: CountedUnits) -> CountedUnits:
-        """Return the units with a space in front of those that a dummy "▁" belongs to."""
+        """Put a space in front of the units that get a dummy "▁"."""
         marked = units.firsts.astype(bool)
         if self.spares_space:
             marked &= units.data[units.starts] != _BLANK
@@ -256,7 +249,7 @@ class UnitCutter:
 
 
 def _lines(words: CountedUnits) -> bytes:
-    """Words with a line end between two. None of them holds one."""
+    """Join words by line ends, which no word holds."""
     text = words.text
     lines, ends = np.empty(len(text) + len(words.ends), np.uint8), words.ends + np.arange(len(words.ends))
     lines[ends] = _NEWLINE
@@ -281,7 +274,7 @@ def _cutter_of(name: str) -> UnitCutter | None:
 
 
 def _word_cutter(pretokenizer: PreTokenizer) -> WordCutter | None:
-    """What cuts as the pre-tokeniser does but for the dummy "▁"; None if only Polars does."""
+    """Return the cutter of a pre-tokeniser, without its dummy "▁"; None if only Polars can cut as it does."""
     if pretokenizer.is_bytes or not (pretokenizer.has_own_pattern or pretokenizer.keeps_spaces):
         return pretokenizer.cutter
     if pretokenizer.has_own_pattern:

@@ -1,16 +1,11 @@
 """`WordCounts`: how often each distinct pre-token of a corpus occurs.
 
-The counts of two corpora, added up, are the counts of both together. So it makes no difference how a corpus is cut into
-files, in which order they are read, or how they are compressed.
+The counts of two corpora, added up, are the counts of both together. So the result depends neither on how a corpus is
+split into files, nor on their order or compression. `summed` adds up parts with little more than the distinct words in
+memory.
 
 >>> (WordCounts.from_pairs({"low": 2}) + WordCounts.from_pairs({"low": 1, "lower": 4})).table.rows()
 [('low', 3), ('lower', 4)]
-
-Parts of a corpus that were counted each for itself → their sum, with little more than its words in memory.
-
->>> parts = [CountedPart(pl.DataFrame({"word": [word], "count": [2]}), 1, 4, 0) for word in ("b", "a", "b")]
->>> summed(parts).table.rows(), summed(parts).n_lines
-([('a', 2), ('b', 4)], 3)
 """
 
 from __future__ import annotations
@@ -27,7 +22,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from volt import arguments
-from volt.count.left_out import NOTHING, UNKNOWN, LeftOutPairs, left_out_pairs
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError, shown
 from volt.forks import about_to_use_polars
@@ -48,7 +42,7 @@ _COUNT = pl.col("count")
 class CountedPart(NamedTuple):
     """The count of a part of a corpus.
 
-    table: columns word and count, in any order of the rows, no word twice
+    table: columns word and count, in any order, no word twice
     n_lines, n_bytes, n_bad_lines: as in `WordCounts`
     """
 
@@ -59,7 +53,7 @@ class CountedPart(NamedTuple):
 
 
 def summed(parts: Iterable[CountedPart]) -> CountedPart:
-    """Add up parts as they come, and sort the words in the end. Little more than the distinct words is held at once.
+    """Add up parts one by one and sort the words at the end, with little more than the distinct words in memory.
 
     Raises CorpusError if the counts add up to more than 64 bits hold.
 
@@ -80,7 +74,7 @@ def summed(parts: Iterable[CountedPart]) -> CountedPart:
 
 
 def added(parts: list[CountedPart]) -> CountedPart:
-    """Return the sum of parts, its words in any order.
+    """Return the sum of parts, with words in any order.
 
     >>> part = CountedPart(pl.DataFrame({"word": ["a"], "count": [2]}), 1, 4, 0)
     >>> added([part, part]).table.rows()
@@ -119,11 +113,10 @@ class WordCounts:
     n_lines: how many lines were read
     n_bytes: how many bytes of decompressed text they are
     n_bad_lines: how many of the lines were not UTF-8, or null
-    normalizer, pretokenizer: what made the words; adding counts made differently raises CorpusError
-    sources, temperature: what `mix` made them of; equal counts are equal whatever they are of
-    bound: how much a count may be too low at most, where counting was approximate; else 0
-    n_left_out: occurrences that were counted, and are of words that are not in the table
-    left_out_pairs: how often two characters stand side by side in these, at most; unknown if it is not given
+    normalizer, pretokenizer: how text became words; adding counts with other settings raises CorpusError
+    sources, temperature: of `mix`; they do not matter to equality
+    bound: the most that a count can be too low after approximate counting; otherwise 0
+    n_left_out: occurrences of words that were counted and left out of the table
 
     Raises ConfigError if a number is negative or the table has other columns, CorpusError if the counts add up to more
     than 64 bits hold.
@@ -145,7 +138,6 @@ class WordCounts:
     temperature: float = 1.0
     bound: int = 0
     n_left_out: int = 0
-    left_out_pairs: LeftOutPairs = NOTHING
 
     def __post_init__(self) -> None:
         arguments.instance(
@@ -157,8 +149,6 @@ class WordCounts:
         for name in ("n_lines", "n_bytes", "n_bad_lines", "bound", "n_left_out"):
             arguments.whole(getattr(self, name), name, low=0)
         check_total(int(self.table["count"].cast(pl.Int128).sum()))
-        if (self.n_left_out or self.bound) and not self.left_out_pairs.most:
-            object.__setattr__(self, "left_out_pairs", UNKNOWN)
 
     def __repr__(self) -> str:
         settings = [self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
@@ -167,7 +157,7 @@ class WordCounts:
 
     @classmethod
     def empty(cls) -> WordCounts:
-        """Return the counts of nothing: `counts + WordCounts.empty()` is `counts`.
+        """Return counts without words: `counts + WordCounts.empty()` is `counts`.
 
         >>> WordCounts.empty().n_words
         0
@@ -182,12 +172,12 @@ class WordCounts:
         normalizer: str | Normalizer = _NORMALIZER,
         pretokenizer: str | PreTokenizer = _PRETOKENIZER,
     ) -> WordCounts:
-        """Counts of ready pre-tokens, taken as they are; a word that repeats adds up.
+        """Return the counts of ready pre-tokens, taken unchanged; repeated words add up.
 
         pairs: words and their counts, as a dict, a Counter or pairs
-        normalizer, pretokenizer: what made the words
+        normalizer, pretokenizer: how text became words
 
-        Raises CorpusError if a word is empty or no text, a count not positive, or the total beyond 64 bits.
+        Raises CorpusError if a word is empty or not text, a count is not positive, or the total exceeds 64 bits.
 
         >>> WordCounts.from_pairs([("a", 1), ("b", 2), ("a", 1)]).table.rows()
         [('a', 2), ('b', 2)]
@@ -238,8 +228,7 @@ class WordCounts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WordCounts):
             return NotImplemented
-        is_same = self._provenance == other._provenance and self.left_out_pairs == other.left_out_pairs
-        return is_same and self.table.equals(other.table)
+        return self._provenance == other._provenance and self.table.equals(other.table)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -250,11 +239,11 @@ class WordCounts:
             if not (left.n_words or left.n_lines or left.n_left_out):
                 return right
         if self._provenance[-2:] != other._provenance[-2:]:
-            made_with = " and ".join(f"{one.normalizer.name}/{one.pretokenizer.name}" for one in (self, other))
-            raise CorpusError(f"counts made with {made_with} do not add up; count both the same way")
+            settings = " and ".join(f"{one.normalizer.name}/{one.pretokenizer.name}" for one in (self, other))
+            raise CorpusError(f"counts made with {settings} do not add up; count both the same way")
         return WordCounts(
             *summed([self.part, other.part]), self.normalizer, self.pretokenizer, bound=self.bound + other.bound,
-            n_left_out=self.n_left_out + other.n_left_out, left_out_pairs=self.left_out_pairs + other.left_out_pairs,
+            n_left_out=self.n_left_out + other.n_left_out,
         )  # fmt: skip
 
     @property
@@ -269,11 +258,11 @@ class WordCounts:
 
     @property
     def part(self) -> CountedPart:
-        """The counts and how much text they are of, without what made the words."""
+        """The counts and the numbers of lines and bytes, without normaliser and pre-tokeniser."""
         return CountedPart(self.table, self.n_lines, self.n_bytes, self.n_bad_lines)
 
     def min_count(self, n: int) -> WordCounts:
-        """Only the words that occur at least n times.
+        """Return the counts of the words that occur at least n times.
 
         n: a whole number; 1 and less keep all words
 
@@ -283,15 +272,14 @@ class WordCounts:
         about_to_use_polars()
         is_kept = min(arguments.whole(n, "n"), MAX_TOTAL) <= _COUNT
         table, rare = self.table.filter(is_kept), self.table.filter(~is_kept)
-        pairs = self.left_out_pairs + left_out_pairs(rare)
-        return replace(self, table=table, n_left_out=self.n_left_out + int(rare["count"].sum()), left_out_pairs=pairs)
+        return replace(self, table=table, n_left_out=self.n_left_out + int(rare["count"].sum()))
 
     def rescale(self, total: int) -> WordCounts:
-        """Return every count times total / self.total, rounded up, so that no word vanishes.
+        """Scale every count by total / self.total, rounded up, so that no word vanishes.
 
-        total: what the counts then add up to, but for the rounding
+        total: the new sum of the counts, apart from rounding
 
-        Raises CorpusError if the counts then add up to more than 64 bits hold.
+        Raises CorpusError if the new counts add up to more than 64 bits hold.
 
         >>> WordCounts.from_pairs({"a": 4, "b": 1}).rescale(12).table.rows()
         [('a', 10), ('b', 3)]
@@ -301,8 +289,8 @@ class WordCounts:
         new, old = (pl.lit(number, dtype=pl.Int128) for number in (total, self.total))
         scaled = self.table.with_columns((_COUNT.cast(pl.Int128) * new + old - 1) // old)
         check_total(int(scaled["count"].sum()))
-        bound, pairs = self._rescaled(self.bound, total), UNKNOWN if self.left_out_pairs.most else NOTHING
-        return replace(self, table=scaled.cast({"count": pl.Int64}), bound=bound, left_out_pairs=pairs)
+        bound = self._rescaled(self.bound, total)
+        return replace(self, table=scaled.cast({"count": pl.Int64}), bound=bound)
 
     def _rescaled(self, number: int, total: int) -> int:
         return -(-number * total // max(1, self.total))
@@ -311,13 +299,13 @@ class WordCounts:
 def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: float = 1.0) -> WordCounts:
     """Add named sources after rescaling their totals n_i in proportion to n_i^(1/temperature).
 
-    named: the counts of each source, by its name; their order changes nothing
+    named: the counts of each source, by its name; their order does not matter
     temperature: above 0; above 1 the small sources gain, and 1 changes nothing
 
-    The total stays that of the texts, N, but for rounding: source i gets the share p_i = n_i^(1/T) / Σ_k n_k^(1/T),
-    and each of its words the count w_i · count, w_i = N p_i / n_i, rounded, but at least 1, so that no word vanishes. A
-    large source with many rare words that is scaled down a lot therefore keeps more than its share. (In multilingual
-    training sentences are sampled so: Conneau and Lample 2019, Arivazhagan et al. 2019.)
+    The total N of all sources stays the same, apart from rounding: source i gets the share p_i = n_i^(1/T) / Σ_k
+    n_k^(1/T), and each of its words the count w_i · count, w_i = N p_i / n_i, rounded, but at least 1, so that no word
+    vanishes. A large source with many rare words that is scaled down a lot therefore keeps more than its share.
+    (Multilingual training samples sentences in this way: Conneau and Lample 2019, Arivazhagan et al. 2019.)
     Raises ConfigError if the temperature is not positive or no source is given, CorpusError if one is empty.
 
     >>> named = {"de": WordCounts.from_pairs({"und": 100}), "sw": WordCounts.from_pairs({"na": 1})}
@@ -337,7 +325,7 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
 
 
 def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts", *, call: str = "{}") -> WordCounts:
-    """Counts, given themselves or as a mapping. call: what was called, for an error, with {} for the counts.
+    """Return counts, converted from a mapping if need be. call: the call, for an error, with {} for the counts.
 
     >>> as_counts({"low": 2}).words
     ['low']
@@ -360,7 +348,7 @@ def _row(pair: tuple[str, int]) -> tuple[str, int]:
 
 
 def _warmed(sources: list[WordCounts], temperature: float) -> list[WordCounts]:
-    """Return the sources with the totals that `mix` gives them, but for the rounding of each count."""
+    """Scale the sources to the totals of `mix`, apart from the rounding of each count."""
     check_total(total := sum(counts.total for counts in sources))
     if temperature == 1:
         return sources
@@ -372,7 +360,7 @@ def _warmed(sources: list[WordCounts], temperature: float) -> list[WordCounts]:
 
 
 def _scaled(counts: WordCounts, total: int) -> WordCounts:
-    """Return every count times total / counts.total, rounded to the nearest, but at least 1.
+    """Scale every count by total / counts.total, rounded to the nearest, but at least 1.
 
     >>> _scaled(WordCounts.from_pairs({"a": 8, "b": 2}), 2).table.rows()
     [('a', 2), ('b', 1)]
@@ -383,5 +371,4 @@ def _scaled(counts: WordCounts, total: int) -> WordCounts:
     scaled = counts.table.with_columns(rounded.alias("count"))
     check_total(int(scaled["count"].sum()))
     bound = counts._rescaled(counts.bound, total) + 1 if counts.bound else 0
-    pairs = UNKNOWN if counts.left_out_pairs.most else NOTHING
-    return replace(counts, table=scaled.cast({"count": pl.Int64}), bound=bound, left_out_pairs=pairs)
+    return replace(counts, table=scaled.cast({"count": pl.Int64}), bound=bound)

@@ -22,6 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+from numpy.typing import NDArray
+
 from volt.errors import CorpusError, shown_path
 from volt.forks import about_to_use_polars
 
@@ -150,6 +153,38 @@ def is_utf8(data: bytes) -> bool:
     try:
         return not pl.Series([data]).cast(pl.String).has_nulls()
     except pl.exceptions.PolarsError:
+        return False
+
+
+_FEW = 1 << 14  # bytes that Python decodes in about 10 µs
+
+
+def is_utf8_array(data: NDArray[np.uint8]) -> bool:
+    """Check whether bytes are UTF-8 text, without Polars, which a process that is forked later must not have used.
+
+    Arrow releases the interpreter's lock. Few bytes are Python's, so that a stream's first line need not wait for the
+    import of Arrow.
+
+    >>> is_utf8_array(np.frombuffer(b"a\\xff", np.uint8))
+    False
+    """
+    if len(data) <= _FEW:
+        return _is_decoded(data.tobytes())
+    import pyarrow as pa
+
+    offsets = pa.py_buffer(np.array([0, len(data)], np.int64))
+    text = pa.Array.from_buffers(pa.large_utf8(), 1, [None, offsets, pa.py_buffer(data)])
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _is_decoded(data: bytes) -> bool:
+    try:
+        return data.isascii() or data.decode() is not None
+    except UnicodeDecodeError:
         return False
 
 

@@ -57,15 +57,6 @@ def _learn() -> None:
     learn(Words(ints(0, 1), longs(2), longs(2)), texts, bytes_(2), ints(), Until(1, 2, 1, 1), longs(0, 0))
 
 
-def _certain() -> None:
-    from volt.kernels.arrays import TokenStrings, Words
-    from volt.kernels.certain import Others, count_certain
-
-    texts, others = TokenStrings(ints(97, 98), longs(0, 1, 2, 0, 0)), Others(longs(0), longs(1), 0, 1)
-    words, merge = Words(ints(0, 1), longs(2), longs(2)), np.zeros((1, 2), np.int32)
-    count_certain(words, texts, bytes_(2), 0, merge, others, longs(0, 0))
-
-
 def _learn_parity() -> None:
     from volt.kernels.arrays import TokenStrings, Words
     from volt.kernels.learn_parity import learn_parity
@@ -189,7 +180,6 @@ SAMPLES: dict[str, Callable[[], object]] = {
     "bpe_tables.enter": _spell,
     "bpe_tables.find_cuts": _spell,
     "learn.learn_merges": _learn,
-    "certain.certain_merges": _certain,
     "learn_parity.learn_parity_merges": _learn_parity,
     "apply_bpe.trace_each": _trace,
     "apply_bpe.encode_each": _encode_words,

@@ -33,7 +33,6 @@ from volt.kernels.jit import kept_in
 Job = Literal[
     "count",
     "learn",
-    "certain",
     "parity",
     "replay",
     "words",
@@ -87,7 +86,6 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
         Loop("unit_table.count_units", 1.6), Loop("unit_table.rebuild", 0.1), Loop("unit_table.add_words", 1.8),
     ),
     "learn": (Loop("learn.learn_merges", 4.5),),
-    "certain": (Loop("certain.certain_merges", 4.5),),
     "parity": (Loop("learn_parity.learn_parity_merges", 5.4),),
     "replay": (_FILL, Loop("apply_bpe.trace_each", 1.8)),
     "words": (

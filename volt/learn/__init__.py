@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from volt.learn.bpe import learn_bpe as learn_bpe
     from volt.learn.bpe import replay_bpe as replay_bpe
     from volt.learn.candidates import Candidates as Candidates
-    from volt.learn.certain import certain_merges as certain_merges
     from volt.learn.parity import Parity as Parity
     from volt.learn.parity import learn_parity as learn_parity
     from volt.learn.parity import measure_parity as measure_parity
@@ -20,7 +19,6 @@ __getattr__, __dir__, __all__ = lazy(
     {
         "bpe": ("learn_bpe", "replay_bpe"),
         "candidates": ("Candidates",),
-        "certain": ("certain_merges",),
         "parity": ("Parity", "learn_parity", "measure_parity"),
     },
 )

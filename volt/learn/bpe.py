@@ -4,8 +4,8 @@ When merge (a, b) → ab makes r replacements, weighted by word count,
 
     n(ab) += r,   n(a) −= r,   n(b) −= r
 
-so the counts after any number of merges are sums over what the learner noted on its way, and nothing is ever encoded
-again. Merges, ties included, are those of subword-nmt.
+so the counts after any number of merges are sums over the replacements that the learner records, and nothing is
+encoded again. Merges, ties included, are those of subword-nmt.
 
 >>> from volt.count.word_counts import WordCounts
 >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3}), n_merges=4)
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 Report = Callable[[int], object]
 Flags = NDArray[np.uint8]
 
-N_SURE = 30_000  # merges that are learned where no number is asked
-COMMON = 500  # occurrences of the best pair beyond them
+N_SURE = 30_000  # merges that are learned if no number is given
+COMMON = 500  # occurrences of the best pair that justify further merges
 MOST_ASKED = 10**9
 
 
@@ -56,10 +56,10 @@ def learn_bpe(
     coverage: float = 1.0,
     report: Report | None = None,
 ) -> Candidates:
-    """Learn merges, as many as asked, or fewer where no pair is left that occurs `min_pair_count` times.
+    """Learn merges, as many as requested, or fewer if no remaining pair occurs `min_pair_count` times.
 
     counts: what `count_words` returns, or a mapping of words to their counts
-    n_merges: how many merges to learn, 0 or more; None is 30,000, and on as long as the best pair occurs 500 times
+    n_merges: how many merges to learn, 0 or more; None is 30,000, and more while the best pair occurs 500 times
     min_pair_count: how often a pair must occur to be merged, 1 or more
     marker: "suffix", "prefix" or "none"; None is "suffix" for pre-tokens without spaces and "none" for those with.
     coverage: the share of all characters, spaces included, that the commonest atoms make up; rarer ones are left out
@@ -72,21 +72,21 @@ def learn_bpe(
     <Candidates: 8 tokens, 6 atoms, 2 merges, suffix, from 7 words>
     """
     counts, report = as_counts(counts, call="volt.learn_bpe({})"), arguments.function(report, "report")
-    requested = Asked.checked(n_merges, min_pair_count)
+    limits = MergeLimits.checked(n_merges, min_pair_count)
     marker, covered = _marker(marker, counts), coverage_of(counts, coverage)
     words, atom_numbers = _words(counts, marker, covered)
     atoms, final = [atom_text(code) for code in atom_numbers], np.array([code & 1 for code in atom_numbers], np.uint8)
-    parts, replaced, left = learned(words, atoms, final, requested, marker, report)
+    parts, replaced, left = learned(words, atoms, final, limits, marker, report)
     steps, results = np.arange(len(parts)), np.arange(len(atoms), len(atoms) + len(parts), dtype=np.int32)
     changes = Replacements(steps, steps, replaced)
     return replace(_candidates(counts, words, atoms, parts, results, changes, marker, left), coverage=covered)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """How many merges are to be learned, and of how frequent pairs.
+class MergeLimits:
+    """The requested number of merges, and the frequency of their pairs.
 
-    n_merges: 0 or more; None is 30,000, and on as long as the best pair occurs 500 times
+    n_merges: 0 or more; None is 30,000, and more while the best pair occurs 500 times
     min_pair_count: 1 or more
     """
 
@@ -94,15 +94,15 @@ class Asked:
     min_pair_count: int
 
     @classmethod
-    def checked(cls, n_merges: int | None, min_pair_count: int) -> Asked:
-        """Return the same. Raises CandidateError if one is out of range."""
+    def checked(cls, n_merges: int | None, min_pair_count: int) -> MergeLimits:
+        """Check both numbers. Raises CandidateError if one is out of range."""
         if n_merges is not None:
             n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError)
         least = arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
         return cls(n_merges, least)
 
     def until(self, words: Words, n_tokens: int) -> Until:
-        """When to stop. Each merge takes a symbol from some word, so there are never more than leave one in each."""
+        """Return when to stop. Each merge removes a symbol from some word, and one symbol of each word remains."""
         from volt.kernels.bpe_tables import MOST
         from volt.kernels.learn import Until
 
@@ -113,29 +113,29 @@ class Asked:
 
 
 def learned(
-    words: Words, tokens: Sequence[str], final: Flags, asked: Asked, marker: Marker, report: Report | None
+    words: Words, tokens: Sequence[str], final: Flags, limits: MergeLimits, marker: Marker, report: Report | None
 ) -> tuple[Ints, Longs, int]:
-    """Return the merges of words that are made of these tokens; merge k makes token len(tokens) + k.
+    """Learn merges of words that consist of these tokens; merge k makes token len(tokens) + k.
 
-    final: (n_tokens,) uint8, which of them carry the end-of-word marker
-    Returns the parts of each merge (n, 2), how often it is made (n,), and how often the best pair left occurs.
-    Raises CandidateError if more are asked for than can be.
+    final: (n_tokens,) uint8, which tokens carry the end-of-word marker
+    Returns the parts of each merge (n, 2), how often it is made (n,), and how often the best remaining pair occurs.
+    Raises CandidateError if more merges are requested than can be learned.
     """
     from volt.kernels.arrays import TokenStrings
     from volt.kernels.learn import learn
 
-    until = asked.until(words, len(tokens))
+    until = limits.until(words, len(tokens))
     texts = TokenStrings(_code_points("".join(tokens)), _text_starts(tokens, until.n_merges))
     ending = _code_points(SUFFIX if marker == "suffix" else "")
     parts, replaced, left = run_watched(
         lambda progress: learn(words, texts, final, ending, until, progress), report=report
     )
-    _refuse_too_many(len(parts), len(tokens), asked.n_merges, left)
+    _refuse_too_many(len(parts), len(tokens), limits.n_merges, left)
     return parts, replaced, left
 
 
 def _refuse_too_many(n_found: int, n_tokens: int, n_merges: int | None, left: int) -> None:
-    """Raise CandidateError if a table that is full has ended the learning, not what was asked."""
+    """Raise CandidateError if learning stopped because a table was full."""
     from volt.kernels.bpe_tables import MOST
 
     if n_merges is not None and n_merges > n_found == MOST - n_tokens and left:
@@ -149,8 +149,7 @@ def replay_bpe(
     marker: Marker | None = None,
     report: Report | None = None,
 ) -> Candidates:
-    """Return the candidates that ready-made merges give on these counts, such as those of a subword-nmt or
-    sentencepiece file.
+    """Return the candidates of ready merges on these counts, such as the merges of a subword-nmt or sentencepiece file.
 
     counts: what `count_words` returns, or a mapping of words to their counts
     merges: pairs of strings, in order
@@ -168,7 +167,7 @@ def replay_bpe(
     marker = _marker(marker, counts)
     words, atom_numbers = _words(counts, marker)
     numbers = {atom_text(code): number for number, code in enumerate(atom_numbers)}
-    for left, right in merges:  # atoms that only the merges know occur 0 times
+    for left, right in merges:  # atoms that are only in merges occur 0 times
         for part in (left, right):
             if atom_code(part, marker=marker) is not None:
                 numbers.setdefault(part, len(numbers))
@@ -236,16 +235,16 @@ def check_atoms(lengths: Longs, counts: Longs) -> None:
 
     >>> check_atoms(np.array([4]), np.array([2**60]))
     """
-    if float(lengths @ counts.astype(float)) > 2.0**62:  # there is more to lose than rounding hides
+    if float(lengths @ counts.astype(float)) > 2.0**62:  # far above the error of rounding
         total = sum(length * count for length, count in zip(lengths.tolist(), counts.tolist(), strict=True))
         if total >= 2**63:
             raise CorpusError(f"the words hold {total} atoms, more than 64 bits hold; scale the counts down")
 
 
 def _without_hidden(codes: Longs, ends: Longs, counts: Longs, coverage: Coverage | None) -> tuple[Longs, Longs, Longs]:
-    """Return the words' atoms and counts with hidden user tokens, and what is not covered, taken out.
+    """Remove hidden user tokens and uncovered characters from the words' atoms and counts.
 
-    What stands on either side becomes two words.
+    The parts on either side become two words.
     """
     if coverage is None and codes.max(initial=0) >> 1 < FIRST_HIDDEN:
         return codes, ends, counts
@@ -263,7 +262,7 @@ def is_hidden(codes: Longs) -> NDArray[np.bool_]:
 def without(
     taken: NDArray[np.bool_], symbols: NDArray[Any], ends: Longs, counts: Longs
 ) -> tuple[NDArray[Any], Longs, Longs]:
-    """Words without the symbols that are taken out: what stands on either side becomes two words.
+    """Remove the taken symbols from words: the parts on either side become two words.
 
     >>> taken, symbols = np.array([0, 1, 0, 1], bool), np.array([3, 4, 5, 6])
     >>> [part.tolist() for part in without(taken, symbols, np.array([3, 4]), np.array([7, 8]))]
@@ -287,9 +286,7 @@ def _text_starts(atoms: Sequence[str], n_more: int) -> Longs:
 def traced(
     words: Words, parts: Ints, results: Ints, report: Report | None, *, one_by_one: bool = False
 ) -> Replacements:
-    """Return the replacements that encoding makes as the merges are added one by one. one_by_one: as the kernels'
-    Merges
-    """
+    """Return the replacements of encoding as merges are added one by one. one_by_one: as in the kernels' Merges"""
     from volt.kernels.apply_bpe import trace
     from volt.kernels.bpe_tables import MOST, ranked_merges
 

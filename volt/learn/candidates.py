@@ -50,9 +50,9 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extended:
-    """The vocabulary that candidates extend: its merges come first, and every size holds all that it makes.
+    """The vocabulary that candidates extend: its merges come first, and every size holds all tokens that they make.
 
-    vocabulary: as it was
+    vocabulary: the unchanged vocabulary
     kept: (n,) bool, which of the first n tokens of the candidates every vocabulary keeps: its tokens and new atoms
     counts: (n,) int64, how often each occurs in the corpus encoded with its merges, before scaffolding is split back
     """
@@ -74,8 +74,8 @@ class Candidates:
     trajectory: how the counts change along the merges
     marker: "suffix", "prefix" or "none"
     counts: the words that the merges were learned from
-    left: how often the best pair that was not merged occurs; 0 if no pair was left, None if that is not known
-    coverage: what was left out of them, None if nothing (see volt.count.corpus_statistics)
+    left: how often the best pair that was not merged occurs; 0 if no pair was left, None if unknown
+    coverage: the characters that were left out; None if all are covered (see volt.count.corpus_statistics)
     parity: the unit in which `learn_parity` compared sources; empty for other merges
     extends: the vocabulary whose merges come first, if `extend_bpe` made these; its tokens stand before all new ones
 
@@ -109,7 +109,7 @@ class Candidates:
 
     @property
     def origin(self) -> str:
-        """What the words are of, whether parity chose the merges, and what they extend, as a part of a signature."""
+        """The sources of the words, the unit of parity and the extended vocabulary, as a part of a signature."""
         extends = f"|extends:{self.extends.vocabulary.fingerprint}" if self.extends else ""
         return self.counts.origin + (f"|parity:{self.parity}" if self.parity else "") + extends
 
@@ -125,17 +125,17 @@ class Candidates:
 
     @property
     def n_atoms(self) -> int:
-        """The number of atoms, with what else is a token before any merge."""
+        """The number of tokens before any merge: atoms, and tokens that only whole words are."""
         return len(self.atom_counts)
 
     @property
     def smallest(self) -> int:
-        """The smallest size: the atoms, or all that is extended."""
+        """The smallest size: the number of atoms, or of all tokens that the extended vocabulary's merges make."""
         return len(self.extends.kept) if self.extends else self.n_atoms
 
     @property
     def kept_always(self) -> NDArray[np.bool_]:
-        """(smallest,) bool: which tokens of the smallest size every vocabulary keeps; it keeps none of the others."""
+        """(smallest,) bool: which tokens of the smallest size every vocabulary keeps; others are split back."""
         return self.extends.kept if self.extends else np.ones(self.n_atoms, bool)
 
     @property
@@ -189,7 +189,7 @@ class Candidates:
         output = change.merges < self.merges_at(size)
         counts = np.zeros(self.n_tokens, np.int64)
         counts[: self.smallest] = self.first_counts
-        counts[change.tokens[output]] = change.after[output]  # the last change of a token comes last, and stays
+        counts[change.tokens[output]] = change.after[output]  # the last change of a token wins
         return counts[: int(size)]
 
     def gains(self) -> Longs:
@@ -203,7 +203,7 @@ class Candidates:
     def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:
         """Σ_j term(n_j, j) after 0, 1, 2, … merges, (n_merges + 1,), without visiting a token that does not change.
 
-        As long as only merges of an extended vocabulary are made, that is the sum behind all of them.
+        While only merges of an extended vocabulary are made, this is the sum after all of these.
 
         term: maps counts (n,) and token numbers (n,) to summands (n,), and a count of 0 to 0.
         """

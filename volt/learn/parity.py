@@ -48,9 +48,7 @@ Unit = Literal["character", "byte", "line"]
 Named = Mapping[str, "WordCounts | Mapping[str, int]"]
 
 _HIDDEN = f"[{chr(FIRST_HIDDEN)}-{chr(LAST_HIDDEN)}]"
-_CONTINUING = (
-    f"[{''.join(ALPHABET[0x80:0xC0])}]"  # bytes of a character behind its first, as byte-level words spell them
-)
+_CONTINUING = f"[{''.join(ALPHABET[0x80:0xC0])}]"  # all bytes of a character but the first, as bytes are spelled
 
 
 def learn_parity(
@@ -65,21 +63,20 @@ def learn_parity(
 ) -> Candidates:
     """Learn up to `n_merges` merges, each chosen by the source that then has the most pieces per unit.
 
-    sources: the counts of two sources or more, by name; their order changes nothing
+    sources: the counts of two sources or more, by name; their order does not matter
     n_merges: how many merges to learn, 0 or more; None is 30,000
-    unit: what the length of a source is counted in: "character" or "byte", those of its words, or "line", for texts
-        that are translations of each other line by line
-    temperature: of the mixture (`mix`) whose token counts the candidates have; it chooses no merges
+    unit: of the length of a source: "character" or "byte" of its words, or "line", for texts that are translations of
+        each other line by line
+    temperature: of the mixture (`mix`) that gives the candidates their token counts; it does not affect the merges
     marker: as in `learn_bpe`
     min_pair_count: how often a pair must occur, in the source that chooses, to be merged
     report: called with the number of merges done, several times a second
 
-    Of sources that are compressed equally badly, as all are in characters before the first merge, the one with most
-    words chooses, and of equally many the one whose counts' fingerprint sorts first: names change nothing. Where the
-    worst source has no pair that occurs often enough, the next worst chooses, and so on. Of pairs, ties go as in
-    `learn_bpe`.
+    If several sources are worst, as all are in characters before the first merge, the one with most words chooses;
+    then the one whose counts' fingerprint sorts first, so names do not matter. If the worst source has no pair that
+    occurs often enough, the next worst chooses, and so on. Ties between pairs are broken as in `learn_bpe`.
 
-    Raises ConfigError if there are fewer than two sources, or lines are counted and the sources have not equally many.
+    Raises ConfigError if there are fewer than two sources, or the unit is "line" and their numbers of lines differ.
     Raises CorpusError if a source has no words, CandidateError if a number is out of range.
 
     >>> candidates = learn_parity({"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}, n_merges=3)
@@ -137,7 +134,7 @@ class Parity:
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """Pieces per unit of the worst source over those of the best: under plain BPE, and under the candidates."""
+        """Pieces per unit of the worst source divided by the best source's: for plain BPE, and for the candidates."""
         rates = np.array([(row.plain, row.fair) for row in self.sources]) / np.array(
             [[row.n_units] for row in self.sources]
         )
@@ -146,13 +143,13 @@ class Parity:
 
     @property
     def cost(self) -> float:
-        """Pieces of all sources that the candidates need beyond plain BPE's, as a share of these."""
+        """The pieces of all sources under the candidates, relative to plain BPE; 0.01 is one percent more."""
         plain, fair = (sum(column) for column in zip(*((row.plain, row.fair) for row in self.sources), strict=True))
         return float(fair / plain - 1)
 
 
 def measure_parity(sources: Named, candidates: Candidates, *, size: int, unit: Unit = "character") -> Parity:
-    """Return how evenly candidates compress sources at a size, beside plain BPE on the same mixture at the same size.
+    """Measure how evenly candidates compress sources, and plain BPE on the same mixture at the same size.
 
     sources: the counts of each source, by name
     candidates: what `learn_parity` returns, or any others
@@ -179,8 +176,7 @@ def measure_parity(sources: Named, candidates: Candidates, *, size: int, unit: U
 
 
 def n_units(sources: Mapping[str, WordCounts], unit: Unit) -> dict[str, int]:
-    """Return the length of each source. Raises ConfigError if lines are counted and there are not equally many, or
-    none.
+    """Return the length of each source. Raises ConfigError if numbers of lines differ or are 0.
 
     >>> from volt.count.word_counts import WordCounts
     >>> n_units({"ka": WordCounts.from_pairs({"ერთი": 2})}, "byte")
@@ -280,7 +276,7 @@ def _words(sources: Sequence[WordCounts], marker: Marker) -> tuple[Words, Longs,
 
 
 def _spelled(atoms: Sequence[str], parts: Sequence[Sequence[int]]) -> list[tuple[str, str]]:
-    """Merges as pairs of strings, of which merge k makes token len(atoms) + k."""
+    """Return merges as pairs of strings; merge k makes token len(atoms) + k."""
     tokens, merges = list(atoms), list[tuple[str, str]]()
     for left, right in parts:
         merges.append((tokens[left], tokens[right]))

@@ -1,9 +1,4 @@
-"""A vocabulary ⇄ the entries and lists of its file.
-
-Version 1 lists `tokens`. A vocabulary that numbers its ids itself, lacks a role or merges in another way is written as
-version 2: `pieces` by id, each with its kind, and the counts of tokens behind that.
-
-The layout of a vocabulary file: JSON, versioned first, one token or merge per line, so that a fault has a line.
+"""A vocabulary ⇄ its file: JSON, version first, one token or merge per line, so that an error has a line number.
 
     {"volt": 1,
     "fingerprint": "…",
@@ -15,8 +10,10 @@ The layout of a vocabulary file: JSON, versioned first, one token or merge per l
     ["t", "h"],
     …]}
 
-What the entries mean is the business of volt.vocabulary.vocabulary. A file may come from anywhere, so it is measured
-before it is parsed: 64 MB and eight million values are the most, which a million tokens and a million merges need.
+Version 1 lists `tokens`. A vocabulary with ids of its own, a missing role or another way of merging is written as
+version 2: `pieces` by id, each with its kind, then the counts of tokens. volt.vocabulary.vocabulary defines what the
+entries mean. A file may come from anywhere, so its size is checked before it is parsed: at most 64 MB and eight million
+values, which is enough for a million tokens and a million merges.
 
 >>> print(dump({"fingerprint": "ab"}, merges=[("t", "h")]), end="")
 {"volt": 1,
@@ -138,7 +135,7 @@ class VocabularyFile:
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object. Raises ValueError if it has a key twice, of which readers would see one or the other."""
+    """Return a JSON object. Raises ValueError if a key occurs twice, because readers differ in which one they take."""
     result = dict(pairs)
     if len(result) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -153,7 +150,7 @@ def _looks_like(text: str) -> str:
 
 _LISTS = ("user", "control")
 _DEEPEST, _MOST_BITS = 100, 1_024  # of a provenance: lists in lists, and the bits of a number
-_NO_PIECE = "unused"  # its kind; such rows hold any string, which is not looked at
+_NO_PIECE = "unused"  # the kind of an unused id, whose row may hold any string
 
 
 def text_of(vocabulary: Any) -> str:
@@ -182,9 +179,9 @@ def text_of(vocabulary: Any) -> str:
 
 
 def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
-    """Return a value as JSON has it. Raises VocabularyError, with its name, if JSON has no such value.
+    """Return a value as JSON data. Raises VocabularyError, with its name, if JSON has no such value.
 
-    deepest: how many lists may lie in one another
+    deepest: how deep lists may be nested
 
     >>> json_of({"seeds": (1, {2})}, "provenance")
     Traceback (most recent call last):
@@ -241,7 +238,7 @@ def _plain_tokens(file: VocabularyFile) -> dict[str, Any]:
 
 
 def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
-    """What the list of pieces and the entries that go with it say."""
+    """Return the arguments that the list of pieces and its entries give."""
     rows = file.value("pieces", list)
     is_counted = any(isinstance(row, list) and len(row) == 3 for row in rows)
     for index, row in enumerate(rows):

@@ -1,18 +1,15 @@
-"""What is wrong with the merges and tokens of a vocabulary: the list, the index there, what is wrong and what to do.
+"""The ids and kinds of pieces, and the checks of a vocabulary's merges, tokens and order.
 
-A part of a merge is a character, or is made by an earlier merge; by any merge, where ranks belong to what merges make.
-A token is a character, or a merge makes it, unless words are taken whole.
+Usually ids are assigned in a fixed order: special tokens, byte tokens, then `tokens`. A vocabulary that was read from
+another library keeps its ids: `order` lists the pieces by id, and may leave ids unused.
 
->>> next(merge_faults([("l", "o"), ("lo", "wer")], "none"))
-('merges', 1, "no character and no earlier merge makes 'wer'; restore that merge")
-
-Which piece has which id, and of what kind each piece is.
-
-Usually ids are given out in a fixed order: special tokens, byte tokens, then `tokens`. A vocabulary that was read from
-another library keeps the ids that it had there: its `order` says so, and may leave ids unused.
+A part of a merge must be a character or the result of an earlier merge (of any merge, where ranks belong to results). A
+token must be a character or the result of a merge, unless the vocabulary holds whole words.
 
 >>> kinds_of(("<unk>", "lo"), SpecialTokens(), ())
 ('unk', 'token')
+>>> next(merge_faults([("l", "o"), ("lo", "wer")], "none"))
+('merges', 1, "no character and no earlier merge makes 'wer'; restore that merge")
 """
 
 from __future__ import annotations
@@ -28,7 +25,7 @@ from volt.text.special_tokens import SpecialTokens
 
 Kind: TypeAlias = Literal["token", "unk", "bos", "eos", "pad", "control", "user", "byte", "marker", "unused"]
 KINDS = get_args(Kind)
-UNUSED = ""  # the piece of an id that nothing has
+UNUSED = ""  # the piece of an unused id
 MOST_IDS = 1 << 21
 
 
@@ -49,9 +46,9 @@ def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str
 
 
 def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield where an order is not one of these pieces, and what is wrong there.
+    """Yield the faults of an order of pieces: the id, and what is wrong.
 
-    reserved: the pieces that are no tokens;  tokens: the others, which must keep their order
+    reserved: special and byte tokens;  tokens: all others, whose order must be kept
 
     >>> list(order_faults(("a", "<s>", "", "b"), ["<s>"], ["a", "b"])), next(order_faults(("a",), [], ["a", "b"]))
     ([], (0, "no id for 'b'; give it one"))
@@ -59,7 +56,7 @@ def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence
     known, places = {*reserved, *tokens}, dict[str, int]()
     held, retained = [*filter(None, order)], set(tokens)
     is_complete = len(held) == len(known) and known == {*held} and len(order) <= MOST_IDS
-    if is_complete and [*filter(retained.__contains__, held)] == [*tokens]:  # in less time than to look for faults
+    if is_complete and [*filter(retained.__contains__, held)] == [*tokens]:  # faster than the search for faults
         return
     for number, piece in enumerate(order):
         if piece == UNUSED:
@@ -67,7 +64,7 @@ def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence
         if piece not in known:
             yield (
                 number,
-                f"id {number} is that of {quoted(piece)}, which is no piece; add the token or leave the id out",
+                f"id {number} belongs to {quoted(piece)}, which is not a piece; add the token or leave the id out",
             )
         elif piece in places:
             yield number, f"{quoted(piece)} has the ids {places[piece]} and {number}; leave one unused"
@@ -81,11 +78,11 @@ def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence
 
 
 def _disorder(tokens: Sequence[str], places: dict[str, int]) -> Iterator[tuple[int, str]]:
-    """Yield the first token whose id is lower than that of the token before."""
+    """Yield the first token whose id is lower than its predecessor's."""
     last = -1
     for token in tokens:
         if places[token] < last:
-            yield places[token], f"{quoted(token)} stands behind tokens of higher ids; list tokens in the order of ids"
+            yield places[token], f"{quoted(token)} follows tokens of higher ids; list tokens in the order of their ids"
             return
         last = places[token]
 
@@ -108,7 +105,7 @@ def merge_faults(merges: Pairs, marker: Marker, *, in_any_order: bool = False) -
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
             if not is_text and not _is_text(part):
-                yield "merges", rank, f"{quoted(part)} holds a lone surrogate, which is no text; remove the merge"
+                yield "merges", rank, f"{quoted(part)} holds a lone surrogate, which is not text; remove the merge"
             if part not in output and atom_code(part, marker=marker) is None:
                 yield "merges", rank, f"no character and no {which} makes {quoted(part)}; restore that merge"
         output.add(left + right)
@@ -118,7 +115,7 @@ def token_faults(
     tokens: Sequence[str], counts: Sequence[int], merges: Pairs, marker: Marker, *, reserved: Collection[str],
     whole_words: bool,
 ) -> Iterator[Fault]:  # fmt: skip
-    """Yield the faults of tokens and of their counts. reserved: the pieces that are no tokens
+    """Yield the faults of tokens and of their counts. reserved: special and byte tokens
 
     >>> next(token_faults(["a", "<s>"], (), [], "none", reserved=["<s>"], whole_words=False))
     ('tokens', 1, "token '<s>' is spelled like a special token; rename the special token")
@@ -128,13 +125,11 @@ def token_faults(
         yield "tokens", len(tokens) - 1, f"{len(tokens)} tokens but {len(counts)} counts"
     is_text, retained = _is_text("".join(tokens)), set(tokens)
     is_sound = len(retained) == len(tokens) and taken.isdisjoint(retained) and min(counts, default=0) >= 0
-    if (
-        is_text and is_sound and (whole_words or _are_atoms(retained - output, marker))
-    ):  # in less time than to look at each
+    if is_text and is_sound and (whole_words or _are_atoms(retained - output, marker)):  # faster than a look at each
         return
     for index, token in enumerate(tokens):
         if not is_text and not _is_text(token):
-            yield "tokens", index, f"token {quoted(token)} holds a lone surrogate, which is no text; remove it"
+            yield "tokens", index, f"token {quoted(token)} holds a lone surrogate, which is not text; remove it"
         elif token in first:
             yield "tokens", index, f"token {quoted(token)} repeats token {first[token] + 1}; remove one"
         elif token in taken:

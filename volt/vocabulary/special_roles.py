@@ -1,16 +1,12 @@
-"""A vocabulary → the same with special tokens that its file does not name, though its publisher does.
+"""A vocabulary → the vocabulary with special tokens that its publisher names, but its file does not.
 
-A token that the vocabulary has keeps its id; a new one takes the id that is asked for, or the next behind all others.
+A token that the vocabulary has keeps its id. A new one takes the requested id, or the next one after all others. The
+notes on unnamed special tokens, in the provenance of a foreign vocabulary, are updated.
 
 >>> none = SpecialTokens(None, None, None, None)
->>> found = with_special(Vocabulary((("l", "o"),), ("l", "o", "lo"), special=none), {"<end>": 4}, eos="<end>")
->>> found.pieces, found.kinds[4], found.special.eos
+>>> result = with_special(Vocabulary((("l", "o"),), ("l", "o", "lo"), special=none), {"<end>": 4}, eos="<end>")
+>>> result.pieces, result.kinds[4], result.special.eos
 (('l', 'o', 'lo', '', '<end>', '</w>'), 'user', '<end>')
-
-What is said of special tokens that a file does not name, and what is left of it once they are named beside it.
-
->>> named_tokens(named(Vocabulary((), ("a", "<b>"), whole_words=True), special=["<b>"]))
-('<b>',)
 """
 
 from __future__ import annotations
@@ -42,13 +38,13 @@ def with_special(
     eos: str | Ids | None = None,
     pad: str | Ids | None = None,
 ) -> Vocabulary:
-    """Return the vocabulary with these special tokens beside its own; every id stays, and what lies between is unused.
+    """Add special tokens to a vocabulary. Every id stays; new ids may leave unused ones between.
 
     special: tokens that are found in text and never split, with their ids or None, or a list without ids
     unk, bos, eos, pad: the token with this role, which alone is not looked for in text; a dict gives its id, too
 
-    A token of text that is named here becomes a special one. What had a role before that another token takes is kept as
-    a control token. Raises ConfigError if an id is another token's, or a token may not be spelled so.
+    A text token that is named here becomes special. If a role changes to another token, its old token becomes a control
+    token. Raises ConfigError if an id belongs to another token, or a token cannot be a special token.
     """
     inputs = {"unk": unk, "bos": bos, "eos": eos, "pad": pad}
     users = _user_ids(special)
@@ -95,7 +91,7 @@ def _checked(ids: Mapping[object, object], name: str) -> Ids:
 
 
 def _agreed(parts: Iterable[Ids]) -> dict[str, int | None]:
-    """Return all tokens with their ids. Raises ConfigError if one is given two."""
+    """Return all tokens with their ids. Raises ConfigError if a token is given two ids."""
     result = dict[str, int | None]()
     for token, number in chain.from_iterable(part.items() for part in parts):
         known = result.setdefault(token, number)
@@ -106,7 +102,7 @@ def _agreed(parts: Iterable[Ids]) -> dict[str, int | None]:
 
 
 def _special(old: SpecialTokens, users: list[str], roles: Mapping[Role, str]) -> SpecialTokens:
-    """Return the special tokens with further ones; those that a role leaves are control tokens."""
+    """Return the special tokens with further ones; tokens that lose a role become control tokens."""
     named = {role: roles.get(role, getattr(old, role)) for role in ROLES}
     user = tuple(dict.fromkeys([*old.user, *users]))
     left = dict.fromkeys([*old.control, *old.roles.values()])
@@ -115,7 +111,7 @@ def _special(old: SpecialTokens, users: list[str], roles: Mapping[Role, str]) ->
 
 
 def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iterable[str]) -> Iterator[str]:
-    """Yield the pieces by id: those of old where they are, new ones as asked, and the others behind all."""
+    """Yield the pieces by id: old ones at their ids, new ones at requested ids, and the others after all."""
     placed = dict[int, str]()
     for token, number in requested.items():
         if number is None or number == old.ids.get(token):
@@ -124,7 +120,7 @@ def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iter
             raise ConfigError(f"{quoted(token)} has the id {old.ids[token]} already; leave out the id {number}")
         if taken := placed.get(number) or (number < len(old) and old.pieces[number]):
             raise ConfigError(
-                f"the id {number} of {quoted(token)} is that of {quoted(str(taken))}; choose an unused one, "
+                f"the id {number} of {quoted(token)} belongs to {quoted(str(taken))}; choose an unused one, "
                 f"{_unused(old)}"
             )
         placed[number] = token
@@ -135,7 +131,7 @@ def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iter
 
 
 def _unused(old: Vocabulary) -> str:
-    """Return where ids are free.
+    """Describe the unused ids.
 
     >>> _unused(Vocabulary((), ("a",), special=SpecialTokens(None, None, None, None), order=("", "a")))
     'such as 0, or one from 2 up'
@@ -158,11 +154,11 @@ _LONE_END = "The token '</w>', id {}, is VOLT's: it ends words behind bytes or u
 
 
 def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles: str | Ids | None) -> Vocabulary:
-    """Return a vocabulary as it was read, with special tokens that its file does not name.
+    """Add special tokens to a vocabulary that was read from a file which does not name them.
 
-    roles: unk, bos, eos and pad, see `volt.vocabulary.special_roles.with_special`, which raises
+    special, roles: as in `with_special`, roles being unk, bos, eos and pad
 
-    Its provenance has the user tokens among them, "named", and no sentence that they make false.
+    The provenance lists the new user tokens as "named"; notes that no longer hold are removed.
     """
     result = with_special(vocabulary, special, **roles)
     if result is vocabulary:
@@ -175,7 +171,7 @@ def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles:
 
 
 def _left(old: Vocabulary, new: Vocabulary) -> Iterator[str]:
-    """What was said of a vocabulary and holds of the new one as well."""
+    """Yield the notes on a vocabulary that also hold for the new one."""
     changed = {NAMES_NONE: "", FINDS_OTHERS: "", FINDS_END: "" if END in new.special.user else FINDS_END}
     changed |= dict.fromkeys(control_notes(old), "".join(control_notes(new)))
     for loss in old.provenance.get("lost", ()):
@@ -184,14 +180,14 @@ def _left(old: Vocabulary, new: Vocabulary) -> Iterator[str]:
 
 
 def control_notes(vocabulary: Vocabulary) -> list[str]:
-    """What to say of tokens that nothing makes."""
+    """Return the note on tokens that no merge makes."""
     control = [token for token, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True) if kind == "control"]
     number = counted(len(control), "token")
     return [f"{number} that nothing makes: kept as control tokens, such as {name!r}." for name in control[:1]]
 
 
 def lone_end_notes(vocabulary: Vocabulary) -> list[str]:
-    """What to say of a lone "</w>" that the file does not hold."""
+    """Return the note on a lone "</w>" that the file does not hold."""
     return [_LONE_END.format(vocabulary.ids[SUFFIX])]
 
 

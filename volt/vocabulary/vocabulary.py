@@ -1,6 +1,6 @@
 """`Vocabulary`: ordered merges, kept tokens with ids, special tokens, and how text becomes words; one file.
 
-The file is JSON with one token or merge per line, so that people can read it, diff it and be told the line of a fault.
+The file is JSON with one token or merge per line, so that people can read and diff it, and errors have line numbers.
 Merges are stored; everything else about tokens is derived: an atom is a token that no merge makes, a scaffolding token
 is one that a merge makes and the vocabulary does not keep.
 
@@ -44,22 +44,22 @@ class Vocabulary:
     marker, normalizer, pretokenizer: how text becomes words, and words atoms
     special: the tokens with roles, and the user's own
     byte_fallback: whether an unknown character becomes its bytes, which are tokens then
-    provenance: what made the vocabulary, as JSON values
+    provenance: how the vocabulary was made, as JSON data
     merging: which neighbours join next
-        "pairs"  those pairs with the merge of the lowest rank, all of them from left to right, as in subword-nmt
-        "steps"  the leftmost of them alone, then the lowest rank is looked for again, as in tokenizers. What a merge
-                 joins may be made by a later one then
-        "ranks"  the same, but a rank belongs to what a merge makes: any neighbours that spell it may join, at the rank
-                 of the first merge that makes it, as in tiktoken and sentencepiece
-    whole_words: whether a pre-token that is a token becomes it before anything is merged, as in tiktoken. There may be
-        tokens that no merge makes then. With dropout, merges alone decide
-    order: the pieces by id, "" for an id that is not used: tokens in their order, and all others. Usually empty:
-        special tokens are first, then byte tokens, then `tokens`
+        "pairs"  all pairs of the merge with the lowest rank, from left to right, as in subword-nmt
+        "steps"  only the leftmost of these pairs, then the lowest rank is searched again, as in tokenizers. A part of a
+                 merge may then be the result of a later merge
+        "ranks"  like "steps", but a rank belongs to the result of a merge: any neighbours that spell it may join, at
+                 the rank of the first merge that makes it, as in tiktoken and sentencepiece
+    whole_words: whether a pre-token that is a token is taken whole, before merging, as in tiktoken. There may then be
+        tokens that no merge makes. With dropout, only merges apply
+    order: the pieces by id, "" for an unused id: the tokens in their order, and all others. Usually empty: special
+        tokens first, then byte tokens, then `tokens`
 
     The normaliser and the pre-tokeniser may be given by their names. As a collection, a vocabulary holds everything
     that has an id: `len` counts the ids, special and byte tokens included, while `size` counts `tokens` alone.
-    Raises VocabularyError if a token or merge repeats, is no atom and no merge makes it, or collides with a special
-    token.
+    Raises VocabularyError if a token or merge repeats, is neither an atom nor the result of a merge, or collides with a
+    special token.
 
     >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"), normalizer="nfc")
     >>> vocabulary, len(vocabulary), "lo" in vocabulary, vocabulary.id_of("lo"), vocabulary.id_of("low")
@@ -82,13 +82,13 @@ class Vocabulary:
     def __post_init__(self) -> None:
         check_marker(self.marker)
         arguments.choice(self.merging, "merging", get_args(Merging))
-        for name, value in self._told().items():
-            object.__setattr__(self, name, value)  # the one way in which a frozen dataclass takes what was meant
+        for name, value in self._converted().items():
+            object.__setattr__(self, name, value)  # the only way to convert fields of a frozen dataclass
         for section, index, message in self._faults():
             raise VocabularyError(message, place=(section, index))
 
-    def _told(self) -> dict[str, object]:
-        """Return the fields as what they are declared to be: lists as tuples, names as what they name."""
+    def _converted(self) -> dict[str, object]:
+        """Return the fields in their declared types: lists become tuples, names the objects that they name."""
         merges = arguments.several(self.merges, "merges")
         return {
             "merges": _pairs(merges),
@@ -130,7 +130,7 @@ class Vocabulary:
         return isinstance(token, str) and token in self.ids
 
     def id_of(self, token: str) -> int | None:
-        """Return the id of a token, special and byte tokens included; None for what is no token of the vocabulary.
+        """Return the id of a token, special and byte tokens included; None if the vocabulary lacks it.
 
         token: as it is spelled in the vocabulary, with its marker
 
@@ -140,7 +140,7 @@ class Vocabulary:
         return self.ids.get(arguments.text(token, "token"))
 
     def _faults(self) -> Iterator[Fault]:
-        """List, index, and what is wrong and what to do."""
+        """Yield list, index, and message of each fault."""
         yield from merge_faults(self.merges, self.marker, in_any_order=self.merging != "pairs")
         yield from token_faults(
             self.tokens, self.counts, self.merges, self.marker, reserved=self._reserved, whole_words=self.whole_words
@@ -155,12 +155,12 @@ class Vocabulary:
 
     @cached_property
     def _reserved(self) -> tuple[str, ...]:
-        """The pieces that are no tokens, as ids are given to them usually."""
+        """Special and byte tokens, in the usual order of ids."""
         return self.special.all + self._spelling
 
     @cached_property
     def _spelling(self) -> tuple[str, ...]:
-        """What spells unknown characters, and ends words behind them and behind user tokens."""
+        """Byte tokens, and the lone marker that ends a word after them or after a user token."""
         users = bool(self.special.user) and not self.pretokenizer.isolates_users
         lone_marker = (SUFFIX,) * (self.marker == "suffix" and (users or self.byte_fallback))
         return BYTE_TOKENS * self.byte_fallback + lone_marker
@@ -186,12 +186,12 @@ class Vocabulary:
 
     @property
     def unk_id(self) -> int | None:
-        """The id of what the vocabulary cannot spell; None if that leaves no id."""
+        """The id of unknown characters; None if they are dropped."""
         return None if self.special.unk is None else self.ids[self.special.unk]
 
     @cached_property
     def made(self) -> tuple[str, ...]:
-        """What each merge makes.
+        """The result of each merge.
 
         >>> Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).made
         ('lo',)
@@ -200,7 +200,7 @@ class Vocabulary:
 
     @cached_property
     def atoms(self) -> tuple[str, ...]:
-        """The tokens that no merge makes: those kept, then those that only merges mention."""
+        """The tokens that no merge makes: first the kept ones, then those that only merges mention."""
         output = set(self.made)
         mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
         result = (token for token in mentioned if token not in output)
@@ -227,11 +227,11 @@ class Vocabulary:
         return tuple(token for token in dict.fromkeys(self.made) if token not in retained)
 
     def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
-        """Return the same with all scaffolding kept as tokens: nothing is split back.
+        """Return the vocabulary with all scaffolding kept as tokens, so that nothing is split back.
 
-        order: "ids" puts scaffolding behind the other tokens, whose ids stay; "merges" puts all that merges make behind
-        the others, as they first make it, which is how tiktoken must number tokens. Scaffolding is given the count 0,
-        which is exact for tokens that no longer occur.
+        order: "ids" appends scaffolding to the other tokens, whose ids stay; "merges" puts the results of merges last,
+        in the order of their first merges, as tiktoken numbers tokens. Scaffolding gets the count 0, which is exact,
+        because it does not occur.
 
         Raises VocabularyError if scaffolding is spelled like a special token, ConfigError if there is no such order.
 
@@ -268,7 +268,7 @@ class Vocabulary:
 
     @property
     def is_plain(self) -> bool:
-        """Whether ids are given out as usual, all four roles have tokens of their own, and pairs are merged.
+        """Whether ids have the usual order, all four roles have tokens of their own, and merging is "pairs".
 
         >>> Vocabulary(merges=(), tokens=("a",)).is_plain
         True
@@ -277,11 +277,11 @@ class Vocabulary:
         return usual and self.special.has_four_roles
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file, whole or not at all.
+        """Write the file atomically.
 
-        path: where to
+        path: of the file
 
-        Raises OutputError if it cannot be written, VocabularyError if its provenance is no JSON.
+        Raises OutputError if it cannot be written, VocabularyError if the provenance is not JSON data.
 
         >>> import tempfile
         >>> vocabulary = Vocabulary(merges=(("a", "b"),), tokens=("a", "b", "ab"))
@@ -293,7 +293,7 @@ class Vocabulary:
         try:
             data = text_of(self).encode()
         except UnicodeEncodeError:
-            raise VocabularyError("the provenance holds a lone surrogate, which is no text; leave it out") from None
+            raise VocabularyError("the provenance holds a lone surrogate, which is not text; leave it out") from None
         with write_atomic(arguments.path(path)) as file:
             file.write(data)
 
@@ -323,7 +323,7 @@ class Vocabulary:
 
 
 def _pairs(merges: list[Any]) -> tuple[tuple[str, str], ...]:
-    """Merges as pairs of strings; that 200,000 are so already is found in a tenth of the time of looking at each."""
+    """Return merges as pairs of strings. Checking all types at once takes a tenth of the time of checking each pair."""
     are_pairs = set(map(type, merges)) <= {tuple} and set(map(len, merges)) <= {2}
     if are_pairs and set(map(type, chain.from_iterable(merges))) <= {str}:
         return tuple(merges)

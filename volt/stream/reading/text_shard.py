@@ -25,10 +25,10 @@ import numpy as np
 from volt.files.blocks import is_compressed, read_raw
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.remote import has_ranges
+from volt.files.utf8 import is_utf8_array
 from volt.stream.reading.file_shard import Facts, FileShard, Indexed, Packing, as_stream_errors, kept_index, noted
 from volt.stream.reading.shard import check_is_file, identity_of, stamp_of
 from volt.stream.reading.shard_cache import CacheEntry, default_cache
-from volt.stream.reading.utf8 import is_utf8
 from volt.stream.transforms.column import Column, line_ends_of
 from volt.urls import url_of
 
@@ -157,7 +157,7 @@ class _Look:
         for piece in pieces:
             lines = lines_of(piece, is_first=not self.n_lines)
             self.hash.update(piece)
-            self.is_utf8 = self.is_utf8 and is_utf8(lines.data)
+            self.is_utf8 = self.is_utf8 and is_utf8_array(lines.data)
             self.n_bytes += len(piece)
             self.longest = max(self.longest, _longest(piece, lines))
             if not self.first_tab and (tab := piece.find(b"\t")) >= 0:

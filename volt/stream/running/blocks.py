@@ -43,11 +43,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import StreamError, VoltError
+from volt.files.utf8 import is_utf8_array
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
 from volt.stream.reading.open_source import OpenSource, line_order, permuted_late, read_part
 from volt.stream.reading.sampler import BlockRange
 from volt.stream.reading.shard import shifting_lines
-from volt.stream.reading.utf8 import is_utf8
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, frozen
 from volt.stream.transforms.line_rng import LineRng
@@ -106,7 +106,7 @@ def invalid_lines(batch: Batch) -> dict[int, str]:
     columns = [*batch.columns, *([] if batch.rest is None else [batch.rest])]
     reasons = dict[int, str]()
     for column in columns:
-        if not column.is_ids and not is_utf8(column.data):
+        if not column.is_ids and not is_utf8_array(column.data):
             reasons |= {index: reason for index, reason in _invalid(column) if index not in reasons}
     return reasons
 
@@ -129,7 +129,7 @@ def _reason(line: bytes) -> str:
 def unwritable_lines(batch: Batch) -> dict[int, str]:
     """Index → what is wrong, for lines with a line end inside or a lone surrogate, which no line can hold."""
     data, ends = batch.packed()
-    if np.count_nonzero(data == _END) == len(ends) and is_utf8(data):
+    if np.count_nonzero(data == _END) == len(ends) and is_utf8_array(data):
         return {}
     starts = np.concatenate([[0], ends])[:-1].tolist()
     lines = (data[start : end - 1].tobytes() for start, end in zip(starts, ends.tolist(), strict=True))

@@ -132,10 +132,6 @@ def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") 
 FORMAT = "volt.stream"
 VERSION = 3
 _OF_STEPS = "volt.steps"  # what steps above streams write (volt.batches.windows)
-_OUTDATED = {
-    1: "a state of version 1 was taken when fields counted from 0, and they count from 1 now",
-    2: "a state of version 2 was taken when ranks shared blocks, and they share lines now, which come in another order",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +272,8 @@ def _check_version(stored: Mapping[str, Any]) -> None:
     >>> _check_version({"format": "volt.stream", "version": 1})
     Traceback (most recent call last):
         ...
-    volt.errors.StreamError: the configuration differs: a state of version 1 was taken when fields counted from 0, and
-    they count from 1 now; start the stream anew
+    volt.errors.StreamError: a state of 'volt.stream', version 1, cannot be continued; this is version 3; start the
+    stream anew
     """
     for name in ("format", "version"):
         if name not in stored:
@@ -288,11 +284,9 @@ def _check_version(stored: Mapping[str, Any]) -> None:
             "the state is one of steps, and this is a stream of lines; go on from it with `volt stream batches`, "
             "Steps.restore, or StreamDataset.load_state_dict"
         )
-    if kind == FORMAT and version in (1, 2) and type(version) is int:
-        raise StreamError(f"the configuration differs: {_OUTDATED[version]}; start the stream anew")
     if kind != FORMAT or version != VERSION or type(version) is not int:
         message = f"a state of {arguments.shortened(repr(kind))}, version {arguments.shortened(str(version))}"
-        raise StreamError(f"{message}, cannot be continued; this is version {VERSION}")
+        raise StreamError(f"{message}, cannot be continued; this is version {VERSION}; start the stream anew")
 
 
 def _told(cursor: Cursor) -> dict[str, Any]:

@@ -37,10 +37,10 @@ from volt.files.blocks import read_raw
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.paths import expand, stands_for_several
 from volt.files.threads import prefetch
+from volt.files.utf8 import is_utf8_array
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.shard import Stamp, check_is_file, stamp_of
-from volt.stream.reading.utf8 import is_utf8
 from volt.stream.transforms.column import line_ends_of
 from volt.stream.transforms.transform import Transform
 from volt.urls import url_of
@@ -232,7 +232,7 @@ def _first_bad(block: bytes) -> int:
     >>> _first_bad(b"ab\\xffc"), _first_bad(b"abc")
     (2, -1)
     """
-    if is_utf8(np.frombuffer(block, np.uint8)):
+    if is_utf8_array(np.frombuffer(block, np.uint8)):
         return -1
     try:
         block.decode()
