@@ -14,7 +14,7 @@ from volt.text.pretokenizer import PreTokenizer
 
 ROOT = Path(__file__).parent.parent
 FILES = sorted([*ROOT.glob("volt/**/*.py"), *ROOT.glob("cli/volt_cli/**/*.py")])
-MTDATA = "volt/stream/config/mtdata.py"
+MTDATA = "volt/stream/config/pipelines.py"
 NETWORK = {"socket", "ssl", "urllib", "http", "ftplib", "smtplib", "requests", "httpx", "aiohttp"}
 NETWORK |= {"fsspec", "s3fs", "gcsfs", "huggingface_hub"}
 REMOTE = "volt/files/remote.py"
@@ -46,7 +46,7 @@ FOUND = {path.relative_to(ROOT).as_posix(): set(names(ast.parse(path.read_text(e
         ({"yaml.load", "yaml.unsafe_load", "yaml.full_load"}, set()),
         ({"import zipfile", "import tarfile", "shutil.unpack_archive"}, set()),
         ({"shell=", "os.system", "os.popen"}, set()),
-        ({"import subprocess"}, {"volt/comparison/training.py", "volt/kernels/beside.py", MTDATA, WATCH}),
+        ({"import subprocess"}, {"volt/comparison/training.py", "volt/kernels/warmup.py", MTDATA, WATCH}),
         ({f"import {name}" for name in NETWORK}, {REMOTE, CLUSTER}),
     ],
     ids=["code", "pickle", "numpy", "yaml", "archives", "shell", "processes", "network"],

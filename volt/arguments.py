@@ -1,7 +1,7 @@
-"""What callers pass → what they meant by it, or one line that says what was passed and names the next step.
+"""Validate the arguments of public functions; an error says what was passed and what to do next.
 
-Every public function looks at its arguments with these alone, so all refusals read alike. A value of another type is an
-`ArgumentError`, which is a TypeError as well; what a number or a name may be, each function says itself.
+All public functions use these checks, so all errors read alike. A value of the wrong type raises `ArgumentError`, which
+is also a TypeError. Each function checks by itself which numbers and names it accepts.
 
 >>> whole(7, "n_merges"), whole(1e4, "n_merges")
 (7, 10000)
@@ -29,7 +29,7 @@ from volt.urls import plain_path
 T = TypeVar("T")
 _LONGEST = 40  # characters of a text that an error shows
 
-# What people have at hand → the steps that they can take from it, by what each step gives.
+# What people have → the steps that they can take from it, by what each step gives.
 _STEPS: Mapping[str, Mapping[str, str]] = {
     "path": {"WordCounts": "volt.count_words({})", "Vocabulary": "volt.read_vocabulary({})"},
     "Mapping": {"WordCounts": "volt.WordCounts.from_pairs({})"},
@@ -56,7 +56,7 @@ _MAKERS = {
 
 
 def refusal(value: object, name: str, remedy: str) -> ArgumentError:
-    """What to raise for a value that cannot be meant.
+    """Return the error for a value of the wrong kind.
 
     >>> refusal(None, "path", "give the path of a file")
     ArgumentError('path is None; give the path of a file')
@@ -319,7 +319,7 @@ def _way(value: object, wanted: str) -> str:
 
 
 def _at_hand(value: object) -> tuple[str, str]:
-    """What a value is, among the things that there are steps from, and what a variable that holds it may be called."""
+    """Return the kind of a value, and a name for a variable that holds it."""
     if isinstance(value, str | os.PathLike):
         shown = repr(os.fspath(value))
         return "path", shown if len(shown) <= _LONGEST else "path"

@@ -1,19 +1,15 @@
-"""How objects show themselves: numbers of things in one line, tables and curves in notebooks.
+"""Show objects: counts in one line, tables and curves in notebooks, tables and labelled texts in terminals.
 
-Notebooks have light or dark grounds, so what is drawn takes the colour of the text around it, and one of its own that
-stands out on both. Every text is escaped: a token that looks like markup is shown as it is.
+Notebooks may be light or dark, so drawings use the colour of the surrounding text, and an accent colour that is legible
+on both. All text is escaped: a token that looks like markup is shown literally.
 
 >>> counted(1, "token"), counted(1200, "token"), counted(2, "entropy", "entropies")
 ('1 token', '1,200 tokens', '2 entropies')
 
-What people read, fitted to the width of a terminal: tables and labelled texts for rich.
-
-No number is cut and no word is broken inside. A text breaks between its words, or between the parts that it is given
-as; a part that is wider than the terminal stands on a line of its own, whole. A table that is too wide is shown in
-parts, one below the other, and each part repeats the first column. Where lines may be of any length (`soft_wrap`, for
-a file or a pipe), a labelled text is one line.
-
-Print with `crop=False`, or rich cuts what is wider than the terminal.
+In a terminal, text breaks between words, or between the parts that the caller passes, and never inside a number or a
+word. A part wider than the terminal gets a line of its own. A table that is too wide is shown in several parts, each of
+which repeats the first column. Where lines may have any length (`soft_wrap`, for a file or a pipe), a labelled text is
+one line. Print with `crop=False`; otherwise rich cuts whatever is wider than the terminal.
 
 >>> print(wrapped("no such file: a/long/path/of/a/file; check it", 20))
 no such file:
@@ -72,7 +68,7 @@ def at_bars(signature: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """A text behind a label; further lines begin where the first one does.
+    """Return a text after its label; further lines begin where the first one does.
 
     parts: what the text is put together from, none broken inside
     gap: what stands between two parts in a line
@@ -132,7 +128,7 @@ class Grid:
         return [_widest([head, *(row[column] for row in self.rows)]) for column, head in enumerate(self.heads)]
 
     def _least(self, natural: Sequence[int], room: int) -> list[int]:
-        """What each column needs: numbers stay whole, heads break between words, and so does prose."""
+        """Return the least width of each column: numbers stay whole, heads break between words, and so does prose."""
         widths = []
         for column, head in enumerate(self.heads):
             cells = [row[column] for row in self.rows]
@@ -225,7 +221,7 @@ def counted(n: int, one: str, many: str = "") -> str:
 
 
 def html_page(title: str, *parts: str) -> str:
-    """What a notebook shows of an object: a title in bold above parts that are HTML."""
+    """Return the HTML of an object in a notebook: a title in bold above parts that are HTML."""
     return f'<div style="max-width: 60em"><p><b>{escape(title)}</b></p>{"".join(parts)}</div>'
 
 

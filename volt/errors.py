@@ -1,6 +1,6 @@
-"""Every error that VOLT raises on purpose: what was found, where, and what to do.
+"""The errors that VOLT raises on purpose. Each says what is wrong, where, and what to do.
 
-Sentences that many modules say are made here, so that they read alike everywhere.
+Messages that several modules use are written here, so that they read alike everywhere.
 
 >>> raise CorpusError("train.de:17: invalid UTF-8 byte 0xff; convert the file or pass errors='replace'")
 Traceback (most recent call last):
@@ -153,7 +153,7 @@ Kind = TypeVar("Kind", bound=VoltError)
 
 
 def unreadable(path: object, error: OSError | ValueError, *, kind: type[Kind], remedy: str = "") -> Kind:
-    """What to raise, as an error of this kind, where a file cannot be read. remedy: if not that of the error.
+    """Return the error, of this kind, for a file that cannot be read. remedy: replaces the usual one.
 
     >>> unreadable("a.txt", OSError(13, "Permission denied"), kind=CorpusError)
     CorpusError('a.txt: cannot be read: permission denied; check the path')
@@ -163,7 +163,7 @@ def unreadable(path: object, error: OSError | ValueError, *, kind: type[Kind], r
 
 
 def missing(library: str, *, extra: str = "interop", remedy: str = "") -> MissingLibraryError:
-    """What to raise where an optional library is not installed. remedy: what can be done instead.
+    """Return the error for an optional library that is not installed. remedy: an alternative.
 
     >>> missing("tiktoken")
     MissingLibraryError("tiktoken is not installed; pip install 'volt-vocab[interop]'")
@@ -173,7 +173,7 @@ def missing(library: str, *, extra: str = "interop", remedy: str = "") -> Missin
 
 
 def reason(error: OSError | ValueError) -> str:
-    """What the operating system says, or Python of a path that cannot be one, to stand inside a sentence.
+    """Return the message of the operating system, or of Python for an invalid path, as part of a sentence.
 
     >>> reason(OSError(13, "Permission denied"))
     'permission denied'

@@ -1,7 +1,7 @@
-"""Polars after a fork: an error instead of a wait that never ends.
+"""Raise an error before Polars is used in a forked process.
 
-Polars works in threads, which a forked process does not have: it would wait for them for ever. What uses Polars
-says so here first.
+Polars works in threads, which a forked process does not have, so it would wait for them for ever. Code that uses Polars
+calls this first.
 
 >>> about_to_use_polars()
 """

@@ -1,6 +1,4 @@
-"""The face of a package: names that are handed on, and imported when they are first used (PEP 562).
-
-So `import volt` takes no time, however much stands behind it.
+"""Import the public names of a package when they are first used (PEP 562), so that `import volt` is fast.
 
 >>> hand_on, listed, names = lazy("volt", {"errors": ("VoltError",)})
 >>> hand_on("VoltError").__name__, names
@@ -18,7 +16,7 @@ from typing import Any
 def lazy(
     package: str, homes: Mapping[str, tuple[str, ...]], *, wings: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """What a package assigns to `__getattr__`, `__dir__` and `__all__` to hand on names.
+    """Return `__getattr__`, `__dir__` and `__all__` for a package that imports names lazily.
 
     homes: module, relative to the package → the names that it has
     wings: sub-packages that are handed on as well, though not listed

@@ -1,6 +1,6 @@
-"""Paths that are URLs: how they are told from files, shown without secrets, and compared. Nothing is fetched here.
+"""Recognise URLs among paths, show them without secrets, and compare them. Nothing is fetched here.
 
-A `pathlib.Path` makes one slash of two, so `s3:/bucket/a.txt` is the URL `s3://bucket/a.txt` as well.
+`pathlib.Path` turns two slashes into one, so `s3:/bucket/a.txt` is also read as the URL `s3://bucket/a.txt`.
 
 >>> url_of("s3://bucket/a.txt"), url_of("s3:/bucket/a.txt"), url_of("corpus/a.txt")
 ('s3://bucket/a.txt', 's3://bucket/a.txt', None)
@@ -87,7 +87,7 @@ def _bare_in_text(result: str) -> str:
 
 
 def same(url: str) -> str:
-    """What the spellings of one URL share.
+    """Return a key that all spellings of one URL share.
 
     >>> same("s3a://bucket//a/./b.txt"), same("memory:///a"), same("https://HOST:443/a?b")
     ('s3://bucket/a/b.txt', 'memory://a', 'https://host/a?b')

@@ -55,7 +55,7 @@ def test_without_a_second_process_all_goes_on(python: str, monkeypatch: pytest.M
 def test_an_error_does_not_wait_for_the_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while loops are compiled leaves no process behind."""
     monkeypatch.setattr(warmup, "_can_help", lambda: True)
-    monkeypatch.setattr(warmup, "_THERE", "import sys; sys.stdin.close(); import time; time.sleep(600)")
+    monkeypatch.setattr(warmup, "_SECOND_PROCESS", "import sys; sys.stdin.close(); import time; time.sleep(600)")
     process = warmup._started([THERE])
     assert process is not None
     assert process.poll() is None

@@ -37,12 +37,12 @@ def doubled(number: int) -> int:
     return 2 * more(number)
 """
 LOAD = """
-from volt.kernels import loop, ready
+from volt.kernels import loop, warmup
 
-ready.JOBS["words"] = (ready.Loop("loop.doubled", 1),)
+warmup.JOBS["words"] = (warmup.Loop("loop.doubled", 1),)
 """
 CALL = """
-print(not ready.missing("words"), loop.doubled(5), sum(loop.doubled.stats.cache_hits.values()))
+print(not warmup.missing("words"), loop.doubled(5), sum(loop.doubled.stats.cache_hits.values()))
 """
 COMPILED, LOADED = "False 12 0\n", "True 12 1\n"
 
@@ -175,7 +175,7 @@ def test_loops_run_from_a_zip_file(kernels: Path, tmp_path: Path) -> None:
 
 def test_loops_run_as_plain_python(kernels: Path, tmp_path: Path) -> None:
     """With NUMBA_DISABLE_JIT nothing is compiled or kept."""
-    script = LOAD + 'print(not ready.missing("words"), loop.doubled(5))'
+    script = LOAD + 'print(not warmup.missing("words"), loop.doubled(5))'
     assert output(start(kernels, script, {"NUMBA_DISABLE_JIT": "1"})) == "True 12\n"
     assert not list(tmp_path.rglob("loops-*"))
 
@@ -229,7 +229,7 @@ def test_all_loops_are_compiled_by_one_module_from_files_beside_it() -> None:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         compilers = {alias.name for node in froms if node.module == "numba" for alias in node.names}
-        if path.name not in ("jit.py", "jit.py"):
+        if path.name != "jit.py":
             assert not compilers & {"njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc"}, path
         if path.parent.name == "kernels":
             modules = {node.module or "" for node in froms if (node.module or "").partition(".")[0] == "volt"}

@@ -56,10 +56,10 @@ def test_a_loop_on_disk_is_loaded_without_what_compiles() -> None:
 FIRST_CALLS = """
 import sys
 import numpy as np
-from volt.kernels import loading
+from volt.kernels import jit
 from volt.kernels.columns import shuffle
 from volt.kernels.warmup import compile_loop
-loading.SILENT = float(sys.argv[1])
+jit.SILENT = float(sys.argv[1])
 order = np.arange(3)
 if sys.argv[2:]:
     compile_loop("columns.shuffle")

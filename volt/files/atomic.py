@@ -1,27 +1,17 @@
-"""Files that appear whole or not at all: written beside their place, then renamed; and folders to put them in.
+"""Write files and folders whole or not at all, and never over an input.
+
+A file is written under a temporary name in the folder of its path, then renamed. Links are followed first. A pipe or
+a device is written directly: it has no old contents to protect, and its reader would not see a new file. Inputs and
+outputs of a job are compared by device and inode before any work starts; a path without a file is compared by its
+resolved spelling.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     path = Path(folder, "a.txt")
 ...     with write_atomic(path) as file:
 ...         _ = file.write(b"whole")
-...     path.read_bytes(), [found.name for found in Path(folder).iterdir()]
+...     path.read_bytes(), [entry.name for entry in Path(folder).iterdir()]
 (b'whole', ['a.txt'])
-
-A path to write to → where writing ends: behind all links, and what stands there.
-
-What is no regular file, such as a pipe or a device, is written straight through: there is nothing to keep whole, and a
-new file in its place would take its reader from it.
-
->>> follow("/dev/null").is_written_through, follow("/nowhere/a.txt").is_written_through
-(True, False)
-
-What a job writes must be none of what it reads, nor the same file twice: told before any work.
-
-Files are compared by device and number, so it makes no difference how they are spelled and through which links they are
-reached. What is not there yet is compared by its path behind all links, and URLs are by what their spellings share.
-Pipes and terminals may be read and written.
-
 >>> check_distinct(["/dev/null", "a.out"], ["/dev/null", "a.txt"])
 """
 
@@ -47,9 +37,9 @@ _MOST_LINKS = 40  # as many as Linux follows
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where writing to a path ends.
+    """The file that writing to a path changes.
 
-    path: behind all links
+    path: with all links resolved
     status: of what is there; None if nothing is
     descriptor: the open descriptor that the path stands for, as /dev/stdout stands for 1
     """
@@ -60,7 +50,7 @@ class Destination:
 
     @property
     def is_written_through(self) -> bool:
-        """Whether what is written goes to what is there, instead of to a new file that takes its place."""
+        """Whether writing goes into the existing file, such as a pipe, instead of replacing it."""
         kind = stat.S_IFREG if self.status is None else stat.S_IFMT(self.status.st_mode)
         return self.descriptor is not None or kind not in (stat.S_IFREG, stat.S_IFDIR)
 
@@ -130,7 +120,7 @@ def check_distinct(outputs: Files, inputs: Files = ()) -> None:
 
 
 def identity(path: str | os.PathLike[str]) -> Hashable:
-    """What two paths to the same file share; None for a pipe or a terminal, and where it cannot be told.
+    """Return a key that all paths to one file share; None for a pipe, a terminal, or a file that cannot be looked at.
 
     >>> identity(__file__) == identity(os.path.realpath(__file__)), identity("/dev/null")
     (True, None)
@@ -139,7 +129,7 @@ def identity(path: str | os.PathLike[str]) -> Hashable:
         return same(url)
     try:
         place = follow(path)
-    except (OSError, ValueError):  # told where it is read or written
+    except (OSError, ValueError):  # raised where it is read or written
         return None
     if place.status is None:
         return str(place.path)
@@ -207,7 +197,7 @@ def _sent(url: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _through(place: Destination) -> Iterator[BinaryIO]:
-    """What is there, open for writing. A descriptor is shared, so that whoever wrote to it goes on behind."""
+    """Open the existing file for writing. A descriptor is shared, so other writers continue after this text."""
     handle = os.open(place.path, os.O_WRONLY) if place.descriptor is None else os.dup(place.descriptor)
     with os.fdopen(handle, "wb") as file:
         yield file

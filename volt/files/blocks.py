@@ -1,9 +1,9 @@
-r"""Files → blocks of whole lines, whatever the compression; knows nothing of words.
+r"""Read files and pipes as blocks of whole lines, compressed or not.
 
-A block holds about `block_size` bytes of valid UTF-8 and ends at a line end or at the end of the file.
-Compression is told by a file's first bytes, never by its name. What cannot be text (archives, images, UTF-16,
-damaged files, invalid UTF-8, a line that is too long) is refused with the file, the line and the remedy. A file that
-grows meanwhile is read as far as it went when it was opened; one that is shortened is refused.
+A block holds about `block_size` bytes of valid UTF-8 and ends at a line end or at the end of the file. Compression is
+detected by a file's first bytes, never by its name. Anything that is not text (archives, images, UTF-16, damaged
+files, invalid UTF-8, a line that is too long) raises an error with the file, the line and the remedy. If a file grows
+while it is read, only the bytes that it had when it was opened are read; if it shrinks, an error is raised.
 
 >>> import gzip, tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
@@ -11,16 +11,8 @@ grows meanwhile is read as far as it went when it was opened; one that is shorte
 ...     [(block.first_line, block.data) for block in read_blocks(file.name)]
 [(1, b'one\ntwo\n')]
 
-Reading what others still write: from a pipe or a terminal comes a little now, and more later, or never.
-
-Whoever answers lines as they come must know when nothing more is there yet, and give what he has before he waits.
-
->>> import os
->>> reader, writer = os.pipe()
->>> pieces = pieces_as_they_come(lambda: os.read(reader, 100), reader)
->>> [os.write(writer, b"low\n"), next(pieces), next(pieces), os.close(writer), list(pieces)]
-[4, b'low\n', b'', None, []]
->>> os.close(reader)
+A pipe or a terminal may deliver a few bytes now and more later. `pieces_as_they_come` yields an empty piece when no
+more bytes wait, so that a command can answer each line at once.
 """
 
 from __future__ import annotations
@@ -47,7 +39,7 @@ from volt.urls import url_of
 
 Wait = Callable[[int, float | None], bool]  # descriptor, seconds → whether reading returns at once: see `is_ready`
 
-_MUCH = 1 << 14  # bytes of a read behind which more is about to come: more than people and programs ask at once
+_MUCH = 1 << 14  # bytes of a read after which more is about to come: more than people and programs ask at once
 _MOMENT = 0.02  # seconds that are waited for it, so that blocks become long and threads have work
 _LONGEST = 0.03  # seconds of such waiting until what has come is given
 
@@ -77,7 +69,7 @@ def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | Non
 
 
 def pieces_as_they_come(read: Callable[[], bytes], descriptor: int, *, wait: Wait = is_ready) -> Iterator[bytes]:
-    """What reads return, up to the end, and b"" wherever nothing more is there yet, before it is waited for.
+    """Yield what reads return, up to the end, and b"" before each wait for more bytes.
 
     Behind a long read that comes a moment later: who writes much writes more. Nobody waits for long, though, for a
     writer that has stopped.
@@ -113,7 +105,7 @@ class Block:
     n_raw_bytes: how much of the file on disk has been read so far
     bad_lines: the numbers of the lines that were not UTF-8
     dropped: whether these were left out of data; otherwise they were repaired
-    awaited: whether nothing more was there to be read behind it, so that others may wait for what it becomes
+    awaited: whether no more bytes were waiting after it, so that a consumer may be waiting for its result
 
     >>> Block("a.txt", 5, 3, b"x\\nz\\n", 9, bad_lines=(6,), dropped=True).n_bad_lines
     1
@@ -130,7 +122,7 @@ class Block:
 
     @property
     def n_bad_lines(self) -> int:
-        """How many lines were not UTF-8."""
+        """The number of lines that were not UTF-8."""
         return len(self.bad_lines)
 
     def place(self, index: int) -> str:
@@ -146,7 +138,7 @@ class Block:
 
 
 class ByteSource(Protocol):
-    """What blocks are read from. n_read: how far;  awaited: whether nothing more was there when it was read last."""
+    """The source of blocks. n_read: bytes read so far;  awaited: whether the last read left no bytes waiting."""
 
     path: str
     n_read: int
@@ -159,7 +151,7 @@ def read_blocks(
 ) -> Iterator[Block]:  # fmt: skip
     """Yield the blocks of one file (plain, gzip, bzip2, xz or zstd); "-" is stdin.
 
-    errors: what to do with a line that is not UTF-8: "strict" raises, behind the lines before it, "replace" puts
+    errors: what to do with a line that is not UTF-8: "strict" raises, after the lines before it, "replace" puts
         U+FFFD, "skip" drops it.
     checked: False leaves it to the caller to see whether the text is UTF-8, and then to raise `utf8_error`.
     max_line: the most bytes of a line; None for no limit.
@@ -236,7 +228,7 @@ class _CountedFile:
         self._end = status.st_size if status and stat.S_ISREG(status.st_mode) and status.st_size else None
 
     def pieces(self) -> Iterator[bytes]:
-        """What reads return. With `wait`, also b"" wherever nothing more is there yet."""
+        """Yield what reads return. With `wait`, also b"" before each wait for more bytes."""
         number = self._descriptor()
         if self._wait is None or number is None:
             read = self._filled if self._end is None else self.read
@@ -274,7 +266,7 @@ class _CountedFile:
 
 
 def shortened(path: str) -> CorpusError:
-    """What to raise for a file that ends before the place where it ended when it was opened.
+    """Return the error for a file that has become shorter since it was opened.
 
     >>> shortened("a.txt")
     CorpusError('a.txt: was shortened while it was read; run it again')
@@ -389,7 +381,7 @@ def _repaired(block: Block, *, dropped: bool) -> Block:
 
 
 def utf8_error(block: Block) -> CorpusError:
-    """What to raise for a block that is not UTF-8: file, line, column, byte.
+    """Return the error for a block that is not UTF-8: file, line, column, byte.
 
     >>> utf8_error(Block("a.txt", 5, 1, b"ab\\xff\\n", 4))
     CorpusError("a.txt:5: invalid UTF-8 byte 0xff at column 3; convert the file or pass errors='replace' or 'skip'")

@@ -1,11 +1,8 @@
-r"""Text → the same with bytes behind it that may be read, as the loops over units need it.
+r"""Memory for the compiled loops over text: padded at the end, aligned, and able to grow. Needs no compiler.
 
 >>> text = PaddedMemory().read(b"low", separator=ord("\n"))
 >>> text.size, text.data[: text.size].tobytes()
 (4, b'low\n')
-
-Memory for the loops over units: rows that lie well, and arrays with room for more. Needs no compiler.
-
 >>> longer(np.arange(2), 4).tolist()
 [0, 1, 0, 0]
 """
@@ -68,7 +65,7 @@ class PaddedMemory:
         """Return a text as the loops need it. Unless it is `padded`, it lies in this memory until the next is read.
 
         separator: the byte that ends a line; the last line may lack it
-        padded: whether the text ends with a separator and has `PADDING` readable bytes behind it
+        padded: whether the text ends with a separator and is followed by `PADDING` readable bytes
         """
         from volt.kernels.memory import PADDING
 

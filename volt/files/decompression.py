@@ -1,12 +1,12 @@
-"""Bytes of a compressed file → its text, several members included; damage is told with the line that it follows.
+r"""Decompress a file as a stream, several members included; an error names the line before the damage.
 
-Compression is told by a file's first bytes, never by its name. Memory is bounded whatever a file holds: text comes in
-pieces of a megabyte (zstd makes 128 at once, at most), and a file that asks for more than `_MOST` is refused.
+Compression is detected by a file's first bytes, never by its name. Memory is bounded for any file: text comes in
+pieces of about a megabyte (zstd makes up to 128 at once), and a file that asks for more than `_MOST` is refused.
 
 >>> import gzip
->>> packed = gzip.compress(b"one\\n") + gzip.compress(b"two\\n")
+>>> packed = gzip.compress(b"one\n") + gzip.compress(b"two\n")
 >>> b"".join(decompress([packed], find_decoder(packed), path="a.gz"))
-b'one\\ntwo\\n'
+b'one\ntwo\n'
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TOO_LARGE = ("Memory usage limit", "Frame requires too much memory")  # how xz 
 
 
 class Decompressor(Protocol):
-    """What the compression libraries have in common: one decodes one member, up to its end."""
+    """The interface that the compression libraries share: one decoder decodes one member, up to its end."""
 
     @property
     def eof(self) -> bool: ...
@@ -42,7 +42,7 @@ StartDecoder = Callable[[], Decompressor]
 
 
 class _Library(Protocol):
-    """What the decoders of the libraries tell alike."""
+    """The attributes that the decoders of the libraries share."""
 
     @property
     def eof(self) -> bool: ...
@@ -127,7 +127,7 @@ _DECODERS: dict[bytes, StartDecoder] = {
 
 
 def find_decoder(head: bytes) -> StartDecoder | None:
-    """What starts a decoder of the gzip, bzip2, xz or zstd file that begins with `head` (8 bytes do); else None.
+    """Return a decoder's factory for a gzip, bzip2, xz or zstd file that begins with `head` (8 bytes do), else None.
 
     >>> find_decoder(b"BZh91AY&") is None, find_decoder(b"low newest")
     (False, None)
@@ -172,7 +172,7 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
 
 
 class _UnpackedTail(Exception):
-    """What follows a whole member does not begin as another one does."""
+    """The bytes after a complete member do not begin another one."""
 
 
 def _members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:

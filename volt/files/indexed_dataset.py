@@ -1,27 +1,22 @@
-r"""Sentences of ids as fairseq and Megatron keep them: NAME.bin holds the ids, NAME.idx says where each sentence is.
+r"""Read and write sentences of ids as fairseq and Megatron store them: ids in NAME.bin, their places in NAME.idx.
 
     NAME.idx      magic "MMIDIDX\0\0", version 1 (u64), code of the kind of number (u8), count (u64),
                   [Megatron: count of document bounds (u64)], sizes int32[count], pointers int64[count], in bytes,
                   [Megatron: document bounds int64[], numbers of sentences]
     NAME.bin      the ids, sentence after sentence
 
-All numbers are little-endian. Both files are mapped into memory, so that opening costs the same however many sentences
-there are; what is read is checked when it is read, and `IndexedIds.check` checks all of it. A file that is made shorter
-while it is mapped ends the process: that is how mapped files are.
+All numbers are little-endian. Both files are mapped into memory, so opening takes the same time for any number of
+sentences. Sentences are checked as they are read; `IndexedIds.check` checks all of them. If a file is shortened
+while it is mapped, the operating system ends the process. Both files are written whole or not at all.
 
 >>> import tempfile
 >>> from volt.files.indexed_dataset import write_ids
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     with write_ids(f"{folder}/train.de", dtype="u16") as writer:
 ...         writer.add(np.array([7, 8, 2, 2]), np.array([3, 1]))
-...     found = open_ids(f"{folder}/train.de")
-...     found, found.ids(0)
+...     dataset = open_ids(f"{folder}/train.de")
+...     dataset, dataset.ids(0)
 (<IndexedIds: 2 sentences, 4 ids as u16>, array([7, 8, 2], dtype=uint16))
-
-Sentences of ids → NAME.bin and NAME.idx, as `volt.files.indexed_dataset` describes them; both whole, or as they were.
-
->>> dtype_for(65_499), dtype_for(65_500)
-('u16', 'i32')
 """
 
 from __future__ import annotations
@@ -67,7 +62,7 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def prefix_of(path: str | os.PathLike[str]) -> str:
-    """What the two files are called without their endings. path: of either, or the prefix.
+    """Return the prefix that the names of both files share. path: of either file, or the prefix.
 
     >>> prefix_of("train.de.bin"), prefix_of("train.de.idx"), prefix_of("train.de")
     ('train.de', 'train.de', 'train.de')
@@ -153,7 +148,7 @@ class IndexedIds:
 
 
 class IndexLayout(NamedTuple):
-    """Where things are in an index.
+    """The layout of an index.
 
     dtype: of the ids
     n: sentences
@@ -191,7 +186,7 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
 
 
 def layout_of(path: str, index: bytes | mmap.mmap) -> IndexLayout:
-    """What the head of an index says. Raises CorpusError if the index is of another kind, or has another length.
+    """Read the head of an index. Raises CorpusError if the index is of another kind, or has another length.
 
     >>> layout_of("a.idx", HEAD.pack(MAGIC, 1, 8, 0))
     IndexLayout(dtype='u16', n=0, start=26, n_bounds=None)
@@ -324,7 +319,7 @@ class IdsWriter:
 
 @contextmanager
 def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter]:
-    """What writes NAME.bin and NAME.idx, which take their places when the block ends, and vanish if it fails.
+    """Return a writer of NAME.bin and NAME.idx, which appear when the block ends, and are removed if it fails.
 
     A kill at any moment leaves the old pair, the new pair, or no .idx, without which no .bin is read.
     path: NAME, or that of either file

@@ -1,16 +1,13 @@
-r"""How long a line may be: 64 MB, unless the caller says otherwise, so that no text fills the memory.
+r"""Limits in bytes: sizes as people write them (64K, 2G), and the longest line that is read.
 
-A gigabyte of spaces without a line end is a megabyte when it is packed. What counts are the bytes of a line without the
-"\n" behind it, decompressed; a line of exactly the most is read.
-
->>> limit = LineLimit(3)
->>> list(limit.passing([b"low\nlo", b"wer\nold\n"])), limit.is_broken
-([b'low\nlo', b'w'], True)
-
-Numbers of bytes as people write them: 1000, 64K, 64M, 2G, 1T.
+A line may have 64 MB unless the caller sets another limit: a gigabyte of spaces without a line end compresses to a
+megabyte, and would fill the memory. The limit counts decompressed bytes without the line end, and is itself allowed.
 
 >>> parse_bytes("64M", "memory"), shown_bytes(64 << 20)
 (67108864, '64 MB')
+>>> limit = LineLimit(3)
+>>> list(limit.passing([b"low\nlo", b"wer\nold\n"])), limit.is_broken
+([b'low\nlo', b'w'], True)
 """
 
 from __future__ import annotations
@@ -113,7 +110,7 @@ class LongLineError(CorpusError):
 
 
 def long_line_error(path: str, line: int, most: int) -> LongLineError:
-    """What to raise for a line of more than `most` bytes.
+    """Return the error for a line of more than `most` bytes.
 
     >>> long_line_error("a.txt", 5, 3)
     LongLineError('a.txt:5: the line has more than 3 bytes; cut it, or pass a larger max_line=N, or max_line=None')
@@ -133,7 +130,7 @@ class LineLimit:
         self.most, self.may_be_marked, self.is_broken = checked_max_line(most), may_be_marked, False
 
     def passing(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the pieces, up to the first byte of a line that is too long, or more of it, but nothing behind it."""
+        """Yield the pieces, up to the first byte of a line that is too long, or more of it, but nothing after it."""
         if self.most is None:
             yield from pieces
             return

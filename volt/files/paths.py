@@ -1,10 +1,7 @@
-"""Names of files, globs, folders, their URLs and "-" → the paths to read, in a stated order.
+"""Expand file names, globs, folders, URLs and "-" to the paths to read, in a stated order; check existence and size.
 
 >>> expand("-")
 ['-']
-
-How large files are that can be read again and again: for progress, and to tell them from pipes.
-
 >>> size_of("-"), size_of("/dev/null"), size_of(__file__) > 500
 (None, None, True)
 """
@@ -23,7 +20,7 @@ from volt.urls import SCHEMES, foreign_scheme, plain_path, url_of
 
 
 def size_of(path: str) -> int | None:
-    """Bytes of a file; None for a pipe, for what is not there, and where a server does not tell."""
+    """Return the size of a file in bytes; None for a pipe, a missing file, or a server that does not report sizes."""
     if url_of(path) is None:
         path = plain_path(path)
         return os.path.getsize(path) if os.path.isfile(path) else None
@@ -31,12 +28,12 @@ def size_of(path: str) -> int | None:
 
     try:
         return look(path).size
-    except OSError:  # told where it is read
+    except OSError:  # raised where it is read
         return None
 
 
 def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Bytes, and the time of change, or the number of the version behind a URL; None if there is nothing.
+    """Return the size and the time of change, or the version of a URL; None if the file does not exist.
 
     >>> mark_of("/nowhere/a.txt"), mark_of(__file__) == mark_of(__file__)
     (None, True)
@@ -54,7 +51,7 @@ def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
 
 
 def total_size(paths: Iterable[str]) -> int | None:
-    """Bytes of all files; None if they are not known of one.
+    """Return the size of all files in bytes; None if the size of one is unknown.
 
     >>> total_size([__file__, "-"])
     """
@@ -63,7 +60,7 @@ def total_size(paths: Iterable[str]) -> int | None:
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Check whether there is something, whatever it is, at a path or behind a URL.
+    """Check whether a path or URL exists, whatever its kind.
 
     Raises VoltError if a server does not tell.
 
@@ -184,7 +181,7 @@ def _files_of_url(url: str) -> list[str]:
 
 
 def _matches(pattern: str) -> list[str]:
-    """What a pattern matches. A `**` stands for folders at any depth, but for none behind a link."""
+    """Return the paths that a pattern matches. A `**` matches folders at any depth, but follows no links."""
     parts = pattern.split("/")
     if "**" not in parts:
         return glob.glob(pattern)

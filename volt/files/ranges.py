@@ -1,8 +1,8 @@
-r"""A plain file → ranges of its bytes, for workers that read one each: every line belongs to just one range.
+r"""Divide an uncompressed file into ranges of bytes and spans of whole lines, one for each worker or thread.
 
-Where a file is cut depends on its size alone, so that nobody reads it to cut it. A line belongs to the range in which
-it starts: who reads the bytes from `start` to `stop` passes over the rest of a line that starts before, and reads on
-behind `stop` to the end of the last line that starts in the range. A range inside one long line has no lines.
+Cuts depend on the size of the file alone, so nobody reads the file to cut it. A line belongs to the range in which it
+starts: the reader of the bytes from `start` to `stop` skips the rest of a line that starts earlier, and reads past
+`stop` to the end of its last line. A range inside one long line has no lines.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile() as file:
@@ -10,15 +10,8 @@ behind `stop` to the end of the last line that starts in the range. A range insi
 ...     [[block.data for block in read_range(part)] for part in ranges_of(file.name, size=5)]
 [[b'low\nlower\n'], [], [b'new']]
 
-What is compressed, a pipe or behind a URL has no ranges: it is read from its start.
-
-A plain file → spans of whole lines, cut without reading what is in them: threads read their own.
-
-Only what stands around a cut is looked at, so handing out a gigabyte costs a thousand reads of a few bytes. (A memory
-map would do without these, but a file that is shortened meanwhile would then end the process.)
-
->>> [len(span) > 0 for span in file_spans(__file__, size=1 << 20)]
-[True]
+Spans (`file_spans`) end at line ends, which are found by reading a few bytes around each cut. A memory map would be
+simpler, but it ends the process if the file is shortened. Compressed files, pipes and URLs are read from the start.
 """
 
 from __future__ import annotations
@@ -67,7 +60,7 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """Bytes start to start + size of a file. max_line: the most bytes of a line; None for no limit."""
+    """The bytes from `start` to `start + size` of a file. max_line: the most bytes of a line; None for no limit."""
 
     file: Descriptor
     start: int
@@ -124,7 +117,7 @@ def can_span(path: str) -> bool:
 
 
 def file_spans(path: str, *, size: int, max_line: int | None = MAX_LINE) -> Iterator[FileSpan]:
-    """Cut a plain file behind line ends into spans of about `size` bytes, less a byte order mark.
+    """Cut a plain file after line ends into spans of about `size` bytes, less a byte order mark.
 
     What is added to the file meanwhile is left out. max_line: the most bytes of a line; None for no limit.
     Raises CorpusError if the file cannot be read or is not text, or a line is too long.
@@ -188,7 +181,7 @@ def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
     ([], [])
     """
     step = arguments.whole(size, "size", low=1)
-    with suppress(CorpusError, OSError):  # told where it is read
+    with suppress(CorpusError, OSError):  # raised where it is read
         plain = plain_path(path)
         if url_of(path) is None and can_span(plain) and (end := os_path.getsize(plain)) > step:
             return [FileRange(plain, start, min(end, start + step), end) for start in range(0, end, step)]
@@ -217,7 +210,7 @@ def read_range(
 
 
 def numbered(part: FileRange, read: Callable[[int], T]) -> T:
-    """What `read` makes of a range when it is told the number of the first line.
+    """Return what `read` returns for a range and the number of its first line.
 
     Who reads a range does not know that number. The lines before are counted only where an error is to name it: then
     the range is read again.

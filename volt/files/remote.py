@@ -1,20 +1,17 @@
-"""What lies behind a URL, asked of fsspec: what is there, a range of its bytes. All failures are OSErrors.
+"""Read the size, version, listing and byte ranges of URLs, by fsspec. All failures are OSErrors.
 
-A server that fails is asked again, `TRIES` times in all and each time after a longer pause; what is not there or not
-allowed is told at once. No question waits for ever. fsspec and its libraries are imported when a URL is first met.
+A request that fails is tried `TRIES` times, with longer and longer pauses; a missing file or a refused permission is
+reported at once. Every request has a time limit. fsspec and its libraries are imported with the first URL.
 
 >>> import fsspec
 >>> fsspec.filesystem("memory").pipe_file("/remote.txt", b"low newest")
 >>> look("memory://remote.txt").size, read_range("memory://remote.txt", 4, 3)
 (10, b'new')
 
-URLs of files, folders and patterns → the URLs of the files there, in the order that local paths have.
+Patterns match as they do for local paths: `*`, `?` and `[…]` match parts of a name, `**` matches folders at any depth,
+and none of them matches a name that begins with a dot. In http and https, "?" begins a query, a folder holds the links
+of its page, and folders that a pattern matches are not entered.
 
-A pattern means what it means for local paths: `*`, `?` and `[…]` stand for parts of a name, `**` for folders at any
-depth, and none of them for names that begin with a dot. In http and https "?" begins a query; folders there are what
-the links of a page lead to, and folders that a pattern matches are not gone into.
-
->>> import fsspec
 >>> for name in ("a.txt", "b.gz", "c/d.gz", "c/.e.gz"):
 ...     fsspec.filesystem("memory").pipe_file(f"/listing/{name}", b"low")
 >>> files_at("memory://listing/*.gz"), files_at("memory://listing/**/*.gz")
@@ -49,7 +46,7 @@ T = TypeVar("T")
 
 
 class RemoteStat(NamedTuple):
-    """What a URL leads to.
+    """The size and version of a URL.
 
     size: bytes; None where the server does not tell
     version: a number that changes with the content, of its ETag or time of change; 0 where the server tells neither
@@ -70,7 +67,7 @@ class NoRangesError(OSError):
 
 
 class ChangedError(OSError):
-    """What is there is no longer what it was when it was opened."""
+    """The file has changed since it was opened."""
 
     remedy = "run it again"
 
@@ -88,7 +85,7 @@ class RefusedError(PermissionError):
 
 
 def look(url: str) -> RemoteStat:
-    """What a URL leads to, asked anew each time. Raises OSError if it is not there or cannot be asked."""
+    """Return the size and version of a URL, without a cache. Raises OSError if it is missing or cannot be reached."""
     if is_web(url) and bare(url).endswith("/"):
         return RemoteStat(None, 0, is_folder=True)
     details = ask(url, lambda system, path: system.info(path))
@@ -111,7 +108,7 @@ def has_ranges(url: str) -> bool:
 
 
 def ask(url: str, question: Callable[[Any, str], T]) -> T:
-    """What a file system answers. question: takes it, and the path there; it may be put several times.
+    """Return the answer of a file system. question: takes it, and the path there; it may be put several times.
 
     Raises OSError: FileNotFoundError, PermissionError, or one that says what the last of all tries ended with.
     """
@@ -127,11 +124,11 @@ def ask(url: str, question: Callable[[Any, str], T]) -> T:
             last = _cause(error)
             if (final := failure(error)) is not None:
                 raise final from error
-    raise ServerError(errno.ETIMEDOUT, f"{TRIES} tries failed, the last with: {told(last)}") from last
+    raise ServerError(errno.ETIMEDOUT, f"{TRIES} tries failed, the last with: {message_of(last)}") from last
 
 
 def failure(error: Exception) -> OSError | None:
-    """What to raise for an error that another try would not mend; None if it might.
+    """Return the error to raise if another try would fail as well; None if it might succeed.
 
     >>> failure(PermissionError("Forbidden")), failure(TimeoutError())
     (RefusedError(13, 'access denied'), None)
@@ -145,7 +142,7 @@ def failure(error: Exception) -> OSError | None:
     if isinstance(cause, IsADirectoryError):
         return IsADirectoryError(errno.EISDIR, "is a folder")
     is_final = isinstance(cause, NotImplementedError) or (400 <= status < 500 and status not in _TEMPORARY)
-    return ServerError(errno.EIO, told(cause)) if is_final else None
+    return ServerError(errno.EIO, message_of(cause)) if is_final else None
 
 
 def system_of(url: str) -> tuple[Any, str]:
@@ -209,7 +206,7 @@ def _web_range(system: Any, url: str, start: int, end: int) -> bytes:
 
 
 def _cause(error: Exception) -> Exception:
-    """What went wrong: fsspec calls all that it meets in the web a missing file."""
+    """Return the cause of an error: fsspec reports every failure in the web as a missing file."""
     result = error.__cause__ if isinstance(error, FileNotFoundError) else None
     return result if isinstance(result, Exception) else error
 
@@ -222,8 +219,8 @@ def _status(error: Exception) -> int:
     return result if isinstance(result, int) else 0
 
 
-def told(error: Exception) -> str:
-    """What an error says, or else its name."""
+def message_of(error: Exception) -> str:
+    """Return the message of an error, or its name if it has none."""
     return str(error) or type(error).__name__
 
 

@@ -1,15 +1,13 @@
-"""A URL, read from its start to its end: by ranges a few at a time, or, where a server knows none, in one go.
+"""Read URLs from start to end, fetch them as local files, and upload files whole or not at all.
 
-What is read is what was there when it was opened: bytes that another version has given are not told as this one's.
+A URL is read by ranges, a few at a time, or in one request if the server does not support ranges. If the file changes
+while it is read, an error is raised, so one result never mixes two versions.
 
 >>> import fsspec
 >>> fsspec.filesystem("memory").pipe_file("/reading.txt", b"low newest")
 >>> with RemoteFile("memory://reading.txt") as file:
 ...     file.read(3), file.read(100), file.read(1)
 (b'low', b' newest', b'')
-
-Files of a URL as files of this machine, and the other way round: read as a whole, and written whole or not at all.
-
 >>> with put("memory://copies/a.txt") as file:
 ...     _ = file.write(b"low")
 >>> with local_copy("memory://copies/a.txt", kind=VoltError) as path:
@@ -105,7 +103,7 @@ class RemoteFile:
         raise error
 
     def _in_one_go(self, done: int) -> Iterator[bytes]:
-        """What stands behind `done` bytes. A server that breaks off is asked for all again, less what is known."""
+        """Return the bytes after the first `done`. If the connection breaks, read the file anew, less known bytes."""
         for number in range(remote.TRIES):
             if number:
                 time.sleep(remote.PAUSE * 2 ** (number - 1))
@@ -122,7 +120,9 @@ class RemoteFile:
                 last = error
                 if final := remote.failure(error):
                     self._refuse(final)
-        self._refuse(ServerError(errno.ESTALE, f"{remote.TRIES} tries failed, the last with: {remote.told(last)}"))
+        self._refuse(
+            ServerError(errno.ESTALE, f"{remote.TRIES} tries failed, the last with: {remote.message_of(last)}")
+        )
 
     def _answer(self, passed: int) -> Iterator[bytes]:
         system, path = remote.system_of(self.url)
@@ -142,7 +142,9 @@ Beside = Callable[[Path], Iterable[Path]]
 
 @contextmanager
 def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None = None) -> Iterator[Path]:
-    """A path itself; for a URL, that of a copy, which is gone behind the block. A folder is copied with its files.
+    """Yield a path itself; for a URL, the path of a copy, which is removed after the block.
+
+    A folder is copied with its files.
 
     beside: of a copy, the files that are copied as well, if they are there
     Messages call a copy by its URL. Raises an error of this kind if it cannot be read.

@@ -1,6 +1,6 @@
-"""A small file, read at once: its path → its bytes or its text, or an error with the file, the line and the remedy.
+"""Read a small file at once, as bytes or text; errors name the file, the line and the remedy.
 
-A file that gzip, bzip2, xz or zstd has packed is unpacked, whatever its name.
+A file compressed by gzip, bzip2, xz or zstd is decompressed, whatever its name.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile() as file:
@@ -60,7 +60,7 @@ def is_pipe(path: str | Path) -> bool:
     """
     try:
         return stat.S_ISFIFO(os.stat(path).st_mode)
-    except (OSError, ValueError):  # told where it is read
+    except (OSError, ValueError):  # raised where it is read
         return False
 
 
@@ -68,7 +68,7 @@ def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes
     """Return the first bytes of a file, unpacked. Raises an error of this kind if it cannot be read or unpacked.
 
     >>> read_head(__file__, 10, kind=VoltError)[3:]
-    b'A small'
+    b'Read a '
     """
     try:
         with _opened(path) as file:
@@ -85,7 +85,7 @@ def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = Corpus
     """Return the first bytes of a file as they are. Raises an error of this kind if it cannot be read.
 
     >>> read_start(__file__, 10)[3:]
-    b'A small'
+    b'Read a '
     """
     try:
         with _opened(path) as file:
@@ -106,19 +106,19 @@ def is_packed(path: str | Path, *, kind: type[VoltError]) -> bool:
 
 
 def read_text(path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None) -> str:
-    """Return the text of a UTF-8 file, its line ends as they are. remedy: what an error says behind "not UTF-8 text".
+    """Return the text of a UTF-8 file, its line ends as they are. remedy: the end of the error, after "not UTF-8 text".
 
     Raises an error of this kind if the file cannot be read or has more than `most` bytes, or, with the line, if it is
     not UTF-8.
 
-    >>> read_text(__file__, kind=VoltError).startswith("A small file", 3)
+    >>> read_text(__file__, kind=VoltError).startswith("Read a small", 3)
     True
     """
     return decoded(path, read_bytes(path, kind=kind, most=most), kind=kind, remedy=remedy)
 
 
 def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str = _REMEDY) -> str:
-    """UTF-8 bytes of a file as text. remedy: what an error says behind "not UTF-8 text".
+    """Decode the UTF-8 bytes of a file. remedy: the end of the error, after "not UTF-8 text".
 
     >>> decoded("codes", b"l o\\n\\xff", kind=VoltError)
     Traceback (most recent call last):

@@ -1,8 +1,8 @@
-r"""Temporary files beside an output: locked while their writer lives, removed when it is dead, renamed when complete.
+r"""Temporary files and folders: locked while their process lives, removed by the next one if it is killed.
 
-A writer that is killed cannot remove its part. The next one that writes to the same place does: a part that can be
-locked has no writer. Names are counted instead of drawn, so that stale parts are found without listing the folder,
-which may be large. Where a file system has no locks, parts are not swept.
+A temporary file lies in the folder of the output that it becomes. The next writer of the same output removes every
+part that it can lock, because such a part has no writer. Parts are numbered, not named at random, so that they
+are found without listing a large folder. Where a file system has no locks, parts are not removed.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -13,9 +13,7 @@ which may be large. Where a file system has no locks, parts are not swept.
 .a.txt.00000000.part
 []
 
-A temporary folder that is gone afterwards: at once, or, if the process is killed, when the next one is made.
-
-It lies in the folder that TMPDIR names, and nowhere else; where TMPDIR is not set, in the one that the system has.
+A scratch folder lies in TMPDIR, or in the system's folder where TMPDIR is not set.
 
 >>> with scratch_folder() as folder:
 ...     _ = Path(folder, "words.tsv").write_text("low\t5\n")
@@ -122,7 +120,7 @@ class TempFile:
 
 
 def sweep(part: Path) -> None:
-    """Remove a part whose writer is dead; leave everything else, also what cannot be told.
+    """Remove a part whose writer is dead; leave everything else, also parts whose state is unknown.
 
     >>> sweep(Path("/nowhere/.a.txt.00000000.part"))
     """

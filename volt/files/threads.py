@@ -1,12 +1,10 @@
-"""Work in threads whose results keep their order: reading ahead, and mapping over many items.
+"""Run work in threads: results in order, reading ahead, and compiled loops that can be interrupted.
 
 >>> list(prefetch(iter("abc")))
 ['a', 'b', 'c']
 
-Runs a compiled loop in a thread, so that it shows progress and can be interrupted.
-
-A kernel releases the interpreter lock and counts its work in a (2,) int64 array: slot 0 is what is done, slot 1, once
-non-zero, ends the loop.
+A compiled loop releases the interpreter's lock and shares a (2,) int64 array with its caller: slot 0 counts the work
+done; a value other than 0 in slot 1 ends the loop.
 """
 
 from __future__ import annotations
@@ -137,7 +135,7 @@ class _Threads:
             task.run()
 
     def close(self) -> None:
-        """End the threads; those whose call takes longer than two seconds end behind it."""
+        """End the threads; a call that takes longer than two seconds is not awaited."""
         for _ in self._threads:
             self._tasks.put(None)
         late = time.monotonic() + _GRACE

@@ -1,17 +1,14 @@
-r"""Whether bytes are UTF-8, and up to where.
+r"""Check whether bytes are UTF-8 text, and name the binary format if they are not.
 
 >>> is_utf8(b"low\xc3"), n_good_bytes(b"low\nlow\xc3\n")
 (False, 4)
 
-The first bytes of a file → what it is, if it is no text.
-
-A text may hold any character, NUL among them, and wherever it stands. A file is refused for what its first `HEAD_SIZE`
-bytes are as a whole, and for nothing else, so that neither the place of a character nor the way in which a file is read
-matters:
+A text may hold any character, also NUL. A file is refused only for its first `HEAD_SIZE` bytes as a whole, so the
+result depends neither on where a character stands nor on how the file is read:
 
     a signature     zip, PDF, PNG, UTF-16 with a byte order mark and so on
     UTF-16, UTF-32  every other byte is NUL (nine in ten of those places, none of the others), or three of four
-    control bytes   of 64 bytes or more, 30 % are NUL, or 30 % other control characters, or 5 % where it is no UTF-8
+    control bytes   of 64 bytes or more, 30 % are NUL, or 30 % other control characters, or 5 % if invalid as UTF-8
 
 >>> print(foreign(b"a\0b")), foreign("low".encode("utf-16-le"))
 None
@@ -65,7 +62,7 @@ def refuse_binary(path: str, head: bytes) -> None:
 
 
 def refusing_binary(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Pieces of a text as they come, however short. Raises CorpusError once the first of them show that it is none.
+    """Yield pieces of a text as they come, however short. Raises CorpusError if the first of them are binary.
 
     >>> list(refusing_binary("a.txt", [b"te", b"xt"]))
     [b'te', b'xt']
@@ -88,7 +85,7 @@ def _refuse(path: str, what: str | None) -> None:
 
 
 def foreign(head: bytes) -> str | None:
-    """What a file is whose first `HEAD_SIZE` bytes, or all that it has, are these, and what to do; None for text.
+    """Name the format of a file that starts with these `HEAD_SIZE` bytes or fewer, and the remedy; None for text.
 
     >>> foreign(b"%PDF-1.7"), foreign("l\\0o\\0w".encode())
     ('not UTF-8 text but a PDF document; extract its text', None)
@@ -140,7 +137,7 @@ def _is_start_of_utf8(head: bytes) -> bool:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Check whether bytes are UTF-8, told by Polars, which sees it ten times faster than bytes.decode() does.
+    """Check by Polars whether bytes are UTF-8, ten times faster than bytes.decode() does.
 
     >>> is_utf8("é".encode()), is_utf8(b"\\xc3")
     (True, False)

@@ -1,18 +1,15 @@
-"""Merging the symbols of one word by ranked merges.
+"""Encode words by ranked merges: flat arrays in, flat arrays out.
 
     repeat: of the adjacent pairs that have a merge, take the lowest rank and merge its occurrences from left to right
 
-or, one by one: merge only the leftmost of these occurrences, and look again.
+or, one by one: merge only the leftmost of these occurrences, and search again.
 
-A word's symbols are doubly linked. The pairs of a short one are all looked at in every step; those of a long one wait
-in a binary heap of (rank, position), so a word of n symbols takes O(n log n). Dropout (Provilkov et al. 2020) passes
-over each applicable merge with a given probability, anew at every step.
+A word's symbols are doubly linked. In a short word every step looks at all pairs; in a long one, pairs wait in a binary
+heap of (rank, position), so a word of n symbols takes O(n log n). Dropout (Provilkov et al. 2020) skips each applicable
+merge with a given probability, drawn anew at every step.
 
-Greedy encoding of words: flat arrays in, flat arrays out.
-
-A word's symbols are merged (see volt.kernels.apply_bpe); tokens that the vocabulary does not keep are then split back
-into two parts, those of the first merge that makes them. Where whole words are looked up, a word that is itself a kept
-token is that token; with dropout, merges alone decide.
+Tokens that the vocabulary does not contain are then split back into the two parts of the first merge that makes them.
+Where whole words are looked up, a word that is a token of the vocabulary is that token; with dropout, merges decide.
 """
 
 from __future__ import annotations

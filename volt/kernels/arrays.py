@@ -1,16 +1,13 @@
-"""What the compiled loops pass to each other: types of arrays, words as arrays, and arrays that grow.
+"""What compiled loops share: types of arrays, words as arrays, growing arrays, hash slots and token strings.
 
-Open-addressing tables of 64-bit keys, as compiled code sees them: an array of slots that hold entry + 1.
-
-The keys live in an array of their own, in the order in which they came; a slot is 0 while it is free. A table is
-never more than half full, so a probe ends soon.
+Hash tables are open-addressing tables of 64-bit keys. The keys lie in an array of their own, in the order of their
+arrival; a slot holds entry + 1, or 0 while it is free. A table is at most half full, so a search is short.
 
 >>> pair_key(3, 5) == 3 * 2**32 + 5, table_size(100)
 (True, 256)
 
-Token strings as compiled code sees them: one array of code points and where each token starts in it.
-
-Ties between merges are broken by strings, so the learner must join and compare strings without leaving compiled code.
+Token strings are one array of code points and the place where each token starts. Ties between merges are broken by
+strings, so the learner joins and compares them in compiled code.
 
 >>> import numpy as np
 >>> texts = TokenStrings(np.array([97, 98, 97], np.int32), np.array([0, 1, 3], np.int64))

@@ -1,19 +1,18 @@
-"""Which rows make a batch, and which share a pack: the compiled loops of `volt.batches`.
+"""Build batches: choose the next source, cut and pack rows, look up and frame ids, write padded arrays.
+
+`cut_steps`, `deal_rows` and `fit_best` divide rows into steps, among ranks and into packs (`volt.batches`).
 
 >>> ends = np.empty(3, np.int64)
 >>> cut_steps(np.array([2, 3, 4]), 6, 9, 8, 1, ends), ends.tolist()[:2]
 (2, [2, 3])
 
-Whose turn it is: the compiled loop of `volt.stream.mixing.mixture`.
+`apportion` chooses the source of each sample (`volt.stream.mixing.mixture`). A source's j-th sample may come once more
+than j − 1 samples are owed to it, and must come before more than j are; of the sources whose next sample may come, the
+one with the earliest deadline is served. The shares themselves are a fractional plan that meets all these windows, so
+a whole one exists, and this rule finds it (R. Tijdeman, The chairman assignment problem, 1980): no count is ever off by
+a whole sample.
 
-A source's j-th sample may come once more than j − 1 samples are owed to it, and must come before more than j are; of
-the sources whose next sample may come, the one that must come first is served (earliest deadline first). A fractional
-plan that meets all these windows exists, the shares themselves, so a whole one does, and this rule finds it
-(R. Tijdeman, The chairman assignment problem, 1980): no count is ever off by a whole sample.
-
-Samples of ids: pieces looked up, ids framed by BOS, prefixes and EOS, and rows of a batch written with padding.
-
-The compiled loops of `volt.batches`. Sample i has ids[offsets[i]:offsets[i + 1]].
+`put_rows` writes samples, padded. Sample i has ids[offsets[i]:offsets[i + 1]].
 
 >>> ids, offsets = np.array([5, 2, 6, 7, 2], np.int32), np.array([0, 2, 5])
 >>> out, before = np.ones(6, np.int64), np.ones(6, np.int64)
@@ -97,7 +96,7 @@ _SPACE = 0x20
 def look_up(
     data: IntArray, starts: LongArray, sizes: LongArray, types: Types, ids: IntArray, ends: LongArray
 ) -> None:  # fmt: skip
-    """The number of each piece, which stands between spaces, in a table that is not changed; −1 if it has none.
+    """Look up the number of each piece between spaces in a table; −1 if it has none.
 
     ids: int32, is written; it has room for every second byte and one more in each line
     ends: (n_lines,) int64, is set to where each line's ids end

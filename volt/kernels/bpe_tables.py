@@ -1,13 +1,13 @@
-"""The table of the pairs that merge: two tokens → the rank of their merge, read without a branch.
+"""Hash tables of merges: pair of tokens → rank, and symbols → token with all ways to cut it in two.
 
->>> made = ranked_merges(np.array([0, 2]), np.array([1, 0]), np.array([2, 3]))
->>> len(made.results), int((made.pairs != 0).sum()), made.first_ranks[[1, 2 * N_FIRST]].tolist()
+The table of pairs is read without a branch.
+
+>>> merges = ranked_merges(np.array([0, 2]), np.array([1, 0]), np.array([2, 3]))
+>>> len(merges.results), int((merges.pairs != 0).sum()), merges.first_ranks[[1, 2 * N_FIRST]].tolist()
 (2, 2, [0, 1])
 
-The table of spellings: the symbols that a token is made of → the token, and all ways to cut tokens in two.
-
-A run of symbols s_1 … s_n has the hash Σ (s_i + 1) · B^(n − i + 1) modulo 2^64, so that the hash of what follows a
-prefix is known from that of the prefix and of the whole.
+In the table of spellings, a run of symbols s_1 … s_n has the hash Σ (s_i + 1) · B^(n − i + 1) modulo 2^64, so that the
+hash of a suffix follows from the hashes of the prefix and the whole.
 
 >>> table = spellings(np.array([0, 1, 0, 1], np.int32), np.array([1, 2, 4]))
 >>> [column.tolist() for column in cuts(table)]

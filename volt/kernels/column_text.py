@@ -1,12 +1,12 @@
-r"""What values of text hold: words, characters, tabs. They are counted 64 bytes at a time, exactly as Python counts.
+r"""Measure, search and change values of text: count words, find blanks, surround with text, change case.
 
-A value is its start in `data` and its size in bytes, as in `volt.kernels.columns`; a size of −1 says that a line has no
-such field, and counts as 0 of everything. White space is that of `str.split()` (volt.text.characters), so
+A value is its start in `data` and its size in bytes, as in `volt.kernels.columns`; a size of −1 means that the line has
+no such field, and counts as 0. White space is as in `str.split()` (volt.text.characters), so
 
     words of a value = len(text.split())        a value without words is blank: not text.strip()
 
 Sixty-four bytes give one bit each in a mask: whether the byte is white, whether it may start white space of two or
-three bytes, whether it starts a character. A word starts at a bit that is not white, behind one that is.
+three bytes, whether it starts a character. A word starts at a bit that is not white, after one that is.
 
 >>> data, starts, sizes, out = np.zeros(64, np.uint8), np.array([0]), np.array([8]), np.empty(1, np.int64)
 >>> data[:8] = np.frombuffer("a\u3000 né".encode(), np.uint8)
@@ -14,11 +14,8 @@ three bytes, whether it starts a character. A word starts at a bit that is not w
 >>> out.tolist()
 [2]
 
-Values of many lines, changed: with text before and behind, and in other case.
-
-The compiled loops behind `tag`, `append` and the transforms of case. What is read and written are the values of a
-`Column`: bytes of UTF-8, and where each value starts. No value that is changed here by a table changes its size, so the
-caller knows beforehand where each goes; those that would are left to the caller.
+Changes write UTF-8 to places that the caller has computed: case is changed by tables that keep each value's size, and
+the caller handles values whose size would change.
 
 >>> data, out = np.frombuffer(b"Abc", np.uint8), np.empty(5, np.uint8)
 >>> marks = np.frombuffer(b"<>", np.uint8)
@@ -47,7 +44,7 @@ NO_CASE, CASED, UNTOLD = 0, 1, 2  # what `find_case` finds, of a character and o
 def surround(
     data: IntArray, starts: LongArray, sizes: LongArray, before: IntArray, after: IntArray, out: IntArray, at: LongArray
 ) -> None:
-    """Each value with the same bytes before it, and the same behind it; nothing for one that is missing.
+    """Write each value with the same bytes before and the same bytes after it; nothing for a missing one.
 
     out: uint8, is written;  at: (n,) int64, where each new value starts in it
     """
@@ -86,7 +83,7 @@ def put_code(out: IntArray, at: int, code: int, width: int) -> None:
 
 @inlined
 def flipped(word: Any, letter: Any) -> Any:
-    """Eight bytes of ASCII whose letters, from `letter` to the 25th behind it, become those of the other case."""
+    """Eight bytes of ASCII whose letters, from `letter` to the 25th after it, become those of the other case."""
     ones = np.uint64(0x0101010101010101)
     from_letter = word + (np.uint64(0x80) - letter) * ones
     after = word + (np.uint64(0x80 - 26) - letter) * ones
@@ -98,7 +95,7 @@ def change_case(
     data: IntArray, starts: LongArray, sizes: LongArray, letter: int, inner: IntArray, first: IntArray,
     opens: IntArray, out: IntArray, at: LongArray, is_hard: IntArray,
 ) -> None:  # fmt: skip
-    """Each value in another case, character by character, as tables say.
+    """Write each value in another case, character by character, by tables.
 
     letter: eight ASCII bytes at a time, those from this letter on flip their case; 0: all goes by the tables
     inner: (65,536,) uint16 code point → its new one, of as many bytes; 0 where no table can say
@@ -127,7 +124,7 @@ def change_case(
 
 @releasing
 def find_case(data: IntArray, starts: LongArray, sizes: LongArray, cased: IntArray, found: IntArray) -> None:
-    """Whether each value holds a character that has case.
+    """Check whether each value holds a character that has case.
 
     cased: (65,536,) uint8 code point → NO_CASE, CASED, or UNTOLD where the characters beside it matter
     found: (n,) uint8, is set to the same of each value; one with an ASCII letter has case, whatever stands beside it
@@ -252,7 +249,7 @@ def _white(data: IntArray, place: int, end: int, spilled: Any) -> tuple[Any, Any
 
 @releasing
 def count_words(data: IntArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    """How many words each value has.
+    """Count the words of each value.
 
     data: uint8, 64 bytes at least;  out: (n,) int64, is written
     """
@@ -269,7 +266,7 @@ def count_words(data: IntArray, starts: LongArray, sizes: LongArray, out: LongAr
 
 @releasing
 def find_blank(data: IntArray, starts: LongArray, sizes: LongArray, out: FlagArray) -> None:
-    """Whether each value is without words: empty, white space or missing.
+    """Check whether each value has no words: empty, white space or missing.
 
     data: uint8, 64 bytes at least;  out: (n,) bool, is written
     """
@@ -285,7 +282,7 @@ def find_blank(data: IntArray, starts: LongArray, sizes: LongArray, out: FlagArr
 
 @releasing
 def count_within(data: IntArray, starts: LongArray, sizes: LongArray, first: int, span: int, out: LongArray) -> None:
-    """How many bytes of each value lie from `first` to first + span.
+    """Count the bytes of each value that lie from `first` to first + span.
 
     data: uint8, 64 bytes at least;  out: (n,) int64, is written
     """
@@ -301,7 +298,7 @@ def count_within(data: IntArray, starts: LongArray, sizes: LongArray, first: int
 
 @releasing
 def find_any(data: IntArray, starts: LongArray, sizes: LongArray, wanted: FlagArray, out: FlagArray) -> None:
-    """Whether each value holds any of some bytes.
+    """Check whether each value holds any of some bytes.
 
     data: uint8;  wanted: (256,) bool, by byte;  out: (n,) bool, is written
     """

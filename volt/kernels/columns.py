@@ -1,7 +1,7 @@
-r"""Values of many lines as views into one buffer: cut at tabs, written one after the other, put side by side.
+r"""Values of many lines as views into one buffer: cut at tabs, written, shuffled, joined to documents.
 
-The compiled loops of `volt.stream.transforms.column`. A value is its start in `data` and its size, in bytes; a size of
-−1 says that a line has no such field.
+A value is its start in `data` and its size, in bytes; a size of −1 means that the line has no such field. The callers
+are `volt.stream.transforms.column` and `documents`.
 
 >>> data, starts, sizes = np.frombuffer(b"a\tbc\td", np.uint8), np.array([0]), np.array([6])
 >>> cut_starts, cut_sizes = np.empty((2, 1), np.int64), np.empty((2, 1), np.int64)
@@ -9,14 +9,6 @@ The compiled loops of `volt.stream.transforms.column`. A value is its start in `
 True
 >>> cut_starts[0, 0], cut_sizes[0, 0], cut_starts[1, 0], cut_sizes[1, 0]
 (np.int64(0), np.int64(1), np.int64(2), np.int64(4))
-
-The compiled loops of `volt.stream.transforms.documents`: where documents start, and their values joined.
-
->>> import numpy as np
->>> ids, starts, sizes = np.frombuffer(b"x", np.uint8), np.zeros(3, np.int64), np.ones(3, np.int64)
->>> joins, limits, found, room = np.ones(3, bool), np.full(3, 2), np.zeros(3, np.int64), np.zeros(1, np.int64)
->>> find_starts(np.array([[1, 1, 1]]), joins, limits, 9, ids, starts, sizes, room, found), found[:2].tolist()
-(2, [0, 2])
 """
 
 from __future__ import annotations
@@ -73,7 +65,7 @@ def next_tab(data: IntArray, place: int, end: int) -> Any:
 
 @releasing
 def cut(data: IntArray, starts: LongArray, sizes: LongArray, cut_starts: LongArray, cut_sizes: LongArray) -> bool:
-    """Cut values at tabs: field k of value i becomes row k, and all that stands behind the others the last row.
+    """Cut values at tabs: field k of value i becomes row k, and the rest becomes the last row.
 
     cut_starts, cut_sizes: (n_fields + 1, n) int64, are written
     Returns whether any value has more than n_fields fields.
@@ -110,10 +102,10 @@ def copy_bytes(data: IntArray, start: int, out: IntArray, at: int, size: int) ->
 
 @releasing
 def write_values(data: IntArray, starts: LongArray, sizes: LongArray, end: int, out: IntArray, ends: LongArray) -> None:
-    """Values one after the other, each with the byte `end` behind it; a missing one as if it were empty.
+    """Write values one after the other, each followed by the byte `end`; a missing one as if it were empty.
 
     out: (sum of the sizes + n,) uint8, is written
-    ends: (n,) int64, is set to where each value ends, the byte behind it included
+    ends: (n,) int64, is set to where each value ends, its end byte included
     """
     at = 0
     for i in range(len(starts)):
@@ -130,7 +122,7 @@ def write_values(data: IntArray, starts: LongArray, sizes: LongArray, end: int, 
 def put_values(
     data: IntArray, starts: LongArray, sizes: LongArray, is_first: bool, out: IntArray, places: LongArray
 ) -> None:
-    """Write one value of each line where the line has got to, behind a tab unless it is the first; and move on.
+    """Write one value of each line where the line has got to, after a tab unless it is the first; and move on.
 
     out: uint8, is written;  places: (n,) int64, where each line has got to
     """
@@ -148,7 +140,7 @@ def put_values(
 
 @releasing
 def number_sizes(ids: IntArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    """How many bytes the numbers of each value take as text, with a space between two; −1 stays."""
+    """Compute the bytes that the numbers of each value take as text, with a space between two; −1 stays."""
     for i in range(len(starts)):
         total = sizes[i] - 1
         for place in range(starts[i], starts[i] + max(sizes[i], 0)):
@@ -162,7 +154,7 @@ def number_sizes(ids: IntArray, starts: LongArray, sizes: LongArray, out: LongAr
 
 @releasing
 def write_numbers(ids: IntArray, starts: LongArray, sizes: LongArray, ends: LongArray, out: IntArray) -> None:
-    """The numbers of each value as text, so that value i ends at ends[i]; digits are written from the last on."""
+    """Write the numbers of each value as text, so that value i ends at ends[i]; digits are written from the last on."""
     for i in range(len(starts)):
         at = ends[i]
         for back in range(max(sizes[i], 0)):
@@ -230,7 +222,7 @@ def mixed(word: Any) -> Any:
 
 @releasing
 def draw(first: Any, second: Any, origins: LongArray, out: IntArray) -> None:
-    """A random number for each line, by its origin, and by how many lines of that origin stand right before it.
+    """Draw a random number for each line from its origin and its place in a run of lines of that origin.
 
     first, second: uint64, the key;  out: (n,) uint64, is written
     """

@@ -1,9 +1,7 @@
-"""Ids → the text that they spell, and ids as text → ids: the two loops that decoding runs in.
+"""Decode ids to text, parse ids written as text, and expand numbers to the values that they stand for.
 
-Most pieces are short: a row of 16 bytes holds the text of a piece of at most 15 bytes and its length, so that one
-place in memory is looked at and nothing is compared but for room.
-
-Numbers → what each stands for, one after the other: ids, or text with a space behind each.
+Most pieces are short, so a row of 16 bytes holds the text of a piece of at most 15 bytes and its length: decoding a
+piece reads one place in memory and compares nothing but the space left.
 
 >>> import numpy as np
 >>> out, out_ends = np.zeros(3, np.int32), np.zeros(1, np.int64)

@@ -21,9 +21,9 @@ What `encode_units` returns, and what the caller (volt.encode.unit_cache) does t
     DONE         all of the text is read       no unit pending:  the values are those of the text
                                                some pending:     Python gives these their values, and the loop starts
                                                                  anew; what it wrote before is of no use
-    TABLE_FULL   a new unit finds no room      a longer table, and the loop goes on with that unit
-    OUT_FULL     values find no room           a longer `out`, and the loop goes on with that unit
-    LINES_FULL   ends of lines find no room    longer `line_ends` and `left_lines`, and the loop goes on
+    TABLE_FULL   a new unit finds no room      a longer table, and the loop continues with that unit
+    OUT_FULL     values find no room           a longer `out`, and the loop continues with that unit
+    LINES_FULL   ends of lines find no room    longer `line_ends` and `left_lines`, and the loop continues
 """
 
 from typing import Any, NamedTuple
@@ -90,7 +90,7 @@ class Rule(NamedTuple):
 @inlined
 def _ask_for_row(low: Any, high: Any, begin: Any, length: Any, kind: Any, rows: LongArray, ring: LongArray, head: Any,
                  shift: Any) -> Any:  # fmt: skip
-    """Have a unit's row brought into the cache, and let the unit wait for it in the ring.
+    """Prefetch a unit's row, and let the unit wait for it in the ring.
 
     Returns the ring's new head.
     """

@@ -1,54 +1,31 @@
-"""Where compiled loops are kept on disk: in a folder whose name is a digest of all that they are made of.
+"""Decorators that compile loops with numba, keep their code on disk, and inline the parts that loops call.
 
-numba keeps the code of a function until the function's own file changes. Most loops hold code of other files as well,
-which numba does not look at, so after a change there the old code would run on. Here a change of any file beside this
-one, or of Python, numba or llvmlite, leads to a new folder:
-
-    the folder that numba chooses / loops-DIGEST / what numba keeps
-
-numba chooses __pycache__ where it can be written to, else the user's folder for caches, or NUMBA_CACHE_DIR.
-
-How a loop that is kept on disk is loaded: without what numba needs to compile others.
-
-numba first gets ready to compile: it imports how it would compile all of Python and NumPy, which takes longer than all
-else, and SciPy's linear algebra with it (experiments/bench/startup.py). Machine code needs none of that. A loop that is
-not on disk is compiled as ever, since numba's compiler gets itself ready.
-
-What this module takes over of numba is not promised to stay. Where numba has changed it, `LOADS_ALONE` is False, and
-numba loads loops itself.
-
-Parts of compiled loops: they become code within the loops that call them, and nowhere else.
-
-numba gives each function that it compiles machine code of its own, wrappers for Python and C and an optimisation of
-all that it calls. A part needs none of that: the loop that holds it is optimised with it. Without, the loops compile
-in half the time (experiments/LOG.md), to code as fast as before.
-
-    a part called by a loop       its intermediate code, linked into that of the loop
-    a part called by Python       the plain function, as with NUMBA_DISABLE_JIT
-
-numba compiles a function for each combination of types that it is called with, and tries constants as types of their
-own. A part is compiled once for all whole numbers, as int64, and constants are whole numbers like others.
-
-What this module takes over of numba is not promised to stay. Where numba has changed it, `PARTS_DIFFER` is False, and
-parts are ordinary functions: all is right then, but compiles for longer.
-
-How loops are compiled. A decorator from here makes each one. Loops are kept on disk (`volt.kernels.jit`), and
-parts go with the loops that call them (`volt.kernels.jit`).
-
-    loop          what Python calls; the interpreter's lock is released meanwhile
+    loop          Python calls it; it runs without the interpreter's lock
+    releasing     the same for a loop that allocates nothing: it borrows its arrays from the caller
     compiled      a part of a loop
+    borrowing     a part of a loop that allocates nothing
+    inlined       the same, copied into its callers together with what it calls
 
-Where nothing is allocated, arrays are borrowed from the caller, who keeps them alive. Otherwise every call would count
-the references to each array that it is given, up and down, with instructions that all threads wait for: encoding a
-new unit, with 29 arrays and six calls, took 3.1 µs with such counts and 0.6 µs without.
+Borrowing avoids counting references to each array up and down at every call, with instructions that all threads wait
+for: encoding a new unit, with 29 arrays and six calls, took 3.1 µs with such counts and 0.6 µs without. An array is
+seven arguments, so a call with all arrays of a `UnitEncoder` costs 0.1 µs, and parts of the loop over units are copied
+into it. A loop that runs millions of times is split only where that has been measured, so some are longer than other
+functions.
 
-    releasing     what Python calls; the interpreter's lock is released meanwhile
-    borrowing     a part of a loop
-    inlined       a part of a loop, which is copied into its callers together with what it calls
+Parts: numba would give each function machine code of its own, wrappers and an optimisation. A part is only intermediate
+code, linked into its loops and optimised with them; Python calls the plain function. Loops then compile in half the
+time (experiments/LOG.md), to code as fast. A part is compiled once for all whole numbers, as int64, constants included.
 
-An array is seven arguments, so a call with all arrays of a `UnitEncoder` costs 0.1 µs. Parts of the loop over units
-are therefore copied into it. Such a part can still cost time by what it returns, or works out too early, so a loop that
-runs millions of times is split only where that has been measured: some are longer than other functions here.
+On disk: numba stores the code of a function until the function's own file changes, but most loops hold code of other
+files as well. So code lies in a folder named by a digest of all files in this package and of Python, numba and
+llvmlite:
+
+    the folder that numba chooses (__pycache__, the user's cache folder or NUMBA_CACHE_DIR) / loops-DIGEST
+
+Code is loaded without importing numba's compiler, which takes longer than all else (experiments/bench/startup.py).
+
+Parts and loading use private names of numba. If a version lacks these, `PARTS_DIFFER` or `LOADS_ALONE` is False and
+numba does its own: results are the same, but compiling or loading takes longer.
 """
 
 from __future__ import annotations
@@ -91,9 +68,9 @@ class Keeping(NamedTuple):
 
 @contextmanager
 def kept() -> Iterator[bool]:
-    """What numba is told to keep inside is kept in the folder of this digest. Says whether it can be kept at all.
+    """Set the folder in which numba stores functions that are decorated inside; yield whether code can be stored.
 
-    numba chooses a function's folder when it is told to keep it, and NUMBA_CACHE_DIR, a documented setting, goes first.
+    numba chooses a function's folder when caching is enabled, and NUMBA_CACHE_DIR, a documented setting, goes first.
     """
     settings = vars(config)
     with _deciding:
@@ -217,7 +194,7 @@ class CompilingWarning(UserWarning):
 
 
 class _Notice:
-    """Says once in a process that a call takes long because loops are compiled: meanwhile where stderr is a terminal,
+    """Report once a process that a call takes long because loops are compiled: during it where stderr is a terminal,
     else as a warning when a loop is compiled.
 
     It fails no call where warnings are errors, as in the tests of users.
@@ -290,7 +267,7 @@ class KeptCode(FunctionCache):
 
 
 def keep(loop: Any, *, allocates: bool) -> None:
-    """Have a loop kept on disk, in the folder that numba chooses now; the plain function of NUMBA_DISABLE_JIT is not.
+    """Store a loop on disk, in the folder that numba chooses now; the plain function of NUMBA_DISABLE_JIT is not.
 
     loop: as `numba.njit` gives it
     """
@@ -377,7 +354,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Decorator(Protocol):
-    """What makes a compiled function of a function, for the same arguments and results."""
+    """A decorator that compiles a function without changing its signature."""
 
     def __call__(self, function: F, /) -> F: ...
 

@@ -1,15 +1,12 @@
-"""Drawing a segmentation of each line as SentencePiece's models define it: the compiled loops.
+"""Segment lines and words by SentencePiece's models: sampled segmentations, and the n best.
 
-    BPE       joins that are passed over with a probability, each once (sentencepiece's reading of BPE-dropout)
+    BPE       each join is skipped with a probability, drawn once (sentencepiece's reading of BPE-dropout)
     unigram   a path of the lattice, with probability ∝ exp(Σ score): forward sums, then draws from the end backwards
+    n best    Viterbi's algorithm with n paths to each place
 
-A line's draws come from a generator of its own, whose start is given.
-
-The n best ways to cut words into pieces of a unigram model: Viterbi's algorithm with n paths to each place.
-
-A path to a place is its cost, where its last piece starts, and its number among the paths that lead there. Of equal
-costs that path comes first whose last piece is longer, and then the one that goes on from the better path. The arrays
-are made in `volt.stream.transforms.segmenters`.
+Each line draws from a generator of its own, whose state the caller passes. A path to a place is its cost, the start of
+its last piece, and its number among the paths to that start. Of equal costs, the path with the longer last piece comes
+first, then the one that extends the better path. `volt.stream.transforms.segmenters` allocates the arrays.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Many bytes at a time: reading and writing arrays as 64-bit little-endian numbers, and finding bytes, at any position.
+"""Read and write arrays as 64-bit little-endian numbers, find bytes, and decode UTF-8 characters, at any position.
 
-The compiled forms do not check bounds: the caller leaves `PADDING` bytes behind the last position.
+The compiled forms do not check bounds: the caller leaves `PADDING` bytes after the last position.
 
 >>> from numba import njit
 >>> hex(njit(lambda data: load64(data, np.int64(2)))(np.arange(12, dtype=np.uint8)))
 '0x908070605040302'
-
-UTF-8 bytes → a character, with a look at whether they are one, and whether it is white space.
 """
 
 from __future__ import annotations
@@ -84,7 +82,7 @@ if vars(config)["DISABLE_JIT"]:
         return np.uint64((int(word) & -int(word)).bit_length() - 1)
 
     def prefetch(data: IntArray, position: Any) -> None:
-        """Have what stands at a position brought into the cache, without waiting for it."""
+        """Prefetch the cache line of a position."""
 
 else:
 
@@ -152,7 +150,7 @@ else:
 
     @intrinsic
     def prefetch(typing: Any, data: Any, position: Any) -> Any:
-        """Have what stands at a position brought into the cache, without waiting for it."""
+        """Prefetch the cache line of a position."""
         from llvmlite import ir
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

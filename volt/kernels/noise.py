@@ -1,7 +1,7 @@
-"""Noise in the values of many lines: misspelt characters, and punctuation that is left out or added.
+"""Add noise to the values of many lines: typos, changed punctuation, tokens hit, reordered or re-marked.
 
-The compiled loops behind `typos` and `punctuation`. Each value has a seed and draws from a generator of its own,
-SplitMix64 (Steele et al. 2014). No character is cut in two, and no value becomes empty.
+Each value has a seed and draws from a generator of its own, SplitMix64 (Steele et al. 2014). No character is cut in
+two, and no value becomes empty.
 
 >>> data, out, ends = np.frombuffer(b"to be", np.uint8), np.empty(25, np.uint8), np.empty(1, np.int64)
 >>> kinds, seeds = np.array([DROP], np.uint8), np.array([7], np.uint64)
@@ -9,15 +9,7 @@ SplitMix64 (Steele et al. 2014). No character is cut in two, and no value become
 >>> bytes(out[: ends[0]])
 b'o e'
 
-Which tokens of many values are hit by noise, and in which order they come: the compiled loops of token noise.
-
-Tokens are numbered through, one value after the other; value i has those from ends[i − 1] to ends[i]. Each value has a
-seed and draws from a generator of its own, SplitMix64 (Steele et al. 2014).
-
->>> seeds, keys, order = np.array([7], np.uint64), np.empty(4), np.empty(4, np.int64)
->>> reorder_tokens(np.array([4]), 3.0, seeds, keys, order)
->>> order.tolist()
-[1, 0, 2, 3]
+Tokens are numbered across values: value i has the tokens from ends[i − 1] to ends[i].
 """
 
 from __future__ import annotations
@@ -47,13 +39,13 @@ def stepped(state: Any) -> Any:
 
 @inlined
 def fraction(state: Any) -> float:
-    """What the generator draws in a state: a number from 0 up to, and without, 1."""
+    """Draw in a state: a number from 0 up to, and without, 1."""
     return float(mixed(state) >> np.uint64(11)) * (1.0 / (1 << 53))
 
 
 @inlined
 def next_place(data: IntArray, place: int, end: int) -> int:
-    """Return where the character behind the one at a place starts."""
+    """Return where the character after the one at a place starts."""
     place += 1
     while place < end and data[place] & 0xC0 == 0x80:
         place += 1
@@ -148,7 +140,7 @@ def misspell(
     data: IntArray, starts: LongArray, sizes: LongArray, seeds: IntArray, powers: IntArray, kinds: IntArray,
     out: IntArray, ends: LongArray,
 ) -> None:  # fmt: skip
-    """Values with misspelt characters. Spaces stay, and of each word one character at least.
+    """Write values with misspelt characters. Spaces stay, and of each word one character at least.
 
     seeds: (n,) uint64
     powers: (m,) float64, powers[k] is the probability that none of k + 1 characters is hit
@@ -177,7 +169,7 @@ def misspell(
 
 @inlined
 def told_at(data: IntArray, place: int, end: int, told: IntArray) -> tuple[int, int]:
-    """What a table tells of the character at a place, and its bytes; a place behind the end counts as a mark."""
+    """Return the table's kind of the character at a place, and its size; a place past the end counts as a mark."""
     if place >= end:
         return MARK, 0
     code, width = code_at(data, place, end)
@@ -250,7 +242,7 @@ def change_marks(
     data: IntArray, starts: LongArray, sizes: LongArray, seeds: IntArray, drop: float, final: float, told: IntArray,
     out: IntArray, ends: LongArray,
 ) -> None:  # fmt: skip
-    """Values without some of their punctuation marks, or with a full stop more.
+    """Write values without some of their punctuation marks, or with one more full stop.
 
     seeds: (n,) uint64;  drop: the probability that a mark goes
     final: the probability that the marks at the end go, or that a value which ends in no mark gets a full stop
@@ -282,13 +274,13 @@ TOKEN_MARK = (0xE2, 0x96, 0x81)  # "▁" in UTF-8
 
 @inlined
 def below(state: Any, n: int) -> Any:
-    """What the generator draws in a state: a whole number from 0 up to, and without, n < 2³²."""
+    """Draw in a state: a whole number from 0 up to, and without, n < 2³²."""
     return np.int64((mixed(state) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
 
 
 @releasing
 def count_hits(counts: LongArray, rate: float, seeds: IntArray, out: LongArray) -> None:
-    """How many tokens of each value are hit, if each is with the same probability.
+    """Draw how many tokens of each value are hit, if each is with the same probability.
 
     counts: (n,) int64, how many tokens there are;  out: (n,) int64, is written
     """
@@ -392,7 +384,7 @@ def toggle_marks(
     data: IntArray, starts: LongArray, sizes: LongArray, hits: LongArray, others: IntArray, other_starts: LongArray,
     other_sizes: LongArray, low: int, high: int, chosen: LongArray,
 ) -> None:  # fmt: skip
-    """The tokens that are hit lose the mark in front, or get one, where that gives a token of a vocabulary.
+    """Remove or add the mark in front of tokens that are hit, where that gives a token of a vocabulary.
 
     data, starts, sizes: the tokens;  hits: of each, −1 if it is not hit
     others, other_starts, other_sizes: the vocabulary, sorted; those from `low` to `high` start with the mark

@@ -1,23 +1,20 @@
-r"""UTF-8 bytes → where their words (pre-tokens) end, by the tables of any pattern: one look at a table a character.
+r"""Cut UTF-8 text into words (pre-tokens) by the tables of any pattern: one table look-up a character.
 
     kind = the class of the character at p          row = moves[row + kind] >> 1
-    a match ends at p if moves[row + kind] is odd   row 0 ends the search: the last match noted is the one
+    a match ends at p if moves[row + kind] is odd   row 0 ends the search: the last match noted is the result
 
-A split cuts a span into the matches of its pattern and what is between them (the behaviour "isolated" of tokenizers).
+A split cuts a span into the matches of its pattern and the text between them (the behaviour "isolated" of tokenizers).
 Each split of a sequence cuts every span that the one before has made. A split may read its spans from their ends: its
-pattern is then one of the text read backwards, so that \d{1,3} gives groups of three from the right.
+pattern then describes the text read backwards, so that \d{1,3} gives groups of three from the right.
 
-Bytes that are not UTF-8 count as U+FFFD, as many of them as Python's errors="replace" would put one for.
+Invalid UTF-8 counts as U+FFFD, as often as Python's errors="replace" would write it.
 
-How long it takes: each character is read once, and again for each match that was looked for beyond it in vain. For
-published patterns that is three times at most (computed by volt.text.patterns.automaton). A pattern such as a*b|a reads
-on to the end of "aaa…" for each match; the characters read are then at most n (n + 1) / 2.
+Time: each character is read once, and again for each search that reads past its match in vain. For published patterns
+that is three times at most (computed by volt.text.patterns.automaton). A pattern such as a*b|a reads to the end of
+"aaa…" for each match; the characters read are then at most n (n + 1) / 2.
 
-UTF-8 lines → their words (pre-tokens) by the tables of a pattern, spelled as vocabularies have them.
-
-A space stands behind each word but a line's last, and the byte 0xFF behind each line. Words hold neither, because
-a table says how each byte of a word is spelled: a space becomes "▁", or each byte a character of GPT-2's alphabet.
-Where the loop is told so, what lies between two matches is left out.
+`write_words` writes a space after each word but a line's last, and the byte 0xFF after each line. Words hold neither,
+because a table spells each byte of a word: a space becomes "▁", or each byte a character of GPT-2's alphabet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Values of text cut into tokens, and written from tokens: the compiled loops of `volt.stream.transforms.tokens`.
+"""Cut values of text into tokens, write tokens back, and number word types with their chosen segmentations.
 
-A token is a run of bytes other than the space. Sixty-four bytes give one bit each in a mask: whether the byte is a
-space. A token starts where a bit is not set behind one that is, and ends where it is the other way round.
+A token or word is a run of bytes other than the space. Sixty-four bytes give one bit each in a mask: whether the byte
+is a space. A token starts where an unset bit follows a set one, and ends where a set bit follows an unset one.
 
 >>> data, out = np.frombuffer(b" to  be", np.uint8), np.empty(1, np.int64)
 >>> count_tokens(data, np.array([0]), np.array([7]), out)
@@ -10,9 +10,7 @@ space. A token starts where a bit is not set behind one that is, and ends where 
 >>> starts.tolist(), sizes.tolist()
 ([1, 5], [2, 2])
 
-The words of many lines → numbers of word types, and of each word one of its type's segmentations, drawn by chance.
-
-A word is a run of bytes other than the space. The table of word types grows as words come.
+The table of word types grows as words come.
 
 >>> types = Types(np.zeros(8, np.int64), np.zeros(4, np.uint64), np.zeros(5, np.int64), np.zeros(16, np.uint8))
 >>> data, numbers, ends = np.frombuffer(b"lo w lo", np.uint8), np.zeros(4, np.int32), np.zeros(1, np.int64)
@@ -176,7 +174,7 @@ def spaces(data: IntArray, place: int, end: int) -> Any:
 
 @releasing
 def count_tokens(data: IntArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    """How many tokens each value has; a missing one has none.
+    """Count the tokens of each value; a missing one has none.
 
     data: uint8;  out: (n,) int64, is written
     """
@@ -196,7 +194,7 @@ def count_tokens(data: IntArray, starts: LongArray, sizes: LongArray, out: LongA
 def cut_tokens(
     data: IntArray, starts: LongArray, sizes: LongArray, token_starts: LongArray, token_sizes: LongArray
 ) -> None:
-    """Where the tokens of all values start, one value after the other, and how many bytes each has.
+    """Find the start and the size of all tokens, one value after the other.
 
     data: uint8;  token_starts, token_sizes: (n_tokens,) int64, are written
     """
@@ -241,7 +239,7 @@ def write_tokens(
     data: IntArray, starts: LongArray, sizes: LongArray, others: IntArray, other_starts: LongArray,
     other_sizes: LongArray, chosen: LongArray, ends: LongArray, out: IntArray, out_ends: LongArray,
 ) -> None:  # fmt: skip
-    """Values made of chosen tokens, with a space between two, one value after the other.
+    """Write values of chosen tokens, with a space between two, one value after the other.
 
     data, starts, sizes: tokens;  others, other_starts, other_sizes: further tokens, in another buffer
     chosen: tokens by their number; −1 is the first of the others, −2 the second, and so on

@@ -1,23 +1,16 @@
-"""The bytes of one unit → the values that it stands for: its words (see volt.kernels.pretokenize) merged, and rendered.
+"""Encode a new unit: cut its bytes into words (volt.kernels.pretokenize), merge these, enter the values.
 
-Values are bytes: text, or numbers of four bytes each.
+Values are bytes: text, or ids of four bytes each. Each word of a unit has a row of its own, as if it were a unit:
+"low," costs little once "low" is known, and "low" costs nothing once "low," is.
 
-`LoopState`: where the loop over units stands between two calls, field by field.
-
-Python reads and writes the fields by name. The compiled loop gets the same numbers as one array, whose places have the
-names below. Arrays of one number each would carry the names into the loop, but an array is seven arguments to every
-call, and there are eleven fields.
+`LoopState` is the position of the loop between two calls. Python uses its fields by name; the loop gets one array,
+whose places have the names below, because each array is seven arguments to every call.
 
 >>> slots = LoopState(n_units=3).slots()
 >>> slots[LINE] = 5
->>> found = LoopState.read(slots)
->>> found.n_units, found.line
+>>> state = LoopState.read(slots)
+>>> state.n_units, state.line
 (3, 5)
-
-A new unit → its row in the table, with what it stands for.
-
-A unit of several words is put together from theirs, each of which has a row of its own, as if it were a unit: "low,"
-costs little once "low" is known, and "low" costs nothing once "low," is.
 """
 
 from __future__ import annotations
@@ -85,7 +78,7 @@ class LoopState(NamedTuple):
 
     @classmethod
     def read(cls, slots: LongArray) -> LoopState:
-        """What the loop has left in its array."""
+        """Read the fields from the loop's array."""
         return cls(*slots.tolist())
 
 

@@ -1,21 +1,15 @@
-"""Text → how often each of its units occurs, in one loop: find where a unit ends, look it up, count it.
+"""The hash table of units, and the loops that count the units of a text and their words.
 
-A unit is a run of bytes between breaks (white space), with the breaks before it if they are kept. It stands in a table
-of units (volt.kernels.unit_table), whose rows hold counts of 64 bits here in place of values. A unit's row is asked for
-when its end is found, and looked at `_LAG` units later, when it has come into the cache.
+The table is open addressing with rows of four 64-bit words: two for the key, one for the unit's number + 1 and the size
+of its values, one for their first eight bytes. A unit of at most 15 bytes is its own key; for a longer one the key is a
+hash, and its bytes are compared too.
 
-Where breaks are kept, a unit does not end behind white space: what white space stands for is known only with all of it.
-Fewer ends than there could be cost a few more distinct units, and nothing else.
+Counting: a unit is a run of bytes between breaks (white space), with the breaks before it if they are kept. Its row
+then holds a count of 64 bits in place of values. The row is prefetched when the unit's end is found, and read `_LAG`
+units later, when it is in the cache. Where breaks are kept, a unit does not end after white space, because the meaning
+of white space depends on all of it; this costs a few more distinct units.
 
-Rows of the table of units: a unit's key, where its row is, and the rows of a table that has grown.
-
-The table is open addressing with rows of four 64-bit words: two for the key, one for the unit's number + 1 and how many
-bytes its values take, one for the first eight of these. A unit of at most 15 bytes is its own key; of a longer one the
-key is a hash, and its bytes are compared too.
-
-Counted units → how often each of their words occurs: every unit is cut once, however often it was met.
-
-Words stand in a table like that of the units (volt.kernels.unit_table), as the bytes that they are in the text.
+Every distinct unit is cut into words once. Words lie in a table like that of the units, as the bytes of the text.
 """
 
 from __future__ import annotations
@@ -208,7 +202,7 @@ def _is_behind_white(data: IntArray, place: Any) -> bool:
 @inlined
 def _await(data: IntArray, start: Any, end: Any, flag: Any, rows: LongArray, shift: Any, ring: LongArray,
            head: Any) -> Any:  # fmt: skip
-    """Have a unit's row brought into the cache, and let the unit wait for it. Returns the ring's new head."""
+    """Prefetch a unit's row, and let the unit wait for it. Returns the ring's new head."""
     low, high = unit_key(data, start, end - start)
     high |= flag
     slot = home_slot(low, high, shift)

@@ -1,14 +1,6 @@
-r"""The class of a character, for the compiled loops that cut text: letter, number, white space or other.
+r"""How text is spelled as atoms and bytes, and how characters are classed: letter, number, white space or other.
 
-The pattern's own engine is asked, so that the loops agree with the patterns of `volt.text.pretokenizer`.
-
-The word markers and the tokens for bytes: how words and bytes are spelled inside tokens.
-
->>> check_marker("suffix")
->>> BYTE_TOKENS[10]
-'<0x0A>'
-
-Words ⇄ atoms, the symbols that merging starts from: characters, one of which may carry the word marker.
+Atoms are the symbols that merging starts from: characters, one of which may carry the word marker.
 
     suffix   the last character of a word carries "</w>": low → l o w</w>, as in subword-nmt 0.2
     prefix   "▁" starts a word: low → ▁ l o w, as in sentencepiece
@@ -20,34 +12,25 @@ Compiled code sees an atom as a number: 2 · code point, + 1 if it carries the e
 >>> [atom_text(code) for code in codes.tolist()], ends.tolist()
 (['l', 'o', 'w</w>', 'a</w>'], [3, 4])
 
-The byte-level alphabet of GPT-2: one printable character for each byte, so that every text is spelled by 256 atoms.
-
-Bytes that print in Latin-1 stand for themselves; the others, in order, for U+0100, U+0101, … (a space is "Ġ").
+GPT-2's byte alphabet spells every text with 256 atoms. Bytes that print in Latin-1 stand for themselves; the others, in
+order, for U+0100, U+0101, … (a space is "Ġ").
 
 >>> to_characters("é ".encode()), to_bytes("ÃĠ")
 ('Ã©Ġ', b'\xc3 ')
 
-GPT-2's pattern, said once, and its variants for other engines and for text whose spaces are "▁".
+GPT-2's pattern has these variants, for other engines and for text whose spaces are "▁":
 
-    ORIGINAL       as GPT-2's own files have it; its engine looks ahead
+    ORIGINAL       as in GPT-2's own files; its engine looks ahead
     GROUPED        the same matches, as later files spell them
     MARKED         the same for text whose spaces are "▁"
-    CUT_MARKED     the same for an engine that cannot look ahead: what MARKED_RUN matches is parted first, by a space
+    CUT_MARKED     the same for an engine without look-ahead, after a space has been put into matches of MARKED_RUN
 
-The part `\s+(?!\S)` leaves the last of a run of white space to what follows. An engine without this look ahead needs
-a real space put there, which cannot occur in text whose spaces are "▁".
+White space has two definitions; SPLIT_CLASS is the second as the inside of a class [...] of the pattern engine:
 
->>> MARKED_RUN.replace(SPACE, "_"), CONTRACTIONS
-('([\\s_])([\\s_][^\\s_])', "'s|'t|'re|'ve|'m|'ll|'d")
+    WHITE_SPACE     Unicode's property White_Space, which the pattern engine matches with its \s
+    SPLIT_SPACE     WHITE_SPACE and the four separators U+001C to U+001F: where str.split() cuts
 
-White space, said once: the characters that Unicode calls so, and those at which `str.split()` cuts.
-
-    WHITE_SPACE     Unicode's property White_Space, which the engine of the patterns matches with its \s
-    SPLIT_SPACE     these and the four separators U+001C to U+001F: where str.split() cuts
-    SPLIT_CLASS     the same as the inside of a class [...] of the engine of the patterns
-
->>> "".join(SPLIT_SPACE).split(), set(SPLIT_SPACE) - set(WHITE_SPACE) == set(INFORMATION_SEPARATORS)
-([], True)
+The compiled loops take character classes from the pattern engine, so that they agree with `volt.text.pretokenizer`.
 """
 
 from __future__ import annotations

@@ -1,19 +1,16 @@
-r"""Special tokens: those with a role, the user's own that are found in text and never split, and control tokens.
+r"""Special tokens: those with a role, control tokens, and user tokens, which are found in text and never split.
 
-A user token is hidden behind one private character before a text is normalised and cut, so it survives both, and no
-merge ever crosses it. The private characters are the last of plane 16, U+10F000 onward; where a text holds them itself,
-the encoder keeps them apart (volt.text.special_tokens), so that no text can forge a user token.
+Before a text is normalised and cut, each user token is replaced by one private character (from U+10F000), so it
+survives both, and no merge crosses it.
 
 >>> special = SpecialTokens(user=("<url>",))
 >>> hidden = special.hide_text("see <url>!")
 >>> len(hidden), special.reveal(hidden)
 (6, 'see <url>!')
 
-Private characters that a text holds itself, kept apart from those that stand for user tokens.
-
-A user token is cut as a private character (volt.text.special_tokens), from a range that a text may use, too. So before
-a text is cut, each character of that range gives way to its stand-in: another private character, which the text lacks.
-In a pre-token it is itself again, behind a `MARK`, which no user token is hidden behind; bytes of characters need none.
+A text may hold such private characters itself. Each is first replaced by a placeholder, a private character that the
+text lacks, so that no text can forge a user token. In a pre-token it is restored, after a `MARK`, which no
+user token uses.
 
 >>> own = stand_ins(["a", "b\U0010f000"])
 >>> texts = own.put(["a", "b\U0010f000"])
