@@ -101,11 +101,11 @@ def _layout(values: Batches, samples: SampleFormat) -> Layout:
 
 
 def _pad(values: Batches, samples: SampleFormat) -> dict[str, int]:
-    result = dict[str, int]()
+    pads = dict[str, int]()
     with values.naming("pad"):
         for name, numbering in samples.vocabularies.items():
             number = numbering.pad if values.pad == "<pad>" else numbering.ids.get(values.pad)
             if number is None:
                 raise ConfigError(f"no token {quoted(values.pad)} in the vocabulary of {name}; name another, or add it")
-            result[name] = number
-    return result
+            pads[name] = number
+    return pads

@@ -258,18 +258,18 @@ def limit_of(
 
 def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> Longs:
     """Return (n_buckets,) int64, rising lengths; empty without buckets. Raises ConfigError."""
-    result = [] if buckets is None else arguments.wholes(buckets, "buckets")
-    if buckets is not None and not result:
+    widths = [] if buckets is None else arguments.wholes(buckets, "buckets")
+    if buckets is not None and not widths:
         raise ConfigError("buckets is empty; give lengths that rise, or None")
-    for place, (before, one) in enumerate(pairwise([0, *result])):
+    for place, (before, one) in enumerate(pairwise([0, *widths])):
         if one <= before:
             raise ConfigError(f"buckets[{place}] is {one:,}, after {before:,}; give lengths that rise, from 1 on")
-    if result and (width := result[-1] + -result[-1] % padded) > max_tokens:
-        message = f", padded to {width:,}" if width > result[-1] else ""
+    if widths and (width := widths[-1] + -widths[-1] % padded) > max_tokens:
+        message = f", padded to {width:,}" if width > widths[-1] else ""
         raise ConfigError(
-            f"the last of buckets is {result[-1]:,}{message}, more than max_tokens, {max_tokens:,}; leave it out"
+            f"the last of buckets is {widths[-1]:,}{message}, more than max_tokens, {max_tokens:,}; leave it out"
         )
-    return np.array(result, np.int64)
+    return np.array(widths, np.int64)
 
 
 def _fitting(longest: Longs, name: str, limit: int, min_length: int, on_long: str) -> tuple[Longs, Longs, Longs]:

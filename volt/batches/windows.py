@@ -226,8 +226,8 @@ class Windows:
                 raise StreamError("the steps were closed while a window was read; read on to have it made again")
             places.append(np.stack([batch.sources, batch.lines.origins], axis=1))
             parts.append(self.format.samples(batch))
-        result = np.concatenate(places)
-        return Stretch(state, len(result), result), self.rule.prepared(joined_samples(parts))
+        joined = np.concatenate(places)
+        return Stretch(state, len(joined), joined), self.rule.prepared(joined_samples(parts))
 
     @property
     def _none(self) -> Samples:
@@ -338,8 +338,8 @@ def configuration_of(
     own = ("holds", "bos", "eos", "max_length", "beyond", "unknown")
     options = {name: getattr(samples, name) for name in own}
     padding = {"pad_to_multiple": pad_to_multiple} if isinstance(rule, ByTokens) and pad_to_multiple > 1 else {}
-    result: dict[str, Any] = {"fields": fields, "samples": options, rule.name: asdict(rule) | padding, "window": window}
-    return dict(json.loads(json.dumps(result)))
+    values: dict[str, Any] = {"fields": fields, "samples": options, rule.name: asdict(rule) | padding, "window": window}
+    return dict(json.loads(json.dumps(values)))
 
 
 def _stretch(stored: object, at: str) -> Stretch:

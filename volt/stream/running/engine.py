@@ -291,13 +291,13 @@ class Engine:
 
     def _nothing_passes(self, name: str) -> StreamError:
         """Return the error for a source that gives no line in an epoch."""
-        result = f"source {name!r}: no line of an epoch passes its transforms"
+        message = f"source {name!r}: no line of an epoch passes its transforms"
         if not self._tally.n_faults:
-            return StreamError(f"{result}; loosen its filters")
+            return StreamError(f"{message}; loosen its filters")
         [(reason, n)] = Counter(self._tally.reasons).most_common(1)
         n_read = f"{self._tally.n_faults:,} of {counted(self._tally.n_read, 'line')} that the stream has read are unfit"
         return StreamError(
-            f"{result}; {n_read}, {n:,} of them for {quoted(reason)}; fix them, or the step that refuses them"
+            f"{message}; {n_read}, {n:,} of them for {quoted(reason)}; fix them, or the step that refuses them"
         )
 
     def _end(self, source: int) -> None:

@@ -54,8 +54,8 @@ def check_workers(n_workers: int, start_method: str) -> None:
     volt.errors.ConfigError: n_workers=-1, start_method='spawn': give 0 to 256, and spawn or fork
     """
     if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
-        result = f"n_workers={n_workers}, start_method={start_method!r}"
-        raise ConfigError(f"{result}: give 0 to {MOST_WORKERS}, and spawn or fork")
+        options = f"n_workers={n_workers}, start_method={start_method!r}"
+        raise ConfigError(f"{options}: give 0 to {MOST_WORKERS}, and spawn or fork")
 
 
 def check_time_limit(seconds: float | None) -> float | None:

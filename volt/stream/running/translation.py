@@ -77,18 +77,18 @@ class Translation:
     ) -> None:  # fmt: skip
         arguments.instance(user_code, bool, "user_code", remedy="give True or False")
         path, name = Path(arguments.path(config, "config")), arguments.text(task, "task")
-        result = load_config(
+        data = load_config(
             path, values=values, user_code=user_code, split="valid", tasks=[name], use_shards=False, check_files=False
         )
-        self._named = result.named
-        [self.task] = [task for task in result.tasks if task.name == name]
-        [source] = result.sources
-        place = result.seed, name, 0
+        self._named = data.named
+        [self.task] = [task for task in data.tasks if task.name == name]
+        [source] = data.sources
+        place = data.seed, name, 0
         _check_steps(source.transforms)
-        self._before = _Passage(_opened(source.transforms, result.files), place, SOURCE, self.task.kind == "para")
+        self._before = _Passage(_opened(source.transforms, data.files), place, SOURCE, self.task.kind == "para")
         side = TARGET if self.task.kind == "para" or self._before.makes_a_target() else SOURCE
         self._after = _Passage(
-            _opened(_of_side(inverse(self.task.transforms), side), result.files), place, side, side == TARGET
+            _opened(_of_side(inverse(self.task.transforms), side), data.files), place, side, side == TARGET
         )
 
     def __repr__(self) -> str:
@@ -151,9 +151,9 @@ class _Passage:
 
     def lines(self, lines: Sequence[str]) -> list[str]:
         """Return texts after the steps."""
-        result = arguments.texts(lines, "lines", one="give a list of lines")
-        _check_lines(result)
-        output = b"".join(self._made(Column.of(result), lambda index: f"line {index + 1}", first=0))
+        texts = arguments.texts(lines, "lines", one="give a list of lines")
+        _check_lines(texts)
+        output = b"".join(self._made(Column.of(texts), lambda index: f"line {index + 1}", first=0))
         return output.decode().split("\n")[:-1]
 
     def blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
@@ -264,9 +264,9 @@ def _first_tab(column: Column) -> int | None:
     (1, None)
     """
     tabs = np.flatnonzero(column.data == _TAB)
-    result = np.searchsorted(column.starts, tabs, side="right") - 1
-    result = result[tabs < column.starts[result] + column.sizes[result]] if len(column) else result[:0]
-    return int(result[0]) if len(result) else None
+    rows = np.searchsorted(column.starts, tabs, side="right") - 1
+    rows = rows[tabs < column.starts[rows] + column.sizes[rows]] if len(column) else rows[:0]
+    return int(rows[0]) if len(rows) else None
 
 
 def _check_steps(steps: Iterable[Transform]) -> None:
