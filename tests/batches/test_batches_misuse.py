@@ -26,7 +26,7 @@ LENGTHS: dict[str, tuple[Any, str]] = {
     "texts": (["3"], "lengths is an array of <U1"),
     "one number": (3, r"lengths is 3 \(int\); give whole numbers"),
     "none": (None, "lengths is None; give whole numbers"),
-    "rows of unequal size": ([[3], [3, 4]], "lengths is no table of numbers; give whole numbers"),
+    "rows of unequal size": ([[3], [3, 4]], "lengths is not a table of numbers; give whole numbers"),
     "three dimensions": (np.ones((1, 1, 1), int), "lengths is an array of int64 and shape"),
     "no side": (np.ones((2, 0), int), "lengths is an array of int64 and shape"),
 }

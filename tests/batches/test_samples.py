@@ -149,17 +149,17 @@ TWO = {"src": LIST, "tgt": LIST}
         (
             "lo\tw x w",
             {"unknown": "refuse"},
-            "line 1: field 'tgt' holds the piece 'x', which its vocabulary lacks; mend",
+            "line 1: field 'tgt' holds the piece 'x', which its vocabulary lacks; fix",
         ),
         ("lo w\tw", {"max_length": 2}, "line 1: field 'src' has 3 ids, more than 2; drop such lines"),
-        ("4 x\t4", {"holds": "ids"}, "line 1: field 'src' holds what is no id; write whole numbers"),
+        ("4 x\t4", {"holds": "ids"}, "line 1: field 'src' holds text that is not an id; write whole numbers"),
         (
             "4 9\t4",
             {"holds": "ids"},
-            "line 1: the id 9 in field 'src' is none of its vocabulary, which has 0 to 8; name",
+            "line 1: the id 9 in field 'src' is not in its vocabulary, which has 0 to 8; name",
         ),
-        ("-4\t4", {"holds": "ids"}, "line 1: field 'src' holds what is no id"),
-        ("99999999999\t4", {"holds": "ids"}, "line 1: field 'src' holds what is no id"),
+        ("-4\t4", {"holds": "ids"}, "line 1: field 'src' holds text that is not an id"),
+        ("99999999999\t4", {"holds": "ids"}, "line 1: field 'src' holds text that is not an id"),
     ],
 )
 def test_a_line_that_is_refused_is_named(line: str, options: dict[str, Any], message: str) -> None:
@@ -192,7 +192,7 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
     batch = Batch.of(["low", "low é"])
     assert rows(SampleFormat({"src": VOLT}, eos=False).samples(batch), "src")[1][-1] == VOLT.ids["<unk>"]
     refused(
-        StreamError, "line 1: field 'src' holds what its vocabulary cannot spell; mend",
+        StreamError, "line 1: field 'src' holds text that its vocabulary cannot spell; fix",
         lambda: SampleFormat({"src": VOLT}, unknown="refuse").samples(batch),
     )  # fmt: skip
     refused(
@@ -208,10 +208,10 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
         (LIST, {}, "vocabularies is a list; give a dict of names and vocabularies"),
         ({"src": LIST, "tgt": None}, {}, "field 'tgt' has no vocabulary; give a vocabulary"),
         ({"src": []}, {}, "the vocabulary of src has no token"),
-        ({"src": ["a", "b", "a"]}, {}, "token 'a' of the vocabulary of src is given twice, at 0 and 2; remove one"),
+        ({"src": ["a", "b", "a"]}, {}, "token 'a' of the vocabulary of src is repeated, at 0 and 2; remove one"),
         ({"src": 7}, {}, "the vocabulary of src is 7 (int); give a vocabulary, the path of one or of a SentencePiece"),
-        ({"src": ["a"]}, {}, "the vocabulary of src has no EOS; say eos=False, or add the token"),
-        ({"src": ["a"]}, {"eos": False, "bos": True}, "has no BOS; say bos=False"),
+        ({"src": ["a"]}, {}, "the vocabulary of src has no EOS; set eos=False, or add the token"),
+        ({"src": ["a"]}, {"eos": False, "bos": True}, "has no BOS; set bos=False"),
         ({"src": LIST}, {"prefix": {"src": ["<2de>"]}}, "prefix: no token '<2de>' in the vocabulary of src; add it"),
         ({"src": LIST}, {"prefix": {"src": "<s>"}}, "did you mean prefix={'src': [token]}?"),
         ({"src": LIST}, {"prefix": {"de": ["w"]}}, "prefix: no field 'de'; choose from src"),

@@ -36,8 +36,8 @@ def test_counts_are_those_of_the_samples(pairs: list[tuple[list[int], list[int]]
 def test_counts_of_several_steps_are_sums(steps: list[list[tuple[list[int], list[int]]]]) -> None:
     """In any grouping; the longest is that of the widest array, and no step is nothing."""
     counts = [counts_of(batch(pairs)) for pairs in steps]
-    found = reduce(StepCounts.with_those_of, counts, StepCounts())
-    assert found == reduce(lambda right, left: left.with_those_of(right), reversed(counts), StepCounts())
+    found = reduce(StepCounts.plus, counts, StepCounts())
+    assert found == reduce(lambda right, left: left.plus(right), reversed(counts), StepCounts())
     assert found[:3] == tuple(sum(one[place] for one in counts) for place in range(3))
     assert found.longest == max((one.longest for one in counts), default=0)
 

@@ -188,7 +188,7 @@ def test_a_state_of_other_steps_is_refused(volt_stream: Run, config: Path) -> No
         assert f"s.json: {message}" in refused(volt_stream, *resume, status=1)
     volt_stream("run", "b.yaml", *SET, "--limit", 3, "--state", "lines.json", "-q")
     found = refused(volt_stream, "b.yaml", *SET, "--state", "lines.json", "--resume", status=1)
-    assert "lines.json: the state is that of a stream of lines" in found
+    assert "lines.json: the state belongs to a stream of lines" in found
 
 
 def test_lines_that_do_not_fit_have_a_place(volt_stream: Run, config: Path) -> None:
@@ -197,7 +197,7 @@ def test_lines_that_do_not_fit_have_a_place(volt_stream: Run, config: Path) -> N
     config.write_text(text.replace("on_long: report", "on_long: raise"))
     found = refused(volt_stream, "b.yaml", status=1)
     assert "pairs.tsv:" in found
-    assert "longest is 15; raise it, drop such lines with the filter length, or say on_long: report" in found
+    assert "longest is 15; raise it, drop such lines with the filter length, or set on_long: report" in found
     endless = text.replace("  longest: 15\n", "").replace("epochs: 1, ", "")
     config.write_text(endless.replace("max_tokens: 40", "max_tokens: 1"))
     assert "too long (max_tokens is 1), the first at pairs.tsv:" in refused(volt_stream, "b.yaml", status=1)
@@ -214,7 +214,7 @@ def test_ids_of_a_larger_vocabulary_are_refused(volt_stream: Run, config: Path) 
     section = "{fields: {text: v.volt}, eos: false, max_tokens: 40}"
     config.write_text(f"sources: {{ids: {{path: ids.bin, shuffle: none}}}}\nbatches: {section}\n")
     found = refused(volt_stream, "b.yaml", status=1)
-    assert ":2 (line 1 of the stream): the id 99 in field 'text' is none of its vocabulary, which has 0 to 7" in found
+    assert ":2 (line 1 of the stream): the id 99 in field 'text' is not in its vocabulary, which has 0 to 7" in found
     assert "name the vocabulary that made it" in found
 
 

@@ -190,10 +190,10 @@ def test_stdin_and_pipes_are_refused(cluster: None, encoder: Encoder, tmp_path: 
     os.mkfifo(pipe)
     for source, name in (("-", "stdin"), (str(pipe), str(pipe))):
         with pytest.raises(
-            ConfigError, match=f"{name}: no file, and workers read files alone; write its lines to a file"
+            ConfigError, match=f"{name}: not a file, and workers read only files; write its lines to a file"
         ):
             count_words(source, map=IN_RANGES)
-    with pytest.raises(ConfigError, match="no file, and workers"):
+    with pytest.raises(ConfigError, match="not a file, and workers"):
         list(encode_each(encoder, [str(pipe)], tmp_path / "out", job=EncodeJob(), write=RayWriter()))
 
 

@@ -117,7 +117,7 @@ def test_repeat_needs_no_workers_that_persist(folder: Path, expected: list[Any])
 
 
 @pytest.mark.parametrize(
-    ("persistent", "said"), [(False, "say persistent_workers=True, or repeat=True"), (True, "say epoch=… to end")]
+    ("persistent", "said"), [(False, "set persistent_workers=True, or repeat=True"), (True, "set epoch=… to end")]
 )
 def test_what_nobody_knows_is_refused(folder: Path, persistent: bool, said: str) -> None:
     """Where workers have read ahead, neither the dataset nor another iteration can tell where to go on, and says so."""

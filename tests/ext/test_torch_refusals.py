@@ -33,7 +33,7 @@ def dataset_of(folder: Path, **options: Any) -> StreamDataset:
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_loaders_that_collate_are_told_not_to(folder: Path, batch_size: int) -> None:
     """A loader that would stack steps raises an error that names the option; a step is a dict in all else."""
-    with pytest.raises(ConfigError, match=r"say DataLoader\(…, batch_size=None\)"):
+    with pytest.raises(ConfigError, match=r"use DataLoader\(…, batch_size=None\)"):
         next(iter(DataLoader(dataset_of(folder), batch_size=batch_size)))
     step = next(iter(DataLoader(dataset_of(folder), batch_size=None)))
     assert isinstance(step, dict)
@@ -46,7 +46,7 @@ def test_a_state_that_was_edited_is_refused(folder: Path, change: dict[str, Any]
     """Each field of a state is under its checksum."""
     dataset = dataset_of(folder)
     next(iter(dataset))
-    with pytest.raises(StreamError, match="was changed: its checksum is another"):
+    with pytest.raises(StreamError, match="was changed: its checksum does not match"):
         dataset.load_state_dict({**dataset.state_dict(), **change})
 
 
@@ -57,7 +57,7 @@ def test_states_of_steps_are_positions_and_those_of_lines_are_not(folder: Path) 
     given(steps, 3)
     dataset.load_state_dict(steps.state())
     assert [step["id"].tolist() for step in dataset] == expected[3:]
-    with pytest.raises(StreamError, match="state of a Stream of lines, which says nothing of steps"):
+    with pytest.raises(StreamError, match="state of a Stream of lines, not of steps"):
         dataset.load_state_dict(stream_of(folder, N).state())
 
 

@@ -131,7 +131,7 @@ def test_what_was_not_appended_is_refused(tmp_path: Path) -> None:
     (tmp_path / "00.tsv").unlink()
     half = corpus.stream(1, 2).state()
     corpus.append(1)
-    with pytest.raises(StreamError, match="lines were appended to source 'a', and the state is that of one rank of 2"):
+    with pytest.raises(StreamError, match="lines were appended to source 'a', and the state is of one rank of 2"):
         corpus.stream(1, 2).restore(half, accept=["data"])
 
 

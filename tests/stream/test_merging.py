@@ -163,12 +163,12 @@ def test_only_states_of_one_run_are_merged() -> None:
     alone = Rank([1] * 10, 4, 2, 0, 1).restore(merged).state
     other = Rank([1] * 10, 4, 2, 1, 2).restore(merged).state
     refused = {
-        "those of ranks 0 of 2; give one of each rank": states[:1],
-        "those of ranks 0 of 2, 0 of 2; give one of each": [states[0], states[0]],
-        "those of ranks 1 of 2, 1 of 3; give": [states[1], two(world=3)[1]],
+        "of ranks 0 of 2; give one of each rank": states[:1],
+        "of ranks 0 of 2, 0 of 2; give one of each": [states[0], states[0]],
+        "of ranks 1 of 2, 1 of 3; give": [states[1], two(world=3)[1]],
         "seed: 1 in the state, 2 here": two(seed=2),
-        "configuration.rank is '1', no whole": two(rank="1"),
-        "configuration.world is None, no whole": two(world=None),
+        "configuration.rank is '1', not a whole": two(rank="1"),
+        "configuration.world is None, not a whole": two(world=None),
         "one of the states is merged already": [merged, alone],
         "they began with other sources, or from other states": [states[0], other],
     }
@@ -193,7 +193,7 @@ def test_ranks_far_apart_are_refused() -> None:
 def test_a_state_of_another_rank_is_refused() -> None:
     """The remedy is to merge; a merged state is taken by any rank."""
     states = two()
-    with pytest.raises(StreamError, match=r"is that of another rank: rank: 0 in the state, 1 here; .* merge-states"):
+    with pytest.raises(StreamError, match=r"belongs to another rank: rank: 0 in the state, 1 here; .* merge-states"):
         Rank([1] * 10, 4, 2, 1, 2).restore(states[0])
     with pytest.raises(StreamError, match="rank: 1 in the state, 0 here; world: 2 in the state, 1 here"):
         Rank([1] * 10, 4, 2, 0, 1).restore(states[1])

@@ -268,5 +268,5 @@ def test_a_swap_of_the_sides_is_refused(tmp_path: Path, step: str) -> None:
     (tmp_path / "t.yaml").write_text(
         f"tasks: {{t: {{type: para, inputs: {{i: {{src: a, tgt: b}}}}, transforms: [{{{step}}}]}}}}"
     )
-    with pytest.raises(ConfigError, match="makes field 1 of another field"):
+    with pytest.raises(ConfigError, match="fills field 1 from another field"):
         Translation(tmp_path / "t.yaml", "t")

@@ -54,7 +54,7 @@ def test_bounds_of_a_line_are_themselves_allowed() -> None:
 def test_unfit_lines_are_raised_with_their_place(make: Make, unfit: Source) -> None:
     """By default the first unfit line that the stream reaches ends it, told by file and line."""
     single = replace(unfit, shuffle="none")
-    with pytest.raises(StreamError, match=r"unfit\.tsv:4: invalid UTF-8: byte 0xe9 at column 4; mend the line"):
+    with pytest.raises(StreamError, match=r"unfit\.tsv:4: invalid UTF-8: byte 0xe9 at column 4; fix the line"):
         list(make([single]))
     for n_workers in (0, 2):
         with deadline(60), make([single], n_workers=n_workers, start_method="fork") as stream:

@@ -125,7 +125,7 @@ def test_workers_in_the_middle_of_a_block_end_with_their_parent(tmp_path: Path) 
         child = os.fork()
         if child == 0:
             stream = Stream([source], n_workers=1, start_method="fork")
-            stream._supply.start([buffer.end for buffer in stream._buffers], shares=[1.0])
+            stream._start_blocks()
             Path(tmp_path, "pids").write_text(" ".join(map(str, pids())))
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(child, 0)
@@ -142,7 +142,7 @@ def test_a_stream_can_be_closed_at_any_time(tmp_path: Path, start_method: str) -
             if n:
                 next(iter(stream))
             else:
-                stream._supply.start([buffer.end for buffer in stream._buffers], shares=[1.0])
+                stream._start_blocks()
             found = pids()
             assert len(found) == 2
             stream.close()
@@ -166,9 +166,9 @@ def test_a_slow_consumer_holds_few_blocks(tmp_path: Path) -> None:
     with deadline(30), Stream([source], n_workers=2, start_method="fork") as stream:
         lines = list(islice(stream, 3))
         time.sleep(0.3)
-        blocks = stream._supply._blocks
+        blocks = stream._blocks
         stream._expect()
-        assert sum(len(line.asked) for line in blocks._lines) <= 9  # type: ignore[attr-defined]
+        assert sum(len(queue.requested) for queue in blocks._queues) <= 9  # type: ignore[attr-defined]
         assert lines + list(islice(stream, 57)) == whole
 
 

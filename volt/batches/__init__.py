@@ -7,17 +7,17 @@ The words of this package:
 
     sample      the ids of a line's fields, between BOS and EOS, and the line's number in the stream
     source      the first field of a sample, which a model reads; target is the second, which it learns to write
-    row         one sample in a batch, filled up with padding
+    row         one sample in a batch, with padding
     pack        several samples in one row, for a language model
-    step        what all ranks do at once: each has one batch of it, of as many rows
-    window      the samples whose steps are made together: those of so many lines, or of an epoch
-    rule        how the samples of a window become steps: batches of so many tokens, or rows that are packed
-    stretch     lines of the stream that stand one after the other, of which some samples are still wanted
-    layout      where padding stands, and what it is
+    step        one batch for each rank, of as many rows
+    window      the samples whose steps are made together: of a number of lines, or of an epoch
+    rule        how the samples of a window become steps: batches of at most some tokens, or packed rows
+    stretch     consecutive lines of the stream, some samples of which are still to be given
+    layout      where padding stands, and its id
 
-Batches and packs are functions of lengths, options, a seed and the numbers of the epoch and the window: they know no
-text and keep nothing. So a state of `Steps` is a state of the stream at the start of a window, and a number of steps;
-and since windows and steps are the same in all ranks, so is the state, with which any number of ranks goes on.
+Batches and packs are pure functions of lengths, options, a seed and the numbers of the epoch and the window. So a state
+of `Steps` is a state of the stream at the start of a window, and a number of steps. Windows and steps are the same in
+all ranks, and so is the state, from which any number of ranks can resume.
 
 >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, shuffle=False)
 >>> [rows.tolist() for rows in batches]

@@ -1,7 +1,7 @@
-"""How the samples of a window become steps: `ByTokens`, batches of so many tokens, or `ByPacks`, rows of fixed length.
+"""The rules that turn the samples of a window into steps: `ByTokens`, batches of at most some tokens, and `ByPacks`.
 
-A step is what all ranks do at once: each has one batch of it. A rule is a pure function: lengths, the number of ranks,
-the seed and the window's number → `WindowPlan`.
+A step is one batch for each rank. A rule is a pure function: lengths, the number of ranks, the seed and the window's
+number → `WindowPlan`.
 
 >>> planned = ByTokens(max_tokens=18).planned(Samples.of({"src": [[5] * n for n in (3, 9, 2, 8)]}), world=2)
 >>> planned.n_steps, [planned.batches[rank].tolist() for rank in range(2)]
@@ -30,8 +30,8 @@ _MOST = 1 << 53  # tokens of a batch
 class WindowPlan:
     """The steps of a window.
 
-    batches: batch s · world + r is that of rank r in step s; what is in a batch are rows, or packs
-    packs: what is in the packs; None where batches hold rows
+    batches: batch s · world + r belongs to rank r in step s; batches hold rows, or packs
+    packs: the packs; None where batches hold rows
     left: int64, rows that are left for the next window, in order
     unused: int64, rows that are too long, and rows that are too short
     """
@@ -43,11 +43,11 @@ class WindowPlan:
 
     @property
     def n_steps(self) -> int:
-        """How many steps there are."""
+        """The number of steps."""
         return len(self.batches) // self.batches.world
 
     def given(self, n_steps: int) -> Longs:
-        """Return the rows of all ranks in the first so many steps."""
+        """Return the rows of all ranks in the first n_steps steps."""
         n = n_steps * self.batches.world
         placed: Longs = self.batches.order[: int(self.batches.ends[n - 1]) if n else 0]
         if self.packs is None:
@@ -58,7 +58,7 @@ class WindowPlan:
         return rows
 
     def rest(self, n_steps: int) -> Longs:
-        """Return the rows that have not been given after so many steps, and have not been refused; in order."""
+        """Return, in order, the rows that n_steps steps have not given, and that are not unused."""
         wanted = np.zeros(sum(map(len, self.unused)) + len(self.left) + len(self.given(self.n_steps)), bool)
         wanted[self.left] = wanted[self.given(self.n_steps)] = True
         wanted[self.given(n_steps)] = False
@@ -105,7 +105,7 @@ class ByTokens:
         return {**asdict(self), "on_long": "report"}
 
     def prepared(self, samples: Samples) -> Samples:
-        """Samples as they are."""
+        """Return the samples unchanged."""
         return samples
 
     def planned(
@@ -115,9 +115,9 @@ class ByTokens:
         """Return the steps of a window.
 
         world: how many ranks there are
-        n_old: how many of the samples, the first, have been left by earlier windows
-        is_last: whether no window follows. Where one does, and there are several ranks, a step is left for it, so that
-            the last window has rows for all of them.
+        n_old: how many of the first samples earlier windows have left
+        is_last: whether no window follows. Else, with several ranks, one step is left for the next window, so that the
+            last window has rows for all ranks.
         pad_to_multiple: of the layout of arrays
         """
         batches = token_batches(
@@ -132,7 +132,7 @@ class ByTokens:
         )
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
-        """Return the name, and the value, of what bounds the length of a sample."""
+        """Return the name and value of the option that limits the length of a sample."""
         return limit_of(self.max_tokens, self.max_length, self.buckets, pad_to_multiple)
 
     def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,8 +145,8 @@ class ByTokens:
 class ByPacks:
     """Batches of `rows` rows, each `length` ids long and filled with whole samples, for language models.
 
-    on_long: what becomes of a sample with more ids than a row: "raise" refuses it by name, "report" leaves it out, and
-        "split" cuts it after every `length` ids
+    on_long: what to do with a sample of more ids than a row: "raise" an error, "report" it and leave it out, or "split"
+        it after every `length` ids
     shuffle: False leaves packs in the order in which they were begun
 
     >>> ByPacks(length=1024, rows=8).on_long
@@ -165,17 +165,17 @@ class ByPacks:
         pack([], self.length, on_long=self.on_long)  # which checks on_long
 
     def prepared(self, samples: Samples) -> Samples:
-        """Samples that are cut, if they are to be."""
+        """Return the samples, cut if on_long is "split"."""
         return cut_samples(samples, self.length) if self.on_long == "split" else samples
 
     def planned(
         self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
         pad_to_multiple: int = 1,
     ) -> WindowPlan:  # fmt: skip
-        """Return the steps of a window: those of `ByTokens.planned`.
+        """Return the steps of a window, with the arguments of `ByTokens.planned`.
 
-        Where a window follows, only whole steps are made, of `rows` rows for each rank, if any; what fills a row least
-        is left for it, and enough of it for all ranks.
+        If a window follows, all steps have `rows` rows for each rank; the least filled packs are left for the next
+        window, enough of them for all ranks.
         """
         packs = pack(
             samples.lengths[:, 0], self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window
@@ -192,10 +192,10 @@ class ByPacks:
         return WindowPlan(output, packs, np.flatnonzero(~used), planned.unused)
 
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
-        """Return the packs of whole steps: those with rows that waited, then the fullest.
+        """Return the packs of whole steps: first packs with rows of earlier windows, then the fullest.
 
-        At least 2 · world − 1 are left out, so that the last window has a pack for each rank: two packs of a best fit
-        hold more than one pack does, so these hold more than world − 1, however they are packed again.
+        At least 2 · world − 1 packs are left out, so that the last window has a pack for each rank: two packs of a best
+        fit hold more than one pack does, so these hold more than world − 1, however they are packed again.
         """
         n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
         starts = packs.ends - np.diff(packs.ends, prepend=0)
@@ -206,10 +206,10 @@ class ByPacks:
         return np.sort(np.lexsort((-filled, ~has_old))[:n])
 
     def check(self, pad_to_multiple: int = 1) -> None:
-        """Do nothing: rows have one length, which is not padded to a multiple."""
+        """Do nothing, as rows have one length, which is not padded to a multiple."""
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
-        """Return the name, and the value, of what bounds the length of a sample."""
+        """Return the name and value of the option that limits the length of a sample."""
         return "length", self.length
 
     def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,7 +220,7 @@ class ByPacks:
 
 
 def _make_whole(rule: ByTokens | ByPacks, name: str, *, high: int) -> None:
-    """Have an option that is given as a whole number, 1 or more, as an int."""
+    """Store an option as an int. Raises ConfigError unless it is None or a whole number from 1 to `high`."""
     if (value := getattr(rule, name)) is not None:
         object.__setattr__(rule, name, arguments.whole(value, name, low=1, high=high))
 

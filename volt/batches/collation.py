@@ -1,8 +1,10 @@
-"""Samples → the arrays of one step, as fairseq lays them out; and packed samples, for language models.
+"""`collate`: samples → the padded arrays of one step, as in fairseq; `collate_packed`: packs → the arrays of one step.
 
     src_tokens            PAD PAD  a   b  EOS        the source, padded on the left
     prev_output_tokens    EOS  x   y   z  PAD        the target with EOS moved to its front
     target                 x   y   z  EOS PAD        the target, padded on the right
+
+`Layout` holds the options of `collate` that do not depend on its samples.
 
 >>> samples = Samples.of({"src": [[5, 6, 2], [2]], "tgt": [[7, 2], [8, 9, 2]]})
 >>> step = collate(samples, [1, 0], pad=1, eos=2)
@@ -10,11 +12,6 @@
 ([[1, 1, 2], [5, 6, 2]], [[2, 8, 9], [2, 7, 1]], [[8, 9, 2], [7, 2, 1]])
 >>> step["id"].tolist(), step["nsentences"], step["ntokens"], step["net_input"]["src_lengths"].tolist()
 ([1, 0], 2, 5, [1, 3])
-
-How the arrays of a step are laid out: `Layout`, the options of `collate` that do not depend on its samples.
-
->>> Layout(pad_to_multiple=8).of(SampleFormat({"text": ["<s>", "<pad>", "</s>", "lo"]}))["pad"]
-{'text': 1}
 """
 
 from __future__ import annotations
@@ -35,13 +32,13 @@ from volt.errors import ConfigError, StreamError, missing, quoted
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How samples are laid out.
+    """The layout of the arrays of a step.
 
-    pad: the id that fills rows, or one for each field by its name; by default that of each field's <pad>
-    left_pad_source, left_pad_target: whether padding stands in front
+    pad: the id that fills rows, or one for each field by name; by default each field's <pad>
+    left_pad_source, left_pad_target: whether padding stands on the left
     pad_to_multiple: the width of a batch is a multiple of it
     dtype: of ids
-    Packs have neither side nor multiple: only `pad` and `dtype` matter to them.
+    Packs use only `pad` and `dtype`.
 
     >>> Layout(dtype="int32").left_pad_source
     True
@@ -63,9 +60,12 @@ class Layout:
         arguments.choice(self.dtype, "dtype", ("int64", "int32"))
 
     def of(self, samples: SampleFormat, *, packed: bool = False) -> dict[str, Any]:
-        """Return the options of `collate`, or of `collate_packed`, for samples of this format.
+        """Return the options of `collate`, or of `collate_packed`, for samples of a format.
 
-        Raises ConfigError if a vocabulary lacks <pad> and no id is given, or the target's lacks EOS.
+        Raises ConfigError if a vocabulary lacks <pad> and `pad` is None, or if the target's vocabulary lacks EOS.
+
+        >>> Layout(pad_to_multiple=8).of(SampleFormat({"text": ["<s>", "<pad>", "</s>", "lo"]}))["pad"]
+        {'text': 1}
         """
         names = [*samples.vocabularies]
         if len(names) > 2:
@@ -99,9 +99,9 @@ _NO_MASK, _NO_POSITIONS = np.zeros(0, bool), np.zeros(0, np.int64)
 class _Side(NamedTuple):
     """One side of a batch, (n_rows, width).
 
-    before: the same with EOS moved to the front; empty unless asked for
-    mask: where ids stand
-    lengths: (n_rows,) how many
+    before: the ids with EOS moved to the front; empty unless requested
+    mask: true where ids stand
+    lengths: (n_rows,) ids of each row
     """
 
     tokens: Ids
@@ -117,22 +117,21 @@ def collate(
     """Return the arrays of one step.
 
     samples: of two fields, source and target, or of one, for a language model
-    rows: the samples of the batch, by their index; rows stand in this order
-    pad: the id that fills rows; or one for each field by its name, where source and target have their own vocabularies
-    eos: the id that each target ends with, which its input starts with; or one for each field, of which the target's
-        counts
-    left_pad_source, left_pad_target: whether padding stands in front
-    width: how wide the arrays are, or how wide for each field; by default as wide as the longest row. With what
-        `TokenBatches.longest` tells of a step, both sides have the same width, in all ranks.
+    rows: indices of the samples of the batch, in order
+    pad: the id that fills rows; or one for each field by name, where source and target have their own vocabularies
+    eos: the id that ends each target and starts its input; or one for each field, of which the target's is used
+    left_pad_source, left_pad_target: whether padding stands on the left
+    width: of the arrays, or of each field; by default of the longest row. With `TokenBatches.longest` of a step, both
+        sides have the same width in all ranks.
     pad_to_multiple: both widths are rounded up to a multiple of it
     dtype: int64 or int32, of ids
 
     Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target), `target`, `src_mask` and
     `tgt_mask` (true where ids stand), and `net_input` with `src_tokens`, `src_lengths` and `prev_output_tokens`.
-    With one field, `src_tokens` is what stands before each id of `target`, and there is no `prev_output_tokens`.
+    With one field, `src_tokens` holds the id before each id of `target`, and there is no `prev_output_tokens`.
 
-    Raises ConfigError if there are no rows, or one is no sample, or an option is out of range; StreamError if a target
-    does not end in EOS.
+    Raises ConfigError if there are no rows, an index is out of range, or an option is; StreamError if a target does not
+    end in EOS.
 
     >>> step = collate(Samples.of({"text": [[5, 6, 2]]}), [0], pad=1, eos=2, pad_to_multiple=4)
     >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist(), step["tgt_mask"].tolist()
@@ -165,10 +164,10 @@ def collate_packed(
 ) -> dict[str, Any]:
     """Return the arrays of one step of a language model whose rows hold several samples each.
 
-    samples: of one field; those that are longer than a row, cut by `cut_samples`
-    packs: for each row, its samples by their index
+    samples: of one field; samples longer than a row must be cut by `cut_samples`
+    packs: for each row, the indices of its samples
     length: the ids of a row
-    pad, eos, dtype: those of `collate`
+    pad, eos, dtype: as in `collate`
 
     Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and `net_input` with `src_tokens`,
     `position_ids` (n_packs, length), which start anew with each sample, and, for attention that must not look beyond a
@@ -218,9 +217,9 @@ def collate_packed(
 
 
 def to_torch(collated: Any) -> Any:
-    """Return the same with torch tensors, which share the memory of the arrays.
+    """Return the arrays of a step as torch tensors that share their memory.
 
-    collated: what `collate` or `collate_packed` gives
+    collated: what `collate` or `collate_packed` returns
 
     Raises MissingLibraryError if torch is not installed.
     """
@@ -234,36 +233,35 @@ def to_torch(collated: Any) -> Any:
 
 
 def _sides(samples: Samples) -> tuple[str, str]:
-    """Return the names of source and target, which are one for a language model."""
+    """Return the names of source and target, which are equal for a language model."""
     names = [*samples.fields]
     if not 1 <= len(names) <= 2:
-        result = f"samples of {', '.join(names) or 'no field'}"
-        raise ConfigError(f"{result}: a batch has a source and a target, or one field; name these in SampleFormat")
+        message = f"samples of {', '.join(names) or 'no field'}"
+        raise ConfigError(f"{message}: a batch has a source and a target, or one field; name these in SampleFormat")
     return names[0], names[-1]
 
 
-def _each(inputs: Each, name: str, samples: Samples) -> dict[str, int]:
-    """Field → its number. Raises ConfigError if a field has none."""
-    return {field: _of(field, inputs, name, samples) for field in samples.fields}
+def _each(option: Each, name: str, samples: Samples) -> dict[str, int]:
+    """Return field → number. Raises ConfigError if a field has none."""
+    return {field: _of(field, option, name, samples) for field in samples.fields}
 
 
-def _of(field: str, inputs: Each, name: str, samples: Samples) -> int:
-    """Return the number of one field, which may be given for all fields alike. Raises ConfigError if it has none."""
-    if not isinstance(inputs, Mapping):
-        return arguments.whole(inputs, name, low=0, high=MOST_ID)
+def _of(field: str, option: Each, name: str, samples: Samples) -> int:
+    """Return the number of one field. One number may stand for all fields. Raises ConfigError if there is none."""
+    if not isinstance(option, Mapping):
+        return arguments.whole(option, name, low=0, high=MOST_ID)
     fields = ", ".join(samples.fields)
-    for one in inputs:
+    for one in option:
         if one not in samples.fields:
             raise ConfigError(f"{name}: no field {quoted(str(one))} in these samples; choose from {fields}")
-    if field not in inputs:
+    if field not in option:
         raise ConfigError(f"{name} lacks field {quoted(field)}; give one number for all, or one for each of {fields}")
-    return arguments.whole(inputs[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
+    return arguments.whole(option[field], f"{name}[{field!r}]", low=0, high=MOST_ID)
 
 
 def _rows(rows: Rows, n: int) -> Longs:
-    """Indices of samples. Raises ConfigError if there are none, or one is out of range."""
-    result = rows if isinstance(rows, np.ndarray) else arguments.wholes(rows, "rows")
-    chosen = np.asarray(result)
+    """Return indices of samples as an array. Raises ConfigError if there are none, or one is out of range."""
+    chosen = np.asarray(rows if isinstance(rows, np.ndarray) else arguments.wholes(rows, "rows"))
     if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
         raise ConfigError(
             f"rows is an array of {chosen.dtype}, {chosen.ndim}-dimensional; give indices of samples in a list"
@@ -287,7 +285,7 @@ def _kind(dtype: DTypeLike) -> np.dtype[Any]:
 
 
 def _sizes(encoded: Encoded, rows: Longs) -> Longs:
-    """(n_rows,) how many ids each has. Only these are looked at, since a window of samples holds many batches."""
+    """Return (n_rows,) the ids of each row; not of all samples, since a window holds many batches."""
     return encoded.offsets.take(rows + 1) - encoded.offsets.take(rows)
 
 
@@ -300,8 +298,8 @@ def _side(
     width = int(lengths.max()) if width is None else width
     if (lengths > width).any():
         row = int(np.argmax(lengths > width))
-        result = f"line {samples.numbers[rows[row]]:,} of the stream has {lengths[row]:,} ids in field {quoted(name)}"
-        raise ConfigError(f"width is {width:,}, but {result}; give the longest of the step, or no width")
+        message = f"line {samples.numbers[rows[row]]:,} of the stream has {lengths[row]:,} ids in field {quoted(name)}"
+        raise ConfigError(f"width is {width:,}, but {message}; give the longest of the step, or no width")
     width += -width % multiple
     shape = len(rows), width
     tokens, mask = np.full(shape, pad, kind), np.zeros(shape, bool)
@@ -315,18 +313,17 @@ def _put(
     samples: Samples, name: str, rows: Longs, places: Longs, eos: int, tokens: Ids, before: Ids,
     mask: NDArray[np.bool_], positions: Longs,
 ) -> None:  # fmt: skip
-    """Write samples at their places. Raises StreamError if one does not end in EOS, and is to be moved behind it."""
+    """Write samples at their places. Raises StreamError if one does not end in the EOS that starts its input."""
     from volt.kernels.batching import put_rows
 
     encoded: Encoded = samples[name]
-    firsts, is_last = _NO_POSITIONS, _NO_MASK  # which matter to `before` alone
+    firsts, is_last = _NO_POSITIONS, _NO_MASK  # only `before` needs them
     if len(before):
         _, firsts, is_last = samples.parts_of(rows)
         firsts = np.where(firsts < 0, eos, firsts)
     flat = tokens.reshape(-1), before.reshape(-1), mask.reshape(-1), positions.reshape(-1)
     bad = put_rows(encoded.ids, encoded.offsets, rows, places, firsts, is_last, eos, *flat)
     if bad >= 0:
-        result = (
-            f"line {samples.numbers[rows[bad]]:,} of the stream: field {quoted(name)} does not end in EOS, the id {eos}"
-        )
-        raise StreamError(f"{result}; make samples with eos=True, or name the id that they end in")
+        line = f"line {samples.numbers[rows[bad]]:,} of the stream"
+        message = f"{line}: field {quoted(name)} does not end in EOS, the id {eos}"
+        raise StreamError(f"{message}; make samples with eos=True, or name the id that they end in")

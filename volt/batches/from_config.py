@@ -1,4 +1,4 @@
-"""The section `batches` of a configuration file → the stream, and what makes samples, batches and arrays of it.
+"""`read_steps`: a configuration file with a section `batches` → the stream, samples, rule and layout of its steps.
 
 >>> import tempfile
 >>> from pathlib import Path
@@ -32,11 +32,11 @@ from volt.stream.running.resharding import check_rank
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
 
-_SAY = "add it, as in batches: {fields: {src: joint.volt, tgt: joint.volt}, max_tokens: 4096}"
+_REMEDY = "add it, as in batches: {fields: {src: joint.volt, tgt: joint.volt}, max_tokens: 4096}"
 
 
 class ReadSteps(NamedTuple):
-    """What the steps of a configuration are made of: the arguments of `Steps`, and the files of its vocabularies."""
+    """The arguments of `Steps` that a configuration gives, and the paths of its vocabularies."""
 
     stream: Stream
     samples: SampleFormat
@@ -51,20 +51,20 @@ def read_steps(
     values: Mapping[str, object] | None = None, split: Split = "train", tasks: Sequence[str] | None = None,
     **options: Any,
 ) -> ReadSteps:  # fmt: skip
-    """What a configuration file says of a stream and its batches.
+    """Read the stream and the batches of a configuration file.
 
     path: of the file
-    rank, world: which part of each step is wanted; they are checked before anything is read
-    user_code, values, split, tasks: those of `Stream.from_config`
-    options: those of `Stream`, which override what the file says
+    rank, world: which batch of each step to give; they are checked before anything is read
+    user_code, values, split, tasks: as in `Stream.from_config`
+    options: of `Stream`, which override those of the file
 
-    Raises ConfigError, with the line of each fault, also of what a vocabulary lacks.
+    Raises ConfigError, with the line of each mistake; also for tokens that a vocabulary lacks.
     """
     check_rank(rank, world)
     where = Path(arguments.path(path, remedy="give the path of a YAML file"))
     data = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)
     if data.batches is None:
-        raise ConfigError(f"{shown_path(where)}: key 'batches' is missing; {_SAY}")
+        raise ConfigError(f"{shown_path(where)}: key 'batches' is missing; {_REMEDY}")
     samples, rule = _samples(data.batches), _rule(data.batches)
     layout = _layout(data.batches, samples)
     with data.batches.naming("pad_to_multiple"):
@@ -75,7 +75,7 @@ def read_steps(
 
 
 def _samples(values: Batches) -> SampleFormat:
-    """What makes samples. Each field is looked at by itself, so that a fault has its line."""
+    """Return the format of samples. Each field is checked by itself, so that an error has its line."""
     loaded = dict[str, Numbering]()
     for name, path in values.vocabularies.items():
         with values.naming("fields", name, "vocabulary"):
@@ -101,11 +101,11 @@ def _layout(values: Batches, samples: SampleFormat) -> Layout:
 
 
 def _pad(values: Batches, samples: SampleFormat) -> dict[str, int]:
-    result = dict[str, int]()
+    pads = dict[str, int]()
     with values.naming("pad"):
         for name, numbering in samples.vocabularies.items():
             number = numbering.pad if values.pad == "<pad>" else numbering.ids.get(values.pad)
             if number is None:
                 raise ConfigError(f"no token {quoted(values.pad)} in the vocabulary of {name}; name another, or add it")
-            result[name] = number
-    return result
+            pads[name] = number
+    return pads

@@ -1,9 +1,7 @@
-"""Lengths as callers give them → an array of whole numbers, sorted or refused by name.
+"""The checks that all functions of batches share: lengths → arrays of whole numbers; ranks and seeds → ints.
 
 >>> table([[3, 4], [5, 1]]).shape, table([3, 4]).shape
 ((2, 2), (2, 1))
-
-Options that all functions of batches have: ranks, and the place that what is random follows from.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ WIDEST = 1 << 16  # multiple that rows are padded to
 
 
 def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
-    """What all that is random follows from. Raises ConfigError.
+    """Return the numbers from which all randomness follows. Raises ConfigError.
 
     >>> check_place(1, 0, 2)
     (1, 0, 2)
@@ -31,7 +29,7 @@ def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
 
 
 def check_world(world: int) -> int:
-    """Return how many ranks there are. Raises ConfigError.
+    """Return the number of ranks. Raises ConfigError.
 
     >>> check_world(2)
     2
@@ -45,10 +43,7 @@ _RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
 
 
 def table(lengths: ArrayLike, name: str = "lengths") -> Longs:
-    """(n, n_sides) int64, whole numbers from 0 to 2⁵³; (n,) is taken as one side.
-
-    Raises ConfigError.
-    """
+    """Return lengths as (n, n_sides) int64, from 0 to 2⁵³; (n,) counts as one side. Raises ConfigError."""
     array = _array(lengths, name)
     result = array[:, None] if array.ndim == 1 else array
     if result.size and (result.min() < 0 or result.max() > MOST):
@@ -58,12 +53,12 @@ def table(lengths: ArrayLike, name: str = "lengths") -> Longs:
 
 
 def _array(lengths: Any, name: str) -> NDArray[Any]:
-    """(n,) or (n, n_sides) whole numbers of any kind."""
+    """Return lengths as (n,) or (n, n_sides) integers of any type."""
     remedy = "give whole numbers, (n,) or (n, sides)"
     try:
         array = np.asarray(lengths)
     except (ValueError, TypeError):  # rows of unequal size, say
-        raise ConfigError(f"{name} is no table of numbers; {remedy}") from None
+        raise ConfigError(f"{name} is not a table of numbers; {remedy}") from None
     if array.ndim == 0:
         raise arguments.refusal(lengths, name, remedy)
     if array.shape == (0,):  # which NumPy takes for floats
@@ -74,7 +69,7 @@ def _array(lengths: Any, name: str) -> NDArray[Any]:
 
 
 def longest_sides(lengths: Longs) -> Longs:
-    """(n,) the longest side of each row of a table, side by side: NumPy is slow at many rows of few numbers.
+    """Return (n,) the longest side of each row, computed side by side, as NumPy is slow at many short rows.
 
     >>> longest_sides(np.array([[3, 4], [5, 1]])).tolist()
     [4, 5]
@@ -84,7 +79,7 @@ def longest_sides(lengths: Longs) -> Longs:
 
 
 def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
-    """(n,) int64: of `table`, where there is one side only. Raises ConfigError for more.
+    """Return lengths of one side as (n,) int64. Raises ConfigError for more sides.
 
     >>> single([3, 4]).tolist()
     [3, 4]
@@ -96,11 +91,9 @@ def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
 
 
 def cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
-    """Rows cut after every `size` tokens; those that are no longer stay whole, the empty among them.
+    """Cut rows after every `size` tokens. Return the row of each part, where in the row it starts, and its size.
 
-    Returns the row of each part, where in the row it starts, and its size.
-
-    >>> [found.tolist() for found in cut(np.array([5, 0, 2]), 2)]
+    >>> [values.tolist() for values in cut(np.array([5, 0, 2]), 2)]
     [[0, 0, 0, 1, 2], [0, 2, 4, 0, 0], [2, 2, 1, 0, 2]]
     """
     if lengths.max(initial=0) <= size:
@@ -111,7 +104,7 @@ def cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
 
 
 def stable_order(values: Longs) -> NDArray[np.intp]:
-    """What sorts values that are not negative; equals stay in their order.
+    """Return the stable order of values that are not negative.
 
     >>> stable_order(np.array([7, 3, 7, 0])).tolist()
     [3, 1, 0, 2]
@@ -121,10 +114,10 @@ def stable_order(values: Longs) -> NDArray[np.intp]:
 
 
 def refuse_long(rows: Longs, longest: Longs, limit: int, name: str, *, on_long: str, ways: tuple[str, ...]) -> None:
-    """Raise StreamError, which names the first of these rows, unless they are to be reported or split.
+    """Raise StreamError for the first of the rows that are too long, unless on_long says otherwise.
 
-    rows: those that are longer than the limit;  longest: (n,) the lengths of all;  name: of the limit
-    ways: what on_long may be, "raise" first
+    rows: longer than the limit;  longest: (n,) the lengths of all rows;  name: of the limit
+    ways: the values that on_long may have, "raise" first
 
     >>> refuse_long(np.array([1]), np.array([3, 9]), 8, "max_tokens", on_long="report", ways=("raise", "report"))
     """

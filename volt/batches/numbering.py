@@ -1,4 +1,4 @@
-"""What numbers the tokens of a field: a VOLT vocabulary, a SentencePiece model or a list of tokens → `Numbering`.
+"""`Numbering`: the ids of the tokens of a field, from a VOLT vocabulary, a SentencePiece model or a list of tokens.
 
 >>> numbers = numbering_of(["<s>", "<pad>", "</s>", "<unk>", "lo", "w"], "src")
 >>> numbers, numbers.eos, numbers.looked_up(Column.of(["w lo", "", "w low"])).strings()
@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -36,8 +36,8 @@ class Numbering:
     """The ids of tokens.
 
     pieces: the token of each id.
-    unk, bos, eos, pad: the ids of the tokens with a role; None where there is none.
-    fingerprint: of all that ids depend on
+    unk, bos, eos, pad: the ids of the tokens with a role; None if there is none.
+    fingerprint: of everything that the ids depend on
     encode: a column of text → one of ids; None for a list of tokens, which cuts no text.
     """
 
@@ -61,7 +61,7 @@ class Numbering:
         return {piece: number for number, piece in enumerate(self.pieces)}
 
     def looked_up(self, column: Column) -> Column:
-        """Return the ids of a column of pieces with spaces between them; −1 for what is no piece if there is no `unk`.
+        """Return the ids of a column of pieces between spaces; `unk`, or −1 without it, for unknown pieces.
 
         >>> numbering_of(["a"], "src").looked_up(Column.of(["a b"])).strings()
         ['0 -1']
@@ -76,7 +76,7 @@ class Numbering:
 
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
-        """Numbers of pieces, and the id of each number; the last, which −1 finds, is that of `unk`."""
+        """The hash table of pieces, and the id of each entry; the last id, at index −1, is `unk`."""
         from volt.kernels.tokens import Types, find_words
 
         ids = [number for piece, number in self.ids.items() if piece and " " not in piece]
@@ -84,39 +84,39 @@ class Numbering:
         n_types, n_bytes = len(ids) + int(column.sizes.max(initial=1)), len(column.data) + 1
         slots = np.zeros(1 << (2 * n_types).bit_length(), np.int64)
         types = Types(slots, np.zeros(n_types, np.uint64), np.zeros(n_types + 1, np.int64), np.zeros(n_bytes, np.uint8))
-        room = np.empty(len(column.data) + len(ids), np.int32), np.empty(len(ids), np.int64)
-        find_words(column.data, column.starts, column.sizes, types, *room, np.zeros(4, np.int64))
+        buffers = np.empty(len(column.data) + len(ids), np.int32), np.empty(len(ids), np.int64)
+        find_words(column.data, column.starts, column.sizes, types, *buffers, np.zeros(4, np.int64))
         return types, np.array([*ids, -1 if self.unk is None else self.unk], np.int32)
 
 
-def numbering_of(given: Any, name: str) -> Numbering:
-    """What numbers the tokens of a field.
+def numbering_of(vocabulary: Any, name: str) -> Numbering:
+    """Return the numbering of a field.
 
-    given: a vocabulary or an encoder, the path of a vocabulary or of a SentencePiece model, or a list of tokens
+    vocabulary: a vocabulary or an encoder, the path of a vocabulary or of a SentencePiece model, or a list of tokens
     name: of the field, for errors
-    Raises ConfigError if it is none of these, VocabularyError if a file cannot be loaded.
+    Raises ConfigError for anything else, VocabularyError if a file cannot be loaded.
     """
     from volt.encode.encoder import Encoder
     from volt.vocabulary import Vocabulary
 
-    if isinstance(given, Numbering):
-        return given
-    if isinstance(given, Encoder):
-        return _of_encoder(given)
-    if isinstance(getattr(given, "vocabulary", given), Vocabulary):
-        return _of_encoder(Encoder(given))
-    if isinstance(given, str | os.PathLike):
-        return _of_file(Path(arguments.path(given, name)))
-    if given is None:
+    if isinstance(vocabulary, Numbering):
+        return vocabulary
+    if isinstance(vocabulary, Encoder):
+        return _of_encoder(vocabulary)
+    if isinstance(getattr(vocabulary, "vocabulary", vocabulary), Vocabulary):
+        return _of_encoder(Encoder(vocabulary))
+    if isinstance(vocabulary, str | os.PathLike):
+        return _of_file(Path(arguments.path(vocabulary, name)))
+    if vocabulary is None:
         raise ConfigError(f"field {quoted(name)} has no vocabulary; {_GIVE}")
-    tokens = arguments.several(given, what := f"the vocabulary of {name}", one=_GIVE, remedy=_GIVE)
-    return _of_list(arguments.texts(tokens, what, remedy=_GIVE), name)
+    tokens = arguments.several(vocabulary, label := f"the vocabulary of {name}", one=_GIVE, remedy=_GIVE)
+    return _of_list(arguments.texts(tokens, label, remedy=_GIVE), name)
 
 
 def _numbering(
-    pieces: tuple[str, ...], roles: list[int | None], of: str, encode: Callable[[Column], Column] | None = None
+    pieces: tuple[str, ...], roles: Iterable[int | None], of: str, encode: Callable[[Column], Column] | None = None
 ) -> Numbering:
-    """of: what the pieces are those of, as a fingerprint"""
+    """Return a numbering. of: the fingerprint"""
     unk, bos, eos, pad = roles
     return Numbering(pieces, unk, bos, eos, pad, of, encode)
 
@@ -139,9 +139,9 @@ def _of_list(tokens: list[str], name: str) -> Numbering:
     first = dict[str, int]()
     for number, token in enumerate(tokens):
         if first.setdefault(token, number) != number:
-            result = f"token {quoted(token)} of the vocabulary of {name} is given twice"
-            raise ConfigError(f"{result}, at {first[token]} and {number}; remove one")
-    return _numbering(tuple(tokens), [first.get(token) for token in _ROLES.values()], fingerprint(tokens))
+            message = f"token {quoted(token)} of the vocabulary of {name} is repeated"
+            raise ConfigError(f"{message}, at {first[token]} and {number}; remove one")
+    return _numbering(tuple(tokens), map(first.get, _ROLES.values()), fingerprint(tokens))
 
 
 def _of_file(path: Path) -> Numbering:
@@ -164,15 +164,13 @@ def _of_model(path: Path, data: bytes) -> Numbering:
     processor = processor_of(path, data)
     transform = SpmEncode(model=path, to="ids", fields=(1,)).opened(LoadedFiles())
     pieces = tuple(map(processor.id_to_piece, range(processor.get_piece_size())))
-    roles = [getattr(processor, f"{role}_id")() for role in _ROLES]
-    of = fingerprint(transform.signature())
-    return _numbering(
-        pieces, [None if number < 0 else number for number in roles], of, partial(_transformed, transform)
-    )
+    numbers = [getattr(processor, f"{role}_id")() for role in _ROLES]
+    roles = [None if number < 0 else number for number in numbers]
+    return _numbering(pieces, roles, fingerprint(transform.signature()), partial(_transformed, transform))
 
 
 def _transformed(transform: Transform, column: Column) -> Column:
-    """What a transform of field 1 makes of a column."""
+    """Return a column after a transform of field 1."""
     from volt.stream.transforms.batch import Batch
     from volt.stream.transforms.line_rng import LineRng
 

@@ -1,31 +1,17 @@
-"""Lengths of rows → packs: rows laid end to end into a fixed length, for language models.
+"""`pack`: lengths of rows → packs, rows laid end to end into a fixed length; `cut_samples`: long samples → parts.
 
 Rows are placed from the longest to the shortest, each into the pack with the least free space that holds it, or into a
-new one (best-fit decreasing, D. S. Johnson, 1973): so many packs at most as 11/9 of the fewest possible, and four
-(Johnson, 1974). A tree over the free spaces finds the pack: n rows in packs of L tokens take time
-n · (log n + log L).
+new one (best-fit decreasing, D. S. Johnson, 1973), which takes at most 11/9 of the fewest possible packs, and four
+(Johnson, 1974). A tree over the free spaces finds the pack: n rows in packs of L tokens take time n · (log n + log L).
+
+A line of n ids is cut into parts of `size` ids and a rest. A model reads before the first id of a part the id before it
+in the line, not EOS; `collate` and `collate_packed` ask only the last part of a line to end in EOS.
 
 >>> packs = pack([5, 3, 4, 2], 7, shuffle=False)
 >>> [one.rows.tolist() for one in packs], packs.padding_share
 ([[0, 3], [2, 1]], 0.0)
-
-Samples that are longer than a row → parts that fit, so that a language model reads every id of a long line.
-
-A line of n ids becomes parts of `size` ids and a rest. The ids stay where they are: only the places where samples start
-are told anew, and which id stands before each. That is what a model reads before the first id of a part, not EOS;
-`collate` and `collate_packed` see to it, and ask only the last part of a line to end in EOS.
-
->>> samples = Samples.of({"text": [[5, 6, 7, 8, 2], [9, 2]]})
->>> cut = cut_samples(samples, 3)
->>> [cut["text"][row].tolist() for row in range(len(cut))], cut.numbers.tolist()
-([[5, 6, 7], [8, 2], [9, 2]], [0, 0, 1])
->>> cut.parts
+>>> cut_samples(Samples.of({"text": [[5, 6, 7, 8, 2], [9, 2]]}), 3).parts
 Parts(starts=array([0, 3, 0]), before=array([-1,  7, -1]), is_last=array([False,  True,  True]))
->>> from volt.batches import collate_packed, pack
->>> packs = [one.rows for one in pack(cut.lengths, 4, shuffle=False)]
->>> step = collate_packed(cut, packs, length=4, pad=1, eos=2)
->>> step["target"].tolist(), step["net_input"]["src_tokens"].tolist()
-([[5, 6, 7, 1], [8, 2, 9, 2]], [[2, 5, 6, 1], [7, 8, 2, 9]])
 """
 
 from __future__ import annotations
@@ -47,13 +33,13 @@ from volt.stream.transforms.column import frozen
 
 
 def cut_samples(samples: Samples, size: int) -> Samples:
-    """Samples of `size` ids at most: a longer one becomes several, which follow each other. Nothing is cropped.
+    """Cut samples into consecutive parts of at most `size` ids. Nothing is cropped.
 
     samples: of one field
-    size: ids, 1 or more; the length of a pack, say
+    size: ids, 1 or more, such as the length of a pack
 
     Samples that have been cut may be cut again. Raises ConfigError for samples of several fields, whose parts would not
-    belong to each other.
+    match.
 
     >>> cut_samples(Samples.of({"text": [[5, 6, 2]]}), 2).lengths.tolist()
     [[2], [1]]
@@ -75,10 +61,9 @@ def cut_samples(samples: Samples, size: int) -> Samples:
 
 
 def taken_samples(samples: Samples, rows: Longs) -> Samples:
-    """Some samples, with copies of their ids.
+    """Return some samples, with copies of their ids.
 
     rows: (n,) int64, their indices, in any order
-    Parts of lines stay what they are, whichever other parts are taken.
 
     >>> taken_samples(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
     [5, 2, 6, 2]
@@ -95,11 +80,11 @@ def _taken(encoded: Encoded, rows: Longs) -> Encoded:
     return Encoded(frozen(encoded.ids[places]), offsets)
 
 
-LONGEST = 1 << 24  # tokens of a pack: there are ten bytes for each, to find free space
+LONGEST = 1 << 24  # tokens of a pack: the search for free space takes ten bytes for each
 
 
 class Pack(NamedTuple):
-    """What stands in one pack, one segment after the other.
+    """The segments of a pack, one after the other.
 
     rows: (n_segments,) int64, the row of each segment
     starts: (n_segments,) int64, where in its row it begins: 0, unless the row has been split
@@ -112,7 +97,7 @@ class Pack(NamedTuple):
 
     @property
     def cu_seqlens(self) -> NDArray[np.int32]:
-        """(n_segments + 1,) int32, where segments begin, and where the last ends: as attention over segments takes it.
+        """(n_segments + 1,) int32, where segments begin and the last one ends, as variable-length attention takes it.
 
         >>> pack([5, 2], 7, shuffle=False)[0].cu_seqlens.tolist()
         [0, 5, 7]
@@ -134,10 +119,10 @@ class Pack(NamedTuple):
 class Packs:
     """The packs of an epoch or a window.
 
-    segments: what stands in all packs, one after the other
+    segments: of all packs, one after the other
     ends: (n_packs,) int64, where each pack ends among the segments
     size: tokens of a pack
-    too_long, empty: int64, rows that are in no pack, being longer than one or without tokens
+    too_long, empty: int64, rows that are in no pack: longer than a pack, or without tokens
 
     >>> len(pack([3, 2], 4)), pack([3, 2], 4).padding_share
     (2, 0.375)
@@ -159,12 +144,12 @@ class Packs:
         return Pack(*(values[place] for values in self.segments))
 
     def __iter__(self) -> Iterator[Pack]:
-        """Return each pack."""
+        """Iterate over the packs."""
         return map(self.__getitem__, range(len(self)))
 
     @property
     def padding_share(self) -> float:
-        """The share of all packs that no row fills; 0.0 where there is none."""
+        """The share of all packs that no row fills; 0.0 if there are no packs."""
         return 1 - float(self.segments.sizes.sum()) / (len(self) * self.size) if len(self) else 0.0
 
 
@@ -181,28 +166,24 @@ def pack(
     """Lay rows end to end into packs of `size` tokens. Nothing is cropped.
 
     lengths: (n,) whole numbers, tokens
-    on_long: what becomes of a row with more tokens than a pack: "raise" refuses it by name, "report" lists it in
-        `too_long`, "split" cuts it into segments of `size` tokens and a rest, as `cut_samples` cuts samples
+    on_long: what to do with a row of more tokens than a pack: "raise" an error, "report" it in `too_long`, or "split"
+        it into segments of `size` tokens and a rest, as `cut_samples` does
     shuffle: False leaves packs in the order in which they were begun, and equally long rows in their own
-    seed, epoch, window: the order of packs, and of equally long rows, follows from them
+    seed, epoch, window: of the order of packs, and of equally long rows
 
-    A row is in one pack, or listed as too long or empty; or split, and then all of it is in packs.
+    A row is in one pack, split over several, or listed as too long or empty.
     Raises ConfigError for an option, StreamError for a row that is too long.
 
     >>> packs = pack([9, 1], 4, on_long="split", shuffle=False)
     >>> [list(zip(one.rows.tolist(), one.starts.tolist(), one.sizes.tolist())) for one in packs]
     [[(0, 0, 4)], [(0, 4, 4)], [(0, 8, 1), (1, 0, 1)]]
     """
-    result, size = single(lengths), arguments.whole(size, "size", low=1, high=LONGEST)
+    sizes_of, size = single(lengths), arguments.whole(size, "size", low=1, high=LONGEST)
     place = check_place(seed, epoch, window)
-    is_long = (result > size) & (on_long != "split")
-    (too_long,), (empty,), (retained,) = (
-        np.nonzero(is_long),
-        np.nonzero(result == 0),
-        np.nonzero((result > 0) & ~is_long),
-    )
-    refuse_long(too_long, result, size, "size", on_long=on_long, ways=("raise", "report", "split"))
-    rows, starts, sizes = cut(result[retained], size)
+    is_long = (sizes_of > size) & (on_long != "split")
+    too_long, empty, retained = map(np.flatnonzero, (is_long, sizes_of == 0, (sizes_of > 0) & ~is_long))
+    refuse_long(too_long, sizes_of, size, "size", on_long=on_long, ways=("raise", "report", "split"))
+    rows, starts, sizes = cut(sizes_of[retained], size)
     segments = Pack(retained[rows], starts, sizes)
     order = permutation(len(segments.sizes), "pack", "rows", *place) if shuffle else np.arange(len(segments.sizes))
     order = order[stable_order(size - segments.sizes[order])]

@@ -1,23 +1,15 @@
-"""Steps, counted while a trainer takes them: how many, how much padding, how fast, and how long the trainer waited.
+"""`Progress`: steps counted while a trainer takes them: tokens, padding, throughput, and how long the trainer waited.
 
     for step in Progress(Counted(steps, start=1200), every=100, to="progress.jsonl"):
         train(step)
 
-Every rank counts, and rank 0 tells. What a file gets is a line of JSON for each report, with the keys of `Report`.
+Every rank counts, and rank 0 reports. A file gets a line of JSON for each report, with the keys of `Report`.
 
 >>> import numpy as np
 >>> step = {"nsentences": 2, "ntokens": 5, "target": np.zeros((2, 3)), "net_input": {}}
 >>> progress = Progress([step, step])
 >>> len(list(progress)), progress.report().tokens, round(progress.report().padding, 3)
 (2, 10, 0.167)
-
-The arrays of a step → what they come to: sentences, tokens, places, the widest array. Whoever sums steps counts so.
-
->>> import numpy as np
->>> step = {"nsentences": 2, "ntokens": 5, "target": np.zeros((2, 3)), "net_input": {}}
->>> both = counts_of(step).with_those_of(counts_of(step))
->>> both.sentences, both.tokens, both.laid_out, both.longest
-(4, 10, 12, 3)
 """
 
 from __future__ import annotations
@@ -36,9 +28,9 @@ from volt.errors import ConfigError, OutputError, reason, shown_path
 
 
 class StepCounts(NamedTuple):
-    """What a step holds, or several.
+    """The counts of a step, or of several.
 
-    sentences: rows of a batch; where sentences are packed, as many as are in its rows
+    sentences: rows of a batch; of packs, the sentences in them
     tokens: ids of all fields, without padding
     laid_out: places in the arrays of all fields, padding included
     longest: the widest array, in ids
@@ -51,15 +43,15 @@ class StepCounts(NamedTuple):
 
     @property
     def padding_share(self) -> float:
-        """The share of padding in what is laid out; 0.0 where nothing is.
+        """The share of padding in the arrays; 0.0 if there are none.
 
         >>> StepCounts(tokens=75, laid_out=100).padding_share
         0.25
         """
         return 1 - self.tokens / self.laid_out if self.laid_out else 0.0
 
-    def with_those_of(self, other: StepCounts) -> StepCounts:
-        """Both together."""
+    def plus(self, other: StepCounts) -> StepCounts:
+        """Return the counts of both."""
         return StepCounts(
             self.sentences + other.sentences, self.tokens + other.tokens, self.laid_out + other.laid_out,
             max(self.longest, other.longest),
@@ -67,10 +59,10 @@ class StepCounts(NamedTuple):
 
 
 def counts_of(step: object) -> StepCounts:
-    """What a step holds.
+    """Count a step.
 
-    step: arrays, of numpy or of torch, as `collate` and `collate_packed` give them
-    Raises ConfigError if it is none.
+    step: arrays, of numpy or of torch, as `collate` and `collate_packed` return them
+    Raises ConfigError for anything else.
     """
     if not isinstance(step, Mapping) or "ntokens" not in step:
         raise arguments.refusal(step, "a step", "give what volt.batches.Steps gives, or collate")
@@ -91,15 +83,15 @@ def _sides(step: Mapping[str, Any]) -> list[tuple[Any, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a rank has been given since it was opened or restored.
+    """The totals of a rank since its steps were opened or restored.
 
-    n_steps, n_samples: how many steps, and samples in its batches
+    n_steps, n_samples: steps, and samples in its batches
     n_tokens: ids, of all fields
     n_laid_out: ids and padding
-    seconds: how long its trainer has waited for them
+    seconds: how long its trainer has waited for steps
     n_too_long, n_too_short: samples, of all ranks, that are in no batch
-    too_long: where the lines of the first ten that are too long are
-    n_left: samples at the end of the stream that are too few for a batch for each rank
+    too_long: the places of the first ten lines that are too long
+    n_left: samples at the end of the stream that are too few for one batch for each rank
 
     >>> Totals(n_tokens=75, n_laid_out=100).padding_share
     0.25
@@ -117,28 +109,28 @@ class Totals:
 
     @property
     def first_too_long(self) -> str:
-        """Where the line of the first that is too long is; empty if there is none."""
+        """The place of the first line that is too long; empty if there is none."""
         return self.too_long[0] if self.too_long else ""
 
     @property
     def padding_share(self) -> float:
-        """The share of padding in what was laid out; 0.0 before the first step."""
+        """The share of padding in all arrays; 0.0 before the first step."""
         return 1 - self.n_tokens / self.n_laid_out if self.n_laid_out else 0.0
 
 
 T = TypeVar("T")
 To = TextIO | str | os.PathLike[str] | Callable[["Report"], object]
-_GIVE = "give a file that is open, such as sys.stderr, the path of one for JSON lines, or a function"
+_GIVE = "give an open file, such as sys.stderr, the path of a file for JSON lines, or a function"
 
 
 class Counted(Generic[T]):
-    """An iterator that knows how many steps there have been.
+    """An iterator that counts its steps.
 
-    steps: any iterable; one that knows its own number n, as `Steps` does, is counted on from there
-    start: go on at this step: those before it are passed over, by `steps.skip` where there is one
-    n: how many steps there have been, over all runs.
+    steps: any iterable; if it has a number n, as `Steps` do, counting starts from n
+    start: the step to continue at; earlier ones are skipped, by `steps.skip` where there is one
+    n: the number of steps so far, over all runs.
 
-    Raises ConfigError if `steps` stands beyond the start, or ends before it.
+    Raises ConfigError if `steps` are already past the start, or end before it.
 
     >>> counted = Counted("abcde", start=3)
     >>> next(counted), counted.n, list(counted), counted.n
@@ -165,7 +157,7 @@ class Counted(Generic[T]):
         return step
 
     def skip(self, n: int) -> int:
-        """Pass over steps; how many there were fewer than asked for.
+        """Skip steps. Return how many of them were missing at the end.
 
         n: how many steps, 0 or more
         """
@@ -180,18 +172,18 @@ class Counted(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a rank has been given. These are also the keys of a line of JSON, in this order; none is ever left out.
+    """The progress of a rank. Its fields are the keys of a line of JSON, in this order, always all of them.
 
     step: steps so far, over all runs.
     rank, world: whose report it is.
-    seconds: since the first step of this run was asked for.
+    seconds: since the first step of this run was requested.
     sentences, tokens: of this run. Tokens are ids of all fields, without padding.
     padding: the share of padding in the arrays of this run, from 0 to 1.
     longest: the widest array of this run, in ids.
     tokens_per_second: since the last report.
     waited: the share of the time since the last report in which the trainer waited for steps, from 0 to 1.
-    first_wait: seconds until the first step of this run was there.
-    too_long, too_short: rows of this run that were in no batch; of all ranks, and 0 where steps do not say it.
+    first_wait: seconds until the first step of this run.
+    too_long, too_short: rows of this run, of all ranks, that were in no batch; 0 where steps do not report them.
     """
 
     step: int = 0
@@ -209,7 +201,7 @@ class Report:
     too_short: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values.
+        """Return the report as JSON values.
 
         >>> list(Report().to_json())[:4]
         ['step', 'rank', 'world', 'seconds']
@@ -217,29 +209,26 @@ class Report:
         return {key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(self).items()}
 
     def line(self) -> str:
-        """Return a line for people.
+        """Return the report as a line of text.
 
         >>> Report(step=1200, sentences=9, tokens=80, tokens_per_second=8123.4, padding=0.041, too_long=1).line()
         'step 1,200  8,123 tokens/s  padding 4.1 %  waited 0 %  9 sentences  80 tokens  1 row too long'
         """
-        unused = [f"{counted(n, 'row')} too {kind}" for kind, n in _unused(self).items() if n]
-        inputs = [counted(self.sentences, "sentence"), counted(self.tokens, "token"), *unused]
+        unused = [("long", self.too_long), ("short", self.too_short)]
+        notes = [f"{counted(n, 'row')} too {kind}" for kind, n in unused if n]
+        counts = [counted(self.sentences, "sentence"), counted(self.tokens, "token"), *notes]
         rates = [f"{self.tokens_per_second:,.0f} tokens/s", f"padding {self.padding:.1%}", f"waited {self.waited:.0%}"]
-        return "  ".join([f"step {self.step:,}", *rates, *inputs]).replace("%", " %")
-
-
-def _unused(report: Report) -> dict[str, int]:
-    return {"long": report.too_long, "short": report.too_short}
+        return "  ".join([f"step {self.step:,}", *rates, *counts]).replace("%", " %")
 
 
 class Progress(Generic[T]):
-    """The same steps, with a report after every so many of them, and one at their end.
+    """An iterator over steps that reports their progress after every few steps, and at their end.
 
-    steps: dicts of arrays, of numpy or of torch, as `collate` and `collate_packed` give them
+    steps: dicts of arrays, of numpy or of torch, as `collate` and `collate_packed` return them
     every: how many steps between two reports
-    to: what rank 0 tells: an open text file, such as sys.stderr, gets a line for people; the file of a path gets one
-        more line of JSON; a function gets a `Report`; None tells nothing
-    rank, world: by default those of `steps`, or 0 and 1
+    to: where rank 0 reports to: an open text file, such as sys.stderr, gets a line of text; a path gets a line of JSON
+        at its end; a function gets a `Report`; None gets nothing
+    rank, world: by default of `steps`, or 0 and 1
 
     Raises ConfigError for an option, OutputError if the file cannot be written.
 
@@ -262,11 +251,11 @@ class Progress(Generic[T]):
         self._every, self._to = arguments.whole(every, "every", low=1), _place(to)
         stored = getattr(self._steps.steps, "rank", 0), getattr(self._steps.steps, "world", 1)
         self._rank = check_rank(stored[0] if rank is None else rank, stored[1] if world is None else world)
-        self._sums, self._told = _Sums(), _Sums()
+        self._sums, self._reported = _Sums(), _Sums()
         self._first = self._first_wait = 0.0
 
     def __iter__(self) -> Iterator[T]:
-        """Yield each step. A step counts as given when it is handed out."""
+        """Yield each step. A step counts as given when it is yielded."""
         self._first = self._first or time.perf_counter()
         while True:
             requested = time.perf_counter()
@@ -279,14 +268,14 @@ class Progress(Generic[T]):
             self._first_wait = self._first_wait or time.perf_counter() - requested
             self._sums.add(step)
             if self._sums.n % self._every == 0:
-                self._tell()
+                self._send()
             yield step
-        if self._sums.n > self._told.n:
-            self._tell()
+        if self._sums.n > self._reported.n:
+            self._send()
 
     def report(self) -> Report:
-        """What has been given so far. Rates are those since the last report."""
-        now, before = self._now(), self._told
+        """Return the progress so far. Rates count from the last report."""
+        now, before = self._now(), self._reported
         seconds, counts = max(now.seconds - before.seconds, 1e-9), now.counts
         totals = getattr(self._steps.steps, "totals", None)
         return Report(
@@ -300,15 +289,15 @@ class Progress(Generic[T]):
         seconds = time.perf_counter() - self._first if self._first else 0.0
         return replace(self._sums, seconds=seconds)
 
-    def _tell(self) -> None:
+    def _send(self) -> None:
         if self._rank[0] == 0 and self._to is not None:
             _write(self.report(), self._to)
-        self._told = self._now()
+        self._reported = self._now()
 
 
 @dataclass(slots=True)
 class _Sums:
-    """What has been given so far. n: how many steps"""
+    """Sums over n steps."""
 
     n: int = 0
     seconds: float = 0.0
@@ -317,7 +306,7 @@ class _Sums:
 
     def add(self, step: Any) -> None:
         """Count a step."""
-        self.counts, self.n = self.counts.with_those_of(counts_of(step)), self.n + 1
+        self.counts, self.n = self.counts.plus(counts_of(step)), self.n + 1
 
 
 def _place(to: Any) -> Any:

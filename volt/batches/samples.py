@@ -2,20 +2,15 @@ r"""Lines as columns → `Samples`: the ids of each field, framed by BOS, prefix
 
     [BOS] [prefix …] id … id [EOS]
 
-What a column holds is told by its kind: ids are taken as they are, as `encode` with `to: ids` or binary shards give
-them; text is encoded, or looked up piece by piece, or read as numbers.
+Columns of ids, from `encode` with `to: ids` or from binary shards, are used as they are; text is encoded, looked up
+piece by piece, or read as numbers. A sample is a line, or a part of one (`cut_samples`).
 
 >>> from volt.stream.transforms.batch import Batch
 >>> tokens = ["<unk>", "<s>", "</s>", "<2de>", "lo", "w"]
 >>> pairs = SampleFormat({"src": tokens, "tgt": tokens}, prefix={"src": ["<2de>"]})
->>> found = pairs.samples(Batch.of(["lo w\tw", "w\tlo lo"]))
->>> found, found["src"][0].tolist(), found["tgt"][1].tolist(), found.lengths.tolist()
+>>> samples = pairs.samples(Batch.of(["lo w\tw", "w\tlo lo"]))
+>>> samples, samples["src"][0].tolist(), samples["tgt"][1].tolist(), samples.lengths.tolist()
 (<Samples: 2 samples of src, tgt>, [3, 4, 5, 2], [4, 4, 2], [[4, 2], [3, 3]])
-
-Where samples stand in their lines: each is a line, or a part of one.
-
->>> Parts.whole(2)
-Parts(starts=array([0, 0]), before=array([-1, -1]), is_last=array([ True,  True]))
 """
 
 from __future__ import annotations
@@ -39,10 +34,10 @@ from volt.stream.transforms.column import Column, frozen
 
 
 class Parts(NamedTuple):
-    """Where samples stand in their lines.
+    """The places of samples in their lines.
 
-    starts: (n,) int64, how many ids of the line stand before a sample
-    before: (n,) int64, the last of these; −1 if there is none
+    starts: (n,) int64, how many ids of the line come before a sample
+    before: (n,) int64, the last of these ids; −1 if there is none
     is_last: (n,) bool, whether the line ends with the sample
     """
 
@@ -52,11 +47,11 @@ class Parts(NamedTuple):
 
     @classmethod
     def whole(cls, n: int) -> Self:
-        """Those of samples that are whole lines."""
+        """Return the places of n samples that are whole lines."""
         return cls(np.zeros(n, np.int64), np.full(n, -1, np.int64), np.ones(n, np.bool_))
 
     def taken(self, rows: Longs) -> Parts:
-        """Those of some samples.
+        """Return the places of some samples.
 
         >>> Parts.whole(2).taken(np.array([1])).starts.tolist()
         [0]
@@ -65,7 +60,7 @@ class Parts(NamedTuple):
 
 
 def joined_parts(parts: Sequence[Parts]) -> Parts:
-    """Return one after the other.
+    """Concatenate parts.
 
     >>> joined_parts([Parts.whole(1), Parts.whole(2)]).starts.tolist()
     [0, 0, 0]
@@ -83,11 +78,11 @@ _LINE_END = 0x0A
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Samples of ids: one for each line, or several, which follow each other, where `cut_samples` has cut lines.
+    """Samples of ids: one for each line, or several consecutive ones, where `cut_samples` has cut lines.
 
     fields: name → the ids of all samples, flat, with the places where samples start.
     numbers: (n,) int64, the number of each sample's line in the stream.
-    parts: where samples stand in their lines; None where each is a whole line.
+    parts: the places of samples in their lines; None if each is a whole line.
 
     >>> Samples.of({"src": [[5, 2], [2]]}).lengths.tolist()
     [[2], [1]]
@@ -111,24 +106,24 @@ class Samples:
 
     @classmethod
     def of(cls, fields: Mapping[str, Iterable[Sequence[int]]], numbers: Sequence[int] | None = None) -> Samples:
-        """Samples whose ids are given.
+        """Return samples of some ids.
 
         fields: name → the ids of each sample
         numbers: of the samples, by default 0, 1, 2 and so on
 
         Raises ConfigError if an id is negative or beyond int32, or fields have different numbers of samples.
         """
-        result = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
-        sizes = {name: len(encoded) for name, encoded in result.items()}
+        flat = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
+        sizes = {name: len(encoded) for name, encoded in flat.items()}
         if len({*sizes.values()}) != 1:
             raise ConfigError(
                 f"the fields have {sizes or 'no'} samples; give each field as many, and one field or more"
             )
         n = max(sizes.values())
-        message = np.arange(n) if numbers is None else np.array(arguments.wholes(numbers, "numbers"), np.int64)
-        if len(message) != n:
-            raise ConfigError(f"{len(message)} numbers for {n} samples; give one for each")
-        return cls(result, message)
+        array = np.arange(n) if numbers is None else np.array(arguments.wholes(numbers, "numbers"), np.int64)
+        if len(array) != n:
+            raise ConfigError(f"{len(array)} numbers for {n} samples; give one for each")
+        return cls(flat, array)
 
     @property
     def lengths(self) -> Longs:
@@ -136,12 +131,12 @@ class Samples:
         return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
 
     def parts_of(self, rows: Longs) -> Parts:
-        """Return where some samples stand in their lines."""
+        """Return the places of some samples in their lines."""
         return Parts.whole(len(rows)) if self.parts is None else self.parts.taken(rows)
 
 
 def joined_samples(parts: Sequence[Samples]) -> Samples:
-    """Return the samples of several, one after the other.
+    """Concatenate samples.
 
     parts: with the same fields
 
@@ -180,20 +175,20 @@ def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
 
 @dataclass(frozen=True, slots=True)
 class SampleFormat:
-    """How lines become samples.
+    """The format of samples: how lines become ids.
 
-    vocabularies: name of the field → what numbers its tokens: a vocabulary or encoder, the path of a vocabulary or of a
+    vocabularies: name of the field → its vocabulary: a vocabulary or encoder, the path of a vocabulary or of a
         SentencePiece model, or a list of tokens, in which <unk>, <s> and </s> have their roles. The first name stands
         for field 1 of the lines, the second for field 2, and so on.
-    holds: what text in the fields is: "text" to be encoded, "pieces" with spaces between them, or "ids" as numbers. By
-        default text, or pieces for a list of tokens. A column of ids is taken as it is.
-    bos, eos: whether samples start with BOS, and end with EOS. Binary shards have EOS already: say eos=False.
-    prefix: name of the field → the tokens that stand between BOS and the line's own.
-    max_length: the most ids of a field, BOS, prefix and EOS among them; None for any number.
-    beyond: what to do with a longer one: "refuse", or "truncate" its own ids from the end.
+    holds: how to read text in the fields: "text" to be encoded, "pieces" between spaces, or "ids" as numbers. By
+        default text, or pieces for a list of tokens. A column of ids is used as it is.
+    bos, eos: whether samples start with BOS, and end with EOS. Binary shards have EOS already: set eos=False.
+    prefix: name of the field → the tokens between BOS and the tokens of the line.
+    max_length: the most ids of a field, including BOS, prefix and EOS; None for any number.
+    beyond: what to do with a longer field: "refuse" it, or "truncate" the ids of the line at their end.
     unknown: "replace" pieces that the vocabulary lacks by its <unk>, or "refuse" them.
 
-    Raises ConfigError if an option is out of range or names what the vocabulary lacks.
+    Raises ConfigError if an option is out of range, or if the vocabulary lacks a token.
 
     >>> SampleFormat({"text": ["<s>", "</s>", "lo", "w"]}, bos=True, max_length=3)
     <SampleFormat: text, with BOS, EOS, at most 3 ids>
@@ -213,8 +208,8 @@ class SampleFormat:
         inputs = arguments.mapping(self.vocabularies, "vocabularies", remedy=remedy)
         if not inputs:
             raise ConfigError(f"vocabularies is empty; {remedy}")
-        result = dict[int, Numbering]()  # what is given twice is loaded once
-        numberings = {name: result.setdefault(id(one), numbering_of(one, name)) for name, one in inputs.items()}
+        loaded = dict[int, Numbering]()  # a vocabulary of several fields is loaded once
+        numberings = {name: loaded.setdefault(id(one), numbering_of(one, name)) for name, one in inputs.items()}
         object.__setattr__(self, "vocabularies", numberings)
         for name in ("bos", "eos"):
             if not isinstance(getattr(self, name), bool):
@@ -232,26 +227,26 @@ class SampleFormat:
             self._check(name)
 
     def _check(self, name: str) -> None:
-        """Raise ConfigError if a field cannot have the form that is asked for."""
+        """Raise ConfigError if a field does not fit `holds` or `max_length`."""
         if self.holds == "text" and self.vocabularies[name].encode is None:
             raise ConfigError(f"holds: a list of tokens cuts no text, so field {quoted(name)} must hold pieces or ids")
         n = sum(map(len, self._frame(name)))
         if self.max_length is not None and self.max_length <= n:
-            result = f"max_length is {self.max_length}, of which BOS, prefix and EOS of {name} take {n}"
-            raise ConfigError(f"{result}; give {n + 1:,} or more")
+            message = f"max_length is {self.max_length}, of which BOS, prefix and EOS of {name} take {n}"
+            raise ConfigError(f"{message}; give {n + 1:,} or more")
 
     def __repr__(self) -> str:
         roles = [role for role, has in (("BOS", self.bos), ("EOS", self.eos)) if has]
-        message = f", with {', '.join(roles)}" if roles else ""
+        framed = f", with {', '.join(roles)}" if roles else ""
         most = "" if self.max_length is None else f", at most {counted(self.max_length, 'id')}"
-        return f"<SampleFormat: {', '.join(self.vocabularies)}{message}{most}>"
+        return f"<SampleFormat: {', '.join(self.vocabularies)}{framed}{most}>"
 
     def samples(self, batch: Batch | StreamBatch) -> Samples:
         """Return the samples of lines, one for each.
 
-        batch: what `Stream.batches` gives, or lines alone, whose samples are numbered from 0
+        batch: of `Stream.batches`, or lines alone, whose samples are numbered from 0
 
-        Raises StreamError, with the place of the line, if one lacks a field, is too long, or holds what is refused.
+        Raises StreamError, with the place of the line, if one lacks a field, is too long, or holds refused pieces.
 
         >>> from volt.stream.transforms.batch import Batch
         >>> SampleFormat({"text": ["lo", "w"]}, eos=False).samples(Batch.of(["w lo w"]))["text"][0].tolist()
@@ -295,13 +290,13 @@ class SampleFormat:
         bad = frame_ids(column.data, column.starts, column.sizes, head, tail, most, out)
         if bad >= 0:
             ids = out[offsets[bad] + len(head) : offsets[bad + 1] - len(tail)]
-            result = f"{place(bad)}: the id {ids[(ids < 0) | (ids >= most)][0]} in field {quoted(name)}"
+            message = f"{place(bad)}: the id {ids[(ids < 0) | (ids >= most)][0]} in field {quoted(name)}"
             raise StreamError(
-                f"{result} is none of its vocabulary, which has 0 to {most - 1:,}; name the vocabulary that made it"
+                f"{message} is not in its vocabulary, which has 0 to {most - 1:,}; name the vocabulary that made it"
             )
         return Encoded(frozen(out), offsets)
 
-    # what the field holds → its own ids
+    # a field of the lines → its ids
 
     def _ids(self, name: str, column: Column, place: Place) -> Column:
         numbering: Numbering = self.vocabularies[name]
@@ -313,7 +308,7 @@ class SampleFormat:
         encode = numbering.encode if holds == "text" else None
         output = numbering.looked_up(column) if encode is None else encode(column)
         if len(output) != len(column):
-            raise StreamError(f"{place(0)} or behind: field {quoted(name)} holds a line end; drop such lines")
+            raise StreamError(f"{place(0)} or after it: field {quoted(name)} holds a line end; drop such lines")
         refused = numbering.unk if self.unknown == "refuse" else None
         refused = -1 if numbering.unk is None else refused
         if refused is not None and (output.data == refused).any():
@@ -328,23 +323,25 @@ class SampleFormat:
         return output
 
     def _taken(self, name: str, numbering: Numbering, column: Column) -> Column:
-        """Ids as they came. Raises ConfigError if all samples would end in EOS twice."""
+        """Return ids unchanged. Raises ConfigError if all samples would end in EOS twice."""
         if not self.eos or not len(column) or not (column.sizes > 0).all():
             return column
         if len(column) > 1 and (column.data[column.starts + column.sizes - 1] == numbering.eos).all():
-            raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; say eos=False")
+            raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; set eos=False")
         return column
 
 
 def _id_of(numbering: Numbering, token: str, name: str) -> int:
     if token not in numbering.ids:
-        raise ConfigError(f"prefix: no token {quoted(token)} in the vocabulary of {name}; add it, as a user token, say")
+        raise ConfigError(
+            f"prefix: no token {quoted(token)} in the vocabulary of {name}; add it, for example as a user token"
+        )
     return numbering.ids[token]
 
 
 def _role(number: int | None, role: str, name: str) -> int:
     if number is None:
-        raise ConfigError(f"the vocabulary of {name} has no {role.upper()}; say {role}=False, or add the token")
+        raise ConfigError(f"the vocabulary of {name} has no {role.upper()}; set {role}=False, or add the token")
     return number
 
 
@@ -356,30 +353,30 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
     fault = parse_ids(np.frombuffer(text, np.uint8), MOST_ID, ids, offsets)
     if fault >= 0:
         line = text[:fault].count(bytes([_LINE_END]))
-        result = f"{place(line)}: field {quoted(name)} holds what is no id"
-        raise StreamError(f"{result}; write whole numbers with a space between two, or say what the field holds")
+        message = f"{place(line)}: field {quoted(name)} holds text that is not an id"
+        raise StreamError(f"{message}; write whole numbers between spaces, or set holds to the kind of the text")
     return Column.of_ids(ids[: offsets[-1]], offsets)
 
 
 def _too_long(name: str, sizes: Longs, most: int, place: Place) -> StreamError:
     first = int(np.argmax(sizes > most))
-    result = f"{place(first)}: field {quoted(name)} has {sizes[first]:,} ids, more than {most:,}"
-    return StreamError(f"{result}; drop such lines with the filter length, or truncate them")
+    message = f"{place(first)}: field {quoted(name)} has {sizes[first]:,} ids, more than {most:,}"
+    return StreamError(f"{message}; drop such lines with the filter length, or truncate them")
 
 
 def _unknown(
     name: str, column: Column, is_unknown: NDArray[np.bool_], bounds: Longs, place: Place, is_text: bool
 ) -> StreamError:
-    """What to raise for the first id that stands for an unknown piece.
+    """Return the error for the first id of an unknown piece.
 
     bounds: (n_lines + 1,) where the ids of each line start, and where the last end
     """
     first = int(np.argmax(is_unknown))
     line = int(np.searchsorted(bounds, first, side="right")) - 1
     [value] = column.take([line]).strings()
-    message = "what its vocabulary cannot spell"
+    message = "text that its vocabulary cannot spell"
     if not is_text:
         piece = [piece for piece in value.split(" ") if piece][first - int(bounds[line])]
         message = f"the piece {quoted(piece)}, which its vocabulary lacks"
-    remedy = "mend the line, use the vocabulary that made it, or replace what is unknown"
+    remedy = "fix the line, use the vocabulary that made it, or replace what is unknown"
     return StreamError(f"{place(line)}: field {quoted(name)} holds {message}; {remedy}")

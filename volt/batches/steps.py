@@ -1,8 +1,8 @@
 """`Steps`: a stream → the arrays of each step of one rank, endless and exact to the sample.
 
-Lines are read a window at a time, become samples, and are put into steps by a rule. Every rank reads the same lines and
-makes the same steps, of which it takes its own batch: so all have as many, of like cost, without a word between them,
-and a state is the same for all.
+Lines are read one window at a time, become samples, and a rule puts these into steps. Every rank reads the same lines
+and makes the same steps, of which it takes its own batch: so all ranks have equally many, of similar cost, without
+communication, and a state is the same for all.
 
 >>> import tempfile
 >>> from volt.stream.reading.source import Source
@@ -48,25 +48,25 @@ WINDOW = 1 << 14
 _ACCEPTABLE = ("window",)
 _RECALLED = 16  # windows that `state(at=…)` can go back
 _PLACES = 10  # of samples that are too long
-_FRUITLESS = 64  # windows in a row of which no sample fits
+_FRUITLESS = 64  # consecutive windows without a step, after which an error is raised
 _GRACE = 2.0  # seconds that the thread has to stop when the steps are closed
 
 
 class Steps:
-    """An iterable of steps; each iterator goes on where the last one stopped.
+    """An iterable of steps; each iterator continues where the last one stopped.
 
     stream: of lines, which the steps own from now on
     samples: how lines become samples of two fields, source and target, or of one, for a language model
     batches: the rule: `ByTokens` or `ByPacks`
-    window: how many lines are read for the steps of a window; or "epoch", for those of an epoch of the source, or, of
-        several sources, of a virtual epoch (`Stream.epoch_lines`), or all of them if they end
+    window: how many lines to read for a window; or "epoch", for the lines of an epoch of the source, or, with several
+        sources, of a virtual epoch (`Stream.epoch_lines`), or all lines if the sources end
     layout: of the arrays
-    rank, world: which batch of each step is given, out of so many, whose numbers of rows differ by one at most; each
-        is as wide as its own rows, or their bucket. The stream is then one of all lines. Where each rank has a stream
-        of its own lines, world is 1, and ranks need not have equally many steps.
+    rank, world: this rank, and the number of ranks: each gets one batch of a step. Their numbers of rows differ by one
+        at most; each is as wide as its own rows, or their bucket. The stream must be one of all lines. Where each rank
+        has a stream of its own lines, world is 1, and ranks may have different numbers of steps.
     ahead: whether a thread makes the next window while this one is in use
 
-    A step is what `collate` or `collate_packed` gives. Its `id` is the number of each line in the stream.
+    A step is what `collate` or `collate_packed` returns. Its `id` is the number of each line in the stream.
     Raises ConfigError if options are out of range or do not fit together.
     """
 
@@ -90,8 +90,8 @@ class Steps:
         self._first = 0  # the number of the first window that is made
         self._next: Future[Window | None] | None = None
         self._is_ahead, self._pid, self._lock = bool(ahead), os.getpid(), threading.RLock()
-        message = configuration_of(samples, batches, self._size, layout.pad_to_multiple)
-        self._start = StepsState(0, 0, 0, self.world, (_unread(stream),), message)
+        configuration = configuration_of(samples, batches, self._size, layout.pad_to_multiple)
+        self._start = StepsState(0, 0, 0, self.world, (_unread(stream),), configuration)
         self._recall = deque[StepsState]([self._start], maxlen=_RECALLED)
         self.totals = Totals()
 
@@ -104,11 +104,11 @@ class Steps:
         """Return the steps that a YAML file describes, in its section `batches`.
 
         path: of the file
-        rank, world, ahead: those of `Steps`
-        user_code, values, split, tasks: those of `Stream.from_config`
-        options: those of `Stream`, which override what the file says
+        rank, world, ahead: as in `Steps`
+        user_code, values, split, tasks: as in `Stream.from_config`
+        options: of `Stream`, which override those of the file
 
-        Raises ConfigError, with the line of each fault, if the file describes no steps.
+        Raises ConfigError, with the line of each mistake, if the file does not describe steps.
 
         >>> import tempfile
         >>> from pathlib import Path
@@ -134,16 +134,16 @@ class Steps:
 
     def _check(self, window: Size) -> None:
         if self.world > 1 and self.stream.world > 1:
-            result = f"world is {self.world}, and the stream is rank {self.stream.rank} of {self.stream.world} itself"
-            raise ConfigError(f"{result}; give Steps a stream of all lines, or world=1")
+            message = f"world is {self.world}, and the stream is rank {self.stream.rank} of {self.stream.world} itself"
+            raise ConfigError(f"{message}; give Steps a stream of all lines, or world=1")
         if isinstance(self.rule, ByPacks) and len(names := [*self.format.vocabularies]) > 1:
             raise ConfigError(f"samples of {', '.join(names)} are not packed, only those of one field; give ByTokens")
         if window == "epoch":
             are_ending = all(source.source.epochs is not None for source in self.stream.sources)
             is_virtual = self.stream.epoch_lines is not None and self.stream.world == 1
             if len(self.stream.sources) > 1 and not (are_ending or is_virtual):
-                result = "window is 'epoch', but several sources have none where weights move, some end, or ranks read"
-                raise ConfigError(f"{result}; give a number of lines")
+                message = "window is 'epoch', but several sources have none where weights move, some end, or ranks read"
+                raise ConfigError(f"{message}; give a number of lines")
         else:
             if isinstance(window, str):
                 raise arguments.refusal(window, "window", "give a number of lines, or 'epoch'")
@@ -160,7 +160,7 @@ class Steps:
         return self._before + self._given
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yield the arrays of each step. A step counts as given when it is handed out."""
+        """Yield the arrays of each step. A step counts as given when it is yielded."""
         while True:
             with self._lock:
                 started = time.monotonic()
@@ -172,7 +172,7 @@ class Steps:
             yield arrays
 
     def skip(self, n: int) -> int:
-        """Pass over steps; how many there were before the end. n: how many, 0 or more"""
+        """Skip n steps, 0 or more. Return how many there were before the end."""
         left = n = arguments.whole(n, "n", low=0)
         with self._lock:
             while left and (window := self._to_next_step()) is not None:
@@ -181,12 +181,12 @@ class Steps:
         return n - left
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
-        """Return where the steps stand, as JSON values: the same for all ranks that have been given as many.
+        """Return the state of the steps, as JSON values; it is the same for all ranks after equally many steps.
 
-        at: an earlier step n, for a trainer that has used no more; the last windows are remembered. By default the step
-            after the last that was given.
+        at: an earlier step n, for a trainer that has used only n, within the last windows; by default the step after
+            the last one given
 
-        Raises StreamError if `at` is ahead, or too long ago.
+        Raises StreamError if `at` is ahead, or no longer remembered.
         """
         with self._lock:
             at = self.n if at is None else arguments.whole(at, "at", low=0)
@@ -198,23 +198,22 @@ class Steps:
         raise StreamError(f"step {at:,} is too long ago; ask for one of the last {_RECALLED} windows")
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
-        """Go on where a state was taken, whatever the rank, the number of ranks and of workers then and now.
+        """Continue where a state was taken, with any rank, number of ranks and number of workers.
 
-        state: what `state` gave, here or in another process
-        accept: what may differ: "window" is all there is; the next window is of the size that is asked for here
+        state: what `state` returned, in this or another process
+        accept: the differences to accept: only "window"; the next window then has the size of these steps
 
-        Where there are as many ranks, the steps are those that would have come; else what is left of the window is put
-        into other steps. Raises StreamError if it is no state, or of steps or a stream that differ; what differs is
-        named.
+        With as many ranks as before, the same steps follow; else the rest of the window is put into other steps. Raises
+        StreamError if it is not a state, or belongs to other steps or another stream; the error names the differences.
         """
         values, current = StepsState.from_json(state), self._start.configuration
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
             arguments.choice(name, "accept", _ACCEPTABLE)
         stored = {**values.configuration, "window": current["window"]} if "window" in accept else values.configuration
-        if result := differences(stored, current):
-            way = ", or accept it (accept=('window',))" if [one[:7] for one in result] == ["window:"] else ""
+        if lines := differences(stored, current):
+            way = ", or accept it (accept=('window',))" if [one[:7] for one in lines] == ["window:"] else ""
             raise StreamError(
-                f"the state belongs to other steps: {'; '.join(result)}; restore it there, or start anew{way}"
+                f"the state belongs to other steps: {'; '.join(lines)}; restore it there, or start anew{way}"
             )
         with self._lock:
             self._drop()
@@ -226,11 +225,11 @@ class Steps:
                 raise
 
     def close(self) -> None:
-        """End the thread, and the workers of the stream. The steps may be read on.
+        """End the thread, and the workers of the stream. Reading may continue afterwards.
 
-        What the thread has begun is dropped, and made again by who reads on. A thread that does not stop within two
-        seconds, since a transform takes longer, ends both later. At the end of the interpreter, and in a fork of the
-        process that opened the steps, nothing is closed.
+        The window that the thread has begun is dropped, and made again if reading continues. If the thread does not
+        stop within two seconds, as a transform takes longer, both end later. At the end of the interpreter, and in a
+        fork of the process that opened the steps, nothing is closed.
         """
         if not can_wait(self._pid):
             return
@@ -245,20 +244,20 @@ class Steps:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        """Steps own a stream and stand somewhere; what can be sent is their state."""
+        """Refuse to pickle: steps own a stream and a position. Their state can be sent."""
         raise TypeError("Steps cannot be sent to another process; open them there, and restore their state()")
 
-    # how they stand
+    # position
 
     def _stand_at(self, values: StepsState) -> None:
-        window, inputs = self._found(values)
-        self._window, self._given, self._before, self._next = window, inputs, values.n - inputs, None
+        window, n_given = self._window_of(values)
+        self._window, self._given, self._before, self._next = window, n_given, values.n - n_given, None
         self._recall.clear()
-        self._recall.append(self._seen(window))
+        self._recall.append(self._state_at(window))
         self.totals = Totals(n_left=window.n_left if window else 0)
 
-    def _found(self, values: StepsState) -> tuple[Window | None, int]:
-        """Return the window of a state, and how many of its steps were given; of one that has not begun, the number."""
+    def _window_of(self, values: StepsState) -> tuple[Window | None, int]:
+        """Return the window of a state, and how many of its steps were given; (None, 0) before the first window."""
         if values.is_unread:
             self.stream.restore(values.stretches[0].state)
             self._first = values.window
@@ -271,13 +270,13 @@ class Steps:
         self._first = values.window + 1
         return self._windows.rest(window, values.steps), 0
 
-    def _seen(self, window: Window | None) -> StepsState:
+    def _state_at(self, window: Window | None) -> StepsState:
         if window is None:
             unread = (_unread(self.stream),)
             return StepsState(self._before, self._first, 0, self.world, unread, self._start.configuration)
         return StepsState(self._before, window.number, 0, window.world, window.stretches, self._start.configuration)
 
-    # how they go on
+    # reading
 
     def _to_next_step(self) -> Window | None:
         """Return the window of the next step; None at the end."""
@@ -289,7 +288,7 @@ class Steps:
             if window is None:
                 return None
             self._before, self._given, self._window = self.n, 0, window
-            self._recall.append(self._seen(window))
+            self._recall.append(self._state_at(window))
             self._note(window)
             fruitless = fruitless + 1 if len(window.planned.left) <= waiting else 0
             waiting = len(window.planned.left)
@@ -298,16 +297,16 @@ class Steps:
         return self._window
 
     def _take(self) -> Window | None:
-        """Return the window after this one; the one after that is begun."""
+        """Return the window after this one, and begin the next one in a thread."""
         self._resume()
-        result = self._following(self._window) if self._next is None else self._awaited(self._next)
+        window = self._following(self._window) if self._next is None else self._awaited(self._next)
         self._next = None
-        if result is not None and self._is_ahead and not result.is_last:
-            self._next = next_in_thread(self._one(result))
-        return result
+        if window is not None and self._is_ahead and not window.is_last:
+            self._next = next_in_thread(self._one(window))
+        return window
 
     def _awaited(self, future: Future[Window | None]) -> Window | None:
-        """What a thread makes. Where the wait is interrupted, the thread goes on; its window is for who asks next."""
+        """Return the window of a thread. If the wait is interrupted, the thread continues, for the next call."""
         try:
             return patiently(future)
         except BaseException:
@@ -316,20 +315,20 @@ class Steps:
             raise
 
     def _one(self, window: Window) -> Iterator[Window]:
-        if (result := self._following(window)) is not None:
-            yield result
+        if (following := self._following(window)) is not None:
+            yield following
 
     def _following(self, window: Window | None) -> Window | None:
         return self._windows.first(self._first) if window is None else self._windows.after(window)
 
     def _drop(self) -> None:
-        """Forget the window that is being made; the stream stands anywhere then."""
+        """Drop the window that is being made; the position of the stream is then undefined."""
         self._has_stopped()
         self._next = None
         self._resume()
 
     def _has_stopped(self, within: float = math.inf) -> bool:
-        """Have the thread stop, unless it is done, and check whether it has, within so many seconds."""
+        """Stop the thread, unless it is done. Return whether it has stopped within some seconds."""
         if self._next is None:
             return True
         if not self._next.done():
@@ -340,7 +339,7 @@ class Steps:
         return self._next.done()
 
     def _resume(self) -> None:
-        """Let windows be made again, after a thread was stopped; one that it did not complete is made anew."""
+        """Allow windows to be made after a thread was stopped; a window that it did not complete is made again."""
         if self._windows.is_stopped:
             self._has_stopped()
             if self._next is not None and self._next.exception() is not None:
@@ -348,7 +347,7 @@ class Steps:
             self.stream.close()
             self._windows.is_stopped = False
 
-    # what they give
+    # arrays and totals
 
     def _arrays(self, window: Window) -> dict[str, Any]:
         number = self._given * window.world + self.rank

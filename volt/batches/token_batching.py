@@ -1,26 +1,28 @@
-"""Lengths of rows → batches of at most so many tokens, in which rows of like length stand together.
+"""`token_batches`: lengths of rows → batches of at most max_tokens, of rows of similar length; `deal`: batches → ranks.
 
-A batch costs what a trainer computes for it: its number of rows times its longest side, rounded up to the multiple
+The cost of a batch is what a trainer computes: its number of rows times its longest side, rounded up to the multiple
 that arrays are padded to. The rule:
 
     order    rows are permuted, then sorted by their longest side, ties by the first side less the last: upwards for
              even lengths and downwards for odd ones, so that neighbours are alike on all sides. With noise ρ they are
              sorted by length + U(−ρ · length, ρ · length) alone. sort="sides" is what fairseq does: by the last side,
              then by the one before it, up to the first, ties left as they are.
-    cut      from its first row on, a step takes as many rows as fit, k. It keeps m · ⌊k / m⌋ of them, m being a
-             multiple such as 8, or all where k < m; what it does not keep begins the next. The last keeps all.
-    buckets  with them, each side of a row counts as long as the smallest bucket that holds it, here and above, so that
-             the batches of an epoch have few widths, whatever their rows
-    deal     with w ranks, a step is w batches: m is 8 · w, or w where fewer rows fit. Its rows go round the ranks, so
-             the batches of a step have equally many rows; only where the rows end, the numbers differ, by one at most.
-             Where fewer than w rows would be left for the last step, the one before gives it what it needs, if it can.
+    cut      from its first row on, a step takes as many rows as fit, k. It uses m · ⌊k / m⌋ of them, m being a multiple
+             such as 8, or all where k < m; the rest begins the next step. The last step uses all.
+    buckets  each side of a row counts as long as the smallest bucket that holds it, in both rules above, so that the
+             batches of an epoch have few widths
+    deal     with w ranks, a step is w batches: m is 8 · w, or w where fewer rows fit. Its rows are dealt to ranks in
+             turn, so the batches of a step have equally many rows; in the last step the numbers differ by one at most.
+             If fewer than w rows would remain for the last step, the step before cedes some, if it can.
     shuffle  the steps are permuted
 
-What is random follows from (seed, epoch, window) and, for noise, the row's number.
+All randomness follows from (seed, epoch, window) and, for noise, the row's number.
 
-The rows are those of a whole epoch, or of a window: a stream takes so many samples, makes their batches, and puts the
-rows that are left in front of the next window, so that none is lost. None is left with one rank, nor where the last
-step has two rows for each rank: only where rows are few, or so long that one fills a batch.
+The rows belong to a whole epoch, or to a window: a stream takes some samples, makes their batches, and puts the rows
+that are left before the next window, so that no row is lost. With one rank no rows are left; with several only where
+rows are few, or so long that one fills a batch.
+
+`deal` deals finished batches, of a changed number of ranks or from elsewhere: sorted by cost, cut into steps.
 
 >>> left, seen = [], []
 >>> for window, lengths in enumerate(([3, 9, 2], [8, 1, 4])):
@@ -29,11 +31,6 @@ step has two rows for each rank: only where rows are few, or so long that one fi
 ...     left, seen = [lengths[row] for row in batches.left], seen + [lengths[row] for row in batches.order]
 >>> sorted(left + seen)
 [1, 2, 3, 4, 8, 9]
-
-Batches that are there already → the same number, of like cost, for each rank.
-
-Batches that `token_batches` makes for a number of ranks have equally many rows in each step. Where the number changes
-later, or where batches come from elsewhere, they are dealt as they are: sorted by cost, cut into steps of `world`.
 """
 
 from __future__ import annotations
@@ -69,17 +66,17 @@ from volt.stream.transforms.line_rng import LineRng
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dealt:
-    """Which batch each rank gets in each step.
+    """The batch of each rank in each step.
 
     steps: (n_steps, world) int64, numbers of batches
-    left: int64, batches that are too few for one more step, fewer than `world`
+    left: int64, the batches that remain, fewer than `world`
     """
 
     steps: Longs
     left: Longs
 
     def of_rank(self, rank: int) -> Longs:
-        """(n_steps,) the batches of one rank.
+        """Return (n_steps,) the batches of one rank.
 
         >>> deal([7, 8, 9], world=2).of_rank(0).shape
         (1,)
@@ -88,39 +85,39 @@ class Dealt:
 
 
 def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window: int = 0) -> Dealt:
-    """Deal batches to ranks: in a step, each rank gets one, and their costs are neighbours among all costs.
+    """Deal batches to ranks: in a step, each rank gets one, of similar costs.
 
     costs: (n,) whole numbers, such as `TokenBatches.costs`
-    world: how many ranks there are
-    seed, epoch, window: which batches are left, and the order of steps, follow from them
+    world: the number of ranks
+    seed, epoch, window: of the choice of batches that are left, and of the order of steps
 
-    Each batch is dealt once or left. The costs of the ranks, summed up over all steps, differ by no more than those of
-    the dearest and the cheapest batch: the rank that gets the dearest of a step gets the cheapest of the next dearer.
+    Each batch is dealt once or left. The total costs of two ranks differ at most by the difference between the dearest
+    and the cheapest batch: the rank that gets the dearest batch of a step gets the cheapest of the next dearer step.
 
     >>> dealt = deal([10, 20, 11, 21], world=2)
     >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
     ([[0, 2], [1, 3]], [])
     """
-    result, world, place = single(costs, "costs"), check_world(world), check_place(seed, epoch, window)
-    order = permutation(len(result), "deal", "batches", *place)
-    n_steps = len(result) // world
+    values, world, place = single(costs, "costs"), check_world(world), check_place(seed, epoch, window)
+    order = permutation(len(values), "deal", "batches", *place)
+    n_steps = len(values) // world
     retained = order[: n_steps * world]
-    steps = retained[stable_order(result[retained])].reshape(n_steps, world)
+    steps = retained[stable_order(values[retained])].reshape(n_steps, world)
     steps[1::2] = steps[1::2, ::-1].copy()
     return Dealt(steps[permutation(n_steps, "deal", "steps", *place)], np.sort(order[n_steps * world :]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenBatches:
-    """The batches of an epoch or a window, each being some rows.
+    """The batches of an epoch or a window; each holds some rows.
 
     order: (n_kept,) int64, rows, batch after batch
     ends: (n_batches,) int64, where each batch ends in `order`
-    longest: (n_batches,) int64, the longest side of any row of the step, which a batch need not be padded beyond; with
-        buckets, the bucket that holds it, to which `collate` pads with width=longest; rounded up to `pad_to_multiple`
-    too_long, too_short: int64, rows that are beyond max_length, max_tokens or the last bucket, or below min_length
+    longest: (n_batches,) int64, the longest side of any row of the step, enough as the width of a batch; with buckets,
+        the bucket that holds it, to which `collate` pads with width=longest; rounded up to `pad_to_multiple`
+    too_long, too_short: int64, rows longer than max_length, max_tokens or the last bucket, or shorter than min_length
     left: int64, rows that are too few for one more step, fewer than `world`; put them into the next window
-    world: how many batches are a step, one for each rank: batch i is for rank i % world
+    world: the number of batches of a step, one for each rank: batch i is for rank i % world
 
     >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, shuffle=False)
     >>> batches.sizes.tolist(), batches.longest.tolist(), batches.costs.tolist(), batches[0].tolist()
@@ -144,12 +141,12 @@ class TokenBatches:
         return self.order[self.ends[number - 1] if number else 0 : self.ends[number]]
 
     def __iter__(self) -> Iterator[Longs]:
-        """Return the rows of each batch."""
+        """Iterate over the rows of each batch."""
         return iter(np.split(self.order, self.ends[:-1]) if len(self) else [])
 
     @property
     def sizes(self) -> Longs:
-        """(n_batches,) int64, the number of rows of each."""
+        """(n_batches,) int64, the number of rows of each batch."""
         return np.diff(self.ends, prepend=0)
 
     @property
@@ -189,22 +186,22 @@ def token_batches(
     epoch: int = 0,
     window: int = 0,
 ) -> TokenBatches:
-    """Batches in which rows times the padded width are at most `max_tokens`; see the module for the rule.
+    """Return batches in which rows times the padded width are at most `max_tokens`, by the rule of this module.
 
-    lengths: (n,) or (n, sides) whole numbers, tokens; the length of a row is that of its longest side
+    lengths: (n,) or (n, sides) whole numbers, tokens; the length of a row is its longest side
     max_tokens, max_sentences: the most tokens, with padding, and rows of a batch
-    multiple: the number of rows of a batch is a multiple of it, where so many fit
+    multiple: the number of rows of a batch is a multiple of it, where that many fit
     pad_to_multiple: the width of a batch counts as the next multiple of it, as `collate` pads arrays; rows whose padded
-        width is beyond max_tokens are too long
+        width exceeds max_tokens are too long
     sort: "length" leaves less padding; "sides" is fairseq's order
     noise: ρ, from 0 to 1: how far lengths are blurred before rows are sorted, anew in each epoch
-    buckets: lengths that rise, up to max_tokens: `longest` is always one of them, and rows beyond the last are too long
+    buckets: rising lengths, up to max_tokens: `longest` is always one of them, and longer rows are too long
     max_length, min_length: rows with more tokens (by default more than max_tokens), or fewer, are in no batch
-    on_long: "raise" refuses rows that are too long by name; "report" lists them in `too_long`
-    world: how many ranks there are; each gets as many batches, of as many rows. Padded to `longest`, the batches of a
-        step cost the same within one row, and so do those of a rank, summed up over all steps.
+    on_long: what to do with rows that are too long: "raise" an error, or "report" them in `too_long`
+    world: the number of ranks; all get equally many batches, of equally many rows. Padded to `longest`, the batches of
+        a step cost the same within one row, and so do the batches of a rank over all steps.
     shuffle: False leaves steps in the order of lengths, and equally long rows in their own
-    seed, epoch, window: what is random follows from them
+    seed, epoch, window: of all randomness
 
     A row is in one batch, or listed as too long, too short or left; no batch is empty.
     Raises ConfigError for an option, StreamError for a row that is too long.
@@ -241,7 +238,7 @@ def token_batches(
 def limit_of(
     max_tokens: int, max_length: int | None, buckets: Sequence[int] | None, pad_to_multiple: int
 ) -> tuple[str, int]:
-    """Return the name, and the value, of what bounds the length of a row.
+    """Return the name and value of the option that limits the length of a row.
 
     >>> limit_of(100, None, None, 64), limit_of(100, 50, [16, 32], 8)
     (('max_tokens with pad_to_multiple=64', 64), ('the last of buckets', 32))
@@ -260,25 +257,25 @@ def limit_of(
 
 
 def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> Longs:
-    """(n_buckets,) int64, lengths that rise, each of which a row may have; none if none is asked for."""
-    result = [] if buckets is None else arguments.wholes(buckets, "buckets")
-    if buckets is not None and not result:
+    """Return (n_buckets,) int64, rising lengths; empty without buckets. Raises ConfigError."""
+    widths = [] if buckets is None else arguments.wholes(buckets, "buckets")
+    if buckets is not None and not widths:
         raise ConfigError("buckets is empty; give lengths that rise, or None")
-    for place, (before, one) in enumerate(pairwise([0, *result])):
+    for place, (before, one) in enumerate(pairwise([0, *widths])):
         if one <= before:
             raise ConfigError(f"buckets[{place}] is {one:,}, after {before:,}; give lengths that rise, from 1 on")
-    if result and (width := result[-1] + -result[-1] % padded) > max_tokens:
-        message = f", padded to {width:,}" if width > result[-1] else ""
+    if widths and (width := widths[-1] + -widths[-1] % padded) > max_tokens:
+        message = f", padded to {width:,}" if width > widths[-1] else ""
         raise ConfigError(
-            f"the last of buckets is {result[-1]:,}{message}, more than max_tokens, {max_tokens:,}; leave it out"
+            f"the last of buckets is {widths[-1]:,}{message}, more than max_tokens, {max_tokens:,}; leave it out"
         )
-    return np.array(result, np.int64)
+    return np.array(widths, np.int64)
 
 
 def _fitting(longest: Longs, name: str, limit: int, min_length: int, on_long: str) -> tuple[Longs, Longs, Longs]:
-    """Return the rows that batches can have, and those that are too long, and too short.
+    """Return the rows that fit, the rows that are too long, and the rows that are too short.
 
-    name, limit: the most tokens of a row, and what says so
+    name, limit: the option that limits the length of a row, and its value
     """
     if arguments.whole(min_length, "min_length", low=1) > limit:
         raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row has a length between")
@@ -289,7 +286,7 @@ def _fitting(longest: Longs, name: str, limit: int, min_length: int, on_long: st
 
 
 def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
-    """ρ, if it is in range, and goes with the other options."""
+    """Return ρ. Raises ConfigError if it is out of range, or does not go with other options."""
     noise = arguments.number(noise, "noise")
     if not 0 <= noise <= 1:
         raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
@@ -301,12 +298,12 @@ def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
 
 
 def _turns(n: int, shuffle: bool, *place: str | int) -> Longs:
-    """Return a random order of 0 … n−1 that follows from a place, or this order itself."""
+    """Return a random order of 0 … n−1 that follows from a place; without shuffle, 0 … n−1."""
     return permutation(n, "batches", *place) if shuffle else np.arange(n)
 
 
 def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
-    """Rows in the order of their longest side, ties up and down in turn; or of their blurred length."""
+    """Sort rows by their longest side, ties up and down in turn; with noise, by their blurred length."""
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
         return order[np.argsort(longest * (1 + noise * (2 * drawn - 1)), kind="stable")]
@@ -316,14 +313,14 @@ def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place
 
 
 def _by_sides(lengths: Longs, order: Longs) -> Longs:
-    """Rows in the order of their first side, ties in that of the next, and so on."""
+    """Sort rows by their first side, ties by the next side, and so on."""
     for side in reversed(range(lengths.shape[1])):
         order = order[stable_order(lengths[order, side])]
     return order
 
 
 def _steps(longest: Longs, max_tokens: int, max_sentences: int, multiple: int, world: int) -> Longs:
-    """(n_steps,) where the rows of each step end."""
+    """Return (n_steps,) where the rows of each step end."""
     from volt.kernels.batching import cut_steps
 
     n = len(longest)
@@ -332,7 +329,7 @@ def _steps(longest: Longs, max_tokens: int, max_sentences: int, multiple: int, w
 
 
 def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Longs) -> tuple[Longs, Longs, Longs]:
-    """Rows batch after batch, where each batch ends, and the longest side of its step."""
+    """Return the rows batch after batch, where each batch ends, and the longest side of its step."""
     from volt.kernels.batching import deal_rows
 
     n_steps = len(step_ends)
@@ -345,23 +342,23 @@ def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Lon
 
 
 def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
-    """Return the share of padding in what is laid out for batches, each side as long as its longest row in the batch.
+    """Return the share of padding in the arrays of batches, each side as wide as its longest row in the batch.
 
     lengths: as given to `token_batches`
-    to_longest: each side is as long as `longest` of the batch, as `collate` lays it out with width=longest
-    0.0 where there is nothing to lay out. Raises ConfigError where the batches have rows that lengths has not.
+    to_longest: each side is as wide as `longest` of the batch, as `collate` lays it out with width=longest
+    0.0 without batches. Raises ConfigError if lengths lacks rows of the batches.
 
     >>> padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8])
     0.08333333333333333
     """
-    result = table(lengths)
+    sizes = table(lengths)
     if not len(arguments.instance(batches, TokenBatches, "batches", remedy="give what token_batches returns")):
         return 0.0
-    if (last := int(batches.order.max())) >= len(result):
+    if (last := int(batches.order.max())) >= len(sizes):
         raise ConfigError(
-            f"batches have row {last}, but lengths has {counted(len(result), 'row')}; give those they were made of"
+            f"batches have row {last}, but lengths has {counted(len(sizes), 'row')}; give the lengths of these batches"
         )
-    rows = result[batches.order]
+    rows = sizes[batches.order]
     own = np.maximum.reduceat(rows, batches.ends - batches.sizes)
     laid_out = (np.broadcast_to(batches.longest[:, None], own.shape) if to_longest else own) * batches.sizes[:, None]
     return float((laid_out.sum() - rows.sum()) / laid_out.sum())

@@ -1,6 +1,6 @@
-"""Other libraries on top of the house: nothing below imports this wing, and what it needs is installed by who uses it.
+"""Integrations with other libraries. No other package imports this one; users install what it needs.
 
 volt.ext.torch      steps as a dataset of PyTorch: pip install 'volt-vocab[torch]'
 volt.ext.ray        counting and encoding on a cluster of Ray: pip install 'volt-vocab[ray]'
-volt.ext.loader_state   where such a dataset stands, which needs no PyTorch
+volt.ext.loader_state   the position of such a dataset
 """

@@ -1,28 +1,26 @@
-"""Counting and encoding on a cluster of Ray: the results are those of this process, byte for byte.
+"""`RayMap`, `RayWriter`: counting and encoding on a cluster of Ray, with the same results, byte for byte.
 
     from volt import count_words
     from volt.ext.ray import RayMap, ray_map
 
     counts = count_words("corpus/*.txt", map=ray_map)                    # a cluster of this machine, for the call
-    counts = count_words("corpus/*.txt", map=RayMap(address="auto"))     # a cluster that runs
+    counts = count_words("corpus/*.txt", map=RayMap(address="auto"))     # a running cluster
 
-Files are counted one by one, and large plain ones in ranges; workers add up what they found, and the driver fetches one
-table. What is encoded is written by the workers, each output whole or not at all, and the folder says what is done:
+Files are counted one by one, and large plain ones in ranges; workers add up their counts, and the driver fetches one
+table. Workers write what they encode, each output atomically, so that the folder shows what is done:
 
-    from volt.encode.files import Job, encode_each
+    from volt.encode.files import EncodeJob, encode_each
     from volt.ext.ray import RayWriter
 
     for outcome in encode_each(encoder, paths, Path("out"), job=EncodeJob("bin"), write=RayWriter(address="auto")):
         print(outcome.output, outcome.n_lines)
 
-Workers read and write themselves, so all machines need the same files under the same names: one machine, a disk that
-they share, or URLs. A process that has called ray.init() keeps its connection, which is then used; an address that is
-not that of this cluster is refused.
+Workers read and write files themselves, so all machines need the same files under the same names: one machine, a shared
+disk, or URLs. A process that has called ray.init() keeps its connection, which is then used; the address of another
+cluster is refused.
 
-A function applied to many items on a cluster of Ray, as a map does here.
-
-What a task makes depends on its item alone, so a task whose worker or machine died runs again, and nobody sees it. An
-error of the function is that of the first item that has one, as it is here, and it is the same error.
+The result of a task depends only on its item, so a task runs again if its worker or machine dies. As with `map`, the
+error that is raised is of the first item that fails.
 """
 
 from __future__ import annotations
@@ -63,8 +61,8 @@ except ImportError:
 
 Item = TypeVar("Item")
 Ref = Any  # ray.ObjectRef: where a result is
-RETRIES = 20  # of a task whose worker, or machine, has died
-_LEAST_AHEAD, _AHEAD = 16, 4  # tasks that wait: so many, or so many for each core
+RETRIES = 20  # of a task whose worker or machine has died
+_LEAST_AHEAD, _AHEAD = 16, 4  # tasks that wait: at least, and for each core
 _NOT_THERE = "workers of the cluster cannot import volt; install the same version of volt-vocab on its machines"
 
 
@@ -74,26 +72,26 @@ def finished(
     """Apply a function to items. Yields each item when it is done, and where its result is, in any order.
 
     function: can be pickled
-    items: are taken as there is room for them
-    jobs: whose loops it needs; a machine that has not compiled them yet does so once
-    n_cores: how many cores an item takes
+    items: read as there is room for them
+    jobs: whose compiled loops it needs; each machine compiles them once
+    n_cores: of an item
 
-    Raises the VoltError of the first item that has one, when those before it are done; VoltError if the cluster fails.
+    Raises the VoltError of the first item that fails, when earlier items are done; VoltError if the cluster fails.
     """
-    inputs = [ray.put(function)], os.getcwd(), tuple(jobs)
+    context = [ray.put(function)], os.getcwd(), tuple(jobs)
     task = _apply.options(num_cpus=n_cores)
     waiting, running = enumerate(items), dict[Ref, tuple[int, Item, Ref]]()
     failed: tuple[int, VoltError] | None = None
     try:
         while True:
             for number, item in islice(waiting, 0 if failed else max(0, _n_ahead() - len(running))):
-                message, result = task.remote(item, *inputs)
-                running[message] = number, item, result
+                outcome, result = task.remote(item, *context)
+                running[outcome] = number, item, result
             if not any(failed is None or number < failed[0] for number, _, _ in running.values()):
                 break
-            message = ray.wait(list(running), num_returns=1)[0][0]
-            number, item, result = running.pop(message)
-            error = fetched(message)
+            outcome = ray.wait(list(running), num_returns=1)[0][0]
+            number, item, result = running.pop(outcome)
+            error = fetched(outcome)
             if error is None:
                 yield item, result
             elif failed is None or number < failed[0]:
@@ -101,12 +99,12 @@ def finished(
         if failed:
             raise failed[1]
     finally:
-        for message in running:
-            ray.cancel(message, force=True)
+        for outcome in running:
+            ray.cancel(outcome, force=True)
 
 
 def fetched(ref: Ref) -> Any:
-    """Return a result. Raises VoltError if the cluster could not make it."""
+    """Return a result. Raises VoltError if the cluster failed to compute it."""
     try:
         return ray.get(ref)
     except RayTaskError as error:
@@ -114,18 +112,19 @@ def fetched(ref: Ref) -> Any:
             raise VoltError(_NOT_THERE) from error
         raise
     except RayError as error:
-        result = first_sentence(str(error))
-        raise VoltError(f"the cluster failed: {result}; look at `ray status`, and run it again") from error
+        raise VoltError(
+            f"the cluster failed: {first_sentence(str(error))}; look at `ray status`, and run it again"
+        ) from error
 
 
 def _n_ahead() -> int:
-    """Return how many tasks to have running or waiting, for the machines that there are now."""
+    """Return how many tasks to have running or waiting, for the current machines."""
     return max(_LEAST_AHEAD, _AHEAD * int(ray.cluster_resources().get("CPU", 1)))
 
 
 @ray.remote(num_returns=2, max_retries=RETRIES)
 def _apply(item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job, ...]) -> tuple[VoltError | None, Any]:
-    """Return the error of a function, if there is one, and what it returns."""
+    """Return the error of a function, if any, and its result."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
     try:
         _enter(folder)
@@ -141,7 +140,7 @@ def _function(ref: Ref) -> Any:
 
 
 def _enter(folder: str) -> None:
-    """Be where the driver is, so that paths mean the same, also in errors."""
+    """Change to the folder of the driver, so that relative paths mean the same, also in errors."""
     try:
         os.chdir(folder)
     except OSError as error:
@@ -153,7 +152,7 @@ def _enter(folder: str) -> None:
 
 @cache
 def _prepare(jobs: tuple[warmup.Job, ...]) -> None:
-    """Have loops compiled and kept by one process of a machine, while the others that need them wait for it."""
+    """Have one process of a machine compile and cache loops, while others that need them wait."""
     place = jit.kept_in()
     if not (place and warmup.missing(*jobs)):
         return
@@ -165,11 +164,6 @@ def _prepare(jobs: tuple[warmup.Job, ...]) -> None:
         os.close(handle)
 
 
-try:
-    import ray
-except ImportError:
-    raise missing("ray", extra="ray") from None
-
 _PATIENCE = 5  # seconds for workers to die
 _FAN = 8  # tables that a worker adds up at a time
 
@@ -180,8 +174,8 @@ class RayMap:
 
     address: of a cluster, see `volt.ext.ray_cluster.connected`; None for one of this machine
     range_size: bytes of a range
-    add_up: whether workers add up what they counted, so that one table is fetched; False gives the table of each file
-        and range as it comes, which is what memory= of `count_words` needs
+    add_up: whether workers add up their counts, so that one table is fetched; False yields the table of each file and
+        range as it comes, as memory= of `count_words` needs
 
     `progress` of count_words is called in this process, with the bytes done and the bytes of all files. Raises
     ConfigError for stdin and pipes, which workers cannot read.
@@ -218,12 +212,12 @@ class RayMap:
 
 @dataclass(frozen=True, slots=True)
 class RayWriter:
-    """Who makes the outputs of `volt.encode.files.encode_each`: a worker each, in any order.
+    """A writer for `volt.encode.files.encode_each`: a worker makes each output, in any order.
 
     address: of a cluster, see `volt.ext.ray_cluster.connected`; None for one of this machine
 
-    A worker has as many cores as the job says threads, by default one. `progress` is told the bytes of the files that
-    are done. Raises ConfigError for pipes, OutputError if what a worker wrote is not to be seen from here.
+    A worker has as many cores as the job has threads, by default one. `progress` gets the bytes of the finished files.
+    Raises ConfigError for pipes, OutputError if the output of a worker is not visible to this process.
     """
 
     address: str | None = None
@@ -256,7 +250,7 @@ class RayWriter:
 
 @contextmanager
 def _parts_removed(outputs: Collection[Path], job: EncodeJob) -> Iterator[None]:
-    """If the block fails, remove what its workers, which are then killed, had begun to write."""
+    """If the block fails, remove the partial files of its workers, which are killed."""
     try:
         yield
     except BaseException:
@@ -269,7 +263,7 @@ def _parts_removed(outputs: Collection[Path], job: EncodeJob) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Writing:
-    """Makes one output: how many lines it has, and what there is then."""
+    """Write one output. Return its number of lines, and the marks of its files."""
 
     encoder: Encoder
     job: EncodeJob
@@ -286,15 +280,15 @@ def _marks(output: Path, job: EncodeJob) -> list[tuple[int, int] | None]:
 
 @dataclass(frozen=True)
 class _Sums:
-    """Counts that are added up on workers, a few at a time, while others are still counted.
+    """Counts that workers add up, a few at a time, while others are still counted.
 
-    levels: those of single shards, those of _FAN shards, and so on
+    levels: the sums of single shards, of _FAN shards, and so on
     """
 
     levels: list[list[Ref]] = field(default_factory=list)
 
     def add(self, counts: Ref, level: int = 0) -> None:
-        """Take one more."""
+        """Add the counts of one shard."""
         if level == len(self.levels):
             self.levels.append([])
         waiting = self.levels[level]
@@ -305,7 +299,7 @@ class _Sums:
             self.add(whole, level + 1)
 
     def fetched(self) -> WordCounts:
-        """Return all of them together. Raises CorpusError if they are more than 64 bits hold."""
+        """Return the sum. Raises CorpusError if a count exceeds 64 bits."""
         left = [counts for level in self.levels for counts in level]
         while len(left) > 1:
             left = [_sum.remote(*left[start : start + _FAN]) for start in range(0, len(left), _FAN)]
@@ -328,7 +322,7 @@ def _sum(*parts: Any) -> Any:
 
 
 def readable_by_workers(paths: Iterable[str]) -> list[str]:
-    """Return the paths. Raises ConfigError if one is nothing that workers can read, such as stdin.
+    """Return the paths. Raises ConfigError if workers cannot read one, such as stdin.
 
     >>> readable_by_workers([__file__]) == [__file__]
     True
@@ -338,7 +332,7 @@ def readable_by_workers(paths: Iterable[str]) -> list[str]:
         if path == "-" or not is_file(path):
             name = "stdin" if path == "-" else shown_path(path)
             raise ConfigError(
-                f"{name}: no file, and workers read files alone; write its lines to a file, and name that"
+                f"{name}: not a file, and workers read only files; write its lines to a file, and name that"
             )
     return paths
 

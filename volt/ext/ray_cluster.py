@@ -1,7 +1,7 @@
-"""A connection to Ray for the length of a block: to the cluster in use, to one at an address, or to one of its own.
+"""`connected`: a connection to Ray for the length of a block: to the current cluster, one at an address, or a new one.
 
-A cluster of its own is this machine alone. It says nothing, reports nothing to anybody, keeps its files in a temporary
-folder, and is gone with the block. If this process is killed, it follows.
+A new cluster is this machine alone. It prints nothing, sends no usage statistics, stores its files in a temporary
+folder, and ends with the block, also if this process is killed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ except ImportError:
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of what is to come
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of a future change
 }
 _PATIENCE = 10  # seconds
 _JOINED: list[str] = []  # the address, as it was given, of the cluster that `connected` has joined
@@ -39,13 +39,13 @@ _CANNOT_START = (
 
 @contextmanager
 def connected(address: str | None = None) -> Iterator[None]:
-    """Ray inside the block. A connection that is there already is used, and stays.
+    """Connect to Ray for the length of the block. An existing connection is used, and stays.
 
     address: of a cluster, as ray.init takes it: "auto", HOST:PORT or ray://HOST:PORT; None for one of this machine,
         which starts, in some five seconds, and ends with the block
 
-    Raises ConfigError if there is no cluster at the address, or none can be started, or the connection that is there is
-    to another one.
+    Raises ConfigError if there is no cluster at the address, if none can be started, or if the existing connection is
+    to another cluster.
     """
     if ray.is_initialized():
         _check_in_use(address)
@@ -56,7 +56,7 @@ def connected(address: str | None = None) -> Iterator[None]:
 
 
 def _check_in_use(address: str | None) -> None:
-    """Raise ConfigError if the connection that is there is not to the cluster at an address."""
+    """Raise ConfigError if the existing connection is not to the cluster at an address."""
     if address in (None, "auto", *_JOINED):
         return
     used = ray.get_runtime_context().gcs_address
@@ -68,7 +68,7 @@ def _check_in_use(address: str | None) -> None:
 
 
 def _is_same(address: str, used: str) -> bool:
-    """Check whether HOST:PORT is an address of the cluster in use, whose address has the number of a host."""
+    """Check whether HOST:PORT is an address of the current cluster, whose address is numeric."""
     (host, _, port), (known, _, known_port) = (one.rpartition(":") for one in (address, used))
     try:
         number = socket.gethostbyname(host.strip("[]"))
@@ -95,7 +95,7 @@ def _started() -> Iterator[None]:
 
 @contextmanager
 def _joined(address: str) -> Iterator[None]:
-    """A cluster that runs, and goes on."""
+    """Connect to a running cluster, which keeps running."""
     try:
         _look_for(address)
         _init(address, {})
@@ -112,7 +112,7 @@ def _joined(address: str) -> Iterator[None]:
 
 
 def _look_for(address: str) -> None:
-    """Raise _StartError if nobody listens at HOST:PORT: Ray would look for ten minutes, and then end the process."""
+    """Raise _StartError if nothing listens at HOST:PORT: Ray would try for ten minutes, then end the process."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdecimal()):
         return
@@ -123,12 +123,12 @@ def _look_for(address: str) -> None:
 
 
 class _StartError(Exception):
-    """What Ray says when there is no cluster."""
+    """There is no cluster, with the reason that Ray reports."""
 
 
 @contextmanager
 def _exits_kept() -> Iterator[None]:
-    """What handlers of signals raise to end the process goes on as it is: Ray makes SystemExit(1) of it."""
+    """Raise what signal handlers raise unchanged: Ray turns it into SystemExit(1)."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -158,17 +158,17 @@ def _exits_kept() -> Iterator[None]:
 
 
 def _init(address: str, options: dict[str, Any]) -> None:
-    """Connect. Ray takes SIGTERM for itself: it is given back to who had it, also if it comes meanwhile."""
+    """Connect to Ray, and restore the handler of SIGTERM, which Ray replaces, also if the signal comes meanwhile."""
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     try:
         with _environment(_SETTINGS):
             ray.init(address=address, **options, **_QUIET)
-    except (OSError, ValueError) as error:  # of which ConnectionError is one
+    except (OSError, ValueError) as error:  # includes ConnectionError
         raise _StartError(first_sentence(reason(error))) from error
-    except RuntimeError as error:  # another version of Ray or Python there, or what it starts has ended
+    except RuntimeError as error:  # other versions of Ray or Python, or its processes have ended
         raise _StartError(first_sentence(str(error))) from error
-    except SystemExit as error:  # what Ray's handlers of SIGTERM raise, and nothing else does
+    except SystemExit as error:  # only Ray's handler of SIGTERM raises it
         if is_main and before is not None:
             signal.signal(signal.SIGTERM, before)
             signal.raise_signal(signal.SIGTERM)
@@ -179,7 +179,7 @@ def _init(address: str, options: dict[str, Any]) -> None:
 
 
 def first_sentence(text: str) -> str:
-    """What Ray says, without its advice.
+    """Return the first sentence of a message of Ray, without its advice.
 
     >>> first_sentence("Could not find it. Please start\\nit.")
     'Could not find it'

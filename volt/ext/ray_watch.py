@@ -1,10 +1,10 @@
-"""A process that waits for the end of another one, and then ends the cluster that it had: a program, with Python alone.
+"""A program that waits for the end of another process, then ends its cluster of Ray. It needs only Python.
 
     python ray_watch.py FOLDER
 
-The processes of a cluster are those whose command names its FOLDER, and what these start. They are killed when stdin
-closes, as it does whatever the other process dies of: some would look for their dead cluster for a minute. Where there
-is no /proc, nothing is done, and they end by themselves.
+The processes of a cluster name its FOLDER in their commands, or are descendants of such processes. They are killed when
+stdin closes, however the other process ends; some would search for their dead cluster for a minute. Without /proc, the
+program does nothing, and they end by themselves.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_STEP = 0.5  # seconds between two looks at what there is
-Process = tuple[int, str]  # its number, and when it started: numbers are used again
+_STEP = 0.5  # seconds between two scans of processes
+Process = tuple[int, str]  # its number and its start, as numbers are reused
 
 
 @contextmanager
 def watched(folder: str) -> Iterator[None]:
-    """Behind the block, or when this process dies, end what is left of the cluster of a folder.
+    """After the block, or when this process dies, end the remaining processes of the cluster of a folder.
 
     >>> with watched("/nowhere/cluster"):
     ...     pass
@@ -38,7 +38,7 @@ def watched(folder: str) -> Iterator[None]:
 
 
 def cluster_of(folder: str) -> set[Process]:
-    """Return the processes whose command names a folder, and those below them, but for this one.
+    """Return the processes whose command names a folder, and their descendants, without this one.
 
     >>> cluster_of("/nowhere/cluster")
     set()
@@ -57,7 +57,7 @@ def cluster_of(folder: str) -> set[Process]:
 
 
 def main() -> None:
-    """Wait, and end them."""
+    """Wait for stdin to close, then end the processes of the cluster."""
     folder, known = sys.argv[1], set[Process]()
     while not select.select([sys.stdin], [], [], _STEP)[0]:
         known |= cluster_of(folder)

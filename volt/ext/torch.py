@@ -3,28 +3,27 @@
     dataset = StreamDataset("stream.yaml")                                  # a YAML file with sources and batches
     for batch in DataLoader(dataset, batch_size=None, num_workers=1): ...   # a dict of tensors for each step
 
-A batch is what `volt.batches.collate` lays out, so the loader collates nothing: batch_size=None, without which loaders
-raise an error that says so. Each rank of
-torch.distributed, or of torchrun, MPI and Slurm, gets its own batch of each step.
+`volt.batches.collate` lays out a batch, so the loader must not collate: batch_size=None, without which loaders raise an
+error. Each rank of torch.distributed, or of torchrun, MPI and Slurm, gets its own batch of each step.
 
-How it goes on and resumes:
+Iterations and states:
 
-    an iteration    gives the steps that are left, or the next `epoch` of them; the next iteration goes on from there.
-                    With repeat=True each iteration gives all steps from the first one, as validation wants it.
-    no workers      `state_dict()` says where the dataset stands, `load_state_dict(state)` goes on there.
-    StatefulDataLoader of torchdata, with any number of workers, asks the workers where they stand: its own state
-                    resumes in as many workers. Taken at the end of an iteration of `epoch` steps it goes on with the
-                    next; taken right behind the last step, before the loader has said that there is no more, with an
-                    empty iteration before that. `StreamDataset.state_of(its state)` is a state for `load_state_dict`,
-                    for any number of workers, of ranks, and for any loader.
-    DataLoader      with workers reads ahead, so no one knows which steps you have had. Say tell=True: then
-                    `batch["state"]` is a text that holds the state behind that batch, for `load_state_dict`.
-                    The workers of an iteration end with it: say persistent_workers=True to have another iteration.
+    an iteration    gives the remaining steps, or the next `epoch` of them; the next iteration continues from there.
+                    With repeat=True each iteration gives all steps from the first one, as for validation.
+    no workers      `state_dict()` returns the state of the dataset, `load_state_dict(state)` resumes from it.
+    StatefulDataLoader of torchdata, with any number of workers, collects the states of the workers: its own state
+                    resumes in as many workers. A state taken at the end of an iteration of `epoch` steps continues with
+                    the next iteration; taken directly after the last step, before the loader has stopped, it gives an
+                    empty iteration first. `StreamDataset.state_of(its state)` is a state for `load_state_dict`, with
+                    any number of workers and ranks, and with any loader.
+    DataLoader      with workers reads ahead, so only you know which steps you have had. With tell=True,
+                    `batch["state"]` is a text that holds the state after that batch, for `load_state_dict`. The
+                    workers of an iteration end with it: set persistent_workers=True to have another iteration.
 
-No workers is what a stream wants: it makes the next window in a thread, its n_workers are threads, and to lay out a
-batch takes the process that trains less time than to take its tensors from another process. Where a loader has workers
-nevertheless, each reads and encodes all lines and lays out its own batches alone, and n_workers of a stream whose
-transforms are Python code must be 0. Loaders with in_order=False give steps in an order that no state knows.
+No workers is the best choice: the stream makes the next window in a thread, its n_workers are threads, and laying out a
+batch is faster than receiving its tensors from another process. With workers, each reads and encodes all lines and lays
+out only its own batches, and n_workers of a stream whose transforms are Python code must be 0. Loaders with
+in_order=False give steps in an order that no state records.
 
 >>> import tempfile
 >>> from pathlib import Path
@@ -93,25 +92,25 @@ class Step(dict[str, Any]):
 
 
 def _refuse_to_collate(batch: Any, *, collate_fn_map: Any = None) -> NoReturn:
-    raise ConfigError("the loader collates what is a batch already; say DataLoader(…, batch_size=None)")
+    raise ConfigError("the loader collates steps, which are batches already; use DataLoader(…, batch_size=None)")
 
 
 default_collate_fn_map[Step] = _refuse_to_collate
-_HELD: WeakKeyDictionary[Steps, ReferenceType[Any]] = WeakKeyDictionary()  # by which dataset steps are read
+_HELD: WeakKeyDictionary[Steps, ReferenceType[Any]] = WeakKeyDictionary()  # the dataset that reads each Steps
 
 
 class StreamDataset(IterableDataset[dict[str, Any]]):
     """The steps of one rank, as dicts of tensors.
 
-    config: the path of a YAML file with a section `batches:`, or a function of rank, world and the options that makes
-        a `Steps`. It is opened by whoever reads the first step, in its own process; to be sent to workers that are
-        spawned, a function must be one of a module.
-    rank, world: which rank this is, of how many; by default what torch.distributed says, or the environment.
-    epoch: steps of an iteration; None for as many as there are. With workers, an iteration that was stopped right
-        behind its last step resumes with an empty one.
-    repeat: whether each iteration starts with the first step. By default it goes on where the last one ended.
-    tell: whether each batch holds its `state`, a text: where the stream stands behind it.
-    options: those of `Steps.from_config`, or of the function.
+    config: the path of a YAML file with a section `batches:`, or a function of rank, world and the options that returns
+        `Steps`. The process that reads the first step opens it; to be sent to spawned workers, a function must belong
+        to a module.
+    rank, world: this rank, and the number of ranks; by default of torch.distributed, or of the environment.
+    epoch: steps of an iteration; None for all. With workers, an iteration that was stopped directly after its last step
+        resumes with an empty one.
+    repeat: whether each iteration starts with the first step. By default it continues where the last one ended.
+    tell: whether each batch holds its `state`, a text with the state of the stream after it.
+    options: of `Steps.from_config`, or of the function.
 
     Raises ConfigError if an option is out of range, and MissingLibraryError if torch is not installed.
     """
@@ -122,12 +121,12 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     ) -> None:  # fmt: skip
         super().__init__()
         self._lock = threading.RLock()
-        remedy = "give the path of a YAML file, or a function that makes Steps"
+        remedy = "give the path of a YAML file, or a function that returns Steps"
         self.config = config if callable(config) else arguments.path(config, "config", remedy=remedy)
         if (rank is None) != (world is None):
             raise ConfigError(f"rank={rank}, world={world}; give both, or neither")
-        self._is_found = rank is None or world is None
-        self.rank, self.world = _found_rank() if rank is None or world is None else check_rank(rank, world)
+        self._is_detected = rank is None or world is None
+        self.rank, self.world = _detected_rank() if rank is None or world is None else check_rank(rank, world)
         self.epoch = None if epoch is None else arguments.whole(epoch, "epoch", low=1)
         self.repeat, self.tell = yes_or_no(repeat, "repeat"), yes_or_no(tell, "tell")
         self.options = known_options(self.config, options)
@@ -136,11 +135,11 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._forget()
 
     def _forget(self) -> None:
-        """Have nothing open, and be in the midst of nothing."""
+        """Reset everything that belongs to one process."""
         self._steps: Steps | None = None
         self._first: Mapping[str, Any] = {}  # the state of the steps at their beginning
-        self._is_placed = False  # whether the steps stand at the position
-        self._reading = self._skip = 0  # which run reads them, and how many steps to pass over before its next
+        self._is_placed = False  # whether the steps are at the position
+        self._reading = self._skip = 0  # the run that reads them, and how many steps to skip before its next step
         self._has_begun = self._is_over = False  # the last iteration of this process
         self._process, self._lock = os.getpid(), threading.RLock()
 
@@ -152,31 +151,28 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     # an iteration
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Return the steps of an iteration. Raises StreamError if it cannot be known where to go on."""
+        """Return the steps of an iteration. Raises StreamError if its start is unknown."""
         try:
             self._begin()
         except VoltError as error:
             if get_worker_info() is None:
                 raise
-            return refusing(error)  # loaders pass on to their process what the first step raises
+            return refusing(error)  # loaders report errors of the first step to their process
         return self._read(self._run)
 
     def _begin(self) -> None:
-        self._settle_in()
+        self._enter_process()
         with self._lock:
-            self._begin_here()
+            self._stop_reading()
+            start = self._start()
+            self._is_placed &= start.steps is self._position.steps
+            self._position, self._is_loaded, self._has_begun, self._is_over = start, False, False, False
+            self._run += 1
 
-    def _begin_here(self) -> None:
-        self._put_off()
-        start = self._start()
-        self._is_placed &= start.steps is self._position.steps
-        self._position, self._is_loaded, self._has_begun, self._is_over = start, False, False, False
-        self._run += 1
-
-    def _settle_in(self) -> None:
-        """Notice that this is another process than the one that had the steps open, or another rank than thought."""
-        if self._is_found and _is_distributed() and (result := _found_rank()) != (self.rank, self.world):
-            message = f"rank {self.rank} of {self.world} when the dataset was made, {result[0]} of {result[1]} now"
+    def _enter_process(self) -> None:
+        """Reset the dataset if this is not the process that opened the steps. Raises ConfigError in another rank."""
+        if self._is_detected and _is_distributed() and (now := _detected_rank()) != (self.rank, self.world):
+            message = f"rank {self.rank} of {self.world} when the dataset was made, {now[0]} of {now[1]} now"
             raise ConfigError(
                 f"{message}; make the dataset after torch.distributed is initialised, or give rank and world"
             )
@@ -184,7 +180,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             return
         if self._reading:
             raise StreamError("the process that started this worker is reading the dataset; end that iteration first")
-        self._inherited = self._steps  # its threads are not here, and its locks may be held: never to be touched
+        self._inherited = self._steps  # a fork lacks its threads, and its locks may be held: never touch it
         self._forget()
 
     def _start(self) -> Position:
@@ -217,7 +213,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 while (arrays := self._taken(run, start)) is not None:
                     yield Step(to_torch(arrays))
             finally:
-                self._put_off(run)
+                self._stop_reading(run)
         with self._lock:
             self._check_run(run)
             self._has_begun = self._is_over = True
@@ -225,7 +221,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._notes.ended = True
 
     def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
-        """Return the arrays of the next step of a run, which no other thread is given as well."""
+        """Return the arrays of the next step of a run, each to one thread only."""
         with self._lock:
             self._check_run(run)
             if self._reading != run:
@@ -281,16 +277,16 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         steps = arguments.instance(self.config(**options), Steps, "what config returns", remedy="return a Steps")
         holder = _HELD.get(steps, lambda: None)()
         if (steps.rank, steps.world) != (rank, world):
-            result = f"rank {steps.rank} of {steps.world}, not rank {rank} of {world}"
-            raise ConfigError(f"config returned Steps of {result}; give Steps the rank and world that config is given")
+            message = f"rank {steps.rank} of {steps.world}, not rank {rank} of {world}"
+            raise ConfigError(f"config returned Steps of {message}; give Steps the rank and world that config is given")
         if steps.n or holder is not None:
-            result = "that another dataset reads" if holder not in (None, self) else "that have been read"
-            raise ConfigError(f"config returned Steps {result}; make new Steps each time")
+            message = "that another dataset reads" if holder not in (None, self) else "that have been read"
+            raise ConfigError(f"config returned Steps {message}; make new Steps each time")
         _HELD[steps] = ref(self)
         return steps
 
     def _bring_over(self) -> None:
-        """Pass over what is to be passed over as steps of another number of ranks."""
+        """Skip the steps that were counted for another number of ranks."""
         current = self._position
         if current.world == self.world:
             return
@@ -307,8 +303,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             return self._position
         return replace(self._position, steps=self._steps.state(), skip=self._skip)
 
-    def _put_off(self, run: int | None = None) -> None:
-        """Stop reading here, if this run reads, or any; an iterator that reads raises an error at its next step."""
+    def _stop_reading(self, run: int | None = None) -> None:
+        """Stop the reading of a run, or of any; its iterator raises an error at its next step."""
         if not can_wait(self._process):
             return
         with self._lock:
@@ -317,14 +313,14 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._steps.close()
 
     def close(self) -> None:
-        """Close what this process has open. Who iterates again opens it where it stood.
+        """Close the steps that this process has open. A later iteration opens them where they stopped.
 
         At the end of the interpreter, and in a fork of the process that opened it, nothing is closed.
         """
         if not can_wait(self._process):
             return
         with self._lock:
-            self._put_off()
+            self._stop_reading()
             if self._steps is not None:
                 self._steps.close()
             self._steps, self._is_placed = None, False
@@ -343,30 +339,30 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     # states
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the dataset stands, as JSON values: the same for all ranks that have been given as many steps.
+        """Return the state of the dataset, as JSON values; it is the same for all ranks after equally many steps.
 
-        In a worker it is where that worker stands, which is for the loader to ask.
+        In a worker it is the state of that worker, for the loader.
         Raises StreamError in the main process if workers read the steps.
         """
         if get_worker_info() is None and self._notes.mark:
-            remedy = "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or say tell=True"
+            remedy = "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or set tell=True"
             raise StreamError(f"workers read this dataset, so only the loader knows how many steps you had; {remedy}")
         with self._lock:
             return self._here().to_json()
 
     def load_state_dict(self, state: Mapping[str, Any] | str) -> None:
-        """Go on where a state was taken, with any number of ranks and of workers.
+        """Continue where a state was taken, with any number of ranks and of workers.
 
-        state: what `state_dict`, `state_of` or the `state` of a batch gave, or the state of `Steps`
+        state: of `state_dict`, `state_of` or a batch, or a state of `Steps`
 
-        Raises StreamError if it is no state; what differs in the vocabulary, the data or the options is named when the
-        next step is read.
+        Raises StreamError if it is not a state. Differences in the vocabulary, the data or the options raise an error
+        at the next step.
         """
-        self._settle_in()
+        self._enter_process()
         position, info = Position.from_json(parsed(state) if isinstance(state, str) else state), get_worker_info()
         check_worker(position, None if info is None else (info.id, info.num_workers), self.world)
         with self._lock:
-            self._put_off()
+            self._stop_reading()
             self._position, self._is_placed, self._is_loaded = position, False, True
             self._has_begun = self._is_over = False
             self._run += 1
@@ -378,8 +374,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._notes.mark, self._notes.ended = mark_of(info), self._position.ended
 
     def _look_ahead(self) -> None:
-        """Notice, in a worker, that there is no step behind a state: its loader may start others before it asks."""
-        if self._position.ended or self._position.is_behind:
+        """Detect, in a worker, that there is no step after a state: its loader may start other workers first."""
+        if self._position.ended or self._position.is_over:
             return
         steps = self._opened()
         is_last = steps.skip(self._position.skip + 1) <= self._position.skip
@@ -387,28 +383,30 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     @staticmethod
     def state_of(loader_state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return where the consumer of a StatefulDataLoader stands, for `load_state_dict` of a dataset.
+        """Return the state of the consumer of a StatefulDataLoader, for `load_state_dict` of a dataset.
 
-        loader_state: what the loader's `state_dict` gave
+        loader_state: of the loader's `state_dict`
 
-        Raises StreamError if it is no such state, or none of a loader of a StreamDataset.
+        Raises StreamError if it is not the state of a loader of a StreamDataset.
         """
-        result = arguments.mapping(loader_state, "loader_state", remedy="give what loader.state_dict() returns")
+        values = arguments.mapping(loader_state, "loader_state", remedy="give what loader.state_dict() returns")
         try:
-            if "_snapshot" not in result:
-                return Position.from_json(result["dataset_state"]).to_json()
-            workers = result["_snapshot"]["_worker_snapshots"].values()
-            since = result["_steps_since_snapshot"]
+            if "_snapshot" not in values:
+                return Position.from_json(values["dataset_state"]).to_json()
+            workers = values["_snapshot"]["_worker_snapshots"].values()
+            since = values["_steps_since_snapshot"]
             return consumed([Position.from_json(one["dataset_state"]) for one in workers], since=since).to_json()
         except (KeyError, TypeError, AttributeError):
-            raise StreamError("this is no state of a StatefulDataLoader over a StreamDataset; give that") from None
+            raise StreamError(
+                "this is not the state of a StatefulDataLoader over a StreamDataset; give loader.state_dict()"
+            ) from None
 
 
 def _is_distributed() -> bool:
     return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
-def _found_rank() -> tuple[int, int]:
+def _detected_rank() -> tuple[int, int]:
     if _is_distributed():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return from_environment()

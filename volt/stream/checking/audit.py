@@ -1,11 +1,11 @@
-"""A check that the ranks of a stream read every line of every epoch once, equally many lines each, and keep the shares.
+"""`audit`: check that ranks read each line of an epoch once, in equal numbers, and that sources keep their shares.
 
 >>> import tempfile
 >>> from volt.stream.reading.source import Source
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
 ...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
-...     found = audit(Stream([Source("letters", (file.name,), block_lines=2)]), epochs=3, content=True)
->>> found.exact, found.sources[0]
+...     result = audit(Stream([Source("letters", (file.name,), block_lines=2)]), epochs=3, content=True)
+>>> result.exact, result.sources[0]
 (True, SourceAudit(name='letters', n_lines=3, epochs=3, n_parts=6, missing=0, repeated=0, uneven=0, content=True))
 """
 
@@ -38,13 +38,13 @@ _WINDOW = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class SourceAudit:
-    """What the audit found in one source.
+    """The audit of one source.
 
     n_lines: lines in an epoch.
-    n_parts: how many parts were looked at, of all ranks and epochs.
+    n_parts: how many parts were checked, of all ranks and epochs.
     missing, repeated: lines that no rank reads in an epoch, or that are read again; the sum over all epochs.
-    uneven: by how many lines, at the worst after any epoch, one rank had read more than another.
-    content: whether the lines that were read are those of the files; None if none were read.
+    uneven: the largest difference, after any epoch, between the numbers of lines that two ranks have read.
+    content: whether the lines that were read equal the lines of the files; None if none were read.
     """
 
     name: str
@@ -58,17 +58,17 @@ class SourceAudit:
 
     @property
     def exact(self) -> bool:
-        """Whether each line comes exactly once per epoch, and ranks get equally many, within one line."""
+        """Whether each line comes exactly once per epoch, and ranks get equal numbers, within one line."""
         return not self.missing and not self.repeated and self.uneven <= 1 and self.content is not False
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What the audit found in a stream.
+    """The audit of a stream.
 
     sources: source by source.
-    n_turns: how many turns of the mixture were looked at.
-    deviation: by how many lines, at the worst of these turns, a source had more or fewer than its share.
+    n_turns: how many turns of the mixture were checked.
+    deviation: the largest difference, after any of these turns, between a source's lines and its share.
 
     >>> source = SourceAudit("wmt", 3, epochs=1, n_parts=1, missing=0, repeated=0, uneven=0, content=None)
     >>> Audit((source,), 9, 0.5)
@@ -80,12 +80,12 @@ class Audit:
     deviation: float
 
     def __repr__(self) -> str:
-        result = f"{'exact' if self.exact else 'not exact'}, {counted(len(self.sources), 'source')}"
-        return f"<Audit: {result}, {counted(self.n_turns, 'turn')}, at most {self.deviation:.3g} lines off>"
+        verdict = f"{'exact' if self.exact else 'not exact'}, {counted(len(self.sources), 'source')}"
+        return f"<Audit: {verdict}, {counted(self.n_turns, 'turn')}, at most {self.deviation:.3g} lines off>"
 
     @property
     def exact(self) -> bool:
-        """Whether all sources are covered exactly and all shares kept within one sample."""
+        """Whether all sources are covered exactly, and all shares are right within one line."""
         return all(source.exact for source in self.sources) and self.deviation <= 1 + 1e-6
 
     def to_json(self) -> dict[str, Any]:
@@ -94,15 +94,15 @@ class Audit:
 
 
 def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False) -> Audit:
-    """Check that in each of these epochs every line of every source comes exactly once, that ranks read equally many,
-    within one line, and that shares are kept.
+    """Check that every line of every source comes exactly once in each epoch, that ranks read equal numbers of lines,
+    within one line, and that sources keep their shares.
 
     The positions of lines are computed by the functions that the stream itself uses. Transforms are left out.
 
-    stream: which stays where it is.
-    epochs: how many epochs to look at, for all ranks.
-    turns: how many turns of the mixture to look at.
-    content: also read every part and compare its lines with those of the files, read from start to end.
+    stream: whose position does not change.
+    epochs: how many epochs to check, for all ranks.
+    turns: how many turns of the mixture to check.
+    content: also read every part and compare its lines with the files, read from start to end.
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
@@ -146,7 +146,7 @@ def _uneven(ranks: Sequence[Sequence[BlockRange]], epochs: int) -> int:
 
 
 def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]:
-    """Return how many lines of an epoch are missing and repeated, from the intervals of lines that its parts read."""
+    """Return how many lines of an epoch are missing and repeated, from the intervals that its parts read."""
     starts = np.cumsum([0, *source.sizes.tolist()])
     spans = list[tuple[int, int]]()
     missing = repeated = 0
@@ -164,13 +164,13 @@ def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]
 
 
 def _lost(source: OpenSource, part: BlockRange, n: int) -> int:
-    """Return how many of a part's lines its order leaves out (and so repeats others)."""
+    """Return how many lines of a part its order leaves out (and so repeats others)."""
     order = line_order(source, part, n)
     return 0 if order is None else n - len(np.unique(order))
 
 
 def _same_content(source: OpenSource, own: Iterable[BlockRange]) -> bool:
-    """Check whether parts hold the lines of the files, each as often as there."""
+    """Check whether parts hold the lines of the files, each equally often."""
     read = Counter(_digests(line for part in own for line in _lines(read_part(source, part))))
     return read == Counter(_digests(_file_lines(source)))
 
@@ -204,9 +204,9 @@ def _text_lines(path: str, max_line: int | None) -> Iterator[bytes]:
 
 
 def _id_lines(path: str) -> Iterator[bytes]:
-    result = open_ids(path)
-    for sentence in range(len(result)):
-        yield b" ".join(b"%d" % id_ for id_ in result.ids(sentence).tolist())
+    dataset = open_ids(path)
+    for sentence in range(len(dataset)):
+        yield b" ".join(b"%d" % id_ for id_ in dataset.ids(sentence).tolist())
 
 
 def _table_lines(shard: Shard) -> Iterator[bytes]:
@@ -215,7 +215,7 @@ def _table_lines(shard: Shard) -> Iterator[bytes]:
 
 
 def deviation(weights: Iterable[Any], turns: int) -> float:
-    """Return the most by which any source's count differs from its requested share after any of the first turns.
+    """Return the largest difference between a source's lines and its share after any of the first turns.
 
     >>> deviation([2.0, 1.0], 3)
     0.6666666666666667
@@ -227,6 +227,6 @@ def deviation(weights: Iterable[Any], turns: int) -> float:
         dealt = mixture.turns(min(_WINDOW, turns - start))
         stretches = np.searchsorted(shares.starts, np.arange(start, start + len(dealt)), side="right") - 1
         owed = np.cumsum(shares.units[stretches] / UNIT, axis=0)
-        inputs = np.cumsum(dealt[:, None] == np.arange(len(lags)), axis=0)
-        worst = max(worst, float(np.abs(lags + owed - inputs).max()))
+        lines = np.cumsum(dealt[:, None] == np.arange(len(lags)), axis=0)
+        worst = max(worst, float(np.abs(lags + owed - lines).max()))
     return worst

@@ -1,19 +1,12 @@
-r"""What a stream will do, before it does it: epochs per source at line N, memory, and how fast it is here.
+r"""`plan`: the epochs of each source at line N, the memory and the speed of a stream, before the run.
 
 >>> import tempfile
 >>> from volt.stream.reading.source import Source
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
 ...     _ = file.write(b"a\nb\nc\n") and file.flush()
-...     found = plan(Stream([Source("letters", (file.name,))]), at=12, seconds=0.01)
->>> found.sources["letters"].lines, found.sources["letters"].epochs
+...     result = plan(Stream([Source("letters", (file.name,))]), at=12, seconds=0.01)
+>>> result.sources["letters"].lines, result.sources["letters"].epochs
 (12.0, 4.0)
-
-How much memory something takes: watched while it runs, where the system says how much this process has.
-
->>> with watched() as memory:
-...     _ = bytearray(1 << 20)
->>> memory.peak >= 0
-True
 """
 
 from __future__ import annotations
@@ -40,12 +33,12 @@ from volt.stream.reading.sampler import BlockRange
 from volt.stream.running.blocks import Address, compute_block
 from volt.stream.running.stream import Stream
 
-_INTERVAL = 0.003  # seconds between two looks
+_INTERVAL = 0.003  # seconds between two measurements
 _STATM = Path("/proc/self/statm")  # pages: all, in memory, of those shared with others
 
 
 def resident() -> int:
-    """Bytes of memory of this process alone; 0 where the system does not say."""
+    """Return the bytes of memory of this process alone; 0 if the system does not report them."""
     try:
         _, present, shared, *_ = _STATM.read_bytes().split()
     except OSError:
@@ -54,7 +47,7 @@ def resident() -> int:
 
 
 def give_back() -> None:
-    """Give memory that is free back to the system, so that what is taken next is seen."""
+    """Return free memory to the system, so that the next allocations show."""
     gc.collect()
     with suppress(OSError, AttributeError):  # glibc alone has it
         ctypes.CDLL(None).malloc_trim(0)
@@ -62,56 +55,62 @@ def give_back() -> None:
 
 @dataclass(slots=True)
 class Memory:
-    """What a process has taken since it was first looked at.
+    """The memory of this process since the first measurement.
 
-    first: bytes that it had then.
-    peak: the most bytes that it has had more, at any look.
+    first: bytes at the first measurement.
+    peak: the largest increase since, in bytes.
     """
 
     first: int = field(default_factory=resident)
     peak: int = 0
 
-    def look(self) -> None:
-        """Look once more."""
+    def measure(self) -> None:
+        """Measure once more."""
         self.peak = max(self.peak, resident() - self.first)
 
 
 @contextmanager
 def watched() -> Iterator[Memory]:
-    """Watch this process's memory for the length of a block."""
+    """Measure this process's memory for the length of a block.
+
+    >>> with watched() as memory:
+    ...     _ = bytearray(1 << 20)
+    >>> memory.peak >= 0
+    True
+    """
     memory, over = Memory(), threading.Event()
 
-    def look() -> None:
+    def watch() -> None:
         while not over.wait(_INTERVAL):
-            memory.look()
+            memory.measure()
 
-    watcher = threading.Thread(target=look, daemon=True)
+    watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
         yield memory
     finally:
         over.set()
         watcher.join()
-        memory.look()
+        memory.measure()
 
 
 _READ_SIZE = 1 << 16
 _FEW = 1 << 6  # lines
-_GROWTH = 1.1  # peaks rise a little for a while, since memory that is free lies scattered
+_GROWTH = 1.1  # peaks rise a little for a while, as free memory is fragmented
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """What a stream will have taken from one source by line N, and what it takes in a virtual epoch.
+    """The plan of one source: what a stream takes from it up to line N, and in a virtual epoch.
 
     lines: how many of the stream's lines come from it.
     n_lines: how many lines its files hold.
-    yield_: how many lines come out of its transforms for one that goes in, judged by its first block.
+    yield_: how many lines come out of its transforms for one that goes in, estimated from its first block.
     epochs: how often its files will have been read.
     block_lines: lines per block.
-    share: of the stream's lines up to N, how many parts of one come from it.
-    epoch_lines, epoch_passes: how many lines a virtual epoch has of it, and how often its files are read for them; None
-        where there are no virtual epochs.
+    share: its share of the stream's lines up to N, from 0 to 1.
+    epoch_lines, epoch_passes: how many lines of a virtual epoch come from it, and how often its files are read for
+        them; None if there are no virtual epochs.
     """
 
     lines: float
@@ -126,7 +125,7 @@ class SourcePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a stream will do up to line N.
+    """The plan of a stream up to line N.
 
     at: N.
     sources: by name.
@@ -146,8 +145,8 @@ class Plan:
 
     def __repr__(self) -> str:
         speed = "" if self.lines_per_second is None else f", {self.lines_per_second:,.0f} lines per second"
-        what = f"{counted(len(self.sources), 'source')} up to line {self.at:,}"
-        return f"<Plan: {what}, {self.memory / 1e6:,.0f} MB{speed}>"
+        scope = f"{counted(len(self.sources), 'source')} up to line {self.at:,}"
+        return f"<Plan: {scope}, {self.memory / 1e6:,.0f} MB{speed}>"
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -157,7 +156,7 @@ class Plan:
 def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     """Plan a stream up to a line, and measure its speed.
 
-    stream: which stays where it is
+    stream: whose position does not change
     at: the number of the line, 0 or more
     seconds: how long to measure
 
@@ -188,7 +187,7 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
 
 
 def _warm_up(source: OpenSource, stream: Stream) -> None:
-    """Load what the computation of blocks needs, which is no data; what it reads is dropped."""
+    """Compute a small block and drop it, so that code and models are loaded before memory is measured."""
     compute_block(copy(source), Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0), stream.policy)
     give_back()
 
@@ -197,10 +196,10 @@ def _warm_up(source: OpenSource, stream: Stream) -> None:
 class _Block:
     """The first block of a source.
 
-    n_lines: that it gives.
-    n_read: lines that it was made from.
-    size: bytes that it takes when it is done.
-    work: bytes that its computation takes at most, with the block itself.
+    n_lines: how many lines it gives.
+    n_read: how many lines were read for it.
+    size: its bytes.
+    work: the most bytes that its computation takes, the block included.
     """
 
     n_lines: int
@@ -212,9 +211,7 @@ class _Block:
 def _computed(source: OpenSource, stream: Stream) -> _Block:
     """Return the first block of a source. Raises StreamError if it cannot be computed."""
     with watched() as memory:
-        if (
-            source.chunk_lines < source.block_lines < source.n_lines
-        ):  # the lines of a part are kept until the next is read
+        if source.chunk_lines < source.block_lines < source.n_lines:  # a part is cached until the next one is read
             n_lines = min(source.block_lines, source.n_lines - source.block_lines)
             compute_block(source, Address(BlockRange(0, source.block_lines, n_lines), 0), stream.policy)
         block = compute_block(source, _first(source), stream.policy)
@@ -229,49 +226,49 @@ def _first(source: OpenSource) -> Address:
 
 
 def _source_plan(source: OpenSource, block: _Block, *, lines: float, share: float, epoch: int | None) -> SourcePlan:
-    """Return a source's part. share: of the stream's lines;  epoch: lines of a virtual one."""
+    """Return the plan of a source. share: of the stream's lines;  epoch: lines of a virtual epoch."""
     out = block.n_lines / block.n_read
 
     def passes(lines: float) -> float:
         return lines / out / source.n_lines if out else float("inf")
 
-    inputs = (None, None) if epoch is None else (epoch * share, passes(epoch * share))
-    return SourcePlan(lines, source.n_lines, out, passes(lines), source.block_lines, share, *inputs)
+    virtual = (None, None) if epoch is None else (epoch * share, passes(epoch * share))
+    return SourcePlan(lines, source.n_lines, out, passes(lines), source.block_lines, share, *virtual)
 
 
 def memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
-    """Bytes that the stream's data take at most, about: blocks in use, ready and in work."""
+    """Estimate the most bytes of the stream's data: blocks in use, ready and in work."""
     sizes, n_workers = [block.size for block in first], stream.n_workers
     ready = sum(sizes) + n_workers * max(sizes) if n_workers else 0
     return sum(sizes) + ready + max(1, n_workers) * max(block.work for block in first)
 
 
 def measure(stream: Stream, *, seconds: float) -> float | None:
-    """Lines per second that the reader of a pipe gets in so many seconds; None if the first block is all there is.
+    """Measure the lines per second that the reader of a pipe gets; None if the stream has only one block.
 
-    What workers have computed before the first line comes is written first, and not counted, unless that takes longer
-    or the stream ends before.
+    Blocks that workers have computed before the first line comes are written first, and not counted, unless that takes
+    longer than `seconds` or the stream ends.
     """
     longest = max(source.block_lines for source in stream.sources)
     ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
     with _reader() as pipe, stream.rehearsal() as rehearsal:  # its workers may hold the pipe: they end first
         place, marks = rehearsal.place(), list[tuple[int, float]]()
         first, rest = rehearsal.blocks(limit=place[1].part.n_lines if place else 1), rehearsal.blocks()
-        for blocks, most, inputs in ((first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)):
-            _write(blocks, pipe, rehearsal, most=most, given=inputs)
+        for blocks, most, limit in ((first, 1, 0.0), (rest, ahead, seconds), (rest, None, seconds)):
+            _write(blocks, pipe, rehearsal, most=most, seconds=limit)
             marks.append((rehearsal.n, time.perf_counter()))
     rates = [(n - before) / (end - start) for (before, start), (n, end) in pairwise(marks) if n > before]
     return rates[-1] if rates else None
 
 
-def _write(blocks: Iterator[bytes], pipe: int, stream: Stream, *, most: int | None, given: float) -> None:
-    """Write blocks until the stream has given so many lines, or the given seconds are over; one if there are none."""
-    late = time.perf_counter() + given
+def _write(blocks: Iterator[bytes], pipe: int, stream: Stream, *, most: int | None, seconds: float) -> None:
+    """Write blocks, one or more, until the stream has given `most` lines, or some seconds have passed."""
+    late = time.perf_counter() + seconds
     while (data := next(blocks, None)) is not None:
         left = memoryview(data)
         while left:
             written = os.write(pipe, left[:_READ_SIZE])
-            bytes(left[:written]).count(b"\n")  # as `volt stream run` counts what has left
+            bytes(left[:written]).count(b"\n")  # as `volt stream run` counts lines that it has written
             left = left[written:]
         if (most is not None and stream.n >= most) or time.perf_counter() >= late:
             return
@@ -279,19 +276,19 @@ def _write(blocks: Iterator[bytes], pipe: int, stream: Stream, *, most: int | No
 
 @contextmanager
 def _reader() -> Iterator[int]:
-    """A pipe to write to; somebody reads it."""
-    stored, current = os.pipe()
-    reader = threading.Thread(target=_read, args=(stored,), daemon=True)
+    """Yield a pipe to write to, which a thread reads."""
+    read_end, write_end = os.pipe()
+    reader = threading.Thread(target=_read, args=(read_end,), daemon=True)
     reader.start()
     try:
-        yield current
+        yield write_end
     finally:
-        os.close(current)
+        os.close(write_end)
         reader.join()
-        os.close(stored)
+        os.close(read_end)
 
 
 def _read(pipe: int) -> None:
-    """Read to the end, and look for line ends, as a trainer does."""
+    """Read to the end and count line ends, as a trainer does."""
     while data := os.read(pipe, _READ_SIZE):
         data.count(b"\n")

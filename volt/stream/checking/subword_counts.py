@@ -1,9 +1,9 @@
-"""The tokens of a stream, counted on both sides: the subword vocabulary of a mixture of tasks, as a file.
+"""`count_subwords`: the tokens of a stream, counted on both sides, as the subword vocabulary of a mixture of tasks.
 
-    count, tab, subword        most frequent first; of equal counts, in the order of the subwords' bytes
+    count, tab, subword        a line of the file; most frequent first, equal counts in the order of the subwords' bytes
 
-Tokens are what stands between spaces in the fields 1 and 2. Those that transforms add, such as language tags, are in
-the vocabulary even where no line has had one.
+Tokens stand between spaces in fields 1 and 2. Tokens that transforms add, such as language tags, are in the vocabulary
+even if no line holds one.
 
 >>> import tempfile
 >>> from volt.stream.reading.source import Source
@@ -11,8 +11,8 @@ the vocabulary even where no line has had one.
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
 ...     _ = file.write(b"lo w\\tlo\\n") and file.flush()
 ...     source = Source("words", (file.name,), epochs=1, transforms=(Tag(text="<2de>"),))
-...     found = count_subwords(Stream([source]))
->>> found.to_bytes()
+...     result = count_subwords(Stream([source]))
+>>> result.to_bytes()
 b'2\\tlo\\n1\\t<2de>\\n1\\tw\\n'
 """
 
@@ -42,10 +42,10 @@ _SPACE_TO_END = bytes.maketrans(b" ", b"\n")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubwordCounts:
-    """How often each token has come.
+    """The counts of tokens.
 
     table: columns word and count (Int64, 1 at least), in the order of the file.
-    special: the tokens that transforms add, all of which the table has.
+    special: the tokens that transforms add; the table has all of them.
     n_lines: how many lines were counted.
 
     >>> SubwordCounts(pl.DataFrame({"word": ["lo"], "count": [2]}), (), 1)
@@ -60,7 +60,7 @@ class SubwordCounts:
         return f"<SubwordCounts: {counted(self.table.height, 'token')} in {counted(self.n_lines, 'line')}>"
 
     def top(self, n: int) -> SubwordCounts:
-        """Return the n most frequent tokens, among them all special ones, which stay where they are more than n.
+        """Return the n most frequent tokens. Special tokens always stay, even if they are more than n.
 
         n: how many, 1 or more
 
@@ -74,9 +74,9 @@ class SubwordCounts:
 
     def to_bytes(self) -> bytes:
         """Return the file."""
-        room = BytesIO()
-        self.table.select(_COUNT, _WORD).write_csv(room, include_header=False, separator="\t", quote_style="never")
-        return room.getvalue()
+        output = BytesIO()
+        self.table.select(_COUNT, _WORD).write_csv(output, include_header=False, separator="\t", quote_style="never")
+        return output.getvalue()
 
 
 def count_subwords(
@@ -84,8 +84,8 @@ def count_subwords(
 ) -> SubwordCounts:
     """Count the tokens of a stream's next lines, on both sides.
 
-    stream: of text or of ids; it is read
-    n_lines: how many lines, or as many as there are before the end
+    stream: of text or of ids; its position moves
+    n_lines: how many lines at most
     progress: called with the number of lines that have been counted
 
     >>> import tempfile

@@ -1,38 +1,16 @@
-r"""Where a line of the stream comes from, and what each transform made of it.
+r"""`trace`: the origin of a line of the stream, and each step of it. `debug`: each step of the first lines of sources.
+
+`trace` starts from lines of the stream; `debug` starts from lines of the files, including lines that a step drops.
+`debug_page` shows lines before and after every step side by side, in one HTML file that works offline: a content
+security policy forbids scripts and network, and all texts enter through an autoescaped template.
 
 >>> import tempfile
 >>> from volt.stream.reading.source import Source
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
 ...     _ = file.write(b"a\nb\nc\n") and file.flush()
-...     found = next(trace(Stream([Source("letters", (file.name,), shuffle="none")]), [4]))
->>> found.source, found.line, found.epoch, found.text
+...     result = next(trace(Stream([Source("letters", (file.name,), shuffle="none")]), [4]))
+>>> result.source, result.line, result.epoch, result.text
 ('letters', 2, 1, 'b')
-
-What every step does to the first lines of a source, those included that it drops: before and after, side by side.
-
-`volt.stream.checking.trace` starts from lines of the stream; this starts from lines of the files.
-
->>> import tempfile
->>> from volt.stream.reading.source import Source
->>> from volt.stream.transforms.case import Upper
->>> from volt.stream.transforms.filters import SkipBlank
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"a b\n\n") and file.flush()
-...     source = Source("letters", (file.name,), shuffle="none", transforms=(SkipBlank(), Upper()))
-...     found = list(debug(Stream([source]), n_lines=9))
->>> [(line.line, line.text, line.dropped_by) for line in found]
-[(1, ('A B',), ''), (2, (), 'skip_blank')]
-
-Lines before and after every step → one HTML file that shows them side by side, offline and to anyone.
-
-A content security policy allows inline style and nothing else: no script, no network. All texts enter through an
-autoescaped template, with what a browser does not show or obeys written out.
-
->>> from volt.stream.checking.trace import TraceStep
->>> step = TraceStep("upper", ("<script>",), ("<SCRIPT>",))
->>> page = debug_page([DebugLine("s", "a", 1, "<script>", (step,), (), ("<SCRIPT>",))], title="stream.yaml")
->>> "<script>" in page.lower(), "<ins>&lt;SCRIPT&gt;</ins>" in page
-(False, True)
 """
 
 from __future__ import annotations
@@ -60,7 +38,7 @@ from volt.urls import name_of
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """What one transform did: the lines of this origin before it, and those after it."""
+    """One transform: the lines of one origin before it, and after it."""
 
     name: str
     before: tuple[str, ...]
@@ -69,7 +47,7 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Where line n of the stream comes from.
+    """The origin of line n of the stream.
 
     n: its number, from 0.
     source: the name of its source.
@@ -77,7 +55,7 @@ class Trace:
     epoch, start, chunk, offset: its place in the source: the block of lines of the epoch that begins at `start`, the
         chunk of it that is transformed together, and how many lines of the chunk come before.
     raw: the line of the file as it was read.
-    steps: what each transform did, in order.
+    steps: its lines before and after each transform, in order.
     text: the line of the stream.
 
     >>> Trace(4, "wmt", "train.tsv", 2, epoch=1, start=0, chunk=0, offset=1, raw="B", steps=(), text="b")
@@ -106,13 +84,13 @@ class Trace:
 
 
 def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | None = None) -> Iterator[Trace]:
-    """Trace lines; the stream itself stays where it is.
+    """Trace lines of a stream, whose position does not change.
 
-    stream: whose lines they are
+    stream: of the lines
     numbers: of the lines, from 0
-    state: where to start, before these lines; by default the start of the stream
+    state: a state before these lines to start from; by default the start of the stream
 
-    Lines are found from the start, or from a state before them, since filters decide how far a source gets.
+    Tracing starts from the start, or from a state, since filters decide how far a source gets.
     Raises StreamError if the stream ends before a line.
 
     >>> import tempfile
@@ -149,39 +127,25 @@ def _traced_block(source: OpenSource, address: Address, retained: Kept) -> Trace
 
 
 def _trace(n: int, source: OpenSource, address: Address, inside: int, result: Traced) -> Trace:
-    """inside: how many lines of the block come before."""
-    origin = int(result.made.origins[inside])
+    """Trace a line of a chunk. inside: how many lines of the chunk come before it"""
+    origin = int(result.output.origins[inside])
     path, line = source.place_of(origin)
     [text, *_] = lines_with(result.raw, origin)
-    [output] = result.made.take([inside]).lines
+    [output] = result.output.take([inside]).lines
     part = address.part
-    return Trace(
-        n,
-        source.name,
-        path,
-        line,
-        part.epoch,
-        part.start,
-        address.chunk,
-        inside,
-        text,
-        steps_of(result, origin),
-        output,
-    )
+    place = part.epoch, part.start, address.chunk, inside
+    return Trace(n, source.name, path, line, *place, text, steps_of(result, origin), output)
 
 
-def steps_of(found: Traced, origin: int) -> tuple[TraceStep, ...]:
-    """What every step made of one line.
-
-    origin: the number of the line in its source
-    """
+def steps_of(result: Traced, origin: int) -> tuple[TraceStep, ...]:
+    """Return every step of one line. origin: the number of the line in its source"""
     return tuple(
-        TraceStep(name, lines_with(before, origin), lines_with(after, origin)) for name, before, after in found.steps
+        TraceStep(name, lines_with(before, origin), lines_with(after, origin)) for name, before, after in result.steps
     )
 
 
 def lines_with(batch: Batch, origin: int) -> tuple[str, ...]:
-    """Return the lines of a batch that one line was made into, as text."""
+    """Return the lines of a batch that come from one line, as text."""
     return tuple(shown_lines(batch.take(batch.origins == origin)))
 
 
@@ -191,14 +155,14 @@ _MOST_COMPARED = 1 << 20  # pairs of tokens; of longer lines, tokens are compare
 
 @dataclass(frozen=True, slots=True)
 class DebugLine:
-    """What every step did to one line of a source.
+    """One line of a source, with every step of it.
 
     source: its name.
     path, line: the file and the number of the line in it, from 1.
     raw: the line as it was read.
-    steps: what each step did, as far as there was anything left of the line.
-    faults: why it, or a copy of it, was unfit; each starts with the name of the step, if one refused it.
-    text: what the stream gives of it, a line or several, or none.
+    steps: its lines before and after each step, up to the step that dropped it.
+    faults: why it, or a copy of it, was unfit; each starts with the name of the step that refused it, if any.
+    text: the lines that the stream gives for it: one, several, or none.
 
     >>> step = TraceStep("upper", ("a",), ("A",))
     >>> DebugLine("wmt", "data/train.tsv", 2, raw="a", steps=(step,), faults=(), text=("A",))
@@ -218,12 +182,12 @@ class DebugLine:
 
     @property
     def fate(self) -> str:
-        """Where nothing is left of it: "unfit" if a step refused it, else "dropped"."""
+        """Why nothing is left of the line: "unfit" or "dropped"; empty if the stream gives it."""
         return "" if self.text else "unfit" if self.faults else "dropped"
 
     @property
     def dropped_by(self) -> str:
-        """The step behind which nothing was left of the line; empty if there is something, or no step was reached."""
+        """The step that dropped the line; empty if none did."""
         return self.steps[-1].name if self.steps and not self.text and not self.steps[-1].after else ""
 
     def to_json(self) -> dict[str, Any]:
@@ -232,10 +196,10 @@ class DebugLine:
 
 
 def debug(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
-    """What every step did to the first lines of each source of a stream, in the order in which they are read.
+    """Show every step of the first lines of each source of a stream, in the order of reading.
 
-    stream: stays where it is
-    n_lines: of each source, at most; fewer if it has no more
+    stream: whose position does not change
+    n_lines: of each source, at most
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
@@ -256,7 +220,7 @@ def _first_lines(source: OpenSource, n_lines: int) -> Iterator[DebugLine]:
         result = trace_block(source, address)
         reasons = defaultdict[tuple[str, int], list[str]](list)
         for fault in result.faults:
-            if fault.reason not in reasons[fault.path, fault.line]:  # of copies of a line, each is told once
+            if fault.reason not in reasons[fault.path, fault.line]:  # copies of a line may share a reason
                 reasons[fault.path, fault.line].append(fault.reason)
         for origin in result.raw.origins[:left].tolist():
             path, line = source.place_of(origin)
@@ -267,9 +231,7 @@ def _first_lines(source: OpenSource, n_lines: int) -> Iterator[DebugLine]:
 
 
 def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
-    """Yield the chunks of the first epoch; no more of a block than is needed, where that changes neither lines nor
-    order.
-    """
+    """Yield the chunks of the first epoch, with shortened blocks where that changes neither lines nor order."""
     is_whole = source.joins_lines or (source.source.shuffle == "lines" and not source.permutes_late)
     size = source.block_lines if is_whole else min(source.block_lines, n_lines)
     for start in range(0, source.n_lines, size):
@@ -280,12 +242,12 @@ def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
 
 def _line(source: OpenSource, result: Traced, origin: int, path: str, line: int, faults: tuple[str, ...]) -> DebugLine:
     [raw] = lines_with(result.raw, origin)
-    steps, text = _reached(source, steps_of(result, origin), raw, faults), lines_with(result.made, origin)
+    steps, text = _reached(source, steps_of(result, origin), raw, faults), lines_with(result.output, origin)
     return DebugLine(source.name, path, line, raw, steps, faults, text)
 
 
 def _reached(source: OpenSource, steps: Sequence[TraceStep], raw: str, faults: Sequence[str]) -> tuple[TraceStep, ...]:
-    """Return the steps that a line came to, with the one that refused it."""
+    """Return the steps that a line reached, including the one that refused it."""
     reached = list[TraceStep]()
     left: tuple[str, ...] = (raw,)
     for number, transform in enumerate(source.transforms):
@@ -298,11 +260,11 @@ def _reached(source: OpenSource, steps: Sequence[TraceStep], raw: str, faults: S
     return tuple(reached)
 
 
-# What a step has changed
+# changes of a step
 
 
 class Token(NamedTuple):
-    """A token of a line, and whether a step has changed it."""
+    """A token of a line, and whether a step changed it."""
 
     text: str
     is_changed: bool
@@ -312,7 +274,7 @@ Fields = list[list[Token]]  # of each field of a line, its tokens
 
 
 def compared(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
-    """Return the lines before and after a step, in fields and tokens, of which those are marked that differ.
+    """Return the lines before and after a step, in fields and tokens, with the tokens that differ marked.
 
     >>> before, after = compared(TraceStep("drop", ("a b\\tc",), ("a\\tc",)))
     >>> [[token.text for token in field if token.is_changed] for field in before[0]], after[0]
@@ -326,7 +288,7 @@ def compared(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
 
 
 def plain(lines: Sequence[str]) -> list[Fields]:
-    """Lines in fields and tokens, none of them marked.
+    """Return lines in fields and tokens, with no token marked.
 
     >>> plain(["a b"])
     [[[Token(text='a', is_changed=False), Token(text='b', is_changed=False)]]]
@@ -342,7 +304,7 @@ def _pair(before: str, after: str) -> tuple[Fields, Fields]:
 
 
 def _marked(left: list[str], right: list[str]) -> tuple[list[Token], list[Token]]:
-    """Return the tokens of two texts; those are marked that the other one has not, or has elsewhere."""
+    """Return the tokens of two texts, with the tokens marked that are not aligned with the other text."""
     if len(left) * len(right) > _MOST_COMPARED:
         ours, theirs = set(left), set(right)
         return [Token(text, text not in theirs) for text in left], [Token(text, text not in ours) for text in right]
@@ -355,10 +317,15 @@ def _marked(left: list[str], right: list[str]) -> tuple[list[Token], list[Token]
 
 
 def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
-    """Return the page as a string.
+    """Return an HTML page that shows lines before and after every step.
 
-    lines: what every step did to each
-    title: what stands above them, such as the name of the configuration
+    lines: to show
+    title: of the page, such as the name of the configuration
+
+    >>> step = TraceStep("upper", ("<script>",), ("<SCRIPT>",))
+    >>> page = debug_page([DebugLine("s", "a", 1, "<script>", (step,), (), ("<SCRIPT>",))], title="stream.yaml")
+    >>> "<script>" in page.lower(), "<ins>&lt;SCRIPT&gt;</ins>" in page
+    (False, True)
     """
     from jinja2 import Environment, StrictUndefined
 

@@ -1,9 +1,12 @@
-r"""A chunk of a source → its lines after all transforms, as bytes: a pure function, computed anywhere, ahead of need.
+r"""`compute_block`: a chunk of a source → its lines after all transforms, a pure function that any worker can compute.
 
     lines of the part → permuted → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
 
-Lines stay views into what was read until they are joined. An unfit line is taken out and noted as a `Fault`. If the
-policy is to raise, the block carries the error, and the stream raises it when it gets to the block.
+A chunk is the lines of a block that are transformed together: all of them, or few at a time where Python code is slow.
+Which lines it holds follows from its number alone; the first chunks are small, so that a first line comes soon.
+
+An unfit line is removed and recorded as a `Fault`. If the policy is to raise, the block carries the error, and the
+stream raises it when it reaches the block.
 
 >>> import tempfile
 >>> from volt.stream.reading.sampler import BlockRange
@@ -14,20 +17,6 @@ policy is to raise, the block carries the error, and the stream raises it when i
 ...     source = open_source(Source("letters", (file.name,), shuffle="none"), seed=1)
 ...     bytes(compute_block(source, Address(BlockRange(0, 0, 2), 0), ErrorPolicy()).data)
 b'a\nb\n'
-
-The lines of a block that are transformed together: all of them, or few at a time where Python code takes its time.
-
-Which lines a chunk holds follows from its number alone. Where chunks are small, the first ones of a block are smaller
-still, so that a first line comes soon.
-
->>> [rows_of(chunk, n_lines=100, most=64) for chunk in range(4)], n_chunks(100, most=64)
-([(0, 16), (16, 48), (48, 100), (112, 100)], 3)
-
-Lines that are not UTF-8, and lines that a transform has made and that cannot be written.
-
->>> from volt.stream.transforms.column import Column
->>> invalid_lines(Batch((), Column.cut(b"a\n\xffb\n"), np.arange(2)))
-{1: 'invalid UTF-8: byte 0xff at column 1'}
 """
 
 from __future__ import annotations
@@ -65,12 +54,16 @@ class Address(NamedTuple):
 
 
 def most_of(source: OpenSource, part: BlockRange) -> int:
-    """Return the rows of a full chunk of a part. A part that others had begun is one chunk: its outputs are counted."""
+    """Return the number of rows of a full chunk. A part that an earlier run had begun is one chunk."""
     return part.n_lines if part.is_begun else source.chunk_lines
 
 
 def rows_of(chunk: int, *, n_lines: int, most: int) -> tuple[int, int]:
-    """Return the first row of a chunk, and the row behind its last. most: rows of a full chunk."""
+    """Return the first row of a chunk, and the row after its last. most: rows of a full chunk.
+
+    >>> [rows_of(chunk, n_lines=100, most=64) for chunk in range(3)]
+    [(0, 16), (16, 48), (48, 100)]
+    """
     if most >= n_lines:
         return (0, n_lines) if chunk == 0 else (n_lines, n_lines)
     return _start(chunk, most), min(_start(chunk + 1, most), n_lines)
@@ -82,14 +75,18 @@ def _start(chunk: int, most: int) -> int:
 
 
 def check_chunk(source: OpenSource, part: BlockRange | None, chunk: int) -> None:
-    """Raise StreamError if the part of a state does not have this chunk. part: None before the first."""
+    """Raise StreamError if the part of a state does not have this chunk. part: None before the first part."""
     if part is not None and chunk >= n_chunks(part.n_lines, most=most_of(source, part)):
-        result = f"the state's sources.{source.name}.chunk is {chunk:,}, which its part does not have"
-        raise StreamError(f"{result}; take one that a stream has written, or start the stream anew")
+        message = f"the state's sources.{source.name}.chunk is {chunk:,}, which its part does not have"
+        raise StreamError(f"{message}; take one that a stream has written, or start the stream anew")
 
 
 def n_chunks(n_lines: int, *, most: int) -> int:
-    """Return how many chunks a part has."""
+    """Return the number of chunks of a part. most: rows of a full chunk.
+
+    >>> n_chunks(100, most=64)
+    3
+    """
     if most >= n_lines:
         return 1
     chunk = n_lines // most
@@ -102,7 +99,11 @@ _END = 0x0A
 
 
 def invalid_lines(batch: Batch) -> dict[int, str]:
-    """Index → what is wrong, for the lines that are not UTF-8."""
+    """Return index → reason for the lines that are not UTF-8.
+
+    >>> invalid_lines(Batch((), Column.cut(b"a\\n\\xffb\\n"), np.arange(2)))
+    {1: 'invalid UTF-8: byte 0xff at column 1'}
+    """
     columns = [*batch.columns, *([] if batch.rest is None else [batch.rest])]
     reasons = dict[int, str]()
     for column in columns:
@@ -127,7 +128,7 @@ def _reason(line: bytes) -> str:
 
 
 def unwritable_lines(batch: Batch) -> dict[int, str]:
-    """Index → what is wrong, for lines with a line end inside or a lone surrogate, which no line can hold."""
+    """Return index → reason for the lines that cannot be written: with a line end inside, or a lone surrogate."""
     data, ends = batch.packed()
     if np.count_nonzero(data == _END) == len(ends) and is_utf8_array(data):
         return {}
@@ -142,7 +143,7 @@ Form = Literal["lines", "columns"]  # of what blocks hold
 _NO_LINES = np.zeros(0, np.uint8), np.zeros(0, np.int64)
 Watch = Callable[[str, Batch, Batch], object]  # step, before, after
 _MISTAKES = re.compile(r": (TypeError|NameError|AttributeError|UnboundLocalError|ImportError|ModuleNotFoundError): ")
-_MANY = 8  # lines; a mistake in a program that hits so many, and all there are, is no fault of theirs
+_MANY = 8  # lines; an error of this kind in so many lines, and in all, is a mistake in the program
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,11 +152,11 @@ class ComputedBlock:
 
     data: n_lines lines, each with its line end.
     ends: (n_lines,) where each line ends in data, its line end included.
-    n_read: how many lines of the source it was made from.
-    faults: those of them that were unfit.
-    error: what the stream is to raise when it gets to this block; empty if nothing.
-    fields: number of fields → how many of the first 256 lines have so many.
-    batch: the lines as columns, where columns were asked for; data and ends are empty then.
+    n_read: how many lines of the source were read for it.
+    faults: the unfit lines among them.
+    error: the message that the stream raises when it reaches this block; empty for none.
+    fields: number of fields → how many of the first 256 lines have that number.
+    batch: the lines as columns, where columns were requested; data and ends are then empty.
     """
 
     data: NDArray[np.uint8]
@@ -168,12 +169,12 @@ class ComputedBlock:
 
     @property
     def n_lines(self) -> int:
-        """How many lines."""
+        """The number of lines."""
         return len(self.ends) if self.batch is None else len(self.batch)
 
 
 def failed(error: str) -> ComputedBlock:
-    """What stands for a block that could not be computed.
+    """Return an empty block that carries an error.
 
     >>> failed("a.tsv: gone").n_lines
     0
@@ -183,7 +184,7 @@ def failed(error: str) -> ComputedBlock:
 
 @dataclass(slots=True)
 class _Run:
-    """One computation of a chunk: what it belongs to, and what it has found on the way."""
+    """One computation of a chunk, with the faults that it has met."""
 
     source: OpenSource
     address: Address
@@ -191,20 +192,20 @@ class _Run:
     watch: Watch | None = None
     on_step: Callable[[int], object] | None = None
     faults: list[Fault] = field(default_factory=list)
-    draws: list[str] | None = None  # where it is to be noted that a step draws
+    draws: list[str] | None = None  # records, if not None, that a step draws random numbers
 
-    def chance(self, position: int) -> LineRng:
-        """Return the chance of the transform at a position."""
-        chance = LineRng.of(self.source.seed, self.source.name, self.address.part.epoch, position)
+    def rng(self, position: int) -> LineRng:
+        """Return the random numbers of the transform at a position."""
+        rng = LineRng.of(self.source.seed, self.source.name, self.address.part.epoch, position)
         if self.draws is None:
-            return chance
-        watched = object.__new__(_WatchedChance)
-        for name, value in (("first", chance.first), ("second", chance.second), ("uses", self.draws)):
+            return rng
+        watched = object.__new__(_WatchedRng)
+        for name, value in (("first", rng.first), ("second", rng.second), ("uses", self.draws)):
             object.__setattr__(watched, name, value)
         return watched
 
     def without(self, batch: Batch, reasons: dict[int, str]) -> Batch:
-        """Return the batch without its unfit lines, which are noted."""
+        """Return the batch without its unfit lines, which are recorded as faults."""
         if not reasons:
             return batch
         order = sorted(reasons)
@@ -226,23 +227,23 @@ def compute_block(
     *,
     form: Form = "lines",
 ) -> ComputedBlock:
-    """Return a chunk as the stream yields it. Nothing is raised: what is wrong is in `faults` and `error`.
+    """Return a chunk as the stream yields it. Faults and errors are part of the block, not raised.
 
-    on_step: is told the position of each transform before it is called
-    form: whether lines are joined, or stay columns
+    on_step: called with the position of each transform before it runs
+    form: whether lines are joined to bytes, or stay columns
     """
     run = _Run(source, address, keep_text=policy.on_fault == "quarantine", on_step=on_step)
     try:
         batch, n_read = transformed(run)
         data, ends = batch.packed() if form == "lines" else _NO_LINES
-        source.check_files()  # behind the block, so that what it was made with is what was opened
+        source.check_files()  # after the block, so that its files are those that were opened
     except VoltError as error:
         return failed(str(error))
     columns = batch if form == "columns" else None
     done = ComputedBlock(frozen(data), ends, n_read, tuple(run.faults), fields=_fields(batch), batch=columns)
     if run.faults and policy.on_fault == "raise":
         first = run.faults[0]
-        remedy = "mend the line, or set on_fault to skip or quarantine"
+        remedy = "fix the line, or set on_fault to skip or quarantine"
         return replace(done, error=f"{first.place}: {first.reason}; {remedy}" + f"\n{first.trace}" * bool(first.trace))
     return done
 
@@ -253,22 +254,22 @@ def _fields(batch: Batch) -> dict[int, int]:
 
 
 class Traced(NamedTuple):
-    """What has become of a chunk, step by step.
+    """A chunk, step by step.
 
     raw: its lines as they were read.
-    steps: for each step its name, what went in and what came out, as far as there were lines left.
-    made: the lines after all steps.
-    faults: the lines that were unfit.
+    steps: of each step its name, its input and its output, as far as there were lines left.
+    output: the lines after all steps.
+    faults: the unfit lines.
     """
 
     raw: Batch
     steps: list[tuple[str, Batch, Batch]]
-    made: Batch
+    output: Batch
     faults: tuple[Fault, ...]
 
 
 def trace_block(source: OpenSource, address: Address) -> Traced:
-    """Compute a chunk once more, and keep what goes into every step and comes out of it."""
+    """Compute a chunk once more, and record the input and output of every step."""
     raw, _ = _rows(source, address)
     steps: list[tuple[str, Batch, Batch]] = []
     run = _Run(source, address, watch=lambda *step: steps.append(step))
@@ -277,16 +278,14 @@ def trace_block(source: OpenSource, address: Address) -> Traced:
 
 
 def _read(source: OpenSource, part: BlockRange) -> tuple[Batch, dict[int, str]]:
-    """Return the lines of a part, and which of them are no lines or no UTF-8, and why."""
+    """Return the lines of a part, and index → reason for lines that are not one line or not UTF-8."""
     batch = read_part(source, part)
     unfit = {} if source.is_clean else shifting_lines(batch.columns)
     return batch, unfit if source.is_utf8 else unfit | invalid_lines(batch)
 
 
 def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
-    """Return the lines of a chunk, and which are no UTF-8. Where chunks are small, the part is kept for the next
-    one.
-    """
+    """Return the lines of a chunk, and index → reason for unfit ones. Small chunks share the part, which is cached."""
     part, most = address.part, most_of(source, address.part)
     if most >= part.n_lines:
         return _read(source, part)
@@ -297,9 +296,9 @@ def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
 
 
 def transformed(run: _Run) -> tuple[Batch, int]:
-    """Return a chunk after all steps, and how many lines it was made from; the faults are in the run.
+    """Return a chunk after all steps, and how many lines were read for it; the run records the faults.
 
-    Raises StreamError if a step fails whole.
+    Raises StreamError if a step fails on the whole batch.
     """
     source, part = run.source, run.address.part
     batch, read = _repeated(run) or _unordered(run)
@@ -313,7 +312,7 @@ def transformed(run: _Run) -> tuple[Batch, int]:
 
 
 def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
-    """Return a chunk after all steps, and the lines that it was made from, in the order in which they were read."""
+    """Return a chunk after all steps, and the numbers of the lines read for it, both in the order of reading."""
     batch, invalid = _rows(run.source, run.address)
     read = batch.origins
     batch = run.without(batch, invalid)
@@ -326,27 +325,27 @@ def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
 
 
 def _repeated(run: _Run) -> tuple[Batch, NDArray[np.int64]] | None:
-    """Return what `_unordered` returns, kept from an earlier epoch of a small source whose steps draw nothing."""
+    """Return the result of `_unordered` from the cache, for small sources whose steps draw no random numbers."""
     source = run.source
     if not source.is_small or run.address.part.n_lines < source.n_lines or run.watch or run.on_step:
         return None
-    retained = source.kept_epoch(run.keep_text, lambda: _of_any_epoch(source, run))
-    if retained is None:
+    cached = source.kept_epoch(run.keep_text, lambda: _of_any_epoch(source, run))
+    if cached is None:
         return None
-    batch, read, faults = retained
+    batch, read, faults = cached
     run.faults += faults
     return batch, read
 
 
 def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int64], tuple[Fault, ...]] | None:
-    """Return what the steps make of all lines, and the faults; None if a step draws, so that epochs differ."""
+    """Return all lines after all steps, and the faults; None if a step draws, so that epochs differ."""
     trial = _Run(source, run.address, run.keep_text, draws=[])
     batch, read = _unordered(trial)
     return None if trial.draws else (batch.compact(), read, tuple(trial.faults))
 
 
-class _WatchedChance(LineRng):
-    """A `LineRng` that notes in `uses` that a step looked at it."""
+class _WatchedRng(LineRng):
+    """A `LineRng` that records in `uses` that a step accessed it."""
 
     __slots__ = ("uses",)
 
@@ -359,7 +358,7 @@ class _WatchedChance(LineRng):
 
 
 def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch:
-    """Return the batch after one transform. Lines that it cannot take are taken out, and it is called again."""
+    """Return the batch after one transform. Lines that it refuses are removed, and it runs again."""
     while len(batch):
         try:
             done = _called(run, position, transform, batch)
@@ -368,33 +367,32 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
             _refuse_mistake(run, transform, batch, reasons)
             batch = run.without(batch, reasons)
             if fault.made is not None:
-                return _told(run, transform, batch, fault.made)
+                done = fault.made
+                break
         except Exception as error:
-            reasons = _found(run, position, transform, batch)
+            reasons = _failing_lines(run, position, transform, batch)
             if not reasons:
                 raise _whole_failure(run, transform, error) from error
             _refuse_mistake(run, transform, batch, reasons)
             batch = run.without(batch, reasons)
         else:
-            return _told(run, transform, batch, done)
-    return batch
-
-
-def _told(run: _Run, transform: Transform, batch: Batch, done: Batch) -> Batch:
+            break
+    else:
+        return batch
     if run.watch:
         run.watch(transform.name, batch, done)
     return done
 
 
 def _called(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch:
-    done = transform(batch, run.chance(position))
+    done = transform(batch, run.rng(position))
     if not isinstance(done, Batch) or any(len(column) != len(done) for column in done.columns):
         raise StreamError(f"transform {transform.name!r} must return a Batch with an origin for each line")
     return done
 
 
-def _found(run: _Run, position: int, transform: Transform, batch: Batch) -> dict[int, str]:
-    """Return which lines make a transform fail, and how: looked for in halves, since a line's result is its own."""
+def _failing_lines(run: _Run, position: int, transform: Transform, batch: Batch) -> dict[int, str]:
+    """Return index → reason for the lines on which a transform fails, by bisection, as lines are independent."""
     reasons, halves = dict[int, str](), [np.arange(len(batch))]
     if joins_lines(transform):
         halves = list(np.arange(len(batch)).reshape(-1, 1))
@@ -411,18 +409,14 @@ def _found(run: _Run, position: int, transform: Transform, batch: Batch) -> dict
     return reasons
 
 
-def _is_mistake(batch: Batch, reasons: dict[int, str]) -> bool:
-    """Check whether it is the program that is wrong, not the lines: the same mistake in each of them."""
-    if len(reasons) < max(_MANY, len(batch)):
-        return False
-    kinds = {match[1] if (match := _MISTAKES.search(reason)) else "" for reason in reasons.values()}
-    return len(kinds) == 1 and "" not in kinds
-
-
 def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict[int, str]) -> None:
-    if _is_mistake(batch, reasons):
+    """Raise StreamError for a mistake in the program, which shows as the same error in every line."""
+    if len(reasons) < max(_MANY, len(batch)):
+        return
+    kinds = {match[1] if (match := _MISTAKES.search(reason)) else "" for reason in reasons.values()}
+    if len(kinds) == 1 and "" not in kinds:
         first, end, trace = reasons[min(reasons)].partition("\n")
-        remedy = "install the module" if "ModuleNotFoundError: " in first else "mend it"
+        remedy = "install the module" if "ModuleNotFoundError: " in first else "fix it"
         message = f"{_where(run, transform)} fails on each of {len(batch)} lines: {first}; {remedy}"
         raise StreamError(message + end + trace)
 
@@ -438,7 +432,7 @@ def _whole_failure(run: _Run, transform: Transform, error: Exception) -> StreamE
 
 
 def shown_lines(batch: Batch) -> list[str]:
-    """Lines as text, whatever bytes they hold.
+    """Return lines as text, with invalid bytes replaced.
 
     >>> shown_lines(Batch.of(["a\\tb"]))
     ['a\\tb']

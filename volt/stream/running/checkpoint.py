@@ -1,34 +1,17 @@
-"""Where a stream stood some lines ago, for consumers that say only later how many lines they have used.
+"""Checkpoints: states saved to files and loaded, compared with a stream, and remembered for some lines.
 
->>> from volt.stream.running.state import Cursor
->>> recall = StateHistory(100)
->>> recall.add(State(0, {"a": Cursor(), "b": Cursor()}, {}), np.array([0, 1, 0]), [])
->>> recall.at(2, n=3).cursors["a"].lines
+    state → save_state → load_state → refuse_difference (is it a state of this stream?) → restored
+
+A state may continue with appended data. Lines that were given are not given again; appended lines are given once in the
+current epoch, after its other lines, and are like all others from the next epoch on. They stand at the end of the last
+file, or in files that come after the others.
+
+`StateHistory` holds the states of the last lines, for consumers that report late how many lines they have used.
+
+>>> history = StateHistory(100)
+>>> history.add(State(0, {"a": Cursor(), "b": Cursor()}, {}), np.array([0, 1, 0]), [])
+>>> history.at(2, n=3).cursors["a"].lines
 1
-
-How the configuration of a state differs from that of a stream, by name, and which differences can be accepted.
-
->>> differences({"seed": 1, "sources": {"wmt": "a1"}}, {"seed": 2, "sources": {"wmt": "a1"}})
-['seed: 1 in the state, 2 here']
-
-Data appended to a source, or a source added, in the middle of a run: where a state continues then.
-
-Lines that were given are not given again, and appended lines are given once in the epoch that has begun, after its
-other lines; from the next epoch on they are lines like all others. A file may have grown at its end, or files may have
-been added that come after the others.
-
->>> state = State(3, {"wmt": Cursor(3, 0, 0, 3)}, {}, merged=1)
->>> grown_by(state, {"wmt": (10, 12)}).cursors["wmt"].grown
-((0, 10),)
-
-A state in a file: written whole or not at all, and looked at before it is used.
-
->>> import tempfile
->>> from volt.stream.running.state import Cursor
->>> with tempfile.NamedTemporaryFile(suffix=".json") as file:
-...     save_state(State(3, {"wmt": Cursor(3)}, {}).to_json(), file.name)
-...     load_state(file.name)["n"]
-3
 """
 
 from __future__ import annotations
@@ -59,7 +42,7 @@ _OF_LINES = (".lines", ".n_lines", ".block_lines", ".chunk_lines")
 
 
 def fingerprint(value: object) -> str:
-    """16 hexadecimal digits that stand for JSON-able values.
+    """Return 16 hexadecimal digits that depend on JSON values.
 
     >>> fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
     True
@@ -68,41 +51,42 @@ def fingerprint(value: object) -> str:
 
 
 def fingerprints(source: OpenSource) -> dict[str, Any]:
-    """What a source's lines depend on, short: the files' lines by their number and a fingerprint, each transform by
-    name and one.
+    """Return what the lines of a source depend on, in short: the number of lines, and fingerprints of the files and of
+    each transform.
     """
     signature = dict(source.signature)
     names = [transform.name for transform in source.source.transforms]
-    message: Any = signature.pop("transforms")
-    transforms = [f"{name} {fingerprint(one)}" for name, one in zip(names, message, strict=True)]
+    signatures: Any = signature.pop("transforms")
+    transforms = [f"{name} {fingerprint(one)}" for name, one in zip(names, signatures, strict=True)]
     lines = {"lines": fingerprint(signature["lines"]), "n_lines": source.n_lines}
     return {**signature, **lines, "transforms": transforms}
 
 
-def differences(stored: Mapping[str, Any], here: Mapping[str, Any], *, at: str = "") -> list[str]:
-    """Return how two configurations differ, one line for each value."""
+def differences(stored: Mapping[str, Any], current: Mapping[str, Any], *, at: str = "") -> list[str]:
+    """Return how the configuration of a state differs from the current one, one line for each value.
+
+    >>> differences({"seed": 1, "sources": {"wmt": "a1"}}, {"seed": 2, "sources": {"wmt": "a1"}})
+    ['seed: 1 in the state, 2 here']
+    """
     lines = list[str]()
-    for name in sorted({*stored, *here}):
-        old, new = stored.get(name), here.get(name)
+    for name in sorted({*stored, *current}):
+        old, new = stored.get(name), current.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             lines += differences(old, new, at=f"{at}{name}.")
         elif name not in stored and isinstance(new, Mapping) and at == "sources.":
             lines.append(f"{at}{name}: not in the state")
-        elif name not in here and isinstance(old, Mapping) and at == "sources.":
+        elif name not in current and isinstance(old, Mapping) and at == "sources.":
             lines.append(f"{at}{name}: only in the state")
         elif old != new:
-            lines.append(f"{at}{name}: {_shown(old)} in the state, {_shown(new)} here")
+            before, now = ("none" if value is None else value for value in (old, new))
+            lines.append(f"{at}{name}: {before} in the state, {now} here")
     return lines
 
 
-def _shown(value: object) -> str:
-    return "none" if value is None else str(value)
-
-
 def refuse_difference(
-    stored: Mapping[str, Any], here: Mapping[str, Any], *, accept: Collection[str] = (), grown: Collection[str] = ()
+    stored: Mapping[str, Any], current: Mapping[str, Any], *, accept: Collection[str] = (), grown: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Raise StreamError if a state's configuration is not this one; return which accepted differences there are.
+    """Raise StreamError if the configuration of a state is not the current one; return the accepted differences.
 
     accept: what may differ: "weights" of the sources, and how they follow from their lines; "sources", which are new;
         "data", lines that were appended to a source
@@ -115,7 +99,7 @@ def refuse_difference(
     """
     for name in arguments.several(accept, "accept", one="did you mean ['weights']?"):
         arguments.choice(name, "accept", ACCEPTABLE)
-    lines = differences(stored, here)
+    lines = differences(stored, current)
     needed = {line: _acceptable(line, grown) for line in lines}
     if refused := [line for line in lines if needed[line] not in accept]:
         raise _refusal(refused, {needed[line] for line in lines})
@@ -127,7 +111,7 @@ def _refusal(refused: Sequence[str], needed: Collection[str]) -> StreamError:
     if {line.partition(":")[0] for line in refused} <= {"rank", "world"}:
         merged = "merge the states of all ranks (volt stream merge-states, volt.stream.merge_states)"
         return StreamError(
-            f"the state is that of another rank: {message}; restore it there, or {merged} and restore that"
+            f"the state belongs to another rank: {message}; restore it there, or {merged} and restore the result"
         )
     if "" not in needed:
         names = ", ".join(map(repr, sorted(needed))) + "," * (len(needed) == 1)
@@ -136,7 +120,7 @@ def _refusal(refused: Sequence[str], needed: Collection[str]) -> StreamError:
 
 
 def _acceptable(difference: str, grown: Collection[str]) -> str:
-    """Return the name by which a difference is accepted; "" if it cannot be."""
+    """Return the name that accepts a difference; "" if none does."""
     place, _, what = difference.partition(": ")
     if what == "not in the state" and place.startswith("sources."):
         return "sources"
@@ -147,9 +131,9 @@ def _acceptable(difference: str, grown: Collection[str]) -> str:
 
 
 def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
-    """Return how many lines a source had when a state was taken, if its lines begin with those and there are more.
+    """Return how many lines a source had when a state was taken, if lines were only appended since; else None.
 
-    stored: what the state's configuration says of the source
+    stored: the configuration of the source in the state
     """
     before, digest = stored.get("n_lines"), stored.get("lines")
     if not isinstance(before, int) or not 0 < before < source.n_lines:
@@ -164,10 +148,13 @@ def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
 
 
 def grown_by(state: State, grown: Mapping[str, tuple[int, int]]) -> State:
-    """Return the state of all ranks with the lines that were appended to sources.
+    """Return a merged state with the lines that were appended to sources.
 
-    state: of which the cursors of these sources are a deal, as those of a merged state are
-    grown: name of a source → its lines before, and now
+    grown: name of a source → its number of lines before, and now
+
+    >>> state = State(3, {"wmt": Cursor(3, 0, 0, 3)}, {}, merged=1)
+    >>> grown_by(state, {"wmt": (10, 12)}).cursors["wmt"].grown
+    ((0, 10),)
     """
     cursors = {
         name: _grown(cursor, *grown[name]) if name in grown else cursor for name, cursor in state.cursors.items()
@@ -187,23 +174,22 @@ _MOST = 1 << 28  # bytes of a file
 
 
 def save_state(state: Mapping[str, Any], path: str | Path) -> None:
-    """Write what `Stream.state` gives, whole or not at all.
+    """Write a state to a file, atomically.
 
-    state: what `Stream.state` gives
-    path: where to
+    state: what `Stream.state` returns
+    path: of the file
 
-    Raises OutputError if the place cannot be written, StreamError if it is no state.
+    Raises OutputError if the file cannot be written, StreamError if the state is invalid.
 
     >>> import tempfile
-    >>> from volt.stream.running.state import Cursor
     >>> with tempfile.NamedTemporaryFile(suffix=".json") as file:
     ...     save_state(State(3, {"wmt": Cursor(3)}, {}).to_json(), file.name)
     ...     load_state(file.name)["n"]
     3
     """
-    message = State.from_json(state).to_json()
+    values = State.from_json(state).to_json()
     with write_atomic(arguments.path(path)) as file:
-        file.write((json.dumps(message, ensure_ascii=False) + "\n").encode())
+        file.write((json.dumps(values, ensure_ascii=False) + "\n").encode())
 
 
 def load_state(path: str | Path) -> dict[str, Any]:
@@ -211,7 +197,7 @@ def load_state(path: str | Path) -> dict[str, Any]:
 
     path: of the file
 
-    Raises StreamError if the file cannot be read or is no state.
+    Raises StreamError if the file cannot be read, or does not hold a state.
 
     >>> load_state("/nowhere/state.json")
     Traceback (most recent call last):
@@ -224,7 +210,7 @@ def load_state(path: str | Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise StreamError(f"{place}: not JSON ({error}); take a file that a stream has written") from error
     if not isinstance(stored, dict):
-        raise StreamError(f"{place}: no state of a stream; take a file that a stream has written")
+        raise StreamError(f"{place}: not a state of a stream; take a file that a stream has written")
     try:
         State.from_json(stored)
     except StreamError as error:
@@ -233,9 +219,9 @@ def load_state(path: str | Path) -> dict[str, Any]:
 
 
 def check_own(path: str | Path, rank: int, world: int) -> None:
-    """Raise StreamError if a file holds the state of another rank of so many, which a state of this one would replace.
+    """Raise StreamError if a file holds the state of another rank, so that writing would replace that state.
 
-    path: of a file that a state is to be written to; there may be none, or one that holds no state
+    path: of the file to write; it need not exist, or hold a state
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".json") as file:
@@ -245,12 +231,12 @@ def check_own(path: str | Path, rank: int, world: int) -> None:
     if world == 1 or not is_file(path):
         return
     try:
-        result = load_state(path)["configuration"]
+        stored = load_state(path)["configuration"]
     except StreamError:
         return
-    if result.get("world") == world and result.get("rank", rank) != rank:
+    if stored.get("world") == world and stored.get("rank", rank) != rank:
         raise StreamError(
-            f"{shown_path(path)}: holds the state of rank {result['rank']} of {world}, and this is rank {rank}; "
+            f"{shown_path(path)}: holds the state of rank {stored['rank']} of {world}, and this is rank {rank}; "
             "give each rank a file of its own, or remove this one"
         )
 
@@ -276,7 +262,7 @@ class _Run:
         return len(self.turns) // self._kind.itemsize
 
     def extend(self, turns: NDArray[np.int64], openings: Sequence[Opening]) -> None:
-        """Note turns that follow."""
+        """Append turns."""
         self.turns += turns.astype(self._kind).tobytes()
         self.openings += openings
 
@@ -285,13 +271,13 @@ class _Run:
         return advanced(self.state, np.frombuffer(bytes(self.turns), self._kind, n), self.openings)
 
     def continues_at(self, state: State) -> bool:
-        """Check that the turns end at this state, before which no source has ended."""
+        """Check whether the turns end at this state, and no source has ended meanwhile."""
         is_next = self.state.n + len(self) == state.n and len(self.openings) < _RUN_OPENINGS
         return is_next and (self.state.since, self.state.ended) == (state.since, state.ended)
 
 
 class StateHistory:
-    """Retain the turns of the last `n_lines` lines, and the states before some of them.
+    """The turns of the last `n_lines` lines, and the states before some of them.
 
     Where blocks are small, only the lines of the latest thousands of blocks are retained.
     """
@@ -301,7 +287,7 @@ class StateHistory:
         self._runs = deque[_Run]()
 
     def add(self, state: State, turns: NDArray[np.int64], openings: Sequence[Opening]) -> None:
-        """Note the state before these turns were taken, and the blocks opened for them."""
+        """Append the state before these turns, the turns, and the blocks opened for them."""
         if not self._n_lines:
             return
         if not self._runs or not self._runs[-1].continues_at(state):
@@ -319,12 +305,12 @@ class StateHistory:
         return is_old or len(self._runs) > most_runs or self._n_openings > _MOST_OPENINGS
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all states."""
         self._runs.clear()
         self._n_turns = self._n_openings = 0
 
     def at(self, sample: int, *, n: int) -> State:
-        """Return the state after `sample` lines, of n given. Raises StreamError if that is ahead or too long ago."""
+        """Return the state after `sample` of n lines. Raises StreamError if it is ahead, or no longer remembered."""
         for run in reversed(self._runs if n - sample <= self._n_lines else ()):
             first = run.state.n
             if first < sample <= first + len(run) or (first == sample and run is self._runs[0]):
@@ -334,10 +320,9 @@ class StateHistory:
 
 
 def reached(openings: Sequence[Opening], n: int) -> list[Opening]:
-    """Return the blocks that a state after n lines counts as opened: those before the last of each source that gave
-    one of these lines, and that one.
+    """Return the openings that a state after n lines includes: of each source, up to the last block that gave a line.
 
-    Blocks without lines at the end are left out: who resumes from the state opens them again.
+    Later blocks without lines are left out: a stream that resumes from the state opens them again.
     """
     last = {opening.source: place for place, opening in enumerate(openings) if opening.n < n and opening.size}
     return [opening for place, opening in enumerate(openings) if place <= last.get(opening.source, -1)]
@@ -346,7 +331,7 @@ def reached(openings: Sequence[Opening], n: int) -> list[Opening]:
 def advanced(state: State, turns: NDArray[np.integer[Any]], openings: Sequence[Opening] = ()) -> State:
     """Return the state after some more turns.
 
-    openings: of blocks for these turns, and for turns behind them.
+    openings: of blocks for these turns, and for later ones.
     """
     n, names = state.n + len(turns), [*state.cursors]
     opened = reached(openings, n)

@@ -1,13 +1,12 @@
-"""Blocks computed ahead of need, by whoever computes them, and handed over in order.
+"""Prefetching: blocks are computed ahead of need, by threads or processes, and returned in order.
 
-What a block holds does not depend on who computes it, so neither the number of workers nor their speed changes the
-output. Memory is bounded: only a few blocks are asked for before the first of them is taken.
+    addresses of a source → Prefetcher → pool (threads or processes) → Prefetcher → blocks in the order of the addresses
 
->>> LocalBlocks([], [], ErrorPolicy()).close()
+A block does not depend on who computes it, so neither the number of workers nor their speed changes the output. Memory
+is bounded: only a few blocks are requested before the first of them is taken. `LocalBlocks` computes in this thread.
 
-Threads that compute blocks. Compiled loops, Arrow and decompression release the interpreter's lock meanwhile.
-
-They start at once, share what vocabularies remember, and end with the process, whatever happens to it.
+Threads suit compiled loops, Arrow and decompression, which release the interpreter's lock. They share the caches of
+vocabularies, and end with the process.
 
 >>> Threads([], ErrorPolicy(), n=1).close()
 """
@@ -34,7 +33,7 @@ from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.blocks import Address, ComputedBlock, Form, compute_block
 
 PATIENCE = 0.1  # seconds between looks at signals: some libraries keep a wait from being interrupted
-Done = tuple[int, Address, ComputedBlock]  # source, and what was asked for
+Done = tuple[int, Address, ComputedBlock]  # the number of a source, and one of its blocks
 
 
 class Blocks(Protocol):
@@ -47,37 +46,37 @@ class Blocks(Protocol):
         """Check whether the next block of a source has been computed."""
 
     def expect(self, shares: Sequence[float]) -> None:
-        """Say how the next samples are shared among the sources, so that the right blocks are computed first."""
+        """Set how the next lines are shared among the sources, so that the right blocks are computed first."""
 
     def interrupt(self) -> None:
         """Have another thread that waits for a block raise StreamError."""
 
     def close(self) -> None:
-        """Let go of everything; may be called twice."""
+        """Release everything; may be called twice."""
 
 
 class Pool(Protocol):
-    """Computes blocks at the same time as others."""
+    """Workers that compute blocks in parallel."""
 
     @property
     def has_room(self) -> bool:
-        """Whether one who computes would soon have nothing to do."""
+        """Whether a worker would soon have nothing to do."""
 
-    def ask(self, source: int, address: Address) -> None:
-        """Have a block computed. Raises StreamError if nobody is left to do it."""
+    def request(self, source: int, address: Address) -> None:
+        """Request a block. Raises StreamError if no worker is left."""
 
     def receive(self, timeout: float) -> Sequence[Done]:
-        """What has been done; if there is nothing, whatever comes within so many seconds.
+        """Return the blocks that are done; if there are none, wait `timeout` seconds for one.
 
-        Raises StreamError if one who computes has failed.
+        Raises StreamError if a worker has failed.
         """
 
     def close(self) -> None:
-        """Let go of everything; may be called twice."""
+        """Release everything; may be called twice."""
 
 
 class LocalBlocks:
-    """Blocks computed in this thread when they are taken."""
+    """Compute blocks in this thread when they are taken."""
 
     def __init__(
         self,
@@ -97,122 +96,123 @@ class LocalBlocks:
         return address, compute_block(self._sources[source], address, self._policy, form=self._form)
 
     def is_ready(self, source: int) -> bool:
-        """Return False: nothing is computed ahead."""
+        """Return False, as nothing is computed ahead."""
         return False
 
     def expect(self, shares: Sequence[float]) -> None:
-        """Nothing is computed ahead."""
+        """Do nothing, as nothing is computed ahead."""
 
     def interrupt(self) -> None:
-        """Nothing is waited for."""
+        """Do nothing, as no thread waits."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing, as there are no workers."""
 
 
 @dataclass(slots=True)
-class _Line:
-    """The blocks of one source: addresses to come, asked for but not taken (in order), and computed."""
+class _Queue:
+    """The blocks of one source: addresses to come, requested and not yet taken (in order), and computed."""
 
-    queue: Iterator[Address]
+    addresses: Iterator[Address]
     pool: Pool
     chunk_lines: int
-    asked: deque[Address] = field(default_factory=deque)
+    requested: deque[Address] = field(default_factory=deque)
     ready: dict[Address, ComputedBlock] = field(default_factory=dict)
     share: float = 1.0
 
     def next(self) -> Address | None:
-        """Return the next address, which is asked for now."""
-        if (address := next(self.queue, None)) is not None:
-            self.asked.append(address)
+        """Return the next address, which counts as requested from now on."""
+        if (address := next(self.addresses, None)) is not None:
+            self.requested.append(address)
         return address
 
     def samples(self, addresses: Sequence[Address]) -> float:
-        """Return how many samples of the stream the blocks of these addresses last."""
+        """Return for how many lines of the stream the blocks of these addresses last."""
         lines = sum(min(self.chunk_lines, address.part.n_lines) for address in addresses)
         return lines / self.share if self.share > 0 else math.inf
 
 
 class Prefetcher:
-    """Blocks computed by pools; of each pool, about as many are asked for as its workers need to continue.
+    """Have pools compute blocks: of each pool, about as many are requested as keep its workers busy.
 
-    sources, queues: and the addresses of their blocks
+    sources, queues: the sources, and the addresses of their blocks
     pools: which pool computes the blocks of each source
-    most: how many blocks are asked for and not yet taken, at most, besides one for each source
+    most: how many blocks are requested and not yet taken, at most, besides one for each source
     """
 
     def __init__(
         self, sources: Sequence[OpenSource], queues: Sequence[Iterator[Address]], pools: Sequence[Pool], *, most: int
     ) -> None:
         parts = zip(queues, pools, sources, strict=True)
-        self._lines = [_Line(queue, pool, source.chunk_lines) for queue, pool, source in parts]
+        self._queues = [_Queue(queue, pool, source.chunk_lines) for queue, pool, source in parts]
         self._pools = list(dict.fromkeys(pools))
-        self._needs: dict[Pool, list[tuple[float, int]]] = {}  # heaps: when a source's blocks are used up, the source
-        self._n_asked, self._most, self._closed = 0, most + len(self._lines), False
-        self._share([1.0] * len(self._lines))
+        self._needs: dict[Pool, list[tuple[float, int]]] = {}  # heaps of (lines that a source's blocks last, source)
+        self._n_requested, self._most, self._closed = 0, most + len(self._queues), False
+        self._share([1.0] * len(self._queues))
 
     def _share(self, shares: Sequence[float]) -> None:
         self._shares = [*shares]
         self._needs = {pool: [] for pool in self._pools}
-        for source, (line, share) in enumerate(zip(self._lines, shares, strict=True)):
-            line.share = share
+        for source, (queue, share) in enumerate(zip(self._queues, shares, strict=True)):
+            queue.share = share
             if share > 0:
-                heapq.heappush(self._needs[line.pool], (line.samples(line.asked), source))
+                heapq.heappush(self._needs[queue.pool], (queue.samples(queue.requested), source))
 
     def is_ready(self, source: int) -> bool:
         """Check whether the next block of a source has been computed, and received."""
-        line = self._lines[source]
-        return bool(line.asked) and line.asked[0] in line.ready
+        queue = self._queues[source]
+        return bool(queue.requested) and queue.requested[0] in queue.ready
 
     def expect(self, shares: Sequence[float]) -> None:
-        """Ask first for the blocks of the sources that will run out first."""
+        """Request first the blocks of the sources that will run out first."""
         if self._shares != [*shares]:
             self._share(shares)
         self._receive()
 
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
         """Return the next block of a source, or None when it has no more. Raises StreamError if a worker has died."""
-        line = self._lines[source]
+        queue = self._queues[source]
         self._check()
-        while not line.asked or line.asked[0] not in line.ready:
+        while not queue.requested or queue.requested[0] not in queue.ready:
             self._check()
-            if not line.asked and self._ask_of(source) is None:
+            if not queue.requested and self._request(source) is None:
                 return None
-            self._receive(PATIENCE, line.pool)
-        address = line.asked.popleft()
-        block = line.ready.pop(address)
-        self._n_asked -= 1
-        self._ask()
+            self._receive(PATIENCE, queue.pool)
+        address = queue.requested.popleft()
+        block = queue.ready.pop(address)
+        self._n_requested -= 1
+        self._fill()
         return address, block
 
     def _check(self) -> None:
         if self._closed:
             raise StreamError("the workers have ended; read the stream itself, which starts new ones")
 
-    def _ask(self) -> None:
-        while self._n_asked < self._most:
+    def _fill(self) -> None:
+        """Request blocks until there are enough, or no pool has room."""
+        while self._n_requested < self._most:
             heaps = [heap for pool, heap in self._needs.items() if heap and pool.has_room]
             if not heaps:
                 return
             need, source = heapq.heappop(min(heaps))
-            if (address := self._ask_of(source)) is not None:
-                line = self._lines[source]
-                heapq.heappush(self._needs[line.pool], (need + line.samples([address]), source))
+            if (address := self._request(source)) is not None:
+                queue = self._queues[source]
+                heapq.heappush(self._needs[queue.pool], (need + queue.samples([address]), source))
 
-    def _ask_of(self, source: int) -> Address | None:
-        address = self._lines[source].next()
+    def _request(self, source: int) -> Address | None:
+        address = self._queues[source].next()
         if address is not None:
-            self._n_asked += 1
-            self._lines[source].pool.ask(source, address)
+            self._n_requested += 1
+            self._queues[source].pool.request(source, address)
         return address
 
     def _receive(self, timeout: float = 0.0, awaited: Pool | None = None) -> None:
-        """Take in what has been done, waiting for one of the pools at most so long, and ask for more."""
-        self._ask()
+        """Store the blocks that are done, waiting at most `timeout` seconds for one pool, and request more."""
+        self._fill()
         for pool in self._pools:
             for source, address, block in pool.receive(timeout if pool is awaited else 0.0):
-                self._lines[source].ready[address] = block
-        self._ask()
+                self._queues[source].ready[address] = block
+        self._fill()
 
     def interrupt(self) -> None:
         """Have another thread that waits for a block raise StreamError."""
@@ -230,12 +230,12 @@ Job = tuple[int, Address]
 
 
 class Threads:
-    """A `Pool` of n threads of this process. form: that of `compute_block`."""
+    """A `Pool` of n threads of this process. form: as in `compute_block`."""
 
     def __init__(self, sources: Sequence[OpenSource], policy: ErrorPolicy, *, n: int, form: Form = "lines") -> None:
         self._sources, self._policy, self._n, self._form = sources, policy, n, form
         self._jobs, self._done = SimpleQueue[Job | None](), SimpleQueue[Done | str]()
-        self._asked, self._closed, self._pid = 0, False, os.getpid()
+        self._n_requested, self._closed, self._pid = 0, False, os.getpid()
         self._threads = [threading.Thread(target=self._work, daemon=True, name="volt-stream") for _ in range(n)]
         for thread in self._threads:
             thread.start()
@@ -243,15 +243,15 @@ class Threads:
     @property
     def has_room(self) -> bool:
         """Whether a thread would soon have nothing to do."""
-        return self._asked < 2 * self._n
+        return self._n_requested < 2 * self._n
 
-    def ask(self, source: int, address: Address) -> None:
-        """Have a block computed."""
-        self._asked += 1
+    def request(self, source: int, address: Address) -> None:
+        """Request a block."""
+        self._n_requested += 1
         self._jobs.put((source, address))
 
     def receive(self, timeout: float) -> Sequence[Done]:
-        """What has been done; if there is nothing, whatever comes within so many seconds."""
+        """Return the blocks that are done; if there are none, wait `timeout` seconds for one."""
         result = list[Done]()
         with suppress(Empty):
             result.append(self._taken(self._done.get(timeout=timeout) if timeout else self._done.get_nowait()))
@@ -263,7 +263,7 @@ class Threads:
         if isinstance(done, str):
             self.close()
             raise StreamError(f"a worker failed:\n{done}")
-        self._asked -= 1
+        self._n_requested -= 1
         return done
 
     def _work(self) -> None:
@@ -277,7 +277,7 @@ class Threads:
             self._done.put((source, address, block))
 
     def close(self) -> None:
-        """Let the threads end behind the block that each has in work."""
+        """End the threads, each after the block that it is computing."""
         self._closed = True
         if not can_wait(self._pid):
             return
@@ -285,7 +285,7 @@ class Threads:
             self._jobs.put(None)
         deadline = time.monotonic() + _GRACE
         for thread in self._threads:
-            if thread is threading.current_thread():  # it has collected what this pool belongs to
+            if thread is threading.current_thread():  # a worker may be the one to collect the stream
                 continue
             thread.join(max(0, deadline - time.monotonic()))
         self._threads = []

@@ -1,8 +1,8 @@
-"""Processes that compute blocks, where transforms are Python code that threads could not run at the same time.
+"""Processes that compute blocks, for transforms that are Python code, which threads could not run in parallel.
 
-The stream's process sends addresses of blocks to workers and gets the blocks back; a worker waits until its block is
-received. If a worker dies, or takes longer than it may, the run ends with an error at once. If the stream's process
-dies, however it dies, its workers end too: each of them watches a pipe that only that process keeps open.
+The stream's process sends addresses of blocks to workers and receives the blocks; a worker waits until its block is
+received. If a worker dies, or exceeds the time limit, the run ends with an error at once. If the stream's process dies,
+its workers end too: each watches a pipe that only that process keeps open.
 
 >>> Processes([], ErrorPolicy(), n=0).close()
 """
@@ -39,7 +39,7 @@ from volt.stream.running.prefetch import Done
 
 StartMethod = Literal["spawn", "fork"]
 Job = tuple[int, Address]  # source, and which of its blocks
-_OUTSTANDING = 4  # blocks that a worker is asked for at a time: one in work, and some to go on with
+_OUTSTANDING = 4  # blocks requested of a worker at a time: one in work, and some to continue with
 _GRACE = 2.0  # seconds that workers have to end by themselves
 _STARTING, _READING = -2, -1  # instead of the position of a transform
 _UNGUARDED = '; does the script read the stream under `if __name__ == "__main__":`, as processes that start need it?'
@@ -54,12 +54,12 @@ def check_workers(n_workers: int, start_method: str) -> None:
     volt.errors.ConfigError: n_workers=-1, start_method='spawn': give 0 to 256, and spawn or fork
     """
     if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
-        result = f"n_workers={n_workers}, start_method={start_method!r}"
-        raise ConfigError(f"{result}: give 0 to {MOST_WORKERS}, and spawn or fork")
+        options = f"n_workers={n_workers}, start_method={start_method!r}"
+        raise ConfigError(f"{options}: give 0 to {MOST_WORKERS}, and spawn or fork")
 
 
 def check_time_limit(seconds: float | None) -> float | None:
-    """Return the seconds that a block may take. Raises ConfigError unless they are more than 0, or None for any time.
+    """Return the seconds that a block may take, None for any time. Raises ConfigError unless they are more than 0.
 
     >>> check_time_limit(0)
     Traceback (most recent call last):
@@ -75,8 +75,8 @@ def check_time_limit(seconds: float | None) -> float | None:
 class _Worker:
     process: Any
     link: Connection
-    step: Any  # the position of the transform that it is at, in memory that both see
-    asked: deque[Job] = field(default_factory=deque)
+    step: Any  # the position of the transform that it runs, in shared memory
+    requested: deque[Job] = field(default_factory=deque)
     since: float = 0.0
 
 
@@ -84,7 +84,7 @@ class Processes:
     """A `Pool` of processes, for sources whose transforms are Python code.
 
     time_limit: seconds that a block may take; a process that takes longer is ended, and the run with it
-    form: that of `compute_block`
+    form: as in `compute_block`
     """
 
     def __init__(
@@ -134,54 +134,54 @@ class Processes:
     @property
     def has_room(self) -> bool:
         """Whether a process would soon have nothing to do."""
-        return any(len(worker.asked) < _OUTSTANDING for worker in self._workers)
+        return any(len(worker.requested) < _OUTSTANDING for worker in self._workers)
 
-    def ask(self, source: int, address: Address) -> None:
-        """Have a block computed, by the process that has the least to do."""
-        worker = min(self._workers, key=lambda worker: len(worker.asked))
-        if not worker.asked:
+    def request(self, source: int, address: Address) -> None:
+        """Request a block from the process that has the least to do."""
+        worker = min(self._workers, key=lambda worker: len(worker.requested))
+        if not worker.requested:
             worker.since = time.monotonic()
-        worker.asked.append((source, address))
+        worker.requested.append((source, address))
         try:
             worker.link.send((source, address))
         except OSError:
             self._raise_death(worker)
 
     def receive(self, timeout: float) -> Sequence[Done]:
-        """What has been done; if there is nothing, whatever comes within so many seconds."""
+        """Return the blocks that are done; if there are none, wait `timeout` seconds for one."""
         ready = wait([worker.link for worker in self._workers], timeout)
         result = [self._taken(worker) for worker in self._workers if worker.link in ready]
         for worker in self._workers:
             if worker.step.value == _STARTING:
                 worker.since = time.monotonic()
-            elif worker.asked and time.monotonic() - worker.since > self._limit:
+            elif worker.requested and time.monotonic() - worker.since > self._limit:
                 self._raise_late(worker)
         return result
 
     def _taken(self, worker: _Worker) -> Done:
-        """What a process has done. Each sends a head, then the two arrays of the block."""
+        """Return the block that a process sends: a header, then its two arrays."""
         try:
-            head = pickle.loads(worker.link.recv_bytes())
-            if isinstance(head, str):
+            header = pickle.loads(worker.link.recv_bytes())
+            if isinstance(header, str):
                 self.close()
-                raise StreamError(f"a worker failed:\n{head}")
+                raise StreamError(f"a worker failed:\n{header}")
             data = np.frombuffer(worker.link.recv_bytes(), np.uint8)
             ends = np.frombuffer(worker.link.recv_bytes(), np.int64)
         except (EOFError, OSError):
             self._raise_death(worker)
         worker.since = time.monotonic()
-        source, address = worker.asked.popleft()
-        return source, address, ComputedBlock(data, ends, **head)
+        source, address = worker.requested.popleft()
+        return source, address, ComputedBlock(data, ends, **header)
 
     def _raise_late(self, worker: _Worker) -> NoReturn:
-        """End the run, since a process takes too long; the step that it is at is named."""
+        """End the run because a process takes too long, and name the step that it runs."""
         place = self._place_of(worker)
         self.close()
         raise StreamError(f"{place} has taken more than {self._limit:g} seconds; fix it, or raise time_limit")
 
     def _place_of(self, worker: _Worker) -> str:
-        """Return the block that a worker computes, and the step that it is at."""
-        source, address = worker.asked[0]
+        """Return the block and the step that a worker is computing, for errors."""
+        source, address = worker.requested[0]
         opened, position = self._sources[source], worker.step.value
         names = [transform.name for transform in opened.source.transforms]
         steps = {_STARTING: "the start of a worker", _READING: "reading"}
@@ -191,7 +191,7 @@ class Processes:
 
     def _raise_death(self, worker: _Worker) -> NoReturn:
         worker.process.join(_GRACE)
-        code, place = worker.process.exitcode, f"{self._place_of(worker)}: " if worker.asked else ""
+        code, place = worker.process.exitcode, f"{self._place_of(worker)}: " if worker.requested else ""
         self.close()
         how = f"was killed by {signal.Signals(-code).name}" if (code or 0) < 0 else f"ended with status {code}"
         hint = "; was memory short? Make blocks smaller" if code == -signal.SIGKILL else ""
@@ -199,7 +199,7 @@ class Processes:
         raise StreamError(f"{place}worker process {worker.process.pid} {how}{hint}") from None
 
     def close(self) -> None:
-        """Close the pipes, which ends the workers; those that do not end in time are killed."""
+        """Close the pipes, which ends the workers; kill workers that do not end in time."""
         for worker in self._workers:
             worker.link.close()
         if self._lifeline >= 0:
@@ -215,12 +215,12 @@ class Processes:
 
 
 def _serve(task: bytes, link: Connection, life: Connection, inherited: Sequence[int], parent: int, step: Any) -> None:
-    """A worker's life: compute the blocks that are asked for until the parent closes the pipe."""
+    """Run a worker: compute the requested blocks until the parent closes the pipe."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the parent's business
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(OSError):
-        os.dup2(2, 1)  # the stream's process writes data to stdout, and nobody else
+        os.dup2(2, 1)  # only the stream's process writes to stdout
     for handle in inherited:
         os.close(handle)
     threading.Thread(target=_die_with, args=(life, parent), daemon=True).start()
@@ -229,7 +229,8 @@ def _serve(task: bytes, link: Connection, life: Connection, inherited: Sequence[
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass
     except BaseException:
-        _report(link, traceback.format_exc())
+        with contextlib.suppress(OSError):
+            link.send_bytes(pickle.dumps(traceback.format_exc()))
     os._exit(0)  # at once: nothing here needs tidying
 
 
@@ -238,7 +239,7 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
 
     compile_kernels("stream")  # loading loops belongs to the start, which no time limit bounds
     sources, policy, form = pickle.loads(task)
-    gc.freeze()  # what is there stays; no need to look at it again and again
+    gc.freeze()  # these objects stay: the collector need not visit them again
 
     def note(position: int) -> None:
         step.value = position
@@ -250,16 +251,11 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
             sources[source].is_compiled  # noqa: B018 (opens the transforms, for which there is no limit)
         note(_READING)
         block = compute_block(sources[source], address, policy, note, form=form)
-        rest = {name: getattr(block, name) for name in ("n_read", "faults", "error", "fields")}
-        rest["batch"] = None if block.batch is None else block.batch.compact()
-        link.send_bytes(pickle.dumps(rest))
+        header = {name: getattr(block, name) for name in ("n_read", "faults", "error", "fields")}
+        header["batch"] = None if block.batch is None else block.batch.compact()
+        link.send_bytes(pickle.dumps(header))
         link.send_bytes(block.data.tobytes())
         link.send_bytes(block.ends.tobytes())
-
-
-def _report(link: Connection, message: str) -> None:
-    with contextlib.suppress(OSError):
-        link.send_bytes(pickle.dumps(message))
 
 
 def _die_with(life: Connection, parent: int) -> None:

@@ -1,8 +1,10 @@
-"""The states of all ranks of a run → one state, from which any number of ranks go on.
+"""Resharding: the states of all ranks of a run → one state, from which any number of ranks resume.
 
-What had been handed out is not handed out again, and what had not been is, once: for each source, what is left of the
-epochs that any rank had begun becomes a deal (volt.stream.reading.sampler), which the new ranks divide among them. Each
-new rank is given an equal part of what the old ones had counted, and the mixture counts on from there.
+Lines that had been given are not given again, and all others are given once: for each source, the rest of the epochs
+that any rank had begun becomes a deal (volt.stream.reading.sampler), which the new ranks divide among themselves. Each
+new rank gets an equal part of the old ranks' counts, and the mixture continues from there.
+
+Rank and world come from the caller, or from the variables of launchers (`from_environment`).
 
 >>> source = {"n_lines": 10, "block_lines": 4, "epochs": None}
 >>> ranks = [{"rank": rank, "world": 2, "sources": {"wmt": source}} for rank in (0, 1)]
@@ -11,11 +13,6 @@ new rank is given an equal part of what the old ones had counted, and the mixtur
 >>> merged = State.from_json(merge_states([state.to_json() for state in states]))
 >>> merged.n, merged.cursors["wmt"].deal[0].spans
 (8, ((4, 5), (9, 10)))
-
-Which part of a stream is this process's: rank and world, as launchers tell them.
-
->>> from_environment({"RANK": "1", "WORLD_SIZE": "4"})
-(1, 4)
 """
 
 from __future__ import annotations
@@ -43,15 +40,14 @@ _NAMES = (
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
-    """Rank and world from the variables of torchrun, MPI or Slurm, or (0, 1) if none are set.
+    """Return rank and world from the variables of torchrun, MPI or Slurm, or (0, 1) if none are set.
 
-    environment: the variables; by default those of this process
+    environment: the variables; by default of this process
 
-    The first launcher counts of which a variable is set. Half a pair is refused: each process would read all lines.
-    Slurm sets one of its own in scripts and shells that are no task: SLURM_NTASKS alone, or SLURM_PROCID=0 alone, says
-    nothing.
+    The first launcher with both variables counts. Half a pair is refused, as each process would then read all lines;
+    except that SLURM_NTASKS alone, or SLURM_PROCID=0 alone, is ignored: Slurm sets them in scripts that are not tasks.
 
-    Raises ConfigError if one is set without the other, or is no number, or the rank is not below the world.
+    Raises ConfigError if one is set without the other, or is not a number, or the rank is not below the world.
 
     >>> from_environment({})
     (0, 1)
@@ -60,27 +56,23 @@ def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int,
         ...
     volt.errors.ConfigError: RANK='1' is set, and WORLD_SIZE is not; set both, or unset it
     """
-    result = os.environ if environment is None else arguments.mapping(environment, "environment")
+    variables = os.environ if environment is None else arguments.mapping(environment, "environment")
     for rank, world in _NAMES:
-        if rank in result and world in result:
+        if rank in variables and world in variables:
             try:
-                return check_rank(int(result[rank]), int(result[world]))
+                return check_rank(int(variables[rank]), int(variables[world]))
             except (ValueError, TypeError, ConfigError) as error:
-                raise ConfigError(f"{rank}={result[rank]!r}, {world}={result[world]!r}: {error}; unset them") from None
-        _check_half(rank, world, result)
+                pair = f"{rank}={variables[rank]!r}, {world}={variables[world]!r}"
+                raise ConfigError(f"{pair}: {error}; unset them") from None
+        for one, other in ((rank, world), (world, rank)):
+            is_ignored = one == "SLURM_NTASKS" or (one == "SLURM_PROCID" and variables.get(one) == "0")
+            if one in variables and not is_ignored:
+                raise ConfigError(f"{one}={variables[one]!r} is set, and {other} is not; set both, or unset it")
     return 0, 1
 
 
-def _check_half(rank: str, world: str, result: Mapping[str, str]) -> None:
-    """Raise ConfigError if one of two variables is set that go together."""
-    for one, other in ((rank, world), (world, rank)):
-        says_nothing = one == "SLURM_NTASKS" or (one == "SLURM_PROCID" and result.get(one) == "0")
-        if one in result and not says_nothing:
-            raise ConfigError(f"{one}={result[one]!r} is set, and {other} is not; set both, or unset it")
-
-
 def check_rank(rank: int, world: int) -> tuple[int, int]:
-    """Both, if the rank is one of the world's.
+    """Return rank and world. Raises ConfigError if there is no such rank.
 
     >>> check_rank(2, 2)
     Traceback (most recent call last):
@@ -95,18 +87,18 @@ def check_rank(rank: int, world: int) -> tuple[int, int]:
 
 _MOST_EPOCHS = 1 << 16  # between the ranks of a run
 _STATES = "give a list of the states of all ranks"
-_OWN = ("rank", "world")  # what the configurations of ranks differ in
+_OWN = ("rank", "world")  # keys of a configuration that belong to one rank
 
 
 class _Place(NamedTuple):
-    """Where a rank stands in a source."""
+    """The position of a rank in a source."""
 
     rank: int
     cursor: Cursor
 
 
 class _Shape(NamedTuple):
-    """What the division of a source among ranks depends on."""
+    """The numbers on which the division of a source among ranks depends."""
 
     n_lines: int
     block_lines: int
@@ -115,29 +107,29 @@ class _Shape(NamedTuple):
 
 
 def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return one state for any number of ranks, from those of all ranks of a run.
+    """Merge the states of all ranks of a run to one state for any number of ranks.
 
-    states: what `Stream.state` gave in each rank, in any order; the ranks need not have given equally many lines
+    states: what `Stream.state` returned in each rank, in any order; ranks may have given different numbers of lines
 
-    Raises StreamError if the state of a rank is missing or there twice, or they are not of one run.
+    Raises StreamError if the state of a rank is missing or repeated, or the states are not of one run.
 
     >>> merge_states([])
     Traceback (most recent call last):
         ...
     volt.errors.StreamError: no states to merge; give those of all ranks
     """
-    result = [State.from_json(state) for state in arguments.several(states, "states", remedy=_STATES)]
-    if not result:
+    inputs = [State.from_json(state) for state in arguments.several(states, "states", remedy=_STATES)]
+    if not inputs:
         raise StreamError("no states to merge; give those of all ranks")
-    _check_one_run(result)
-    return _merged(result).to_json()
+    _check_one_run(inputs)
+    return _merged(inputs).to_json()
 
 
-def _merged(result: Sequence[State]) -> State:
-    first = result[0]
-    n = sum(state.n for state in result)
-    deals = {name: _merged_deal(name, result) for name in first.cursors}
-    lines = {name: sum(state.cursors[name].lines for state in result) for name in first.cursors}
+def _merged(states: Sequence[State]) -> State:
+    first = states[0]
+    n = sum(state.n for state in states)
+    deals = {name: _merged_deal(name, states) for name in first.cursors}
+    lines = {name: sum(state.cursors[name].lines for state in states) for name in first.cursors}
     return State(
         n=n,
         cursors={
@@ -147,12 +139,12 @@ def _merged(result: Sequence[State]) -> State:
         configuration={name: value for name, value in first.configuration.items() if name not in _OWN},
         since=n,
         base=lines,
-        ended=tuple(name for name in first.cursors if all(name in state.ended for state in result)),
-        n_read=sum(state.n_read for state in result),
-        n_faults=sum(state.n_faults for state in result),
-        reasons=dict(sum((Counter(state.reasons) for state in result), Counter())),
-        accepted=tuple(sorted({name for state in result for name in state.accepted})),
-        merged=len(result),
+        ended=tuple(name for name in first.cursors if all(name in state.ended for state in states)),
+        n_read=sum(state.n_read for state in states),
+        n_faults=sum(state.n_faults for state in states),
+        reasons=dict(sum((Counter(state.reasons) for state in states), Counter())),
+        accepted=tuple(sorted({name for state in states for name in state.accepted})),
+        merged=len(states),
     )
 
 
@@ -164,13 +156,11 @@ def _check_one_run(states: Sequence[State]) -> None:
     worlds, ranks = {world for _, world in places}, sorted(rank for rank, _ in places)
     if len(worlds) > 1 or ranks != list(range(max(worlds))):
         message = ", ".join(f"{rank} of {world}" for rank, world in sorted(places))
-        raise StreamError(
-            f"the states are those of ranks {arguments.shortened(message)}; give one of each rank of one run"
-        )
+        raise StreamError(f"the states are of ranks {arguments.shortened(message)}; give one of each rank of one run")
     for state in states[1:]:
-        result = [one for one in differences(_common(states[0]), _common(state)) if not one.startswith("rank: ")]
-        if result or [*state.cursors] != [*states[0].cursors] or _deals(state) != _deals(states[0]):
-            message = "; ".join(result) or "they began with other sources, or from other states"
+        lines = [one for one in differences(_common(states[0]), _common(state)) if not one.startswith("rank: ")]
+        if lines or [*state.cursors] != [*states[0].cursors] or _deals(state) != _deals(states[0]):
+            message = "; ".join(lines) or "they began with other sources, or from other states"
             raise StreamError(f"the states are not of one run: {message}; give those that its ranks have written")
 
 
@@ -183,7 +173,7 @@ def _deals(state: State) -> list[tuple[Deal, Growth]]:
 
 
 def _merged_deal(name: str, states: Sequence[State]) -> Deal:
-    """What is left of the epochs of a source that any rank has begun, up to the last of them."""
+    """Return what is left of the epochs of a source that any rank has begun."""
     shape, deal = _shape(states[0], name), states[0].cursors[name].deal
     places = [_Place(state.configuration["rank"], state.cursors[name]) for state in states]
     for place in places:
@@ -222,7 +212,7 @@ def _left(shape: _Shape, remains: Remains, places: Sequence[_Place]) -> Remains:
 
 
 def _side_by_side(spans: Iterable[Span]) -> list[Span]:
-    """Spans that rise, those that touch each other as one.
+    """Return spans in rising order, with adjacent ones joined.
 
     >>> _side_by_side([(5, 8), (0, 2), (2, 3)])
     [(0, 3), (5, 8)]
@@ -236,15 +226,15 @@ def _side_by_side(spans: Iterable[Span]) -> list[Span]:
 
 
 def _gathered(begun: Iterable[BlockRange]) -> list[BlockRange]:
-    """Parts that rise, each of them once, with all outputs that are left of it."""
+    """Return parts in rising order, each once, with all outputs that are left of it."""
     picks = dict[BlockRange, list[Pick]]()
     for part in begun:
         picks.setdefault(part._replace(picks=()), []).extend(part.picks)
-    return [part._replace(picks=joined(result)) for part, result in sorted(picks.items())]
+    return [part._replace(picks=joined(own)) for part, own in sorted(picks.items())]
 
 
 def rank_state(merged: State, rank: int, world: int) -> State:
-    """Return where a rank stands when it goes on from a merged state.
+    """Return the state of a rank that resumes from a merged state.
 
     >>> merged = State(7, {"wmt": Cursor(7, 1)}, {"seed": 1}, 7, {"wmt": 7}, merged=2)
     >>> [rank_state(merged, rank, 3).n for rank in range(3)]
@@ -263,7 +253,7 @@ def rank_state(merged: State, rank: int, world: int) -> State:
 
 
 def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]:
-    """Return a rank's part of each number, such that parts, and sums of parts, differ by at most one between ranks.
+    """Return a rank's part of each number. Parts, and sums of parts, differ by at most one between ranks.
 
     >>> [_divided({"a": 4, "b": 3}, rank, 3) for rank in range(3)]
     [{'a': 2, 'b': 1}, {'a': 1, 'b': 1}, {'a': 1, 'b': 1}]
@@ -276,10 +266,10 @@ def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]
 
 
 class Continued(NamedTuple):
-    """Where a stream continues, and what it was told to accept.
+    """The state that a stream continues from, and the differences that were accepted.
 
     state: of this rank, with the configuration of the stream
-    accepted: each accepted difference, and from which line on it holds, for people
+    accepted: each accepted difference, with the line from which it holds, as text
     """
 
     state: State
@@ -293,13 +283,13 @@ def continued(
 
     configuration: of the stream, with its rank and its world
     sources: of the stream, which may have more lines than in the state
-    accept: differences that are accepted, by name; see `refuse_difference`
+    accept: names of the differences to accept; see `refuse_difference`
 
     Raises StreamError if the state belongs to another stream, or to another rank.
 
-    >>> here = {"rank": 0, "world": 1, "sources": {"wmt": {"weight": 2.0}}}
-    >>> there = here | {"sources": {"wmt": {"weight": 1.0}}}
-    >>> state, accepted = continued(State(7, {"wmt": Cursor(7)}, there), here, accept=["weights"])
+    >>> current = {"rank": 0, "world": 1, "sources": {"wmt": {"weight": 2.0}}}
+    >>> before = current | {"sources": {"wmt": {"weight": 1.0}}}
+    >>> state, accepted = continued(State(7, {"wmt": Cursor(7)}, before), current, accept=["weights"])
     >>> state.since, accepted
     (7, ('other weights from line 7 on',))
     """
@@ -311,8 +301,8 @@ def continued(
     if grown:
         if world > 1 and not state.merged:
             raise StreamError(
-                f"lines were appended to source {next(iter(grown))!r}, and the state is that of one rank of {world}; "
-                "merge the states of all ranks (volt stream merge-states, volt.stream.merge_states) and restore that"
+                f"lines were appended to source {next(iter(grown))!r}, and the state is of one rank of {world}; merge "
+                "the states of all ranks (volt stream merge-states, volt.stream.merge_states) and restore the result"
             )
         whole = state if state.merged else _merged([state])
         state = replace(state, cursors={**state.cursors, **{name: whole.cursors[name] for name in grown}})
@@ -337,7 +327,7 @@ def continued(
 
 
 def _grown_sources(stored: Mapping[str, Any], sources: Sequence[OpenSource]) -> dict[str, tuple[int, int]]:
-    """Return the sources whose lines begin with those of the state, and how many lines they had and have."""
+    """Return the sources to which lines were only appended, with their numbers of lines before and now."""
     values = stored.get("sources")
     known = [
         source for source in sources if isinstance(values, Mapping) and isinstance(values.get(source.name), Mapping)

@@ -1,25 +1,14 @@
-r"""The computed blocks of one source that still have lines to give, and the lines of several sources put in order.
+r"""`SourceBuffer`: the computed blocks of one source; and the mixing of several buffers into the lines of the stream.
 
->>> from volt.stream.reading.sampler import Part
+    blocks of a source → SourceBuffer → mixed (bytes) or mixed_columns (columns), in the order of the mixture's turns
+
+>>> from volt.stream.reading.sampler import BlockRange
 >>> buffer = SourceBuffer("wmt", Cursor())
 >>> block = ComputedBlock(np.frombuffer(b"a\nb\nc\n", np.uint8), np.array([2, 4, 6]), n_read=3)
->>> opening = buffer.load(Address(Part(0, 0, 3), 0), block, source=0, n=0)
+>>> opening = buffer.load(Address(BlockRange(0, 0, 3), 0), block, source=0, n=0)
 >>> buffer.drain(1)
->>> buffer.left, bytes(mixed([buffer], np.zeros(2, np.int64))), buffer.place
-(2, b'b\nc\n', (Address(part=Part(epoch=0, start=0, n_lines=3, picks=((0, 1),)), chunk=0), 1))
-
-The next lines of several sources as columns, in the order of their turns, each with the place that it came from.
-
->>> from volt.stream.reading.sampler import Part
->>> from volt.stream.running.blocks import ComputedBlock
->>> from volt.stream.running.blocks import Address
->>> from volt.stream.running.state import Cursor
->>> block = ComputedBlock(np.zeros(0, np.uint8), np.zeros(0, np.int64), n_read=2, batch=Batch.of(["a\tx", "b\ty"]))
->>> buffer = SourceBuffer("wmt", Cursor())
->>> _ = buffer.load(Address(Part(0, 0, 2), 0), block, source=0, n=7)
->>> batch = mixed_columns([buffer], np.zeros(2, np.int64), first=7)
->>> batch, batch.numbers.tolist(), batch.lines.column(2).strings()
-(<StreamBatch: 2 lines from line 7 on>, [7, 8], ['x', 'y'])
+>>> buffer.left, bytes(mixed([buffer], np.zeros(2, np.int64)))
+(2, b'b\nc\n')
 """
 
 from __future__ import annotations
@@ -43,7 +32,7 @@ Longs = NDArray[np.int64]
 
 
 class Stretch(NamedTuple):
-    """Consecutive lines of a block that are given next: lines first … end − 1."""
+    """Consecutive lines of a block: lines first … end − 1."""
 
     address: Address
     block: ComputedBlock
@@ -51,7 +40,7 @@ class Stretch(NamedTuple):
     end: int
 
     def spans(self) -> tuple[Longs, Longs]:
-        """Return where each line starts in the data of the block, and its size with the line end."""
+        """Return the start of each line in the data of the block, and its size with the line end."""
         ends = self.block.ends[self.first : self.end]
         starts = np.empty_like(ends)
         starts[1:] = ends[:-1]
@@ -61,13 +50,13 @@ class Stretch(NamedTuple):
 
 @dataclass(slots=True)
 class SourceBuffer:
-    """Hold the blocks of a source from the next line on.
+    """The blocks of a source, from its next line on.
 
     name: of the source.
     end: how far the source has been read when all lines of the buffer have been given.
     left: lines in the buffer.
-    n_empty: lines of the source that were read since the last block that gave a line.
-    waiting: the next block, which holds an error that is raised when its lines are needed.
+    n_empty: how many lines of the source were read since the last block that gave a line.
+    waiting: the next block, if it must wait until its first line is the next one of the stream.
     has_ended: whether the source has no further block.
     """
 
@@ -82,9 +71,9 @@ class SourceBuffer:
     _is_fresh: bool = True  # whether no block has been loaded yet
 
     def load(self, address: Address, block: ComputedBlock, *, source: int, n: int) -> Opening:
-        """Append a block. Return what changes in the state when line n of the stream is given.
+        """Append a block. Return how the state changes when line n of the stream is given.
 
-        Raises StreamError if a restored state says that more of its lines were given than it has.
+        Raises StreamError if a restored state counts more lines of the block than it has.
         """
         part, end = address.part, self.end
         where = (part.epoch, part.start, address.chunk)
@@ -106,7 +95,7 @@ class SourceBuffer:
 
     @property
     def place(self) -> tuple[Address, int] | None:
-        """The block that the next line comes from, and how many of its lines come before."""
+        """The block of the next line, and how many lines of the block come before it."""
         return (self._blocks[0][0], self._offset) if self._blocks else None
 
     def stretches(self, n: int) -> Iterator[Stretch]:
@@ -129,14 +118,14 @@ class SourceBuffer:
 
 
 def next_stretches(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[int, Stretch]]:
-    """Return the stretches that the lines of these turns come from, with their sources, source by source."""
+    """Return the stretches that hold the lines of these turns, source by source, each with its source."""
     counts = np.bincount(turns, minlength=len(buffers))
     sources = np.flatnonzero(counts).tolist()
     return [(source, stretch) for source in sources for stretch in buffers[source].stretches(int(counts[source]))]
 
 
 def by_source(turns: Longs, n_sources: int) -> Longs:
-    """Return the places of the turns, source by source: an index into `turns` that sorts it, stable.
+    """Return an index into `turns` that sorts them by source, stably.
 
     >>> by_source(np.array([1, 0, 1]), 2).tolist()
     [1, 0, 2]
@@ -145,7 +134,7 @@ def by_source(turns: Longs, n_sources: int) -> Longs:
 
 
 def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> NDArray[np.uint8]:
-    """Return the next lines of the buffers in the order of these turns, each with its line end. Nothing is drained."""
+    """Return the next lines of the buffers in the order of these turns, as bytes. The buffers do not change."""
     stretches = [stretch for _, stretch in next_stretches(buffers, turns)]
     spans = [stretch.spans() for stretch in stretches]
     if len(stretches) == 1:
@@ -166,12 +155,12 @@ def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StreamBatch:
-    """Lines of a stream as columns, one after the other.
+    """Consecutive lines of a stream, as columns.
 
-    lines: their columns; `lines.origins` are the numbers, in their sources, of the lines that they were made from.
-    first: the number of the first in the stream, from 0.
-    sources: (n_lines,) int64, the number of the source of each.
-    epochs: (n_lines,) int64, the epoch of the source that each belongs to.
+    lines: the columns; `lines.origins` are the numbers, in their sources, of the lines that they were made from.
+    first: the number of the first line in the stream, from 0.
+    sources: (n_lines,) int64, the number of each line's source.
+    epochs: (n_lines,) int64, the epoch of the source that each line belongs to.
     opened: the sources of the stream.
 
     >>> batch = StreamBatch(Batch.of(["a", "b"]), 7, np.zeros(2, np.int64), np.zeros(2, np.int64))
@@ -193,11 +182,11 @@ class StreamBatch:
 
     @property
     def numbers(self) -> Longs:
-        """(n_lines,) int64, the number of each in the stream: what `volt stream trace` and `Stream.state` take."""
+        """(n_lines,) int64, the number of each line in the stream, as `volt stream trace` takes it."""
         return np.arange(self.first, self.first + len(self))
 
     def place(self, line: int) -> str:
-        """Return where a line came from, for people.
+        """Return the file and line that a line came from, for messages.
 
         line: its index in the batch
         """
@@ -210,9 +199,9 @@ class StreamBatch:
 def mixed_columns(
     buffers: Sequence[SourceBuffer], turns: Longs, *, first: int, opened: tuple[OpenSource, ...] = ()
 ) -> StreamBatch:
-    """Return the next lines of the buffers in the order of these turns. Nothing is drained.
+    """Return the next lines of the buffers in the order of these turns, as columns. The buffers do not change.
 
-    first: the number of the first in the stream
+    first: the number of the first line in the stream
     opened: the sources of the buffers
     """
     stretches = next_stretches(buffers, turns)
@@ -235,12 +224,12 @@ def _lines_of(stretch: Stretch) -> Batch:
 
 
 def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:
-    """Raise StreamError if a field is ids in one source and text in another, which no reader could tell apart."""
+    """Raise StreamError if a field is ids in one source and text in another."""
     for index in range(max(len(part.columns) for _, part in parts)):
         kinds = dict[bool, str]()
         for name, part in parts:
             if (column := part.column(index + 1)).present.any():
                 kinds.setdefault(column.is_ids, name)
         if len(kinds) > 1:
-            result = f"field {index + 1} is ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
-            raise StreamError(f"{result}; encode it in both, or in neither")
+            message = f"field {index + 1} is ids in source {kinds[True]!r} and text in source {kinds[False]!r}"
+            raise StreamError(f"{message}; encode it in both, or in neither")

@@ -1,23 +1,15 @@
-"""Where a stream stands, as a few hundred bytes of JSON: enough to go on bit for bit with any number of workers.
+"""The state of a stream: a few hundred bytes of JSON, enough to resume bit for bit with any number of workers.
 
     {"format": "volt.stream", "version": 3, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "start": 512, …}}}
 
-A state belongs to a configuration: the fingerprints of everything that the lines depend on are in it, by name, so a
-stream that would go on differently refuses it and says what differs (volt.stream.running.checkpoint). It is that of
-one rank, or, once those of all ranks were merged, of any (volt.stream.running.resharding). It holds its own checksum.
+A state belongs to a configuration: it holds, by name, the fingerprints of everything that the lines depend on, so a
+stream with other lines refuses it and reports what differs (volt.stream.running.checkpoint). It belongs to one rank;
+once the states of all ranks are merged, to any rank (volt.stream.running.resharding).
+
+A stored state is validated once: the types of its values, by key, and its own checksum, which covers all the rest.
 
 >>> Cursor(lines=750, epoch=0, start=512, offset=238).moved(2)
 Cursor(lines=752, epoch=0, start=512, offset=240, chunk=0, before=0, deal=(), grown=())
-
-Values of a stored state → what they must be, or an error that names the key.
-
->>> whole(7, "n")
-7
->>> whole(-1, "n")
-Traceback (most recent call last):
-    ...
-volt.errors.StreamError: the state's n is -1, no whole number from 0 up; take one that a stream has written, or start
-the stream anew
 """
 
 from __future__ import annotations
@@ -45,41 +37,48 @@ _MOST = 1 << 62  # of what is counted
 REMEDY = "take one that a stream has written, or start the stream anew"
 
 
-def refusal(found: str) -> StreamError:
-    """What to raise for a state in which this was found."""
-    return StreamError(f"{found}; {REMEDY}")
+def refusal(problem: str) -> StreamError:
+    """Return the error for an invalid state, with the remedy."""
+    return StreamError(f"{problem}; {REMEDY}")
 
 
 def whole(value: object, place: str, *, low: int = 0) -> int:
-    """Return a whole number from `low` up; True and False are none."""
+    """Return a whole number from `low` up. Raises StreamError for anything else, True and False included.
+
+    >>> whole(-1, "n")
+    Traceback (most recent call last):
+        ...
+    volt.errors.StreamError: the state's n is -1, not a whole number from 0 up; take one that a stream has written, or
+    start the stream anew
+    """
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value < _MOST:
-        raise refusal(f"the state's {shown(place)} is {shown(repr(value))}, no whole number from {low} up")
+        raise refusal(f"the state's {shown(place)} is {shown(repr(value))}, not a whole number from {low} up")
     return value
 
 
 def text(value: object, place: str) -> str:
     """Return a text."""
     if not isinstance(value, str):
-        raise refusal(f"the state's {shown(place)} is {shown(repr(value))}, no text")
+        raise refusal(f"the state's {shown(place)} is {shown(repr(value))}, not a text")
     return value
 
 
 def mapping(value: object, place: str) -> Mapping[str, Any]:
     """Return a mapping whose keys are texts."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, no mapping")
+        raise refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, not a mapping")
     return value
 
 
 def listed(value: object, place: str) -> Sequence[Any]:
     """Return a list."""
     if not isinstance(value, list | tuple):
-        raise refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, no list")
+        raise refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, not a list")
     return value
 
 
 def pair(value: object, place: str, *, low: int = 0) -> tuple[int, int]:
-    """Two whole numbers, the second from `low` up.
+    """Return two whole numbers, the second from `low` up.
 
     >>> pair([3, 5], "spans.0")
     (3, 5)
@@ -112,7 +111,7 @@ def counts(value: object, place: str) -> dict[str, int]:
 
 
 def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") -> None:
-    """Raise StreamError unless a mapping has these keys and no other. place: its own; empty for the state itself.
+    """Raise StreamError unless a mapping has exactly these keys. place: of the mapping; empty for the state itself.
 
     >>> check_keys({"line": 1}, ["lines"], "sources.wmt")
     Traceback (most recent call last):
@@ -131,7 +130,7 @@ def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") 
 
 FORMAT = "volt.stream"
 VERSION = 3
-_OF_STEPS = "volt.steps"  # what steps above streams write (volt.batches.windows)
+_STEPS_FORMAT = "volt.steps"  # of the states of steps (volt.batches.windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ class Cursor:
     epoch, start: the address of the part that its next line comes from; start is None before the first part.
     offset: how many lines of that part have been given.
     chunk, before: the chunk of the part that the next line comes from, and how many lines earlier chunks gave.
-    deal: what the ranks share of the epochs that another number of ranks had begun.
+    deal: what is left, for all ranks, of the epochs that another number of ranks had begun.
     grown: (epoch, n_lines) pairs: how many lines the source had until lines were appended in that epoch.
     """
 
@@ -162,7 +161,7 @@ class Cursor:
 
     @property
     def inside(self) -> int:
-        """How many lines of the chunk have been given."""
+        """The number of lines of the chunk that have been given."""
         return self.offset - self.before
 
     def moved(self, n: int) -> Cursor:
@@ -173,13 +172,13 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a stream stands.
+    """The position of a stream, and what it depends on.
 
     n: how many lines it has given so far.
     cursors: how far each source has been read, by name.
     configuration: fingerprints, by name, of all that the lines depend on.
-    since, base, ended: of the mixture: where a source last ended, or the run began to have other ranks or weights; what
-        each had given there; and which have ended.
+    since, base, ended: of the mixture: the line at which a source last ended, or ranks or weights last changed; how
+        many lines each source had given there; and which sources have ended.
     n_read, n_faults, reasons: lines read, unfit lines among them, and how many for each kind of reason.
     accepted: which differences from the first configuration were accepted.
     merged: how many ranks' states this one was merged from; 0 for a rank's own.
@@ -204,14 +203,14 @@ class State:
         {'wmt': {'lines': 3, 'epoch': 0, 'start': 0, 'offset': 3, 'chunk': 0, 'before': 0, 'deal': [], 'deal_items': 0}}
         """
         rest = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "cursors"}
-        sources = {name: _told(cursor) for name, cursor in self.cursors.items()}
+        sources = {name: _cursor_to_json(cursor) for name, cursor in self.cursors.items()}
         head = {"format": FORMAT, "version": VERSION, "volt": _volt(), "n": rest.pop("n"), "sources": sources}
         values: dict[str, Any] = json.loads(json.dumps({**head, **rest}))
         return {**values, "checksum": checksum(values)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> State:
-        """Return the state that `to_json` wrote. Raises StreamError if it is none, and names what is wrong.
+        """Return the state that `to_json` wrote. Raises StreamError, with the key, if it is not one.
 
         >>> state = State(3, {"wmt": Cursor(3, 0, 0, 3)}, {"seed": 1})
         >>> State.from_json(state.to_json()) == state
@@ -236,19 +235,18 @@ class State:
             merged=whole(stored["merged"], "merged"),
         )
         text(stored["volt"], "volt")
-        _check_sums(result)
-        _check_checksum(stored)
+        check_checksum(stored)
         return result
 
 
 @cache
 def _volt() -> str:
-    """Return the version of VOLT: looked up once, as a state may be asked for often."""
+    """Return the version of VOLT, cached, as states may be requested often."""
     return version("volt-vocab")
 
 
 def checksum(stored: Mapping[str, Any]) -> str:
-    """32 hexadecimal digits that stand for a state as JSON values, without its own checksum.
+    """Return 32 hexadecimal digits that depend on all values of a state but its own checksum.
 
     >>> checksum({"n": 1, "checksum": "?"}) == checksum({"n": 1}), checksum({"n": 1}) == checksum({"n": 2})
     (True, False)
@@ -257,31 +255,28 @@ def checksum(stored: Mapping[str, Any]) -> str:
     return blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _check_checksum(stored: Mapping[str, Any]) -> None:
+def check_checksum(stored: Mapping[str, Any]) -> None:
+    """Raise StreamError unless the checksum of a state matches its values.
+
+    >>> check_checksum({"n": 1, "checksum": checksum({"n": 1})})
+    """
     try:
-        right = checksum(stored)
+        expected = checksum(stored)
     except (TypeError, ValueError, RecursionError) as error:
-        raise refusal(f"the state's configuration holds what no state holds ({error})") from None
-    if stored["checksum"] != right:
-        raise refusal("the state's checksum is not that of what it holds: something in it was changed")
+        raise refusal(f"the state holds values that are not JSON ({error})") from None
+    if stored["checksum"] != expected:
+        raise refusal("the state's checksum does not match its values: the state was damaged, or edited by hand")
 
 
 def _check_version(stored: Mapping[str, Any]) -> None:
-    """Raise StreamError unless a state has this version.
-
-    >>> _check_version({"format": "volt.stream", "version": 1})
-    Traceback (most recent call last):
-        ...
-    volt.errors.StreamError: a state of 'volt.stream', version 1, cannot be continued; this is version 3; start the
-    stream anew
-    """
+    """Raise StreamError unless a state has this format and version."""
     for name in ("format", "version"):
         if name not in stored:
             raise refusal(f"the state has no {name!r}")
     kind, version = stored["format"], stored["version"]
-    if kind == _OF_STEPS:
+    if kind == _STEPS_FORMAT:
         raise StreamError(
-            "the state is one of steps, and this is a stream of lines; go on from it with `volt stream batches`, "
+            "the state is one of steps, and this is a stream of lines; resume from it with `volt stream batches`, "
             "Steps.restore, or StreamDataset.load_state_dict"
         )
     if kind != FORMAT or version != VERSION or type(version) is not int:
@@ -289,15 +284,22 @@ def _check_version(stored: Mapping[str, Any]) -> None:
         raise StreamError(f"{message}, cannot be continued; this is version {VERSION}; start the stream anew")
 
 
-def _told(cursor: Cursor) -> dict[str, Any]:
+def _cursor_to_json(cursor: Cursor) -> dict[str, Any]:
     numbers = {one.name: getattr(cursor, one.name) for one in fields(cursor) if one.name != "grown"}
-    deal = [_told_remains(remains) for remains in cursor.deal]
+    deal = [
+        {
+            "epoch": remains.epoch,
+            "spans": remains.spans,
+            "begun": [{"start": part.start, "n_lines": part.n_lines, "picks": part.picks} for part in remains.begun],
+        }
+        for remains in cursor.deal
+    ]
     grown = {"grown": cursor.grown} if cursor.grown else {}
     return {**numbers, "deal": deal, "deal_items": _items(cursor.deal), **grown}
 
 
 def _items(deal: Deal) -> int:
-    """Epochs, spans, parts and picks of a deal: one that is gone from a list leaves no other trace.
+    """Return the number of epochs, spans, parts and picks of a deal.
 
     >>> _items((Remains(0, ((5, 7),)), Remains(1)))
     3
@@ -306,93 +308,48 @@ def _items(deal: Deal) -> int:
     return len(deal) + spans + len(begun) + sum(len(part.picks) for part in begun)
 
 
-def _told_remains(remains: Remains) -> dict[str, Any]:
-    begun = [{"start": part.start, "n_lines": part.n_lines, "picks": part.picks} for part in remains.begun]
-    return {"epoch": remains.epoch, "spans": remains.spans, "begun": begun}
-
-
 def _cursor(stored: object, place: str) -> Cursor:
-    """What `_told` wrote."""
     source = {"grown": (), **mapping(stored, place)}
     check_keys(source, [*(one.name for one in fields(Cursor)), "deal_items"], place)
     numbers = ("lines", "epoch", "offset", "chunk", "before")
     grown = listed(source["grown"], f"{place}.grown")
-    start = None if source["start"] is None else whole(source["start"], f"{place}.start")
-    result = Cursor(
-        **{name: whole(source[name], f"{place}.{name}") for name in numbers}, start=start,
-        deal=_deal(source["deal"], f"{place}.deal"),
+    whole(source["deal_items"], f"{place}.deal_items")
+    deal = [_remains(one, f"{place}.deal.{at}") for at, one in enumerate(listed(source["deal"], f"{place}.deal"))]
+    return Cursor(
+        **{name: whole(source[name], f"{place}.{name}") for name in numbers},
+        start=None if source["start"] is None else whole(source["start"], f"{place}.start"),
+        deal=tuple(deal),
         grown=tuple(pair(one, f"{place}.grown", low=1) for one in grown),
-    )  # fmt: skip
-    if whole(source["deal_items"], f"{place}.deal_items") != _items(result.deal):
-        raise refusal(f"the state's {place}.deal has {_items(result.deal):,} items, and deal_items says otherwise")
-    if result.before > result.offset or result.offset > result.lines:
-        raise refusal(f"the state's {place}.offset is {result.offset:,}, more than was given, or less than before")
-    if start is None and (result.offset, result.chunk) != (0, 0):
-        raise refusal(f"the state's {place}.start is None, and yet lines of a part have been given")
-    return result
-
-
-def _deal(stored: object, place: str) -> Deal:
-    result = listed(stored, place)
-    deal = tuple(_remains(remains, f"{place}.{number}") for number, remains in enumerate(result))
-    if any(remains.epoch != deal[0].epoch + number for number, remains in enumerate(deal)):
-        raise refusal(f"the state's {place} leaves an epoch out")
-    return deal
+    )
 
 
 def _remains(stored: object, place: str) -> Remains:
-    result = mapping(stored, place)
-    check_keys(result, ("epoch", "spans", "begun"), place)
-    epoch = whole(result["epoch"], f"{place}.epoch")
-    spans = tuple(pair(span, f"{place}.spans") for span in listed(result["spans"], f"{place}.spans"))
-    begun = [_begun(epoch, part, f"{place}.begun") for part in listed(result["begun"], f"{place}.begun")]
-    end = 0
-    for start, stop in sorted([*spans, *((part.start, part.start + part.n_lines) for part in begun)]):
-        if start < end or stop <= start:
-            raise refusal(f"the state's {place} names line {start:,} of the epoch twice, or a span without lines")
-        end = stop
-    return Remains(epoch, tuple(sorted(spans)), tuple(sorted(begun)))
+    data = mapping(stored, place)
+    check_keys(data, ("epoch", "spans", "begun"), place)
+    epoch = whole(data["epoch"], f"{place}.epoch")
+    spans = tuple(pair(span, f"{place}.spans") for span in listed(data["spans"], f"{place}.spans"))
+    begun = tuple(_begun(epoch, part, f"{place}.begun") for part in listed(data["begun"], f"{place}.begun"))
+    return Remains(epoch, spans, begun)
 
 
 def _begun(epoch: int, stored: object, place: str) -> BlockRange:
-    result = mapping(stored, place)
-    check_keys(result, ("start", "n_lines", "picks"), place)
-    picks = tuple(pair(one, f"{place}.picks", low=1) for one in listed(result["picks"], f"{place}.picks"))
-    start, n_lines = (whole(result[name], f"{place}.{name}") for name in ("start", "n_lines"))
-    if not picks or len(set(picks)) < len(picks) or picks == ((0, 1),):
-        raise refusal(f"the state's {place} at line {start:,} has no outputs left, or all, or some twice")
+    data = mapping(stored, place)
+    check_keys(data, ("start", "n_lines", "picks"), place)
+    picks = tuple(pair(one, f"{place}.picks", low=1) for one in listed(data["picks"], f"{place}.picks"))
+    start, n_lines = (whole(data[name], f"{place}.{name}") for name in ("start", "n_lines"))
     return BlockRange(epoch, start, n_lines, picks)
-
-
-def _check_sums(state: State) -> None:
-    """Raise StreamError if numbers of a state contradict each other."""
-    if state.n != sum(cursor.lines for cursor in state.cursors.values()):
-        raise refusal(f"the state's n, {state.n:,}, is not the sum of its sources' lines")
-    if state.n_faults != sum(state.reasons.values()):
-        raise refusal(f"the state's n_faults, {state.n_faults:,}, is not the sum of its reasons")
-    if state.since != sum(state.base.values()) or state.since > state.n:
-        raise refusal(f"the state's since, {state.since:,}, is not the sum of base, or beyond n")
-    message = state.configuration.get("sources", state.cursors)
-    known = {*mapping(message, "configuration.sources")}
-    for place, result in (("sources", {*state.cursors}), ("base", {*state.base})):
-        if result and result != known:
-            raise refusal(f"the state's {place} are not the sources of its configuration")
-    if not {*state.ended} <= {*state.cursors}:
-        raise refusal("the state's ended names what is no source")
-    if state.merged and any(cursor.start is not None for cursor in state.cursors.values()):
-        raise refusal("the state is merged, and yet stands within a source")
 
 
 @dataclass(frozen=True, slots=True)
 class FaultCounts:
-    """How many lines were read, and for each kind of reason how many of them are unfit."""
+    """The number of lines that were read, and by kind of reason how many of them are unfit."""
 
     n_read: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, block: ComputedBlock) -> FaultCounts:
-        """Count those of a computed block."""
+        """Count the lines of a computed block."""
         return cls(block.n_read, Counter(map(kind_of, block.faults)) if block.faults else {})
 
     def added_to(self, state: State) -> State:
@@ -412,10 +369,10 @@ class Opening(NamedTuple):
 
     n: the number of that line.
     source: the number of the source.
-    cursor: of the source at the start of the block, or where a restored state stands in it.
-    part: that the block is a chunk of.
-    size: lines that the block gives.
-    counts: lines that it was made from, where no state has counted them yet.
+    cursor: of the source, at the start of the block or where a restored state stands in it.
+    part: the part of which the block is a chunk.
+    size: how many lines the block gives.
+    counts: the lines that were read for it, unless a state has counted them already.
     """
 
     n: int
@@ -429,10 +386,10 @@ class Opening(NamedTuple):
 def check_cursor(
     cursor: Cursor, name: str, *, n_lines: int, block_lines: int, epochs: int | None, rank: int = 0, world: int = 1
 ) -> BlockRange | None:
-    """Return the part that a rank has in use in a source; None before the first.
+    """Return the part of a source that a rank is reading; None before the first.
 
     n_lines, block_lines, epochs: of the source; None for epochs without end.
-    Raises StreamError if there is no such place.
+    Raises StreamError if the source has no such part.
 
     >>> check_cursor(Cursor(9, 0, 4, 1), "wmt", n_lines=10, block_lines=4, epochs=1)
     BlockRange(epoch=0, start=4, n_lines=4, picks=((0, 1),))
@@ -460,7 +417,7 @@ def check_cursor(
 
 
 def check_offset(cursor: Cursor, name: str, *, n_lines: int) -> None:
-    """Raise StreamError if more lines of a chunk have been given than it has. n_lines: that it has.
+    """Raise StreamError if more lines of a chunk have been given than its n_lines.
 
     >>> check_offset(Cursor(9, 0, 0, 9), "wmt", n_lines=9)
     """

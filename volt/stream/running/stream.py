@@ -1,7 +1,7 @@
-"""`Stream`: sources, mixed, as lines without end; exact, repeatable, and resumable at any line.
+"""`Stream`: sources, mixed, as an endless sequence of lines; exact, repeatable, and resumable at any line.
 
 Line n is a pure function of the sources, their transforms, the seed and n. Workers, or this process, compute the blocks
-of each source; the mixture says which source gives the next line. To go on later, a few numbers per source are enough.
+of each source; the mixture decides which source gives the next line. A few numbers per source are enough to resume.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -34,18 +34,18 @@ from volt.stream.reading.open_source import OpenSource, open_source
 from volt.stream.reading.source import Source, check_names
 from volt.stream.running.blocks import Address
 from volt.stream.running.checkpoint import fingerprints
-from volt.stream.running.engine import BlockProvider, Ends, Engine
+from volt.stream.running.engine import Ends, Engine
 from volt.stream.running.processes import StartMethod, check_time_limit, check_workers
 from volt.stream.running.resharding import check_rank, continued
 from volt.stream.running.source_buffer import StreamBatch, mixed, mixed_columns
 from volt.stream.running.state import State
-from volt.stream.running.summary import Summary, mixed_by_size
+from volt.stream.running.summary import Summary, mixed_by_size, source_summaries
 from volt.stream.tasks.task import Split
 from volt.stream.transforms.transform import LoadedFiles
 
-_WATCH = 1 << 13  # lines between two looks at the workers
+_WATCH = 1 << 13  # lines between two checks of the workers
 _MIX = "give volt.stream.Sampling(temperature=5), say"
-_POLICY = "give volt.stream.Policy('skip'), say"
+_POLICY = "give volt.stream.ErrorPolicy('skip'), say"
 
 
 def _listed(sources: Sequence[Source | OpenSource]) -> list[Source | OpenSource]:
@@ -65,18 +65,18 @@ def _source(source: Source | OpenSource, place: int) -> Source | OpenSource:
 
 
 class Stream(Engine):
-    """An iterable of lines; each iterator goes on where the last one stopped.
+    """An iterable of lines; each iterator continues where the last one stopped.
 
     The stream opens its sources and owns them, and it owns the workers; `close` ends the workers.
 
     sources: with distinct names.
-    seed: all randomness follows from it; 0 or more.
-    mix: how the weights follow from the sources' numbers of lines; by default they have weights of their own.
-    ends: what happens when a source with `epochs` ends: "stop" ends the stream, "drop" goes on with the other sources.
+    seed: of all randomness; 0 or more.
+    mix: how weights follow from the sources' numbers of lines; by default each source has a weight of its own.
+    ends: what happens when a source with `epochs` ends: "stop" ends the stream, "drop" continues with the others.
     policy: what to do with unfit lines.
     rank, world: this process reads the lines of this rank alone, out of so many ranks.
-    n_workers: how many compute blocks ahead: threads, or processes for sources whose transforms are Python code. With 0
-        whoever reads the stream computes them.
+    n_workers: how many threads, or processes for sources whose transforms are Python code, compute blocks ahead. With 0
+        the thread that reads the stream computes them.
     start_method: of workers that are processes: "spawn", or "fork" if no thread is running.
     time_limit: seconds that a block of Python code may take, more than 0; None for any time. With a limit such code
         runs in a process of its own, which can be ended, also with `n_workers=0`.
@@ -85,8 +85,8 @@ class Stream(Engine):
     files: what the transforms' files hold, if they have been loaded already (`from_config` has).
 
     Raises StreamError if a source cannot be opened.
-    Raises ConfigError if an option is out of range, if a source has a weight or an end beside `mix`, or if unfit lines
-    would be written to a file that is read.
+    Raises ConfigError if an option is out of range, if a source has a weight or an end together with `mix`, or if unfit
+    lines would be written to a file that is read.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -121,25 +121,24 @@ class Stream(Engine):
         check_names([source.name for source in sources])
         check_workers(n_workers, start_method)
         arguments.choice(ends, "ends", ("stop", "drop"))
-        self.seed, (self.rank, self.world) = seed, check_rank(rank, world)
+        rank, world = check_rank(rank, world)
         files, folder = files or LoadedFiles(), None if cache is None else Path(cache)
         opened = tuple(
             source if isinstance(source, OpenSource)
             else open_source(source, seed=seed, cache=folder, policy=policy, files=files)
             for source in sources
         )  # fmt: skip
-        self.sources = opened if mix is None else mixed_by_size(opened, mix)
+        opened = opened if mix is None else mixed_by_size(opened, mix)
         if policy.quarantine is not None:
-            check_distinct([policy.quarantine], self.files)
-        supply = BlockProvider(
-            self.sources, policy, rank=rank, world=world, n_workers=n_workers, start_method=start_method,
-            time_limit=check_time_limit(time_limit),
-        )  # fmt: skip
-        shown = {source.name: fingerprints(source) for source in self.sources}
-        values: dict[str, Any] = {"seed": seed, "ends": ends, "rank": self.rank, "world": self.world, "sources": shown}
+            check_distinct([policy.quarantine], [path for source in opened for path in source.paths])
+        shown = {source.name: fingerprints(source) for source in opened}
+        values: dict[str, Any] = {"seed": seed, "ends": ends, "rank": rank, "world": world, "sources": shown}
         values |= {} if mix is None else {"mix": str(mix)}
-        self.accepted: tuple[str, ...] = ()
-        super().__init__(self.sources, ends=ends, policy=policy, recall=recall, supply=supply, configuration=values)
+        self.seed, self.accepted = seed, tuple[str, ...]()
+        super().__init__(
+            opened, ends=ends, policy=policy, recall=recall, n_workers=n_workers, start_method=start_method,
+            time_limit=check_time_limit(time_limit), configuration=values,
+        )  # fmt: skip
 
     @classmethod
     def from_config(
@@ -150,10 +149,10 @@ class Stream(Engine):
 
         path: of the file
         user_code: whether the file may name Python files to run; for configurations of others say False
-        values: what fills the places of a template, by their keys
+        values: of the placeholders of a template, by key
         split: "train", or "valid" for the lines of the tasks of that split, each once, without noise
-        tasks: the names of those tasks that are wanted alone
-        options: those of `Stream`, which override what the file says
+        tasks: names of the only tasks to read; by default all
+        options: of `Stream`, which override those of the file
 
         Raises ConfigError, with the line of each fault, if the file describes no stream.
 
@@ -180,13 +179,8 @@ class Stream(Engine):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that it reads: those of its sources, and those that their transforms use."""
+        """The files that it reads: of its sources and of their transforms."""
         return tuple(path for source in self.sources for path in source.paths)
-
-    @property
-    def n_workers(self) -> int:
-        """How many compute ahead: threads, or processes for Python code."""
-        return self._supply.n_workers
 
     @property
     def n(self) -> int:
@@ -194,7 +188,7 @@ class Stream(Engine):
         return self._settled.n + self._given
 
     def __iter__(self) -> Iterator[str]:
-        """Lines without line ends. A line counts as given when it is handed out."""
+        """Yield lines without line ends. A line counts as given when it is yielded."""
         while True:
             with self._lock:
                 self._take_form("lines")
@@ -215,9 +209,9 @@ class Stream(Engine):
                     self._expect()
 
     def blocks(self, *, limit: int | None = None) -> Iterator[bytes]:
-        """Yield the same lines, many at a time: bytes of whole lines with line ends, as fast as they come.
+        """Yield the lines in blocks: bytes of many whole lines with their line ends, as fast as they come.
 
-        limit: how many lines at most. The lines of a block count as given when it is handed out.
+        limit: how many lines at most. The lines of a block count as given when it is yielded.
         """
         left = None if limit is None else arguments.whole(limit, "limit", low=0)
         while left is None or left > 0:
@@ -231,12 +225,12 @@ class Stream(Engine):
             yield data
 
     def batches(self, *, limit: int | None = None) -> Iterator[StreamBatch]:
-        """Yield the same lines, many at a time, as columns, with the place that each came from.
+        """Yield the lines in batches, as columns, with the place that each came from.
 
-        limit: how many lines at most. The lines of a batch count as given when it is handed out.
+        limit: how many lines at most. The lines of a batch count as given when it is yielded.
 
-        Where a transform made ids, as `encode` with `to: ids` does, the column holds ids. How many lines a batch has
-        is no part of the stream: it depends on where reading began.
+        Where a transform made ids, as `encode` with `to: ids` does, the column holds ids. The size of a batch
+        is not part of the stream: it depends on where reading began.
 
         >>> import tempfile
         >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -269,10 +263,9 @@ class Stream(Engine):
         return n - left
 
     def place(self) -> tuple[int, Address, int] | None:
-        """Return where the next line comes from: the number of its source, the block, and how many of its lines come
-        before.
+        """Return where the next line comes from; None at the end of the stream.
 
-        None at the end.
+        The place is the number of a source, one of its blocks, and how many lines of the block come before.
         """
         with self._lock:
             if self._next(1) is None:
@@ -281,11 +274,11 @@ class Stream(Engine):
         return None if place is None else (source, *place)
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
-        """Return where the stream stands, as JSON values.
+        """Return the state of the stream, as JSON values.
 
-        at: an earlier line n, as far as `recall` goes back; by default the line after the last that was given
+        at: an earlier line n, as far as `recall` goes back; by default the line after the last one given
 
-        Raises StreamError if `at` is ahead or too long ago.
+        Raises StreamError if the stream has not reached `at`, or no longer remembers it.
         """
         settled, at = self._settled, self.n if at is None else arguments.whole(at, "at", low=0)
         if at > self.n:
@@ -296,46 +289,40 @@ class Stream(Engine):
         """Continue where a state was taken, whatever the number of workers then and now.
 
         state: what `state` gave, here or in another process; or the states of all ranks, merged
-        accept: differences that are accepted: "weights"; "sources", which were added; "data", lines that were appended
-            to a source, at the end of its last file or in files that come after the others. States remember which.
+        accept: the differences to accept: "weights"; "sources", for added sources; "data", for lines appended to a
+            source, at the end of its last file or in files that come after the others. Later states record them.
 
-        Appended lines come in the epoch that has begun, after its other lines. `accepted` then lists what was accepted,
-        and from which line on it holds.
+        Appended lines come in the current epoch, after its other lines. `accepted` then lists each accepted difference
+        and the line from which it holds.
 
-        Raises StreamError if it is not a state, or one of a stream that differs; what differs is named.
+        Raises StreamError if it is not a state, or if it belongs to another stream; the error names the differences.
         """
         result = continued(State.from_json(state), self.configuration, sources=self.sources, accept=accept)
         self._stand_at(result.state)
         self.accepted = result.accepted
 
     def summary(self) -> Summary:
-        """What has been given so far."""
+        """Return what the stream has given so far, in numbers."""
         n_read, reasons = self._counts()
         return Summary(
             n=self.n, n_lines=self.n - self._first,
             seconds=time.monotonic() - self._started if self._started else 0.0,
             n_read=n_read, n_faults=sum(reasons.values()), reasons=reasons, fields=dict(self._fields),
-            sources=self._source_summaries(),
+            sources=source_summaries(self.sources, [*self._state().cursors.values()], self._mixture, self._in_use()),
             left_out=tuple(fault.path for source in self.sources for fault in source.faults),
             epoch_lines=self.epoch_lines,
         )  # fmt: skip
 
     def __reduce__(self) -> NoReturn:
-        """Return a stream owns workers and stands somewhere; what can be sent is its state."""
-        remedy = "open it there, and restore its state()"
-        raise TypeError(f"a Stream cannot be sent to another process; {remedy}")
+        """Refuse to pickle: a stream owns workers and a position. Its state can be sent."""
+        raise TypeError("a Stream cannot be sent to another process; open it there, and restore its state()")
 
     def rehearsal(self) -> Stream:
-        """Return the same stream from its start, for looking ahead: it notes no unfit lines and stops at no
-        threshold.
-        """
-        policy, start_method = (
-            ErrorPolicy("raise" if self.policy.on_fault == "raise" else "skip"),
-            self._supply.start_method,
-        )
+        """Return this stream from its start, for a dry run: it records no unfit lines and has no error threshold."""
+        policy = ErrorPolicy("raise" if self.policy.on_fault == "raise" else "skip")
         return Stream(
             self.sources, seed=self.seed, ends=self.ends, policy=policy, rank=self.rank, world=self.world,
-            n_workers=self.n_workers, start_method=start_method, time_limit=self._supply.time_limit, recall=0,
+            n_workers=self.n_workers, start_method=self.start_method, time_limit=self.time_limit, recall=0,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -344,7 +331,8 @@ class Stream(Engine):
 
     def interrupt(self) -> None:
         """Have another thread that waits for workers raise StreamError. The stream may be read on."""
-        self._supply.interrupt()
+        if (blocks := self._blocks) is not None:
+            blocks.interrupt()
 
     def __enter__(self) -> Self:
         return self

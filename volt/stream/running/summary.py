@@ -1,13 +1,11 @@
-"""What a stream has given so far, in numbers: for the end of a run, and for whoever asks in between.
+"""`Summary`: what a stream and each of its sources have given so far, in numbers; and virtual epochs.
+
+A virtual epoch is V lines of a mixture of endless sources, enough to read the largest source once (see
+`volt.stream.mixing.mixture`). Sources are not reset at its end, so each is read as a whole before any of its lines
+comes again, however few of them an epoch takes.
 
 >>> Summary(n=10, n_lines=10, seconds=0.5, n_read=12, n_faults=2).lines_per_second
 20.0
-
-Virtual epochs: a mixture of endless sources, cut every V lines, and what each source gives in such an epoch.
-
-V lines are so many that the largest source is read once, see `volt.stream.mixing.mixture`. Sources go on where they
-stood when a virtual epoch ends, so that each is read as a whole before a line of it comes again, however few lines of
-it an epoch takes. Where a pass over a source ends within a virtual epoch, a line can come before and after that.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from volt.stream.running.state import Cursor, Opening
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """What a stream has taken from one source so far.
+    """The numbers of one source of a stream.
 
     lines: how many it has given.
     requested: how many its weight asks for.
@@ -43,10 +41,10 @@ class SourceSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a stream has given so far.
+    """The numbers of a stream.
 
     n: how many lines, over all runs.
-    n_lines, seconds: how many lines since it was opened or restored, and in how much time.
+    n_lines, seconds: how many lines, and in how much time, since the stream was opened or restored.
     n_read, n_faults: how many lines of the sources were read, and how many of them were unfit.
     reasons: kind of reason → how many lines were unfit for it.
     fields: number of fields → how many lines have so many, in a sample: the first 256 lines of each block.
@@ -70,8 +68,8 @@ class Summary:
     epoch_lines: int | None = None
 
     def __repr__(self) -> str:
-        inputs = f"{counted(self.n, 'line')} given, {self.lines_per_second:,.0f} per second"
-        return f"<Summary: {inputs}, {self.n_read:,} read, {self.n_faults:,} unfit>"
+        rate = f"{counted(self.n, 'line')} given, {self.lines_per_second:,.0f} per second"
+        return f"<Summary: {rate}, {self.n_read:,} read, {self.n_faults:,} unfit>"
 
     @property
     def lines_per_second(self) -> float:
@@ -79,7 +77,7 @@ class Summary:
         return self.n_lines / self.seconds if self.seconds > 0 else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the summary as JSON values. That `fields` is of a sample is said beside it.
+        """Return the summary as JSON values. `fields_sampled` records that `fields` counts a sample.
 
         >>> Summary(n=1, n_lines=1, seconds=0.5, n_read=1, n_faults=0, fields={2: 1}).to_json()["fields"]
         {'2': 1}
@@ -91,12 +89,12 @@ class Summary:
 
 
 def epochs_read(source: OpenSource, cursor: Cursor, opening: Opening | None) -> float:
-    """Return how often a source has been read, by the share of lines of its epoch that were read.
+    """Return how often a source has been read: its whole epochs, and the share of the current one.
 
     cursor: how far it has been read.
-    opening: the block that its last line came from; None if it is not known.
+    opening: the block of its last line; None if not known.
 
-    Inside a block, the lines that it gives stand for those that it was made from.
+    Within a block, the share of its lines that were given counts.
     """
     part = opening.part if opening else BlockRange(cursor.epoch, cursor.start or 0, source.block_lines)
     low, high = rows_of(cursor.chunk, n_lines=part.n_lines, most=most_of(source, part))
@@ -125,7 +123,7 @@ def source_summaries(
 
 @dataclass(frozen=True, slots=True)
 class SourcePasses:
-    """What a virtual epoch has of a source.
+    """The part of a source in a virtual epoch.
 
     lines: how many it has given in this epoch.
     passes: how often all its lines have been read, since the stream began.
@@ -140,7 +138,7 @@ class SourcePasses:
 
 @dataclass(frozen=True, slots=True)
 class VirtualEpoch:
-    """A virtual epoch, as far as a stream has given it.
+    """A virtual epoch, with what has been given of it so far.
 
     number: from 0.
     n_lines: how many lines it has; in a stream of one rank, how many that rank gives.
@@ -157,8 +155,8 @@ class VirtualEpoch:
     sources: dict[str, SourcePasses]
 
     def __repr__(self) -> str:
-        inputs = f"{self.given:,} of {counted(self.n_lines, 'line')}"
-        return f"<VirtualEpoch {self.number}: {inputs}, {counted(len(self.sources), 'source')}>"
+        progress = f"{self.given:,} of {counted(self.n_lines, 'line')}"
+        return f"<VirtualEpoch {self.number}: {progress}, {counted(len(self.sources), 'source')}>"
 
     def to_json(self) -> dict[str, Any]:
         """Return the epoch as JSON values.
@@ -170,25 +168,25 @@ class VirtualEpoch:
 
 
 def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSource, ...]:
-    """Return the sources with the weights that follow from their lines.
+    """Return the sources with the weights that follow from their numbers of lines.
 
-    Raises ConfigError if one has a weight of its own, or an end, or would get nothing.
+    Raises ConfigError if a source has a weight of its own, or an end, or would get weight 0.
     """
     for source in (opened.source for opened in sources):
         if source.weight != 1:
             raise ConfigError(
-                f"source {source.name!r}: weight={source.weight} goes not with mix; leave one of them out"
+                f"source {source.name!r}: weight={source.weight} does not go with mix; remove one of them"
             )
         if source.epochs is not None:
             raise ConfigError(
-                f"source {source.name!r}: epochs={source.epochs} goes not with mix; leave one of them out"
+                f"source {source.name!r}: epochs={source.epochs} does not go with mix; remove one of them"
             )
     weights = mix.weights({source.name: source.n_lines for source in sources})
     return tuple(source.weighing(weights[source.name]) for source in sources)
 
 
 def epoch_lines(sources: Sequence[OpenSource]) -> int | None:
-    """Lines of a virtual epoch; of one source, its lines. None if weights change, or one of several sources ends."""
+    """Return the lines of a virtual epoch. None if weights change, or if one of several sources ends."""
     if len(sources) == 1:
         return sources[0].n_lines
     weights = [opened.source.weight for opened in sources if opened.source.epochs is None]
@@ -200,22 +198,22 @@ def virtual_epoch(
     sources: Sequence[OpenSource], in_use: Mapping[int, Opening], cursors: Sequence[Cursor], mixture: Mixture,
     *, n_lines: int, rank: int = 0, world: int = 1,
 ) -> VirtualEpoch:  # fmt: skip
-    """Return the virtual epoch of the line that was given last.
+    """Return the virtual epoch of the last line given.
 
     in_use: the block that the last line of each source came from
     cursors: how far each source has been read
-    mixture: with at most as many turns dealt as the cursors have lines
+    mixture: whose turns are not ahead of the cursors
     n_lines: V, of all ranks together
-    rank, world: each of the ranks gives V / world lines of an epoch, within one
+    rank, world: each rank gives V / world lines of an epoch, within one line
     """
     n = sum(cursor.lines for cursor in cursors)
     number = max(0, (n - mixture.since) * world - 1 - rank) // n_lines
     start, end = (mixture.since + (epoch * n_lines + rank) // world for epoch in (number, number + 1))
     before, wanted = mixture.counts_at(start).tolist(), mixture.shares()
-    inputs = [cursor.lines - count for cursor, count in zip(cursors, before, strict=True)]
+    lines_given = [cursor.lines - count for cursor, count in zip(cursors, before, strict=True)]
     passes = [int(epochs_read(source, cursors[k], in_use.get(k))) for k, source in enumerate(sources)]
     parts = {
         source.name: SourcePasses(lines, n_passes, share, lines / max(1, n - start))
-        for source, n_passes, lines, share in zip(sources, passes, inputs, wanted, strict=True)
+        for source, n_passes, lines, share in zip(sources, passes, lines_given, wanted, strict=True)
     }
     return VirtualEpoch(number, end - start, n - start, parts)

@@ -1,9 +1,9 @@
-"""Text → what a translation system is given, and what it answers → text: the transforms of a task at translation time.
+"""`Translation`: the transforms of a task at translation time: text → input of the system, and its output → text.
 
-    input     the task's transforms on field 1, settled: no noise, no filters, the best segmentation each time
-    output    what undoes them on the target side, the last one first
+    input     the task's transforms on field 1, made deterministic: no noise, no filters, the best segmentation
+    output    the inverses of the transforms on the target side, the last one first
 
-Each line gives one line. One that a step refuses is an error, which names the line and the step.
+Each line gives one line. A line that a step refuses is an error, which names the line and the step.
 
 >>> import tempfile
 >>> text = "tasks: {de_en: {type: para, inputs: {i: {src: a.de, tgt: a.en}}, transforms: [lower, tag: <2en>]}}"
@@ -54,21 +54,21 @@ Place = Callable[[int], str]  # index of a line → how an error names it
 
 
 class Translation:
-    """What a task does to text before a translation system, and behind it.
+    """The steps of a task before and after a translation system.
 
-    config: the path of a configuration. Its sources, inputs and shards need not be there, only what transforms use.
+    config: the path of a configuration. Only the files of its transforms need to exist, not its data.
     task: the name of a task, of any split
-    values: what fills the places of a template, by their keys
+    values: of the placeholders of a template, by key
     user_code: whether the configuration may name Python files to run
 
-    Raises ConfigError if there is no such task, or if a step of it cannot take lines one by one.
+    Raises ConfigError if there is no such task, or if one of its steps cannot take lines one by one.
 
     >>> import tempfile
     >>> text = "tasks: {auto: {type: mono, inputs: {i: {mono: a.en}}, transforms: [drop, lower]}}"
     >>> with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
     ...     _ = file.write(text) and file.flush()
     ...     Translation(file.name, "auto")
-    <Translation: task 'auto', before lower, behind nothing>
+    <Translation: task 'auto', before lower, after nothing>
     """
 
     def __init__(
@@ -77,32 +77,32 @@ class Translation:
     ) -> None:  # fmt: skip
         arguments.instance(user_code, bool, "user_code", remedy="give True or False")
         path, name = Path(arguments.path(config, "config")), arguments.text(task, "task")
-        result = load_config(
+        data = load_config(
             path, values=values, user_code=user_code, split="valid", tasks=[name], use_shards=False, check_files=False
         )
-        self._named = result.named
-        [self.task] = [task for task in result.tasks if task.name == name]
-        [source] = result.sources
-        place = result.seed, name, 0
+        self._named = data.named
+        [self.task] = [task for task in data.tasks if task.name == name]
+        [source] = data.sources
+        place = data.seed, name, 0
         _check_steps(source.transforms)
-        self._before = _Passage(_opened(source.transforms, result.files), place, SOURCE, self.task.kind == "para")
+        self._before = _Passage(_opened(source.transforms, data.files), place, SOURCE, self.task.kind == "para")
         side = TARGET if self.task.kind == "para" or self._before.makes_a_target() else SOURCE
-        self._behind = _Passage(
-            _opened(_of_side(inverse(self.task.transforms), side), result.files), place, side, side == TARGET
+        self._after = _Passage(
+            _opened(_of_side(inverse(self.task.transforms), side), data.files), place, side, side == TARGET
         )
 
     def __repr__(self) -> str:
-        values = [[step.name for step in passage.steps] for passage in (self._before, self._behind)]
+        values = [[step.name for step in passage.steps] for passage in (self._before, self._after)]
         before, after = (" → ".join(names) or "nothing" for names in values)
-        return f"<Translation: task {arguments.shortened(repr(self.task.name))}, before {before}, behind {after}>"
+        return f"<Translation: task {arguments.shortened(repr(self.task.name))}, before {before}, after {after}>"
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that the configuration names, corpora that are not read here among them: none to write over."""
+        """The files that the configuration names, including corpora that are not read: not to be overwritten."""
         return tuple(path for named in self._named for path in (*_expanded(named), *map(str, files_read(named))))
 
     def input(self, lines: Sequence[str]) -> list[str]:
-        """Text as the system is given it, one line for each.
+        """Return the input of the system for some text, one line for each.
 
         lines: without line ends
 
@@ -111,37 +111,37 @@ class Translation:
         return self._before.lines(lines)
 
     def output(self, lines: Sequence[str]) -> list[str]:
-        """What the system has answered as plain text, one line for each.
+        """Return the output of the system as plain text, one line for each.
 
         lines: pieces or ids, without line ends
 
         Raises StreamError, with the number of the line and the name of the step, if a step refuses one.
         """
-        return self._behind.lines(lines)
+        return self._after.lines(lines)
 
     def input_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """`input` of files, block by block; the lines before one that is refused are given before the error.
+        """Yield `input` for files, block by block. Lines before a refused one are yielded before the error.
 
-        blocks: as `volt.files.blocks.read_blocks` gives them
+        blocks: of `volt.files.blocks.read_blocks`
         """
         return self._before.blocks(blocks)
 
     def output_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """`output` of files, block by block; the lines before one that is refused are given before the error.
+        """Yield `output` for files, block by block. Lines before a refused one are yielded before the error.
 
-        blocks: as `volt.files.blocks.read_blocks` gives them
+        blocks: of `volt.files.blocks.read_blocks`
         """
-        return self._behind.blocks(blocks)
+        return self._after.blocks(blocks)
 
 
 @dataclass(frozen=True, slots=True)
 class _Passage:
-    """Steps that lines pass, one line out for each.
+    """Steps that turn each line into one line.
 
     steps: with their files loaded.
-    place: seed, source and epoch, which their chance belongs to.
-    side: the field that holds the text before and behind them.
-    has_both: whether lines have a source and a target side, of which the other one is empty.
+    place: seed, source and epoch, from which their random numbers follow.
+    side: the field that holds the text before and after them.
+    has_both: whether lines have a source and a target side; the other side is then empty.
     """
 
     steps: tuple[Transform, ...]
@@ -150,29 +150,29 @@ class _Passage:
     has_both: bool
 
     def lines(self, lines: Sequence[str]) -> list[str]:
-        """Texts through the steps."""
-        result = arguments.texts(lines, "lines", one="give a list of lines")
-        _check_lines(result)
-        output = b"".join(self._made(Column.of(result), lambda index: f"line {index + 1}", first=0))
+        """Return texts after the steps."""
+        texts = arguments.texts(lines, "lines", one="give a list of lines")
+        _check_lines(texts)
+        output = b"".join(self._made(Column.of(texts), lambda index: f"line {index + 1}", first=0))
         return output.decode().split("\n")[:-1]
 
     def blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """Lines of files through the steps."""
+        """Yield the lines of files after the steps."""
         for block in blocks:
             if block.data:
                 column = _lines_of(block.data)
                 yield from self._made(column, block.place, first=block.first_line - 1)
 
     def makes_a_target(self) -> bool:
-        """Check whether lines that have one side get a second one, as an empty line shows."""
+        """Check, with an empty line, whether the steps add a second side to lines that have one."""
         try:
             done = self._passed(Batch((Column.of([""]),), None, np.zeros(1, np.int64)))
-        except Exception:  # whatever it is, it will be told of the first line of text
+        except Exception:  # the first line of text will report it
             return False
         return bool(done.column(TARGET).present.all())
 
     def _made(self, column: Column, place: Place, *, first: int) -> Iterator[bytes]:
-        """Yield a column's lines through the steps: at once, or one by one up to the first that is refused.
+        """Yield a column's lines after the steps: at once, or one by one up to the first refused line.
 
         first: the number of the first line, from 0
         """
@@ -198,7 +198,7 @@ class _Passage:
         return output.text().tobytes()
 
     def _text_of_one(self, batch: Batch, where: str) -> bytes:
-        """Return the same of one line. Raises StreamError, with its place, if it is refused."""
+        """Return one line after the steps. Raises StreamError, with its place, if it is refused."""
         try:
             return self._text(batch)
         except _Refused as refused:
@@ -226,7 +226,7 @@ def _expanded(path: str) -> list[str]:
 
 
 class _Refused(Exception):
-    """A step did not take some lines. step: its name; cause: what it raised"""
+    """A step refused a line. step: its name; cause: the error that it raised"""
 
     def __init__(self, step: str, cause: Exception) -> None:
         super().__init__(step)
@@ -240,44 +240,44 @@ def _reason(error: Exception) -> str:
 
 
 def _check_kept(before: Batch, done: object) -> None:
-    """Raise StreamError if a step gives anything but one line for each, in order."""
+    """Raise StreamError unless a step returns one line for each, in order."""
     if not isinstance(done, Batch):
-        raise StreamError(f"gives a {type(done).__name__}, no Batch")
+        raise StreamError(f"returns a {type(done).__name__}, not a Batch")
     if len(done) != len(before) or not np.array_equal(done.origins, before.origins):
-        message = "drops the line" if len(done) < len(before) else "gives more than one line for it, or another"
-        raise StreamError(f"{message}; at translation each line has one answer: mend the step, or name another task")
+        message = "drops the line" if len(done) < len(before) else "returns more than one line, or another line"
+        raise StreamError(f"{message}; at translation each line has one answer: fix the step, or name another task")
 
 
 def _check_lines(lines: list[str]) -> None:
-    """Raise StreamError for the first text that is no line."""
+    """Raise StreamError for the first text that is not one line."""
     for index, line in enumerate(lines):
         if "\n" in line:
             raise StreamError(f"line {index + 1}: holds a line end; give each line by itself")
         if not line.isascii() and _SURROGATE.search(line):
-            raise StreamError(f"line {index + 1}: holds a lone surrogate, which is no text; mend it")
+            raise StreamError(f"line {index + 1}: holds a lone surrogate, which is not text; fix it")
 
 
 def _first_tab(column: Column) -> int | None:
-    """Return the first line with a tab, which would be two fields.
+    """Return the index of the first line with a tab, which would be two fields.
 
     >>> _first_tab(Column.of(["a", "b\\tc"])), _first_tab(Column.of(["a"]))
     (1, None)
     """
     tabs = np.flatnonzero(column.data == _TAB)
-    result = np.searchsorted(column.starts, tabs, side="right") - 1
-    result = result[tabs < column.starts[result] + column.sizes[result]] if len(column) else result[:0]
-    return int(result[0]) if len(result) else None
+    rows = np.searchsorted(column.starts, tabs, side="right") - 1
+    rows = rows[tabs < column.starts[rows] + column.sizes[rows]] if len(column) else rows[:0]
+    return int(rows[0]) if len(rows) else None
 
 
 def _check_steps(steps: Iterable[Transform]) -> None:
-    """Raise ConfigError for a step that wants other lines, or has the system's input elsewhere."""
+    """Raise ConfigError for a step that joins lines, or that overwrites the text to translate."""
     for step in steps:
         if joins_lines(step):
             raise ConfigError(f"step {step.name!r} joins lines, and at translation each line is answered by itself")
         is_swap = isinstance(step, KeepFields) and step.fields[0] != SOURCE
         if is_swap or (isinstance(step, Copy) and step.to == SOURCE != step.from_):
             raise ConfigError(
-                f"step {step.name!r} makes field 1 of another field, so the text to translate has no place; swap src "
+                f"step {step.name!r} fills field 1 from another field, so the text to translate has no place; swap src "
                 "and tgt in the task's inputs instead"
             )
 
@@ -287,7 +287,7 @@ def _opened(steps: Iterable[Transform], files: LoadedFiles) -> tuple[Transform, 
 
 
 def _of_side(steps: Iterable[Transform], side: int) -> tuple[Transform, ...]:
-    """Return the steps without those that decode only a second side, where lines have one."""
+    """Return the steps, without decoders of a second side where lines have one side."""
     return tuple(step for step in steps if side != SOURCE or not decodes(step) or SOURCE in decoded_fields(step))
 
 
