@@ -17,7 +17,7 @@ from volt import arguments
 from volt.files.blocks import Block, Errors, Wait, is_compressed, read_blocks
 from volt.files.limits import MAX_LINE
 from volt.files.paths import is_file
-from volt.files.ranges import FileSpan, can_span, file_spans
+from volt.files.ranges import FileSpan, file_spans, open_plain
 from volt.files.threads import available_cores, prefetch
 from volt.text.normalizer import check_text
 from volt.urls import url_of
@@ -126,8 +126,8 @@ def file_chunks(
     >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
     True
     """
-    if errors == "strict" and not numbered and can_span(path):
-        yield from (Chunk(span, strips_return=True) for span in file_spans(path, size=size, max_line=max_line))
+    if errors == "strict" and not numbered and (file := open_plain(path)) is not None:
+        yield from (Chunk(span, strips_return=True) for span in file_spans(file, size=size, max_line=max_line))
         return
     if wait and not is_file(path):
         yield Chunk(b"", first=first, awaited=True)
