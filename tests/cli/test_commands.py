@@ -83,7 +83,7 @@ def test_files_are_encoded_into_a_folder_once(run: Run, tmp_path: Path) -> None:
     ]  # fmt: skip
     again = run("encode", "-m", "v.volt", "corpus.txt", "more.txt", "-o", "out/", "--form", "npy").stderr.decode()
     assert again.count("was there already") == 2
-    assert b"has no place in a stream" in run("encode", "-m", "v.volt", "more.txt", "--form", "npy", status=2).stderr
+    assert b"cannot go to a stream" in run("encode", "-m", "v.volt", "more.txt", "--form", "npy", status=2).stderr
 
 
 def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:

@@ -215,7 +215,7 @@ def test_arrays_need_a_file(run: Run, folder: Path) -> None:
     with pipe("pipe"):
         for form in ("npy", "bin"):
             told = run("encode", "-m", "m.volt", "corpus.txt", "--form", form, "-o", "pipe", status=2).stderr
-            assert f"pipe: no file, and {form} is two of them; name a file" in told.decode()
+            assert f"pipe: not a file, and {form} needs two files; name a file" in told.decode()
             assert "offsets" not in " ".join(listed(folder))
 
 

@@ -71,7 +71,7 @@ def test_words_are_cut_as_in_lines(kind: str, tmp_path: Path) -> None:
     and nothing is truncated or added."""
     path, ids = unigram_model(tmp_path) if kind == "sentencepiece" else tokenizer_file(tmp_path, kind)
     file = read_file(str(path))
-    library = file.found
+    library = file.model
     assert isinstance(library, Library)
     assert f"{path}: {library.name} cuts by this file, not VOLT: a " in file.problem
     same: dict[int, int] = {}
@@ -131,7 +131,7 @@ def test_a_pattern_stands_behind_the_file_that_names_none(tmp_path: Path) -> Non
     spec = parse_spec(f"{path}:cl100k")
     assert (spec, spec.text) == (Spec("file", path=str(path), pattern="cl100k"), f"{path}:cl100k")
     file = read_file(str(path), pattern=spec.pattern)
-    assert isinstance(file.found, Vocabulary)
-    assert file.found == read_vocabulary(path, pattern="cl100k")
+    assert isinstance(file.model, Vocabulary)
+    assert file.model == read_vocabulary(path, pattern="cl100k")
     assert file_system(file, counts=COUNTS).size == len(tokens)
     assert parse_spec(str(path)) == Spec("file", path=str(path))

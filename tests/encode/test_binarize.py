@@ -83,7 +83,10 @@ def test_what_stands_around_lines_is_told_by_token_or_id(files: list[str], tmp_p
     assert unpacked(*_both(tmp_path / "out")) == [[1, 4, *ids, 300] for ids in _ids(LINES)]
     binarize(ENCODER, files[:1], tmp_path / "out", frame=Frame(), dtype="u8")
     assert _both(tmp_path / "out") == packed(_ids(LINES), "u8")
-    for wrong, told in (("<x>", "prepend='<x>' is no token of the vocabulary"), (-1, "prepend is -1; give 0 or more")):
+    for wrong, told in (
+        ("<x>", "prepend='<x>' is not a token of the vocabulary"),
+        (-1, "prepend is -1; give 0 or more"),
+    ):
         with pytest.raises(ConfigError, match=told):
             Frame.of(ENCODER, prepend=wrong)
 

@@ -155,7 +155,7 @@ def test_faults_of_id_text_are_told_with_line_and_place(rows: list[list[str]]) -
     if word in ("6", "9" * 30):
         assert str(caught.value) == f"a.ids:{line}: id {word} at position {place}: ids go from 0 to 5"
     else:
-        assert str(caught.value).startswith(f"a.ids:{line}: {word!r} is no id")
+        assert str(caught.value).startswith(f"a.ids:{line}: {word!r} is not an id")
 
 
 def test_arrays_of_all_kinds() -> None:

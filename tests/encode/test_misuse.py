@@ -53,7 +53,7 @@ WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
     (lambda: binarize(ENCODER, [], OUT), ConfigError, "paths is empty; name the files to encode"),
     (lambda: binarize(ENCODER, [5], OUT), ArgumentError, "paths[0] is 5 (int); give the path of a file"),  # type: ignore[list-item]
     (lambda: binarize(ENCODER, ["b"], OUT, frame=5), ArgumentError, "frame is 5 (int); give a Frame, or None"),  # type: ignore[arg-type]
-    (lambda: binarize(ENCODER, ["b"], OUT, job=5), ArgumentError, "job is 5 (int); give volt.encode.files.Job("),  # type: ignore[arg-type]
+    (lambda: binarize(ENCODER, ["b"], OUT, job=5), ArgumentError, "job is 5 (int); give an EncodeJob, such as"),  # type: ignore[arg-type]
     (lambda: binarize(ENCODER, ["b"], None), ArgumentError, "prefix is None; give the path of a file"),  # type: ignore[arg-type]
     (
         lambda: binarize(ENCODER.vocabulary, ["b"], OUT),  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""Corpora → `Comparison`: VOLT under every rule beside other vocabularies, on the same words, with what each costs.
+"""Corpora → `Comparison`: VOLT under every rule and other vocabularies on the same words, with the cost of each.
 
-A library that is missing, or a size that the corpus does not reach, does not end a comparison. `problems` holds a
-sentence on each of them, and everything else is made. A file that cannot be read is an error before anything is made;
-where VOLT cannot be what it holds, its own library cuts, and `problems` says so.
+A missing library, or a size that the corpus does not reach, does not end a comparison: `problems` holds a sentence on
+it. A file that cannot be read raises an error before any other work. Where VOLT cannot encode as a file's own library
+does, that library cuts the words, and `problems` says so.
 
 >>> from volt.count.word_counts import WordCounts
 >>> words = {f"{a}{b}{c}{d}": 5 for a in "lst" for b in "aeiou" for c in "nrdw" for d in ("", "er", "est")}
@@ -47,7 +47,7 @@ from volt.comparison.systems import (
     trained_system,
     volt_systems,
 )
-from volt.comparison.texts import Given, NamedText, as_texts, read_both
+from volt.comparison.texts import NamedText, Texts, as_texts, read_both
 from volt.count.word_counts import WordCounts, mix
 from volt.errors import CandidateError
 from volt.files.limits import MAX_LINE
@@ -57,7 +57,7 @@ from volt.learn.candidates import Candidates
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """How to compare; see `compare`."""
+    """Options of `compare`."""
 
     sizes: Sequence[int] | None = None
     select: str = DEFAULT
@@ -70,7 +70,7 @@ class _Options:
         cls, sizes: Iterable[int] | None, select: str | int, n_candidates: int | None,
         parameters: SearchParameters | None, model: LanguageModel | None,
     ) -> _Options:  # fmt: skip
-        """Return the options, checked."""
+        """Return the options after validation."""
         parse_rule(select := as_rule(select))
         remedy = "give volt.SearchParameters(epsilon=0.5), say"
         result = arguments.instance(parameters or SearchParameters(), SearchParameters, "parameters", remedy=remedy)
@@ -81,7 +81,7 @@ class _Options:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Found:
-    """A search, and what its parts cost: learning the candidates, the search, and the entropies of the sweep."""
+    """A search, and the costs of learning its candidates, of searching, and of the sweep's entropies."""
 
     search: SearchResult
     learning: Cost
@@ -90,9 +90,9 @@ class _Found:
 
 
 def compare(
-    sources: Given,
+    sources: Texts,
     *,
-    heldout: Given = (),
+    heldout: Texts = (),
     systems: str | Iterable[str] = DEFAULT_SYSTEMS,
     sizes: Iterable[int] | None = None,
     select: str | int = DEFAULT,
@@ -107,16 +107,16 @@ def compare(
 ) -> Comparison:
     """Compare VOLT's vocabularies under every rule with other systems, on training and held-out text.
 
-    sources: the training texts, each as NAME=FILE, as FILE, or as a NamedText, whose words are counted already
-    heldout: the held-out texts, given in the same way
-    systems: what stands beside VOLT (see volt.comparison.systems)
+    sources: the training texts, each as NAME=FILE, as FILE, or as a NamedText, which holds counted words
+    heldout: the held-out texts, in the same forms
+    systems: the systems to compare VOLT with (see volt.comparison.systems)
     sizes: the sizes to search, on all sources together (default: some twenty round ones)
     select: the rule that chooses among the sizes (see volt.choose.rules)
-    n_candidates: how many merges to learn, fewer where the corpus offers no more; None is as many as rules need
-    temperature: rescales the sources for learning; all measures are of the texts as they are
-    separate: whether to add a system in which each source has a vocabulary of its own
+    n_candidates: how many merges to learn, at most what the corpus offers; None for as many as the rules need
+    temperature: rescales the sources for learning; measures use the original texts
+    separate: whether to add a system with a separate vocabulary for each source
     samples: lines to show at every size (default: some lines of the sources)
-    parameters: of the search
+    parameters: parameters of the search
     model: the language model whose cost per byte is measured; the rule "scaling" needs it
     report: called with the name of each phase when it starts
     max_line: the most bytes of a line of text; None for no limit
@@ -164,13 +164,13 @@ def _listed(texts: str | Iterable[str], name: str) -> list[str]:
 
 
 def _load_kernels() -> None:
-    """Run a tiny search, so that the time of loading the compiled loops is in no system's cost."""
+    """Run a tiny search, so that no system's cost includes loading the compiled loops."""
     tiny = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)
     search(tiny)
 
 
 def _files_read(specs: Sequence[Spec], work: PhaseLog) -> dict[Spec, ReadFile]:
-    """Return the files among the systems. Raises VocabularyError if one cannot be read: it was meant to be there."""
+    """Return the files among the systems. Raises VocabularyError if one cannot be read."""
     with work.phase("read"):
         files = {spec: read_file(spec.path, pattern=spec.pattern) for spec in specs if spec.path is not None}
     work.problems += [file.problem for file in files.values() if file.problem]
@@ -178,7 +178,7 @@ def _files_read(specs: Sequence[Spec], work: PhaseLog) -> dict[Spec, ReadFile]:
 
 
 def _searched(counts: WordCounts, options: _Options, work: PhaseLog, *, label: str = "") -> _Found:
-    """Learn and search. Sizes, and a rule, that the corpus does not reach are left out and become problems."""
+    """Learn and search. Sizes or a rule that the corpus does not reach are left out and reported as problems."""
     with work.phase("learn"), measured() as learning:
         n_merges = options.n_candidates
         candidates = learn_enough(counts, model=options.model) if n_merges is None else learn_bpe(counts, n_merges)
@@ -192,7 +192,7 @@ def _searched(counts: WordCounts, options: _Options, work: PhaseLog, *, label: s
 
 
 def _reached(candidates: Candidates, options: _Options) -> tuple[Sequence[int] | None, str, list[str]]:
-    """Return the sizes and the rule as far as the candidates reach, and a sentence on each that they do not reach."""
+    """Return the sizes and the rule that the candidates reach, and sentences on those that they do not reach."""
     low, high = candidates.n_atoms, candidates.n_tokens
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
     fixed, select, notes = parse_rule(options.select), options.select, []
@@ -214,7 +214,7 @@ def _volt(result: _Found) -> Iterator[System]:
 
 
 def _others(result: _Found, specs: Sequence[Spec], files: Mapping[Spec, ReadFile], work: PhaseLog) -> Iterator[System]:
-    """Yield the systems that were asked for, as far as they can be made."""
+    """Yield the requested systems that can be obtained."""
     for spec in dict.fromkeys(spec.sized(result.search.vocabulary.size) for spec in specs):
         with work.phase("other systems", spec.text), work.tolerated(spec.text):
             yield _other(result, spec, files)
@@ -233,7 +233,7 @@ def _other(result: _Found, spec: Spec, files: Mapping[Spec, ReadFile]) -> System
     note = "learning the candidates, shared with the other BPE sizes"
     return bpe_system(
         candidates, spec.size or 0, name=f"bpe {spec.size}", family="bpe", cost=result.learning, cost_note=note,
-        rule="fixed", why="as asked",
+        rule="fixed", why="as requested",
     )  # fmt: skip
 
 
@@ -241,8 +241,10 @@ def _muv_search_system(result: _Found) -> System:
     candidates = result.search.candidates
     pick = grid_argmax(candidates)
     if pick is None:
-        found_tokens = f"the corpus gives only {candidates.n_tokens:,} tokens"
-        raise CandidateError(f"{found_tokens}, which reach fewer than two sizes of the paper's grid; give more text")
+        raise CandidateError(
+            f"the corpus gives only {candidates.n_tokens:,} tokens, which reach fewer than two sizes of the paper's "
+            "grid; give more text"
+        )
     return bpe_system(
         candidates, pick.size, name="muv-search", family="muv-search", cost=result.learning + result.sweep,
         cost_note="learning the candidates; the entropies of all sizes follow from it", rule="muv",
@@ -252,7 +254,7 @@ def _muv_search_system(result: _Found) -> System:
 
 
 def _separate(texts: Sequence[NamedText], options: _Options, work: PhaseLog) -> Iterator[System]:
-    """Yield one system in which each source has a vocabulary of its own; none if a source has no vocabulary."""
+    """Yield one system with a vocabulary for each source, unless a source has none."""
     result = {}
     for text in texts:
         with work.tolerated(f"separate vocabularies: {text.name}"):
@@ -282,7 +284,7 @@ def _chosen(result: _Found) -> System:
 def _results(
     systems: Sequence[System], texts: Sequence[NamedText], held: Sequence[NamedText], options: _Options, work: PhaseLog
 ) -> Iterator[SystemResult]:
-    """Yield every system, measured on the training and the held-out texts. Systems that cut alike share the cutting."""
+    """Yield the measures of every system on training and held-out texts. Systems with one cutter share the cuts."""
     with work.phase("measure"):
         both = measured_texts(texts, held, length=options.parameters.length, model=options.model)
     cuts: dict[Cutter, dict[str, Cuts]] = {}
@@ -294,7 +296,7 @@ def _results(
 
 
 def _unknown(result: SystemResult) -> Iterator[str]:
-    """Yield a sentence on each text of which a system knows too little to be ranked."""
+    """Yield a sentence on each text with too many unknown pieces to rank the system."""
     parts: dict[str, Measures | None] = {"the training text": result.training, "the held-out text": result.heldout}
     for kind, by_source in (("training", result.by_source), ("held-out", result.heldout_by_source)):
         parts |= {f"the {kind} text of {name}": one for name, one in by_source.items() if len(by_source) > 1}

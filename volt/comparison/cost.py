@@ -1,15 +1,8 @@
-"""What a piece of work costs: wall-clock seconds, and how far it raised the memory of this process.
+"""A block of code → its `Cost`: wall-clock seconds and peak memory. `PhaseLog` sums phases and records failures.
 
-Memory is the greatest resident size during the work, less the resident size before the work. Linux reports the greatest
-size and lets a process reset it; on other systems memory is unknown (None). Work may reuse memory that earlier work
-left free: then the memory measured is less than the work would take in a process of its own.
-
->>> with measured() as costs:
-...     _ = sum(range(1000))
->>> costs[0].seconds > 0
-True
-
-A comparison under way: how long each phase takes, and what could not be made.
+Memory is the peak resident size during the work, less the resident size before it. Linux reports the peak and lets a
+process reset it; on other systems memory is unknown (None). Work may reuse memory that earlier work freed; then it is
+measured as less than the work would need in its own process.
 
 >>> work = PhaseLog(None)
 >>> with work.phase("learn"), work.tolerated("bpe:9000"):
@@ -32,7 +25,7 @@ Report = Callable[[str], object]
 
 
 class PhaseLog:
-    """The record of a comparison under way: the seconds of each phase, and what could not be made."""
+    """The seconds of each phase of a running comparison, and sentences on the parts that failed."""
 
     def __init__(self, report: Report | None) -> None:
         self.phases: dict[str, float] = {}
@@ -46,7 +39,7 @@ class PhaseLog:
 
     @contextmanager
     def phase(self, name: str, detail: str = "") -> Iterator[None]:
-        """Time the block, and add its seconds to those of the phase."""
+        """Add the seconds of the block to the phase."""
         self._report(f"{name} {detail}".strip())
         start = time.perf_counter()
         try:
@@ -56,7 +49,7 @@ class PhaseLog:
 
     @contextmanager
     def tolerated(self, what: str) -> Iterator[None]:
-        """Record an error of VOLT in the block as a problem, and go on behind the block."""
+        """Record a `VoltError` in the block as a problem and continue after the block."""
         try:
             yield
         except VoltError as error:
@@ -68,17 +61,17 @@ _PROCESS = Path("/proc/self")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a piece of work cost.
+    """The cost of a piece of work.
 
     seconds: wall time
-    memory_mb: by how many 10⁶ bytes the resident size rose at most, None if unknown
+    memory_mb: the peak resident size less the size before, in 10⁶ bytes; None if unknown
     """
 
     seconds: float
     memory_mb: float | None
 
     def __add__(self, other: Cost) -> Cost:
-        """Return the cost of both pieces, one after the other: the sum of the seconds, the greater of the two sizes.
+        """Return the cost of both in sequence: the sum of the seconds, the greater memory.
 
         >>> Cost(1.0, 30.0) + Cost(2.0, 20.0)
         Cost(seconds=3.0, memory_mb=30.0)
@@ -89,7 +82,13 @@ class Cost:
 
 @contextmanager
 def measured() -> Iterator[list[Cost]]:
-    """A list that holds the cost of the block once it has ended."""
+    """Measure the block. The list holds its cost after the block.
+
+    >>> with measured() as costs:
+    ...     _ = sum(range(1000))
+    >>> costs[0].seconds > 0
+    True
+    """
     costs: list[Cost] = []
     before = _restarted_peak()
     start = time.perf_counter()
@@ -99,7 +98,7 @@ def measured() -> Iterator[list[Cost]]:
 
 
 def _restarted_peak() -> int | None:
-    """Reset the greatest resident size. Returns the size now, in bytes, or None where the system offers no reset."""
+    """Reset the peak resident size. Returns the current size in bytes, or None if the system cannot reset it."""
     try:
         (_PROCESS / "clear_refs").write_text("5")  # see proc(5): resets VmHWM to the current resident size
         return _status("VmRSS")

@@ -1,4 +1,4 @@
-"""The vocabulary files of other libraries, loaded by these libraries: what cuts words where VOLT cannot.
+"""Vocabulary files of other libraries → `Library`: that library cuts the words, where VOLT cannot.
 
     sentencepiece    models of any kind, unigram ones above all
     tokenizers       tokenizer.json of any kind, such as WordPiece and Unigram
@@ -36,13 +36,13 @@ TOKENIZER = "tokenizer.json"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
-    """A vocabulary that another library cuts words with.
+    """A vocabulary with the library that cuts words by it.
 
-    name: of the library and its version
-    size: its tokens, without special and byte tokens
-    tokens: those that count as types, special ones left out
-    lengths: (n,) int64, characters, marks of words not counted
-    cut: words, each as it stands in a line → Cuts into numbers of `tokens`
+    name: the library and its version
+    size: number of tokens, without special and byte tokens
+    tokens: the tokens that count as types, without special ones
+    lengths: (n,) int64, characters, without marks of words
+    cut: words, each cut as within a line → Cuts into numbers of `tokens`
     """
 
     name: str
@@ -54,31 +54,31 @@ class Library:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadFile:
-    """A file that words are to be cut by.
+    """A file of a vocabulary, ready to cut words.
 
-    found: the vocabulary in it, or the library that cuts by it
+    model: the vocabulary in it, or the library that cuts by it
     problem: a sentence on why VOLT does not cut by it, empty if it does
     """
 
     path: str
-    found: Vocabulary | Library = field(repr=False)
+    model: Vocabulary | Library = field(repr=False)
     cost: Cost
     problem: str = ""
 
 
 def read_file(path: str, *, pattern: str | None = None) -> ReadFile:
-    """Return the vocabulary in a file; or, where VOLT cannot be what it is, its own library with the file loaded.
+    """Read a vocabulary; if VOLT cannot encode as its library does, load the library with the file.
 
-    pattern: what cuts text, where the file does not say it
-    Raises VocabularyError if the file is damaged or no library's, MissingLibraryError.
+    pattern: the pattern that cuts text, if the file does not name it
+    Raises VocabularyError if the file is damaged or of an unknown format, MissingLibraryError.
     """
     with measured() as costs:
-        result, problem = _found(path, pattern)
+        result, problem = _model(path, pattern)
     return ReadFile(path, result, costs[0], problem)
 
 
-def _found(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
-    """What cuts, and why it is no vocabulary."""
+def _model(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
+    """Return the vocabulary or library, and the problem if it is a library."""
     try:
         return read_vocabulary(path, pattern=pattern), ""
     except VocabularyError as error:
@@ -91,7 +91,7 @@ def _found(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
 
 
 def load(path: str | Path) -> Library | None:
-    """Return the library that a file is of, with the file loaded; None if it is of none that cuts words, or damaged.
+    """Load a file in its own library; return None if it is damaged or no library cuts words by it.
 
     Raises MissingLibraryError if the library is not installed.
     """
@@ -106,7 +106,7 @@ def load(path: str | Path) -> Library | None:
 
 
 def of_sentencepiece(path: Path) -> Library:
-    """sentencepiece with a model. Raises VocabularyError if it refuses it, MissingLibraryError."""
+    """Load a model in sentencepiece. Raises VocabularyError if it refuses the file, MissingLibraryError."""
     try:
         import sentencepiece
     except ImportError:
@@ -129,8 +129,10 @@ def of_sentencepiece(path: Path) -> Library:
 
 
 def of_tokenizers(path: Path) -> Library:
-    """tokenizers with a tokenizer.json, or the folder of one. Raises VocabularyError if it refuses it,
-    MissingLibraryError."""
+    """Load a tokenizer.json, or its folder, in tokenizers.
+
+    Raises VocabularyError if tokenizers refuses the file, MissingLibraryError.
+    """
     try:
         import tokenizers
     except ImportError:
@@ -138,7 +140,7 @@ def of_tokenizers(path: Path) -> Library:
     path = path / TOKENIZER if path.is_dir() else path
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # it raises nothing narrower
+    except Exception as error:  # tokenizers raises no narrower class
         raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); restore the file") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -157,7 +159,7 @@ def of_tokenizers(path: Path) -> Library:
 
 
 def _unknown(tokenizer: Any) -> str:
-    """Return the token of unknown words; that of a Unigram model only its JSON tells."""
+    """Return the token of unknown words. Only the JSON of a Unigram model holds it."""
     if hasattr(tokenizer.model, "unk_token"):
         return tokenizer.model.unk_token or ""
     number = json.loads(tokenizer.to_str())["model"].get("unk_id")
@@ -165,7 +167,7 @@ def _unknown(tokenizer: Any) -> str:
 
 
 def _length(token: str, model: Any, *, spells_bytes: bool) -> int:
-    """Characters of a token, without what marks that it starts, goes on with or ends a word."""
+    """Return the number of characters of a token, without marks of its place in a word."""
     if spells_bytes and token in BYTE_TOKENS:
         return 1
     bare = token.removeprefix(getattr(model, "continuing_subword_prefix", None) or "")
@@ -176,7 +178,7 @@ def _length(token: str, model: Any, *, spells_bytes: bool) -> int:
 def _library(
     name: str, types: Mapping[int, str], lengths: Mapping[str, int], *, n_bytes: int, encode: Encode
 ) -> Library:
-    """types: tokens by the library's ids"""
+    """Return the `Library`. types: tokens by the library's ids."""
     numbers = np.full(max(types, default=-1) + 2, -1, np.int64)
     numbers[list(types)] = np.arange(len(types))
 
@@ -190,7 +192,7 @@ def _library(
 
 
 def _front(encode: Encode, words: Sequence[str]) -> str:
-    """What stands before a word, so that it alone is cut as in a line: a space, or nothing where that does more."""
+    """Return the prefix that makes the library cut a word alone as within a line: a space or nothing."""
     some = words[0] if words else ""
     alone, spaced, both = map(list, encode([some, f" {some}", f"{some} {some}"]))
     return " " if both == alone + spaced else ""

@@ -1,16 +1,15 @@
 """Distinct words, their counts, and how a system cuts them → `Measures`: every criterion of one system on one text.
 
-A system cuts every distinct word once; all else is arithmetic on counts. Unknown pieces count as pieces, and in
-measures of the token distribution as one more type of one character. They hide what the text says, so a system that
-knows little of it would look compact and even: where more than 1 % of its pieces are unknown, every measure that ranks
-systems is None.
+A system cuts every distinct word once; the rest is arithmetic on counts. Unknown pieces count as pieces, and in
+measures of the token distribution as one more type of one character. A system with many unknown pieces would look
+compact and even, so every measure that ranks systems is None where more than 1 % of the pieces are unknown.
 
 >>> text = Text(np.array([3, 1]), n_characters=14, n_bytes=18, n_lines=2)  # three times "low", once "lower"
->>> found = measure([(text, Cuts(ids=np.array([0, 0, 1, 2]), ends=np.array([1, 4])))], lengths=np.array([3, 1, 1]))
->>> found.n_pieces, found.fertility, found.continued_word_rate, found.n_used
+>>> result = measure([(text, Cuts(ids=np.array([0, 0, 1, 2]), ends=np.array([1, 4])))], lengths=np.array([3, 1, 1]))
+>>> result.n_pieces, result.fertility, result.continued_word_rate, result.n_used
 (6, 1.5, 0.25, 3)
->>> found = measure([(text, Cuts(ids=np.array([0, 0, 1, -1]), ends=np.array([1, 4])))], lengths=np.array([3, 1]))
->>> found.n_pieces, found.fertility, found.unknown_rate, found.n_used
+>>> result = measure([(text, Cuts(ids=np.array([0, 0, 1, -1]), ends=np.array([1, 4])))], lengths=np.array([3, 1]))
+>>> result.n_pieces, result.fertility, result.unknown_rate, result.n_used
 (6, None, 0.16666666666666666, 2)
 """
 
@@ -40,26 +39,26 @@ RANKED = (
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What a system makes of a text.
+    """Measures of one system on one text.
 
-    A measure that is not defined is None. All from `bits` to `rare_share` are where more than 1 % of the pieces are
-    unknown, and parity and premium of all sources are then, too.
+    An undefined measure is None. If more than 1 % of the pieces are unknown, `bits` to `rare_share` are None, and so
+    are parity and premium of all sources.
 
     n_words: words of the text
     n_characters: characters of the text
-    n_bytes: bytes of the text, those of its spaces included (see volt.count.corpus_statistics)
+    n_bytes: bytes of the text, spaces included (see volt.count.corpus_statistics)
     n_types: K, tokens of the vocabulary
     n_used: tokens of the vocabulary that the text uses
     n_pieces: N, pieces that the text takes
     n_unknown: pieces that the vocabulary lacks
     bits: N log₂ K
     entropy: Eq. 2, nats per character, from the counts of the encoded text
-    muv: Eq. 1 against the size searched before, nats per character and token. It is there on the training text of a
-        system whose size was searched.
+    muv: Eq. 1 against the searched size before, nats per character and token; None except on the training text of a
+        system whose size was searched
     muv_from_atoms: Eq. 1 against the vocabulary of the text's characters alone
     fertility: pieces per word
     tokens_per_byte: pieces per byte
-    serving_flops_per_byte: what a byte costs the language model, None if none is given (see volt.choose.language_model)
+    serving_flops_per_byte: the language model's cost per byte, None without a model (see volt.choose.language_model)
     continued_word_rate: share of the words that take more than one piece
     renyi: efficiency, α = 2.5
     f95: count of the type at the 95th percentile of frequency
@@ -68,7 +67,7 @@ class Measures:
     rare_share: share of the types seen fewer than 100 times
     unknown_rate: unknown pieces per piece
     parity: fertility over the mean fertility of all sources, None for a whole text
-    premium: pieces over those of the source that takes fewest, None unless all sources have as many lines
+    premium: pieces over the pieces of the source with fewest, None unless all sources have equally many lines
     """
 
     n_words: int
@@ -97,7 +96,7 @@ class Measures:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether so few pieces are unknown that the system can be compared with others."""
+        """Whether few enough pieces are unknown to rank the system."""
         return self.unknown_rate <= MOST_UNKNOWN
 
 
@@ -127,13 +126,11 @@ class Cuts:
     ends: Longs
 
     def per_word(self) -> Longs:
-        """Return how many pieces each word takes, (n_words,) int64."""
+        """Return the number of pieces of each word, (n_words,) int64."""
         return np.diff(self.ends, prepend=0)
 
     def token_counts(self, word_counts: Longs, n_types: int) -> Longs:
-        """Return how often each token occurs in a text with these counts of words, (n_types,) int64, exact beyond
-        2⁵³.
-        """
+        """Return each token's count in a text with these word counts, (n_types,) int64, exact beyond 2⁵³."""
         repeats, known = np.repeat(word_counts, self.per_word()), self.ids >= 0
         counts = np.zeros(n_types, np.int64)
         np.add.at(counts, self.ids[known], repeats[known])
@@ -158,12 +155,11 @@ def measure(
     atoms: tuple[float, int] | None = None,
     model: LanguageModel | None = None,
 ) -> Measures:
-    """Measure a text that comes in parts, such as one per source.
+    """Measure a text in parts, such as one for each source.
 
     lengths: (n_types,) int64, characters of each token
-    length: what the mean length of Eq. 2 is taken over
-    atoms: the entropy (Eq. 2) of the text's characters and how many distinct ones there are, where `muv_from_atoms`
-        starts
+    length: whether the mean length of Eq. 2 is over tokens or over pieces
+    atoms: the entropy (Eq. 2) and number of the text's distinct characters, where `muv_from_atoms` starts
     model: the language model whose cost per byte is measured
     Raises CriterionError if the text has no words or there are no types.
     """
@@ -206,14 +202,14 @@ def measure(
 
 
 def _slope(atoms: tuple[float, int] | None, entropy: float | None, n_types: int) -> float | None:
-    """Eq. 1 from the characters to this vocabulary; None if it is not larger."""
+    """Return Eq. 1 from the characters to this vocabulary, or None if it is not larger."""
     if atoms is None or entropy is None or n_types <= atoms[1]:
         return None
     return (atoms[0] - entropy) / (n_types - atoms[1])
 
 
 def character_entropy(words: Sequence[str], word_counts: Longs) -> tuple[float, int]:
-    """Eq. 2 of the text cut into single characters, nats per character, and how many distinct ones there are.
+    """Return Eq. 2 of the text cut into characters, nats per character, and the number of distinct characters.
 
     >>> character_entropy(["ab"], np.array([3]))
     (0.6931471805599453, 2)
@@ -229,7 +225,7 @@ def character_entropy(words: Sequence[str], word_counts: Longs) -> tuple[float, 
 def compared(measures: Mapping[str, Measures], *, aligned: bool) -> dict[str, Measures]:
     """Return the measures of all sources, with parity, and with premium if the lines are aligned.
 
-    A single source has nothing to be compared with, and sources of which one has too many unknown pieces are not.
+    A single source has no comparison; nor have sources of which one has too many unknown pieces.
 
     >>> compared({}, aligned=True)
     {}

@@ -1,13 +1,13 @@
-"""`Comparison`: what `compare` found, and its JSON layout.
+"""`Comparison`: the result of `compare`, and its JSON layout. Cut texts → `SystemResult`: a system's measures.
 
 The terminal, the Markdown, the JSON and the HTML page all come from one `Comparison`. `as_data` lays it out as JSON:
 
     version         1
-    signature       what reproduces the search
+    signature       the facts that reproduce the search
     made            {date (UTC, ISO), machine, n_cpus, python, volt, libraries: {name: version}, seconds: total}
     corpus          {sources: [{name, files, lines, words, distinct_words, characters, fingerprint}], lines, words,
                     distinct_words, characters, fingerprint, temperature, aligned (all sources have as many lines)}
-    heldout         the same, or null
+    heldout         as corpus, or null
     search          volt.choose.report.as_data of the joint search: {signature, fingerprint, best, pick, picks: {rule:
                     {rule, index, size, why, on_edge}}, steps: [{size, n_kept, entropy, transport_entropy, muv,
                     transport_muv, n_pieces, f95, renyi, tokens_per_byte, serving_flops_per_byte, …}], vocabulary,
@@ -22,14 +22,11 @@ The terminal, the Markdown, the JSON and the HTML page all come from one `Compar
     lengths         [{length, types, pieces}] of the chosen vocabulary: its tokens by length, and their occurrences
     samples         {sizes, samples: [{source, line}], cuts: [size][sample][word] → list of token number or string,
                     counts: [size] → {token number as string: count}}
-    problems        sentences on what could not be made, and why
+    problems        sentences on parts of the comparison that failed, and why
 
 Measures, Curve, GridRow, Argmax, CostRow: the fields of the dataclasses of these names in volt.comparison.measures and
-volt.comparison.size_studies, spelled the same.
-
-Training and held-out texts, cut by a system → `SystemResult`: its measures on each text and each source.
-
-Every distinct word of a source is cut once per system, for the training and the held-out text together.
+volt.comparison.size_studies, spelled the same. A system cuts every distinct word of a source once, for training and
+held-out text together.
 """
 
 from __future__ import annotations
@@ -69,15 +66,15 @@ class SystemResult:
 
     name: "volt knee", "muv-search", "bpe 8000", "sentencepiece unigram 8000", "wordpiece 8000", "file PATH" …
     family: volt, muv-search, bpe, sentencepiece bpe, sentencepiece unigram, wordpiece, file
-    size: tokens, special ones not counted
+    size: number of tokens, without special ones
     rule: how the size was chosen
     why: the reason for the size
     on_edge: whether the size is the first or the last that could be chosen
-    n_scaffolding: tokens that merges make and the vocabulary does not keep, None where other libraries merge
+    n_scaffolding: tokens that merges make and the vocabulary drops; None for systems of other libraries
     seconds: wall time to obtain the vocabulary from the counted words
-    memory_mb: greatest resident memory above that before, in 10⁶ bytes
-    cost_note: what seconds and memory include, above all what other systems share
-    training, heldout: measures of all sources together, None where there is no held-out text
+    memory_mb: peak resident memory above the memory before, in 10⁶ bytes
+    cost_note: what seconds and memory include, above all work that other systems share
+    training, heldout: measures of all sources together; heldout is None without held-out text
     by_source, heldout_by_source: measures of each source
     shares: each source's share of the vocabulary: its part of a token's count, a mean over the tokens used
     """
@@ -103,8 +100,8 @@ class SystemResult:
 class MeasuredText:
     """A source, ready to be measured.
 
-    words: the distinct words of its training and its held-out text
-    training, heldout: the counts of these words in either text, None where the source has no such text
+    words: the distinct words of its training and held-out text
+    training, heldout: the counts of these words in each text, None if the source lacks it
     """
 
     name: str
@@ -117,8 +114,8 @@ class MeasuredText:
 class MeasuredTexts:
     """All sources, ready to be measured.
 
-    aligned, heldout_aligned: whether all sources have as many lines, so that their pieces can be compared
-    length: what the mean length of Eq. 2 is taken over
+    aligned, heldout_aligned: whether all sources have equally many lines, so that their pieces can be compared
+    length: whether the mean length of Eq. 2 is over tokens or over pieces
     model: the language model whose cost per byte is measured, if any
     """
 
@@ -136,7 +133,7 @@ def measured_texts(
     length: Length = "type",
     model: LanguageModel | None = None,
 ) -> MeasuredTexts:
-    """Put each training text beside the held-out text of the same name.
+    """Pair each training text with the held-out text of the same name.
 
     >>> from volt.count.word_counts import WordCounts
     >>> source = NamedText("en", WordCounts.from_pairs({"low": 2}))
@@ -167,7 +164,7 @@ def cut_texts(system: System, texts: MeasuredTexts) -> dict[str, Cuts]:
 
 
 def measure_system(system: System, texts: MeasuredTexts, *, cuts: dict[str, Cuts]) -> SystemResult:
-    """Measure a system on all texts. cuts: those that `cut_texts` found."""
+    """Measure a system on all texts. cuts: the result of `cut_texts`."""
     training, heldout = _parts(texts, cuts, "training"), _parts(texts, cuts, "heldout")
     counts = np.array([cut.token_counts(text.word_counts, len(system.tokens)) for _, text, cut in training.values()])
     whole = _measured(training.values(), system, texts)
@@ -213,11 +210,11 @@ _LIBRARIES = ("numpy", "polars", "numba", "scipy", "sentencepiece", "tokenizers"
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """What is known of a `NamedText`.
+    """Facts of a `NamedText`.
 
     files: the files that it was read from
-    lines, words, distinct_words, characters: how many it has
-    fingerprint: of its word counts
+    lines, words, distinct_words, characters: the number of each
+    fingerprint: fingerprint of its word counts
     """
 
     name: str
@@ -231,12 +228,12 @@ class SourceFacts:
 
 @dataclass(frozen=True, slots=True)
 class CorpusFacts:
-    """All sources together.
+    """Facts of all sources together.
 
-    lines, words, distinct_words, characters: how many they have
-    fingerprint: of the word counts of all
-    temperature: what rescaled them for learning
-    aligned: whether all have as many lines
+    lines, words, distinct_words, characters: the number of each
+    fingerprint: fingerprint of all word counts
+    temperature: the temperature that rescaled them for learning
+    aligned: whether all have equally many lines
     """
 
     sources: tuple[SourceFacts, ...]
@@ -251,10 +248,10 @@ class CorpusFacts:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """When, where and with what a comparison was made.
+    """The date, machine and versions of a comparison.
 
     date: UTC, ISO 8601
-    seconds: wall time of all of it
+    seconds: wall time of the whole comparison
     """
 
     date: str
@@ -270,19 +267,19 @@ class Made:
 class Comparison:
     """Everything that a report of a comparison shows.
 
-    signature: what reproduces it
-    made: when, where and with what
+    signature: the facts that reproduce it
+    made: date, machine and versions
     corpus, heldout: the training and the held-out texts
-    search: of the training texts together
+    search: search on the training texts together
     phases: the seconds of each phase, by name
     systems: every system, measured
     chosen: the name of the system that the search's rule chose
-    study: of MUV-search
-    tokens: what becomes of each token along the sizes
+    study: study of MUV-search
+    tokens: counts and ranks of each token along the sizes
     samples: lines, cut at every searched size
-    problems: sentences on what could not be made, and why
+    problems: sentences on parts that failed, and why
 
-    `volt.compare` makes one.
+    `volt.compare` returns one.
 
     >>> import volt
     >>> counts = volt.WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
@@ -334,7 +331,7 @@ class Comparison:
         )  # fmt: skip
 
     def as_data(self) -> dict[str, Any]:
-        """Everything as JSON values, in the layout that the module describes."""
+        """Return everything as JSON values, in the layout that the module describes."""
         return {
             "version": 1,
             "signature": self.signature,
@@ -357,8 +354,8 @@ def _token_columns(table: TokenTable) -> dict[str, Any]:
     return {
         "token": list(table.tokens),
         "length": table.lengths.tolist(),
-        "count": [count if current else None for count, current in zip(table.counts.tolist(), held, strict=True)],
-        "rank": [rank if current else None for rank, current in zip(table.ranks.tolist(), held, strict=True)],
+        "count": [count if is_held else None for count, is_held in zip(table.counts.tolist(), held, strict=True)],
+        "rank": [rank if is_held else None for rank, is_held in zip(table.ranks.tolist(), held, strict=True)],
         "appears": table.appears.tolist(),
         "peak": table.peaks.tolist(),
         "peak_count": table.peak_counts.tolist(),
@@ -388,7 +385,7 @@ def _samples(samples: SampleCuts) -> dict[str, Any]:
 
 
 def corpus_facts(texts: Sequence[NamedText], temperature: float) -> CorpusFacts:
-    """What is known of these texts, each and together. temperature: what rescaled them for learning."""
+    """Return the facts of texts, each and together. temperature: see `CorpusFacts`."""
     counts = reduce(add, (text.counts for text in texts))
     parts = tuple(
         SourceFacts(
@@ -404,7 +401,7 @@ def corpus_facts(texts: Sequence[NamedText], temperature: float) -> CorpusFacts:
 
 
 def made_now(seconds: float) -> Made:
-    """Return the record of this machine, this moment and the libraries here. seconds: wall time of the comparison."""
+    """Return the current date, machine and versions. seconds: wall time of the comparison."""
     return Made(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=f"{platform.system()} {platform.machine()}",

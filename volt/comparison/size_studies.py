@@ -1,32 +1,17 @@
-"""A search → `Study`: what MUV-search picks, how that depends on the sizes it compares, and what it costs.
+"""A search → `Study` of MUV-search, and `TokenTable` and `SampleCuts`: tokens and sample lines along all sizes.
 
-MUV-search takes the BPE vocabulary whose marginal utility (Eq. 1) is greatest. Where the entropy curve is convex, Eq. 1
+MUV-search picks the BPE vocabulary with the greatest marginal utility (Eq. 1). Where the entropy curve is convex, Eq. 1
 falls from the first step on, and the argmax is the first size that could be picked: the choice of sizes decides, not
-the corpus. The study therefore compares the sizes of the paper's grid, all sizes, and grids that start at different
-sizes, each with the mean length of Eq. 2 over tokens and over their pieces. Beside them stands the entropy after the
-transport.
+the corpus. So the study compares the sizes of the paper's grid, all sizes, and grids with different first sizes, each
+with the mean length of Eq. 2 over tokens and over pieces, and shows the entropy after the transport.
 
 >>> from volt.learn.bpe import learn_bpe
 >>> from volt.choose.search import search
 >>> from volt.count.word_counts import WordCounts
 >>> words = {f"{a}{b}{c}": i + 1 for a in "lst" for b in "aeiou" for i, c in enumerate("nrdw")}
->>> found = muv_study(search(learn_bpe(WordCounts.from_pairs(words), 40)), grid=range(20, 50, 5), grid_step=5)
->>> [(one.over, one.length, one.size, one.on_edge) for one in found.argmaxes[:2]]
+>>> study = muv_study(search(learn_bpe(WordCounts.from_pairs(words), 40)), grid=range(20, 50, 5), grid_step=5)
+>>> [(one.over, one.length, one.size, one.on_edge) for one in study.argmaxes[:2]]
 [('grid', 'type', 30, False), ('grid', 'occurrence', 25, True)]
-
-A search → what becomes of every token along the sizes, and sample lines cut at each size.
-
->>> from volt.learn.bpe import learn_bpe
->>> from volt.choose.search import search
->>> from volt.count.word_counts import WordCounts
->>> result = search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6}), n_merges=9), sizes=[11, 16])
->>> table = token_table(result)
->>> at = table.tokens.index("low</w>")
->>> int(table.appears[at]), int(table.peaks[at]), int(table.peak_counts[at])
-(16, 16, 5)
->>> cuts = sample_cuts(result, [("en", "low newer")])
->>> [[table.tokens[piece] for piece in word] for word in cuts.cuts[0][0]]
-[['l', 'o', 'w</w>'], ['n', 'e', 'w', 'e', 'r</w>']]
 """
 
 from __future__ import annotations
@@ -56,7 +41,7 @@ Longs = NDArray[np.int64]
 class TokenTable:
     """One entry for each candidate token: atoms first, then the others in the order in which merges make them.
 
-    Counts are those of the corpus that the merges were learned from, rescaled if a temperature rescaled it.
+    Counts are from the corpus that the merges were learned from, rescaled if it has a temperature.
     tokens: spelled as in the vocabulary, marker included
     lengths: (n,) int64, characters
     counts: (n,) int64, pieces in the corpus cut by the chosen vocabulary, −1 for a token that it lacks
@@ -79,12 +64,12 @@ class TokenTable:
 
 @dataclass(frozen=True, slots=True)
 class SampleCuts:
-    """Sample lines, cut by the vocabulary of every searched size: its kept tokens, all others split back.
+    """Sample lines, cut by the vocabulary of every searched size.
 
-    sizes: those that were searched
+    sizes: the searched sizes
     samples: (name of the text, line)
     cuts: for every size, sample and word, its pieces. A piece is the number of a token in the TokenTable, or the
-        string of a character that no token holds.
+        string of an unknown character.
     counts: for every size, the count in the corpus of each token number that the samples use
     """
 
@@ -95,7 +80,17 @@ class SampleCuts:
 
 
 def token_table(search: SearchResult) -> TokenTable:
-    """What becomes of every candidate token, and how the chosen vocabulary uses those that it holds."""
+    """Return the count of every candidate token along the sizes, and its use by the chosen vocabulary.
+
+    >>> from volt.learn.bpe import learn_bpe
+    >>> from volt.choose.search import search
+    >>> from volt.count.word_counts import WordCounts
+    >>> words = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6})
+    >>> table = token_table(search(learn_bpe(words, n_merges=9), sizes=[11, 16]))
+    >>> at = table.tokens.index("low</w>")
+    >>> int(table.appears[at]), int(table.peaks[at]), int(table.peak_counts[at])
+    (16, 16, 5)
+    """
     candidates = search.candidates
     counts, ranks = _chosen(search)
     peaks, peak_counts = _peaks(candidates)
@@ -108,7 +103,7 @@ def token_table(search: SearchResult) -> TokenTable:
 
 
 def _chosen(search: SearchResult) -> tuple[Longs, Longs]:
-    """Counts and ranks in the chosen vocabulary, −1 and 0 for tokens that it lacks."""
+    """Return counts and ranks in the chosen vocabulary, −1 and 0 for tokens that it lacks."""
     held = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
     counts = np.array([held.get(token, -1) for token in search.candidates.tokens], np.int64)
     ranks = np.zeros(len(counts), np.int64)
@@ -118,7 +113,7 @@ def _chosen(search: SearchResult) -> tuple[Longs, Longs]:
 
 
 def _peaks(candidates: Candidates) -> tuple[Longs, Longs]:
-    """Return the smallest size at which each token is used most, and how often then."""
+    """Return the smallest size at which each token is used most, and its count at that size."""
     change, n_atoms = candidates.trajectory, candidates.n_atoms
     tokens = np.concatenate([np.arange(n_atoms), change.tokens])
     sizes = np.concatenate([np.full(n_atoms, n_atoms), candidates.sizes_after()[1:][change.merges]])
@@ -136,9 +131,9 @@ def _peaks(candidates: Candidates) -> tuple[Longs, Longs]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Narrowed:
-    """Candidates with those of their merges and tokens that can occur in some words.
+    """Candidates with the merges and tokens that can occur in some words.
 
-    A vocabulary of these alone is small, and cuts the words as one of all merges and tokens does.
+    A vocabulary of these alone is small, and cuts the words as the full vocabulary does.
     merges: (rank, pair)
     tokens: the numbers of the tokens
     """
@@ -159,7 +154,7 @@ class _Narrowed:
         return cls(candidates, merges, tuple(n for n, token in tokens if n < candidates.n_atoms or token in texts))
 
     def at_step(self, step: SizeStep) -> Vocabulary:
-        """Return the vocabulary of a searched size, as far as it matters to the words."""
+        """Return the vocabulary of a searched size, without the parts that the words cannot use."""
         candidates, n_merges = self.candidates, self.candidates.merges_at(step.size)
         return vocabulary_of(
             candidates,
@@ -169,7 +164,17 @@ class _Narrowed:
 
 
 def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> SampleCuts:
-    """Cut lines at every searched size. samples: (name of the text, line)."""
+    """Cut lines at every searched size. samples: (name of the text, line).
+
+    >>> from volt.learn.bpe import learn_bpe
+    >>> from volt.choose.search import search
+    >>> from volt.count.word_counts import WordCounts
+    >>> words = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6})
+    >>> result = search(learn_bpe(words, n_merges=9), sizes=[11, 16])
+    >>> tokens, cuts = token_table(result).tokens, sample_cuts(result, [("en", "low newer")])
+    >>> [[tokens[piece] for piece in word] for word in cuts.cuts[0][0]]
+    [['l', 'o', 'w</w>'], ['n', 'e', 'w', 'e', 'r</w>']]
+    """
     candidates = search.candidates
     normalizer, pretokenizer = candidates.counts.normalizer, candidates.counts.pretokenizer
     lines = [pretokenizer.split(normalizer.normalize(line)) for _, line in samples]
@@ -215,11 +220,11 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Argmax:
-    """Where Eq. 1 is greatest among some sizes.
+    """The argmax of Eq. 1 among some sizes.
 
-    over: which sizes: "grid" (the paper's), "every size", or "floor" (steps of 1,000 from `floor` on)
-    floor: the smallest of them
-    length: what the mean length of Eq. 2 is taken over, "type" (tokens) or "occurrence" (pieces)
+    over: the sizes: "grid" (the paper's), "every size", or "floor" (steps of 1,000 from `floor` on)
+    floor: the smallest size
+    length: the mean length of Eq. 2 is over "type" (tokens) or "occurrence" (pieces)
     size, muv: the argmax, and Eq. 1 there, nats per character and token
     on_edge: whether it is the first or the last size that could be picked
     """
@@ -236,8 +241,8 @@ class Argmax:
 class CostRow:
     """A row in the format of the paper's Table 4.
 
-    seconds: wall time if measured, CPU time if quoted, None where there is none
-    memory_mb: greatest resident memory above that before, in 10⁶ bytes, None if quoted
+    seconds: wall time if measured, CPU time if quoted, None if unknown
+    memory_mb: peak resident memory above the memory before, in 10⁶ bytes, None if quoted
     gpu_hours: of trial trainings
     measured: whether it was measured in this run, not quoted from the paper
     """
@@ -269,12 +274,12 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What MUV-search picks, and what it costs.
+    """The sizes that MUV-search picks, and its cost.
 
     grid: the sizes of the paper's grid that the candidates reach
-    argmaxes: over that grid, over every size, and from each floor on, wherever there are two sizes to compare
+    argmaxes: over that grid, over every size, and from each floor on, wherever two sizes can be compared
     curve: the entropies over size
-    costs: this search and MUV-search, measured, beside the rows of the paper's Table 4
+    costs: this search and MUV-search, measured, and the rows of the paper's Table 4
     warnings: sentences on what the argmaxes depend on
     """
 
@@ -304,10 +309,10 @@ def muv_study(
 ) -> Study:
     """Study MUV-search on the candidates of a search.
 
-    parameters: those of the search
-    volt_cost, sweep_cost: what the search, and the entropies of MUV-search, took in this run
-    grid: the sizes that MUV-search compares (default: those of the paper)
-    grid_step: from one size to the next on the grids that start at a floor
+    parameters: parameters of the search
+    volt_cost, sweep_cost: measured costs of the search, and of the entropies of MUV-search
+    grid: the sizes that MUV-search compares (default: the paper's)
+    grid_step: distance of sizes on the grids that start at a floor
     """
     candidates, reached = search.candidates, _within(search.candidates, grid)
     curves = {length: muv_search(candidates, length=length) for length in get_args(Length)}
@@ -323,7 +328,7 @@ def muv_study(
 
 
 def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequence[int] = GRID) -> Argmax | None:
-    """What MUV-search picks on the paper's grid, or None if the candidates reach fewer than two of its sizes.
+    """Return the pick of MUV-search on the paper's grid, or None if the candidates reach fewer than two sizes.
 
     >>> from volt.learn.bpe import learn_bpe
     >>> from volt.count.word_counts import WordCounts

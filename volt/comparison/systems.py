@@ -1,14 +1,14 @@
-"""A search, a size, a file or another library → `System`: a vocabulary, how it cuts words, and what it cost to get.
+"""A search, a size, a file or another library → `System`: a vocabulary, its way of cutting words, and its cost.
 
     volt RULE           the kept tokens of the size that the rule picks, from one search
     muv-search          the BPE vocabulary with the greatest Eq. 1 on the paper's grid
     bpe:N               N tokens of the same BPE, all kept
-    spm-bpe:N           N tokens, trained by sentencepiece on the same words, as are those of spm-unigram:N
+    spm-bpe:N           N tokens, trained by sentencepiece on the same words; likewise spm-unigram:N
     wordpiece:N         N tokens, trained by Hugging Face tokenizers on the same words
-    PATH                any vocabulary file that volt.formats, or the library that it is of, reads
-    PATH:PATTERN        the same where the file does not say what cuts text: tiktoken's with :cl100k, for one
+    PATH                any vocabulary file that volt.formats, or its own library, reads
+    PATH:PATTERN        a file that does not name the pattern that cuts text, such as tiktoken's with :cl100k
 
-Without ":N" the size is that of the chosen VOLT vocabulary.
+Without ":N" a system has the size of the chosen VOLT vocabulary.
 
 >>> parse_spec("bpe:8000"), parse_spec("wordpiece")
 (Spec(kind='bpe', size=8000, path=None, pattern=None), Spec(kind='wordpiece', size=None, path=None, pattern=None))
@@ -53,12 +53,12 @@ _NAMES = {"spm-bpe": "sentencepiece bpe", "spm-unigram": "sentencepiece unigram"
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What the name of a system asks for.
+    """A system, parsed from its name.
 
-    kind: one of the names above, or "file"
-    size: None for that of the chosen vocabulary
-    path: of a file
-    pattern: what cuts text, where the file does not say it: the name of a published one, or a regular expression
+    kind: a name in the module's list, or "file"
+    size: number of tokens; None for the size of the chosen vocabulary
+    path: path of a file
+    pattern: the name of a published pattern, or a regular expression, for files that do not name one
     """
 
     kind: str
@@ -73,7 +73,7 @@ class Spec:
         return (self.path or self.kind) + (f":{detail}" if detail else "")
 
     def sized(self, size: int) -> Spec:
-        """Return the same with this size, if it needs a size and has none.
+        """Return the spec with this size, if it needs one and has none.
 
         >>> Spec("wordpiece").sized(7000).text
         'wordpiece:7000'
@@ -83,16 +83,16 @@ class Spec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class System:
-    """A vocabulary and how it cuts words.
+    """A vocabulary that cuts words.
 
-    size: its tokens, without special and byte tokens
-    tokens: those that count as types, special ones left out
+    size: number of tokens, without special and byte tokens
+    tokens: the tokens that count as types, without special ones
     lengths: (n,) int64, characters
-    cut: distinct words, and the name of the source that they come from → Cuts into numbers of `tokens`
-    cost: what it took to get it
+    cut: distinct words and the name of their source → Cuts into numbers of `tokens`
+    cost: cost of obtaining it
     step_muv: Eq. 1 against the searched size before, if its size was searched
     sources: the names of the sources that it can cut, None for any
-    The other fields are those of volt.comparison.result.SystemResult.
+    Other fields: see volt.comparison.result.SystemResult.
     """
 
     name: str
@@ -116,7 +116,7 @@ class System:
 
 
 def parse_spec(text: str) -> Spec:
-    """Read the name of a system. Raises ConfigError if it is neither one of the names above nor a file that exists."""
+    """Parse the name of a system. Raises ConfigError if it is neither in the module's list nor an existing file."""
     kind, colon, size = text.partition(":")
     if kind in _KINDS and not (colon and (kind == "muv-search" or not size.isdecimal() or int(size) < 1)):
         if kind == "bpe" and not size:
@@ -134,10 +134,10 @@ def parse_spec(text: str) -> Spec:
 def volt_systems(search: SearchResult, *, cost: Cost, parts: str) -> Iterator[System]:
     """Yield one system for each rule, all from one search.
 
-    cost: of learning and search together
-    parts: what that cost includes, in words
+    cost: cost of learning and search together
+    parts: a note on what the cost includes
     """
-    output: dict[int, System] = {}  # rules that pick the same size share a vocabulary, and how it cuts
+    output: dict[int, System] = {}  # rules that pick the same size share a system
     for rule, pick in search.picks.items():
         if pick.index not in output:
             output[pick.index] = _step_system(search, search.steps[pick.index], cost, parts)
@@ -163,12 +163,12 @@ def bpe_system(candidates: Candidates, size: int, *, name: str, cost: Cost, cost
 
 
 def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts | None = None, **facts: Any) -> System:
-    """Return a system that cuts with VOLT's own encoder of a vocabulary.
+    """Return a system that cuts words with VOLT's `Encoder`.
 
-    words_of: the counts whose words it will cut. If the vocabulary normalises or pre-tokenises in another way than
-        they did, it cuts each word as a text of its own, behind a space where its pre-tokens hold their spaces.
+    words_of: the counts whose words it will cut. If these were normalised or pre-tokenised in another way, the system
+        encodes each word as a separate text, after a space if its pre-tokens hold their spaces.
     facts: further fields of System
-    Raises VocabularyError if that is so and the words are no texts, because they were not cut at white space.
+    Raises VocabularyError if it must do so and the words were not cut at white space.
 
     >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>"))
     >>> system = vocabulary_system("mine", vocabulary, family="file", cost=Cost(0.0, None), cost_note="")
@@ -203,30 +203,30 @@ def _made_alike(vocabulary: Vocabulary, counts: WordCounts) -> bool:
 
 
 def _text_length(piece: str, marker: str) -> int:
-    """Characters of a piece, the marker not counted. A byte token has one."""
+    """Return the number of characters of a piece without its marker; 1 for a byte token."""
     if piece in BYTE_TOKENS:
         return 1
     return max(1, len(piece.removesuffix(SUFFIX)) if marker == "suffix" else len(piece) - piece.count(PREFIX))
 
 
 def file_system(file: ReadFile, *, counts: WordCounts) -> System:
-    """Return the vocabulary in a file.
+    """Return the system of a file.
 
-    counts: whose words it will cut
-    Raises VocabularyError if another library would have to cut words that are no texts.
+    counts: the counts whose words it will cut
+    Raises VocabularyError if another library must cut the words and these were not cut at white space.
     """
-    name, note = f"file {file.path}", "reading the file; what making it cost is not known"
-    if isinstance(file.found, Vocabulary):
+    name, note = f"file {file.path}", "reading the file; the cost of training it is unknown"
+    if isinstance(file.model, Vocabulary):
         return vocabulary_system(
-            name, file.found, family="file", words_of=counts, cost=file.cost, cost_note=note, rule="as given",
+            name, file.model, family="file", words_of=counts, cost=file.cost, cost_note=note, rule="as given",
             why=file.path,
         )  # fmt: skip
     if counts.pretokenizer != PreTokenizer():
-        raise _no_texts(file.found.name, counts)
+        raise _no_texts(file.model.name, counts)
     return System(
-        name, family="file", size=file.found.size, tokens=file.found.tokens, lengths=file.found.lengths,
-        cut=_cutter(file.found), cost=file.cost, cost_note=note, rule="as given",
-        why=f"{file.path}, cut by {file.found.name}",
+        name, family="file", size=file.model.size, tokens=file.model.tokens, lengths=file.model.lengths,
+        cut=_cutter(file.model), cost=file.cost, cost_note=note, rule="as given",
+        why=f"{file.path}, cut by {file.model.name}",
     )  # fmt: skip
 
 
@@ -242,8 +242,7 @@ def _no_texts(name: str, counts: WordCounts) -> VocabularyError:
 
 
 def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
-    """Return a vocabulary that another library trains on the words of `counts`, each a text of its own, in a second
-    process.
+    """Train a vocabulary with another library, in a second process, on the words of `counts` as separate texts.
 
     Raises MissingLibraryError if the library is not installed.
     Raises CandidateError if the library refuses the size.
@@ -260,14 +259,14 @@ def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
         name=f"{_NAMES[kind]} {size}", family=_NAMES[kind], size=result.size, tokens=result.tokens,
         lengths=result.lengths, cut=_cutter(result), cost=cost,
         cost_note=f"training alone, in a process of its own{repeats}", rule="fixed",
-        why="as asked" if result.size == size else f"{size:,} asked, the library makes {result.size:,}",
+        why="as requested" if result.size == size else f"{size:,} requested, the library gives {result.size:,}",
     )  # fmt: skip
 
 
 def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System:
-    """Vocabularies of separate sources as one system: each source is cut by its own, and no token is shared.
+    """Join the vocabularies of separate sources to one system, which cuts each source by its own vocabulary.
 
-    systems: by the name of the source
+    systems: the system of each source, by name; they share no tokens
     facts: further fields of System
     """
     offsets = dict(zip(systems, accumulate((len(one.tokens) for one in systems.values()), initial=0), strict=False))

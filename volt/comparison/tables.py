@@ -1,12 +1,7 @@
-"""Comparison data → the tables of a report: what every column holds, and every cell with the value that it shows.
+"""`Comparison.as_data()` → the tables of a report, for a terminal of any width and as Markdown. Computes no number.
 
-The terminal, the Markdown and the page show these tables and define none. The page has room for all columns and for
-their labels; the terminal and Markdown show the brief table, under abbreviated labels. No number is computed here.
-
->>> cell(TableColumn("bits", "Mbit", "what it means", "millions"), {"bits": 1_234_400.0})
-Cell(text='1.23', value=1234400.0)
-
-`Comparison.as_data()` → its tables for a terminal of any width, and as Markdown.
+The terminal, the Markdown and the page show the same tables. The page shows all columns with their labels; the terminal
+and Markdown show the brief table with abbreviated labels.
 
 >>> from volt.comparison.tables import SIZE, table
 >>> sizes = table("sizes", "Sizes", [SIZE], [{"size": 1000}, {"size": 2000}], strong=lambda row: row["size"] == 2000)
@@ -38,14 +33,14 @@ NONE = "–"
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """What a column holds, under one name wherever it is shown.
+    """A column, with the same name in every report.
 
-    key: of the row's data
+    key: key in the row's data
     label: the name
-    title: what it means, as the end of the sentence "label: …"
-    form: a name in FORMS, how its values are written
+    title: the meaning, as the end of the sentence "label: …"
+    form: a name in FORMS, the format of its values
     short: an abbreviation of the label for narrow tables, the label itself if empty
-    detail: whether only a table with much room shows it
+    detail: whether brief tables leave it out
     """
 
     key: str
@@ -68,7 +63,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is shown, and the JSON value that it shows."""
+    """A text and the JSON value that it shows."""
 
     text: str
     value: Any
@@ -78,11 +73,11 @@ class Cell:
 class Table:
     """One table of a report.
 
-    name: what identifies it in the page
-    caption: what stands above it
+    name: identifier in the page
+    caption: heading of the table
     rows: cells, one for each column
-    strong: the index of the row that stands out, if any
-    note: what a reader needs to know who cannot point at a column
+    strong: the index of the highlighted row, if any
+    note: explanation for readers who cannot hover over a column
     """
 
     name: str
@@ -100,7 +95,7 @@ class Table:
 
 
 def _significant(value: float) -> str:
-    """Three significant digits at least, thousands with commas, tiny values as powers of ten.
+    """Format with at least three significant digits, commas for thousands, and powers of ten for tiny values.
 
     >>> [_significant(value) for value in (0.0, 0.01234, 1.5, 12345.6, 1e-7, -0.5)]
     ['0', '0.0123', '1.5', '12,346', '1.00e-07', '-0.5']
@@ -177,7 +172,7 @@ _TOTALS = ("lines", "words", "distinct_words", "characters")
 
 
 def cell(column: TableColumn, row: Data) -> Cell:
-    """Return the cell of a row's value, a dash where there is none.
+    """Return the cell of a row's value, a dash for None.
 
     >>> cell(TableColumn("muv", "MUV", "", "millionths"), {"muv": None}).text
     '–'
@@ -195,7 +190,7 @@ def table(
     strong: Callable[[Data], bool] = lambda row: False,
     note: str = "",
 ) -> Table:
-    """Return a table of these columns of the rows. strong: whether a row stands out; the first of them does.
+    """Return a table of these columns of the rows. strong: selects the highlighted row; the first one counts.
 
     >>> table("t", "", [TableColumn("a", "A", "")], [{"a": "x"}, {"a": "y"}], strong=lambda row: row["a"] == "y").strong
     1
@@ -207,7 +202,7 @@ def table(
 
 
 def legend(columns: Iterable[TableColumn]) -> str:
-    """What the columns of a brief table mean, in words.
+    """Explain the columns of a brief table.
 
     >>> legend([SIZE, TableColumn("note", "note", ""), replace(SIZE, detail=True)])
     'size: tokens, special ones not counted.'
@@ -228,14 +223,14 @@ def corpus_table(data: Data) -> Table:
 
 
 def pick_table(data: Data) -> Table:
-    """What every rule picks among the searched sizes, and why."""
+    """Return the pick of every rule among the searched sizes, and why."""
     columns = [TableColumn("rule", "rule", "how a size is chosen"), SIZE, TableColumn("why", "why", "the reason"), EDGE]
     picks, chosen = data["search"]["picks"].values(), data["search"]["pick"]["rule"]
     return table("picks", "What every rule picks", columns, picks, strong=lambda pick: bool(pick["rule"] == chosen))
 
 
 def cost_table(data: Data) -> Table:
-    """Return how the size of each system was chosen, and what obtaining it took in this run."""
+    """Return the choice of each system's size, and the cost of obtaining it in this run."""
     columns = [
         SYSTEM, SIZE, SCAFFOLDING, MUV,
         TableColumn("rule", "rule", "how the size was chosen", detail=True), SECONDS, MEMORY, EDGE,
@@ -249,7 +244,7 @@ def cost_table(data: Data) -> Table:
 
 
 def _measures(data: Data) -> tuple[TableColumn, ...]:
-    """Return the columns of all measures; what serving costs is one where a language model is given."""
+    """Return the columns of all measures; the serving cost is one of them with a language model."""
     if not any(system["training"]["serving_flops_per_byte"] for system in data["systems"]):
         return MEASURES
     place = MEASURES.index(TOKENS_PER_BYTE) + 1
@@ -276,9 +271,7 @@ def _measured(system: Data, part: str) -> Data:
 
 
 def _ranked(measures: Data) -> Data:
-    """Return the measures; without the number of pieces where so many are unknown that the other measures are left
-    out.
-    """
+    """Return the measures, without the number of pieces if too many of these are unknown to rank the system."""
     return measures if measures.get("bits") is not None else {**measures, "n_pieces": None}
 
 
@@ -287,7 +280,7 @@ def _chosen(data: Data) -> Callable[[Data], bool]:
 
 
 def source_tables(data: Data) -> list[Table]:
-    """Return every system on every source, training and held-out, where there are several sources."""
+    """Return every system on every source, training and held-out, if there are several sources."""
     captions = {"by_source": "By source, training text", "heldout_by_source": "By source, held-out text"}
     columns = [SYSTEM, SOURCE, SHARE, PARITY, PREMIUM, *_measures(data)]
     rows = {part: [row for system in data["systems"] for row in _source_rows(system, part)] for part in captions}
@@ -295,7 +288,7 @@ def source_tables(data: Data) -> list[Table]:
 
 
 def chosen_source_tables(data: Data) -> list[Table]:
-    """Return the chosen system on every source of the training text; nothing if it could not be measured."""
+    """Return the chosen system on every source of the training text; nothing if it was not measured."""
     balance = (PARITY, PREMIUM)[: 1 + data["corpus"]["aligned"]]
     columns = [SOURCE, SHARE, *_measures(data), *balance]
     return [
@@ -308,9 +301,7 @@ def chosen_source_tables(data: Data) -> list[Table]:
 
 
 def measures_by_source(data: Data, *, full: bool = True) -> list[Table]:
-    """Return one table for a measure, with a row for each system and a column for each source. full: not fertility
-    alone.
-    """
+    """Return a table for each measure: a row for each system, a column for each source. full: not only fertility."""
     more = [CUT_WORDS, PARITY, *[PREMIUM] * data["corpus"]["aligned"], SHARE]
     return [_one_measure(measure, data) for measure in [FERTILITY, *more * full]]
 
@@ -334,7 +325,7 @@ def _source_rows(system: Data, part: str) -> Iterator[Data]:
 
 
 def study_tables(data: Data) -> list[Table]:
-    """MUV-search: the paper's grid, where Eq. 1 is greatest, and the cost in the format of the paper's Table 4."""
+    """Return MUV-search's grid, the argmaxes of Eq. 1, and the cost in the format of the paper's Table 4."""
     study, grid, argmaxes = data["study"], _grid_columns(), _argmax_columns()
     grid_note = legend([column for column in grid if column.form == "fine"])
     return [
@@ -382,9 +373,7 @@ def _search_cost_columns() -> list[TableColumn]:
 
 
 def report_tables(data: Data, *, full: bool = True) -> list[Table]:
-    """Return the brief tables of a comparison's data, empty ones left out. full: also those by source of every
-    measure.
-    """
+    """Return the brief tables of a comparison's data that have rows. full: include every measure by source."""
     tables = [corpus_table(data), cost_table(data), *system_tables(data)]
     if len(data["corpus"]["sources"]) > 1:
         tables += [*chosen_source_tables(data), *measures_by_source(data, full=full)]
@@ -392,7 +381,7 @@ def report_tables(data: Data, *, full: bool = True) -> list[Table]:
 
 
 def warnings(data: Data) -> list[str]:
-    """What to know before trusting the numbers: what could not be made, then the search's and the study's warnings."""
+    """Return the problems, then the warnings of the search and of the study."""
     return list(dict.fromkeys((*data["problems"], *data["search"]["warnings"], *data["study"]["warnings"])))
 
 
@@ -430,7 +419,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text that Markdown shows as it is, in a table as well.
+    """Escape a text for Markdown and its tables.
 
     >>> _escaped("a|b <i>")
     'a\\\\|b &lt;i&gt;'

@@ -1,9 +1,6 @@
-"""Files by name → `NamedText`s: word counts and a few lines; and what a held-out text holds that the training lacks.
+"""Texts by name → `NamedText`s: word counts and sample lines, and notes on how held-out text differs from training.
 
->>> [text.name for text in read_sources([f"code={__file__}"])]
-['code']
-
-The texts that a comparison is given, in any of their forms → `NamedText`s.
+A text is NAME=FILE, FILE or a `NamedText`:
 
 >>> from volt.count.word_counts import WordCounts
 >>> as_texts(NamedText("en", WordCounts.from_pairs({"low": 2})), "sources")
@@ -42,10 +39,10 @@ _SAMPLE_BLOCK = 1 << 20  # bytes read for samples
 class NamedText:
     """A text by its name.
 
-    name: of the text
-    counts: of its words, which may be a mapping
+    name: name of the text
+    counts: counts of its words, which may be a mapping
     files: the files that it was read from
-    lines: a few of its lines, to show how they are cut
+    lines: a few of its lines, to show cuts of
 
     >>> NamedText("en", {"low": 2, "a": 1})
     <NamedText 'en': 2 words, 3 in all, 0 files>
@@ -58,9 +55,7 @@ class NamedText:
 
     def __post_init__(self) -> None:
         arguments.text(self.name, "name", remedy="did you mean NamedText('name', counts)?")
-        object.__setattr__(
-            self, "counts", as_counts(self.counts)
-        )  # a frozen dataclass takes what was meant in this way
+        object.__setattr__(self, "counts", as_counts(self.counts))  # the only way to set a field of a frozen dataclass
 
     def __repr__(self) -> str:
         words = f"{counted(self.counts.n_words, 'word')}, {self.counts.total:,} in all"
@@ -82,7 +77,7 @@ def read_sources(
 ) -> tuple[NamedText, ...]:
     """Read each text and count its words, in the order given.
 
-    progress, options: those of `count_words`
+    progress, options: see `count_words`
     Raises ConfigError if two texts have the same name.
     Raises CorpusError if a text cannot be read or has no words.
 
@@ -102,13 +97,13 @@ def read_sources(
 
 
 def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
-    """Return a few lines from the start of a file, evenly spaced among those of 40 to 160 characters.
+    """Return a few evenly spaced lines of 40 to 160 characters from the start of a file.
 
-    There are none of a pipe, nor of a file that holds records.
+    Pipes and files of records give none.
     """
     if path == "-" or path.endswith((".parquet", ".jsonl")):
         return ()
-    blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None)  # counting has looked
+    blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None)  # counting has checked
     text = next((block.data.decode() for block in blocks), "")
     lines = [line.strip() for line in text.split("\n")]
     fitting = [line for line in lines if len(line) in SAMPLE_LENGTHS] or [line[:160] for line in lines if line]
@@ -119,26 +114,25 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
 def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:
     """Return the held-out texts under the names of the training texts, and a sentence on each text without a partner.
 
-    One held-out text belongs to one training text, whatever it is called. A held-out text whose name no training text
-    has is part of the measures of the whole, and of no comparison by source.
+    A single held-out text belongs to a single training text, whatever its name. A held-out text without a training text
+    of its name counts in measures of the whole, but not by source.
 
     >>> match_names(["en", "de"], [NamedText("fr", WordCounts.from_pairs({"le": 1}))])[1][0]
-    "held-out 'fr' has the name of no source (en, de): it is measured, but compared with none; write NAME=FILE"
+    "held-out 'fr' has no source of its name (en, de): it is measured only as a whole; write NAME=FILE"
     """
     if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:
         only = heldout[0]
         return (NamedText(names[0], only.counts, only.files, only.lines),), []
     known, inputs = ", ".join(names), [text.name for text in heldout]
-    tail = "it is measured, but compared with none; write NAME=FILE"
-    notes = [f"held-out {name!r} has the name of no source ({known}): {tail}" for name in inputs if name not in names]
+    tail = "it is measured only as a whole; write NAME=FILE"
+    notes = [f"held-out {name!r} has no source of its name ({known}): {tail}" for name in inputs if name not in names]
     if set(inputs) & set(names):
         notes += [f"source {name!r} has no held-out text" for name in names if name not in inputs]
     return tuple(heldout), notes
 
 
 def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | None:
-    """Return a sentence on the characters of a held-out text that the training texts lack, or None if there are few of
-    them.
+    """Return a sentence on a held-out text's characters that the training texts lack, or None if these are rare.
 
     >>> greek = NamedText("el", WordCounts.from_pairs({"και": 2}))
     >>> print(unseen_characters([NamedText("en", WordCounts.from_pairs({"a": 1}))], greek))
@@ -162,7 +156,7 @@ def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | No
 
 
 def _commonest_script(counts: Mapping[str, int]) -> str:
-    """Return the first word of the characters' names that occurs most often: GREEK, LATIN, CJK and so on."""
+    """Return the most frequent first word of the characters' names: GREEK, LATIN, CJK and so on."""
     scripts = Counter[str]()
     for character, count in counts.items():
         scripts[unicodedata.name(character, "UNNAMED").split()[0]] += count
@@ -170,7 +164,7 @@ def _commonest_script(counts: Mapping[str, int]) -> str:
 
 
 def are_aligned(texts: Sequence[NamedText]) -> bool:
-    """Check whether there are several texts of as many lines each, as translations of each other have.
+    """Check whether there are several texts with equally many lines, as translations of each other have.
 
     >>> are_aligned([NamedText("en", WordCounts.from_pairs({"low": 2}))])
     False
@@ -180,18 +174,17 @@ def are_aligned(texts: Sequence[NamedText]) -> bool:
 
 
 Text = str | os.PathLike[str] | NamedText
-Given = Text | Iterable[Text]
+Texts = Text | Iterable[Text]
 
 
-def as_texts(given: Given, name: str) -> list[str | NamedText]:
-    """Named texts, read or as NAME=FILE, of which a single one may stand by itself.
+def as_texts(texts: Texts, name: str) -> list[str | NamedText]:
+    """Return a list of one or several texts: `NamedText`s, or strings such as NAME=FILE.
 
-    name: of the argument, for errors
+    name: name of the argument, for errors
     Raises ConfigError if one is neither.
     """
-    listed = (
-        [given] if isinstance(given, str | os.PathLike | NamedText | WordCounts) else arguments.several(given, name)
-    )
+    is_one = isinstance(texts, str | os.PathLike | NamedText | WordCounts)
+    listed = [texts] if is_one else arguments.several(texts, name)
     return [_text(text, f"{name}[{place}]") for place, text in enumerate(listed)]
 
 
@@ -205,7 +198,7 @@ def _text(text: str | os.PathLike[str] | NamedText, name: str) -> str | NamedTex
 def read_both(
     training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], max_line: int | None
 ) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...], list[str]]:
-    """Return the training texts, the held-out texts under the names of those, and what is to be said of them.
+    """Return the training texts, the held-out texts under their names, and notes on both.
 
     max_line: the most bytes of a line of text; None for no limit
     Raises ConfigError if two texts have the same name.
@@ -217,10 +210,10 @@ def read_both(
 
 
 def _read(texts: Sequence[str | NamedText], max_line: int | None) -> tuple[NamedText, ...]:
-    """Return the texts, read and counted where they are files. Raises ConfigError if two have the same name."""
+    """Read and count the texts that are files. Raises ConfigError if two texts have the same name."""
     files = iter(read_sources([text for text in texts if isinstance(text, str)], max_line=max_line))
     result = tuple(text if isinstance(text, NamedText) else next(files) for text in texts)
     names = [text.name for text in result]
     if len(set(names)) < len(names):
-        raise ConfigError(f"source names {', '.join(names)} are not distinct; give each a name of its own")
+        raise ConfigError(f"source names {', '.join(names)} are not distinct; give each a different name")
     return result

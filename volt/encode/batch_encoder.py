@@ -1,8 +1,8 @@
 r"""`BatchEncoder`: bytes in, ids or text out, by the million lines, without a Python object for a word or a line.
 
 Text is cut into chunks at line ends. Threads look up the values of a chunk's units (volt.encode.pretokens) and write
-them. The compiled loop encodes a new unit where that is simple; Python encodes the others, all at once. Every
-thread has a `UnitCache` of its own, so there are no locks; caches that wait for work are kept.
+them. The compiled loop encodes a new unit where that is simple; Python encodes the others, all at once. Each thread
+has its own `UnitCache`, so nothing is locked; idle caches are reused. `Encoded` holds the ids of many lines, flat.
 
 >>> from volt.encode.merge_tables import MergeTables
 >>> from volt.encode.rendering import as_ids
@@ -11,11 +11,6 @@ thread has a `UnitCache` of its own, so there are no locks; caches that wait for
 >>> [part] = BatchEncoder(tables, as_ids(tables)).encode([Chunk(b"low low\n\nlot")])
 >>> part.values.tolist(), part.ends.tolist()
 ([7, 6, 7, 6, 7, 0], [4, 4, 6])
-
-`Encoded`: the ids of many lines, flat, with the places where lines start.
-
->>> Encoded(np.array([5, 6, 7], np.int32), np.array([0, 2, 3]))[1]
-array([7], dtype=int32)
 """
 
 from __future__ import annotations
@@ -47,9 +42,9 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class EncodedPart:
-    """What a chunk's lines became.
+    """The encoded lines of a chunk.
 
-    values: ids (n,) int32, or text (n,) uint8 with a line end behind each line
+    values: ids (n,) int32, or text (n,) uint8 with a line end after each line
     ends: (n_lines,) int64, where each line's values end
     """
 
@@ -59,9 +54,9 @@ class EncodedPart:
 
 @dataclass(frozen=True, slots=True)
 class Dropout:
-    """Merges that are passed over at random.
+    """Merges are skipped at random.
 
-    probability: the probability that a merge is passed over
+    probability: the probability of skipping a merge
     seed: a 64-bit number; it and a line's number start the generator of the line
     """
 
@@ -70,9 +65,9 @@ class Dropout:
 
     @classmethod
     def of(cls, probability: float, seed: int | None) -> Dropout | None:
-        """Return the dropout with this probability, checked. None if nothing is dropped.
+        """Return the dropout with this probability, or None if it is 0.
 
-        Raises ConfigError if the probability is not in [0, 1] or there is no seed.
+        Raises ConfigError if the probability is not in [0, 1], or is above 0 without a seed.
 
         >>> Dropout.of(0.0, None), Dropout.of(0.1, 1).probability
         (None, 0.1)
@@ -91,9 +86,9 @@ class BatchEncoder:
     """Encodes many lines with one vocabulary. Safe to share between threads.
 
     tables: the vocabulary as compiled code sees it
-    rendering: what symbols become: ids, pieces as text, or ids as text
-    sampled: whether units are remembered as atoms, so that dropout can be drawn for each
-    limit: about how many units each thread remembers
+    rendering: the form of the output: ids, pieces as text, or ids as text
+    sampled: whether units are cached as atoms, so that dropout can be drawn for each occurrence
+    limit: about how many units each thread caches
     """
 
     def __init__(
@@ -101,16 +96,16 @@ class BatchEncoder:
     ) -> None:
         self.tables, self.rendering, self.sampled, self._limit = tables, rendering, sampled, limit
         self._rule = UnitRule.of(tables.vocabulary)
-        self._classes = CharacterClasses()  # its threads share what they find out
+        self._classes = CharacterClasses()  # shared by its threads
         self._encoder = unit_encoder_of(tables, None if sampled else rendering, self._classes)
         self._idle: list[UnitCache] = []
 
     def encode(
         self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
     ) -> Iterator[EncodedPart]:
-        """What each chunk's lines became, in order; behind an awaited chunk, before the next one is asked for.
+        """Yield the encoded lines of each chunk, in order. Those of an awaited chunk come before the next is requested.
 
-        dropout: given if, and only if, `sampled`
+        dropout: required if `sampled`, else None
         Raises CorpusError, with the line, where text is not UTF-8.
         """
         assert self.sampled == (dropout is not None)
@@ -165,8 +160,8 @@ class BatchEncoder:
         table.fill_pending(values, _ends_of_groups(ends, result.n_words), result.irregular)
 
     def _values(self, text: str, lengths: Longs) -> tuple[NDArray[Any], Longs]:
-        """Return the values of words, and where each word's end. For dropout these are atoms, marked where words
-        end.
+        """Return the values of words, and where each word ends in them. For dropout these are atoms; the last of a word
+        is marked.
         """
         symbols, ends = self.tables.atoms(text, lengths)
         if self.sampled:
@@ -178,7 +173,7 @@ class BatchEncoder:
         return values, _ends_of_groups(symbol_ends, np.diff(ends, prepend=0))
 
     def _with_left_lines(self, lines: LineValues, text: bytes, separator: int) -> LineValues:
-        """Return the same, with the lines that are left to Python encoded, each as a whole."""
+        """Encode the lines that the compiled loop left to Python, each as a whole, and insert their values."""
         numbers, mark = lines.left[:, 0], bytes([separator])
         left = [text[text.rfind(mark, 0, end) + 1 : end].decode() for end in lines.left[:, 1].tolist()]
         split = split_lines(self.tables.vocabulary, left)
@@ -204,7 +199,7 @@ class BatchEncoder:
 
 
 def expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDArray[Any]) -> EncodedPart:
-    """Write down what numbers stand for."""
+    """Replace each number by its row of values."""
     from volt.kernels.decode import expand
 
     sizes, out_ends = np.diff(starts), np.empty(len(ends), np.int64)
@@ -214,7 +209,7 @@ def expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDA
 
 
 def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:
-    """Return where groups of things end, given where things end and how many are in each group.
+    """Return where each group ends, from where its items end and the size of each group.
 
     >>> _ends_of_groups(np.array([2, 3, 7]), np.array([1, 0, 2])).tolist()
     [2, 2, 7]
@@ -258,10 +253,10 @@ class Encoded:
 
     @classmethod
     def of(cls, parts: Iterable[EncodedPart], *, n_bytes: int = 0) -> Encoded:
-        """Return the parts' lines, one after the other.
+        """Concatenate the lines of parts.
 
-        parts: what chunks of text became
-        n_bytes: how many the text has, which most often has fewer ids than bytes
+        parts: the encoded chunks
+        n_bytes: the size of the text, which most often has fewer ids than bytes
         """
         ids, n, ends = _room_for_ids(n_bytes), 0, [np.zeros(1, np.int64)]
         for part in parts:
@@ -275,7 +270,7 @@ class Encoded:
 
 
 def _room_for_ids(n: int) -> Ids:
-    """Room for n ids, or for a quarter of them if no more can be promised. Room that is not used costs nothing."""
+    """Allocate memory for n ids, or for a quarter of them where memory is short. Unused pages cost nothing."""
     try:
         return np.empty(n, np.int32)
     except MemoryError:

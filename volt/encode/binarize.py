@@ -1,7 +1,7 @@
 """Text → sentences of ids as fairseq and Megatron read them: NAME.bin and NAME.idx (`volt.files.indexed_dataset`).
 
-Each line becomes one sentence: what is put in front (bos, a language's token), the ids of the line, and eos. An empty
-line is a sentence without ids of its own, so that line i of a text stays line i of its translation.
+Each line becomes one sentence: tokens in front (bos, a language's token), the ids of the line, and eos. An empty line
+is a sentence without ids of its own, so that line i of a text stays line i of its translation.
 
 >>> import tempfile
 >>> from volt.files.indexed_dataset import open_ids
@@ -10,9 +10,9 @@ line is a sentence without ids of its own, so that line i of a text stays line i
 ...     source = Path(folder, "train.de")
 ...     _ = source.write_text("lo\\n\\nlol\\n")
 ...     encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")))
-...     made = binarize(encoder, [str(source)], Path(folder, "train.de-en.de"))
-...     found = open_ids(made.prefix)
-...     made.dtype, [found.ids(line).tolist() for line in range(made.n_lines)]
+...     pair = binarize(encoder, [str(source)], Path(folder, "train.de-en.de"))
+...     sentences = open_ids(pair.prefix)
+...     pair.dtype, [sentences.ids(line).tolist() for line in range(pair.n_lines)]
 ('u16', [[4, 0, 2], [2], [6, 0, 2]])
 """
 
@@ -42,10 +42,10 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What stands around the ids of each line.
+    """The ids that enclose each line.
 
-    front: ids before them
-    back: ids behind them
+    front: ids before the line
+    back: ids after the line
 
     >>> Frame((1,), (2,)).around(np.array([7, 8, 9], np.int32), np.array([2, 2, 3]))
     (array([1, 7, 8, 2, 1, 2, 1, 9, 2], dtype=int32), array([4, 2, 3]))
@@ -58,7 +58,7 @@ class Frame:
         for name in ("front", "back"):
             ids = enumerate(arguments.several(getattr(self, name), name))
             result = tuple(arguments.whole(id_, f"{name}[{place}]", low=0, high=_MOST) for place, id_ in ids)
-            object.__setattr__(self, name, result)  # the one way in which a frozen dataclass takes what was meant
+            object.__setattr__(self, name, result)  # the only way to set a field of a frozen dataclass
 
     @classmethod
     def of(
@@ -67,16 +67,16 @@ class Frame:
     ) -> Frame:  # fmt: skip
         """Return the frame of these tokens, each an id or a token of the vocabulary; None for none.
 
-        Raises ConfigError if one is no token of the vocabulary.
+        Raises ConfigError if one is not a token of the vocabulary.
         """
         values = {"bos": bos, "prepend": prepend, "eos": eos}
         ids = {name: () if token is None else (_id_of(encoder, token, name),) for name, token in values.items()}
         return cls(ids["bos"] + ids["prepend"], ids["eos"])
 
     def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
-        """Return the ids of lines with the frame around each, and (n_lines,) how many ids each line has then.
+        """Put the frame around each line. Returns the ids, and (n_lines,) how many each line then has.
 
-        ids: those of all lines;  ends: (n_lines,) where each line ends in them
+        ids: the ids of all lines;  ends: (n_lines,) where each line ends in them
         """
         more = len(self.front) + len(self.back)
         starts = np.concatenate([[0], ends])[:-1]
@@ -95,7 +95,7 @@ class Frame:
 class Binarized:
     """A pair of files that was written.
 
-    prefix: of both;  n_lines: sentences;  n_ids: of all of them, with what stands around each;  dtype: of the ids
+    prefix: of both;  n_lines: sentences;  n_ids: of all sentences, frames included;  dtype: of the ids
     """
 
     prefix: Path
@@ -111,7 +111,7 @@ def binarize(
     """Encode files into one pair of files, one text after the other.
 
     prefix: of the pair, without .bin and .idx
-    frame: what stands around the ids of each line; by default the vocabulary's eos behind them
+    frame: the ids that enclose each line; by default the vocabulary's eos after it
     dtype: of the ids, such as u16 or i32; by default u16 where there are fewer than 65,500 ids, and else i32
     job: how files are read and encoded
     progress: called with the bytes of text done
@@ -121,7 +121,7 @@ def binarize(
     paths, prefix = validation.paths(paths), Path(arguments.path(prefix, "prefix"))
     check_both(encoder, job)
     check_distinct(pair_files(prefix), paths)
-    frame, dtype = _told(encoder, frame, dtype)
+    frame, dtype = _resolved(encoder, frame, dtype)
     parts = encoded_parts(encoder, paths, job, restart=False)
     return _write(prefix, parts, frame, dtype, _Progress(progress))
 
@@ -130,15 +130,15 @@ def binarize_each(
     encoder: Encoder, paths: Iterable[str], folder: Path, *, frame: Frame | None = None, dtype: str | None = None,
     job: EncodeJob = _JOB, progress: Progress | None = None,
 ) -> Iterator[Binarized]:  # fmt: skip
-    """Encode each file into a pair of its own name in a folder, which is made; options as `binarize` takes them."""
+    """Encode each file into a pair of the same name in a folder, which is created. Options: see `binarize`."""
     check_both(encoder, job)
     outputs = outputs_of(validation.paths(paths), folder, "")
     check_distinct([file for output in outputs.values() for file in pair_files(output)], outputs)
-    frame, dtype = _told(encoder, frame, dtype)
+    frame, dtype = _resolved(encoder, frame, dtype)
     make_folder(folder)
-    parts, message = encoded_parts(encoder, outputs, job, restart=True), _Progress(progress)
+    parts, done = encoded_parts(encoder, outputs, job, restart=True), _Progress(progress)
     for output in outputs.values():
-        yield _write(output, of_one_file(parts), frame, dtype, message)
+        yield _write(output, of_one_file(parts), frame, dtype, done)
 
 
 def pair_files(prefix: Path) -> list[Path]:
@@ -151,10 +151,8 @@ def pair_files(prefix: Path) -> list[Path]:
     return [Path(name + BIN), Path(name + IDX)]
 
 
-def _told(encoder: Encoder, frame: Frame | None, dtype: str | None) -> tuple[Frame, str]:
-    """Return the frame and the kind of number, by default those of the vocabulary. Raises ConfigError if ids do not
-    fit it.
-    """
+def _resolved(encoder: Encoder, frame: Frame | None, dtype: str | None) -> tuple[Frame, str]:
+    """Return the frame and dtype, by default the vocabulary's. Raises ConfigError if ids do not fit the dtype."""
     if frame is not None:
         arguments.instance(frame, Frame, "frame", remedy="give a Frame, or None for the vocabulary's eos")
     frame = frame or Frame.of(encoder, eos=encoder.vocabulary.special.eos)
@@ -169,20 +167,22 @@ def _id_of(encoder: Encoder, token: int | str, name: str) -> int:
         return arguments.whole(token, name, low=0, high=_MOST)
     if (result := encoder.vocabulary.id_of(token)) is None:
         shown = arguments.shortened(token)
-        raise ConfigError(f"{name}={shown!r} is no token of the vocabulary; give one of its special tokens, or an id")
+        raise ConfigError(
+            f"{name}={shown!r} is not a token of the vocabulary; give one of its special tokens, or an id"
+        )
     return result
 
 
 class _Progress:
-    """Tells of the bytes of text that are done, those of earlier files with them."""
+    """Reports the bytes of text done, earlier files included."""
 
-    def __init__(self, tell: Progress | None) -> None:
-        self._tell, self._done = tell, 0
+    def __init__(self, report: Progress | None) -> None:
+        self._report, self._done = report, 0
 
     def add(self, n_bytes: int) -> None:
         self._done += n_bytes
-        if self._tell:
-            self._tell(self._done)
+        if self._report:
+            self._report(self._done)
 
 
 def _write(

@@ -17,7 +17,7 @@ from volt import arguments
 from volt.files.blocks import Block, Errors, Wait, is_compressed, read_blocks
 from volt.files.limits import MAX_LINE
 from volt.files.paths import is_file
-from volt.files.ranges import FileSpan, can_span, file_spans
+from volt.files.ranges import FileSpan, file_spans, open_plain
 from volt.files.threads import available_cores, prefetch
 from volt.text.normalizer import check_text
 from volt.urls import url_of
@@ -30,15 +30,15 @@ NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole lines of UTF-8 text, each with the separator byte behind it (the last may lack it).
+    """Whole lines of UTF-8 text, each followed by the separator byte (the last may lack it).
 
-    separator: the byte behind each line
+    separator: the byte after each line
     first: the number of the first line, for dropout
     numbers: (n_lines,) int64, the number of each line, where they do not count up from the first
     strips_return: whether lines end at "\\r\\n" too
-    whole: what the chunk was cut from, for messages
-    padded: whether the text ends with a separator, and `PADDING` bytes behind it may be read
-    awaited: whether what it becomes should be given before the next chunk is asked for, which may take its time
+    whole: the block that the chunk was cut from, for messages
+    padded: whether `PADDING` bytes after the text may be read
+    awaited: whether to yield its result before requesting the next chunk, which may take time to arrive
     """
 
     text: bytes | memoryview | FileSpan
@@ -52,7 +52,7 @@ class Chunk:
 
     @property
     def next_line(self) -> int:
-        """The number of the line behind the last.
+        """The number of the line after the last.
 
         >>> Chunk(b"low\\nlower", first=7).next_line
         9
@@ -62,7 +62,7 @@ class Chunk:
 
     @property
     def block(self) -> Block:
-        """What it was cut from."""
+        """The block that it was cut from."""
         if isinstance(self.text, FileSpan):
             return self.text.block()
         return self.whole or Block("text", 1 + self.first, 0, bytes(self.text), 0)
@@ -72,7 +72,7 @@ def chunks_of(
     text: bytes, *, separator: int = NEWLINE, first: int = 0, numbers: NDArray[np.int64] | None = None,
     numbered: bool = True, size: int = CHUNK_SIZE,
 ) -> Iterator[Chunk]:  # fmt: skip
-    """Cut text behind separators into chunks of about `size` bytes.
+    """Cut text after separators into chunks of about `size` bytes.
 
     first: the number of the first line
     numbers: (n_lines,) int64, the number of each line, where they do not count up
@@ -95,9 +95,9 @@ def chunks_of(
 
 
 def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
-    """Return how many bytes a chunk of a text should have, and how many threads are of use.
+    """Return the size of a text's chunks in bytes, and the number of threads that it can occupy.
 
-    Each thread gets as many chunks as any other, of a megabyte at most.
+    All threads get equally many chunks, of a megabyte at most.
 
     >>> shares(10_000, 2), shares(1_000_000, 2), shares(10_000_000, 2)
     ((65536, 1), (250001, 2), (1000001, 2))
@@ -121,13 +121,13 @@ def file_chunks(
         plain file are read by the threads that encode them
     size: bytes
     max_line: the most bytes of a line; None for no limit
-    wait: see `read_blocks`. With it, what has come before a pipe is opened or waited for is in awaited chunks
+    wait: see `read_blocks`. With it, data that arrives before a wait is in awaited chunks
 
     >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
     True
     """
-    if errors == "strict" and not numbered and can_span(path):
-        yield from (Chunk(span, strips_return=True) for span in file_spans(path, size=size, max_line=max_line))
+    if errors == "strict" and not numbered and (file := open_plain(path)) is not None:
+        yield from (Chunk(span, strips_return=True) for span in file_spans(file, size=size, max_line=max_line))
         return
     if wait and not is_file(path):
         yield Chunk(b"", first=first, awaited=True)
@@ -138,9 +138,9 @@ def file_chunks(
 
 
 def joined_lines(lines: Sequence[str]) -> tuple[bytes, int]:
-    """Lines as one text, each with a separator byte behind it, and that byte: "\\n", unless a line holds one.
+    """Join lines to one text, each followed by a separator; return it and the separator: "\\n" unless a line holds one.
 
-    Raises ArgumentError if a line is no str, CorpusError if one holds a lone surrogate.
+    Raises ArgumentError if a line is not a str, CorpusError if one holds a lone surrogate.
     """
     try:
         text = "\n".join(lines) + "\n" if lines else ""

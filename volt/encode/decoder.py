@@ -1,5 +1,5 @@
 """Pieces or ids → the lines that they spell: markers become the spaces between words, byte tokens the characters they
-encode. `decode` says what a line is, piece by piece; a `Decoder` gives the same for many lines of ids at once.
+encode. `decode` joins the pieces of one line; a `Decoder` decodes many lines of ids at once.
 
 >>> from volt.vocabulary import Vocabulary
 >>> vocabulary = Vocabulary(merges=(), tokens=("a</w>", "b"))
@@ -35,13 +35,11 @@ _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
 
 
 def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
-    """Return the line that the pieces spell. Bytes that are no UTF-8 become U+FFFD. Special tokens appear as they
-    are.
-    """
+    """Return the line that the pieces spell. Invalid UTF-8 becomes U+FFFD; special tokens stay as they are."""
     if vocabulary.pretokenizer.is_bytes:
         text = b"".join(_byte_texts(vocabulary, pieces)).decode(errors="replace")
         return text.removesuffix(" ") if _ends_with_space(vocabulary) else text
-    text = "".join(_texts(vocabulary, filter(None, pieces)))  # an unused id parts no bytes
+    text = "".join(_texts(vocabulary, filter(None, pieces)))  # an unused id does not separate bytes
     if _ends_with_space(vocabulary):
         return text.removesuffix(" ")
     if _shows_spaces(vocabulary):
@@ -63,7 +61,7 @@ class Decoder:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Decoder:
-        """Return the decoder of a vocabulary. Making it takes as long as `decode` takes for some hundred lines."""
+        """Return the decoder of a vocabulary. It costs as much as to `decode` some hundred lines."""
         from volt.kernels.decode import FIRST_SPACE, LAST_SPACE, NO_SPACE
 
         drops = FIRST_SPACE if _starts_with_space(vocabulary) else NO_SPACE
@@ -87,7 +85,7 @@ class Decoder:
         return self._lines(ids, offsets, self._unusual(ids, offsets))
 
     def decode_bytes(self, ids: Ids, offsets: Longs) -> bytes:
-        """Return the same as UTF-8 text, with a line end behind every line.
+        """Return the lines that flat ids spell as UTF-8 text, with a line end after every line.
 
         >>> decoder = Decoder.of(Vocabulary(merges=(), tokens=("a</w>", "b")))
         >>> decoder.decode_bytes(np.array([5, 4, 4], np.int32), np.array([0, 2, 2, 3]))
@@ -101,11 +99,11 @@ class Decoder:
         return text.decode(errors="replace").encode() if holds_bytes and not is_utf8(text) else text
 
     def decode_text(self, text: bytes, *, place: Callable[[int], str] | None = None) -> bytes:
-        """Lines of ids, with spaces between two → lines of UTF-8 text.
+        """Decode lines of ids, with a space between two, to lines of UTF-8 text.
 
-        place: what errors call a line, by its index from 0; without it, they give the line's number
+        place: returns an error's name for a line, by its index from 0; by default the line's number
 
-        Raises CorpusError if something is no id, VocabularyError if an id is out of range.
+        Raises CorpusError if a word is not an id, VocabularyError if an id is out of range.
 
         >>> decoder = Decoder.of(Vocabulary(merges=(), tokens=("a</w>", "b")))
         >>> decoder.decode_text(b"5 4\\n4 9\\n", place=lambda index: f"a.ids:{index + 1}")
@@ -149,7 +147,7 @@ class Decoder:
             first = done
 
     def _checked(self, ids: Ids, offsets: Longs) -> tuple[Ids, Longs]:
-        """Return the same for compiled code, which checks no bounds: without what is in no line, and offsets from 0."""
+        """Return valid arrays for compiled code, which checks no bounds: the ids that lines hold, offsets from 0."""
         if (place := _first_outside(ids, self._n_pieces)) >= 0:
             raise self._out_of_range(ids[place], place)
         offsets = np.require(offsets if len(offsets) else [0], np.int64, ("C", "A", "W"))
@@ -159,10 +157,10 @@ class Decoder:
         return np.require(ids, requirements=("C", "A", "W")), offsets - offsets[0]
 
     def _unusual(self, ids: Ids, offsets: Longs) -> list[int]:
-        """Lines that only `decode` gets right.
+        """Return the lines that only `decode` decodes correctly.
 
-        In these, byte tokens spell a "▁", or what has no text, such as a "</w>" or an unused id, stands behind a byte
-        token, which it may part from another.
+        In these, byte tokens spell a "▁", or a piece without text, such as "</w>" or an unused id, follows a byte token
+        and may separate it from the next.
         """
         vocabulary = self.vocabulary
         if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or not _shows_spaces(vocabulary):
@@ -183,7 +181,7 @@ class Decoder:
         where = place(text.count(b"\n", 0, fault))
         if word.isascii() and word.isdecimal():
             return self._out_of_range(word, len(text[line:start].split()), where=f"{where}: ")
-        return CorpusError(f"{where}: {word!r} is no id; ids are whole numbers with spaces between them")
+        return CorpusError(f"{where}: {word!r} is not an id; ids are whole numbers with spaces between them")
 
     def _out_of_range(self, number: object, place: int, *, where: str = "") -> VocabularyError:
         return VocabularyError(f"{where}id {number} at position {place}: ids go from 0 to {self._n_pieces - 1}")
@@ -204,14 +202,12 @@ def _starts_with_space(vocabulary: Vocabulary) -> bool:
 
 
 def _ends_with_space(vocabulary: Vocabulary) -> bool:
-    """Check whether "</w>" stands for a space, so that one which is not in the text ends every line."""
+    """Check whether "</w>" stands for a space, so that every line ends with one that is not in the text."""
     return vocabulary.marker == "suffix" and not vocabulary.pretokenizer.keeps_spaces
 
 
 def _byte_texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
-    """Return the bytes of byte-level pieces. Special tokens are text already. A word's last piece may end with a
-    space.
-    """
+    """Yield the bytes of byte-level pieces; special tokens are plain text. A word's last piece may end with a space."""
     special = set(vocabulary.special.all)
     if vocabulary.marker == "suffix":
         pieces = (piece if piece in special else next(_texts(vocabulary, [piece]), "") for piece in pieces)
@@ -230,7 +226,7 @@ def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
 
 
 def _all_texts(vocabulary: Vocabulary) -> list[bytes]:
-    """Return the text of every id. That of a byte token is the byte."""
+    """Return the text of every id; a byte token's is its byte."""
     if vocabulary.pretokenizer.is_bytes:
         return list(_byte_texts(vocabulary, vocabulary.pieces))
     spelled = _BYTES.keys() if vocabulary.byte_fallback else set[str]()
@@ -252,14 +248,14 @@ def _table(texts: Sequence[bytes]) -> TextTable:
 
 
 def _first_outside(ids: Ids, n_pieces: int) -> int:
-    """Return the first place of an id that does not exist, or −1. Seen as unsigned, ids below 0 are large."""
+    """Return the first position of an id that does not exist, or −1. As unsigned numbers, ids below 0 are large."""
     if len(ids) == 0 or (ids.dtype == np.int32 and ids.view(np.uint32).max() < n_pieces):
         return -1
     return next(iter(np.flatnonzero((ids < 0) | (ids >= n_pieces)).tolist()), -1)
 
 
 def _split(out: NDArray[np.uint8], ends: Longs) -> list[str]:
-    """Return the lines of a block as strings: at once if none holds a line end, which is several times as fast."""
+    """Return the lines of a block. Decoding them at once, if none holds a line end, is several times faster."""
     lines = str(out[1 : ends[-1]].data, "utf-8", "replace").split("\n")
     if len(lines) == len(ends):
         return lines

@@ -1,10 +1,10 @@
 """`Encoder`: text ⇄ pieces and ids, by the merges of a vocabulary.
 
 A word starts as atoms; the applicable merge of the lowest rank is applied, from left to right, until none is left, or
-as else `Vocabulary.merging` says; then every piece that is no kept token is split back into the two parts of its first
-merge. Where whole words are looked up, a word that is a kept token is that token; with dropout, merges alone decide, as
-in tokenizers. What the vocabulary cannot spell
-stays as it is among pieces, and becomes bytes or `<unk>` among ids.
+unless `Vocabulary.merging` says otherwise. Every piece that is not in the vocabulary is then split back into the two
+parts of its first merge. A vocabulary that looks up whole words encodes a word that is a token as that token; with
+dropout, merges alone decide, as in tokenizers. Text that the vocabulary cannot spell stays unchanged among pieces and
+becomes bytes or `<unk>` among ids.
 
 >>> from volt.vocabulary import Vocabulary
 >>> encoder = Encoder(Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>", "t")))
@@ -52,11 +52,10 @@ _ONE = "did you mean encode(line) or {}([line])?"
 class Encoder:
     """Applies one vocabulary. Safe to share between threads and to pickle.
 
-    vocabulary: the vocabulary, the path of its file, or what has one, such as the result of a search
-    cache_words: the most words whose pieces each thread remembers, at about 200 bytes each; a thread that has more
-        forgets them all
+    vocabulary: the vocabulary, the path of its file, or an object that has one, such as the result of a search
+    cache_words: the most words whose pieces each thread caches, at about 200 bytes each; a full cache is emptied
 
-    Raises VocabularyError if a file is no vocabulary, ConfigError if cache_words is below 1.
+    Raises VocabularyError if a file is not a vocabulary, ConfigError if cache_words is below 1.
 
     >>> from volt.vocabulary import Vocabulary
     >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
@@ -83,7 +82,7 @@ class Encoder:
         """Return the pieces of one line.
 
         line: text
-        dropout: the probability with which each merge is passed over; above 0 it needs a seed
+        dropout: the probability of skipping a merge; above 0 it needs a seed
         seed: a whole number from 0 up; equal seeds draw alike
 
         Raises CorpusError if the line holds a lone surrogate, ConfigError if dropout is not in [0, 1] or has no seed.
@@ -98,7 +97,7 @@ class Encoder:
     def encode_ids(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> Ids:
         """Return the ids of one line, (n_pieces,) int32, without bos or eos.
 
-        line, dropout, seed: those of `encode`
+        line, dropout, seed: see `encode`
         """
         return self.ids(self._pieces([validation.line(line, "encode_ids")], Dropout.of(dropout, seed))[0])
 
@@ -108,7 +107,7 @@ class Encoder:
         """Return the pieces of each line. Line i draws its dropout from (seed, first + i), however lines are grouped.
 
         lines: texts: a list, an array, a column of a table, or any other iterable
-        dropout, seed: those of `encode`
+        dropout, seed: see `encode`
         first: the number of the first line
 
         >>> from volt.vocabulary import Vocabulary
@@ -119,11 +118,11 @@ class Encoder:
         return self._pieces(lines, Dropout.of(dropout, seed), validation.first(first))
 
     def encode_words(self, words: Iterable[str]) -> list[tuple[str, ...]]:
-        """Return the pieces of each pre-token, taken as it stands: not normalised, not cut.
+        """Return the pieces of each pre-token, which is neither normalised nor cut.
 
         words: pre-tokens, none of them empty
 
-        Raises ConfigError if one is, CorpusError if one holds a lone surrogate.
+        Raises ConfigError if a pre-token is empty, CorpusError if it holds a lone surrogate.
         """
         words = validation.words(words)
         return self._encoded(list(map(with_marks, words)) if self.vocabulary.special.user else words)
@@ -134,7 +133,7 @@ class Encoder:
         """Return the ids of many lines at once. A line may hold line ends.
 
         lines: texts: a list, an array, a column of a table, or any other iterable
-        dropout, seed: those of `encode`
+        dropout, seed: see `encode`
         n_threads: how many threads encode, by default one for each core
 
         >>> from volt.vocabulary import Vocabulary
@@ -155,10 +154,10 @@ class Encoder:
         """Return the ids of the lines of UTF-8 text, which end at "\\n".
 
         text: bytes
-        dropout, seed, n_threads: those of `encode_batch`
+        dropout, seed, n_threads: see `encode_batch`
         numbers: (n_lines,) int64. Line i draws its dropout from (seed, numbers[i]); by default from (seed, i)
 
-        Raises CorpusError, with the line, if the text is not UTF-8, ConfigError if there is not one number a line.
+        Raises CorpusError, with the line, if the text is not UTF-8, ConfigError unless each line has one number.
 
         >>> from volt.vocabulary import Vocabulary
         >>> len(Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_bytes(b"lo\\n\\nol\\n"))
@@ -176,8 +175,8 @@ class Encoder:
     ) -> Encoded:  # fmt: skip
         """Return the ids of the lines of a file, plain or compressed. Lines end at "\\n" or "\\r\\n".
 
-        path: of the file, or "-" for stdin
-        dropout, seed, n_threads: those of `encode_batch`
+        path: path of the file, or "-" for stdin
+        dropout, seed, n_threads: see `encode_batch`
         errors: what to do with a line that is not UTF-8: "strict", "replace" or "skip".
         max_line: the most bytes of a line; None for no limit.
         Raises CorpusError, with file and line, if the file cannot be read or is not text, or a line is too long.
@@ -194,14 +193,14 @@ class Encoder:
         self, text: bytes, *, form: Form = "pieces", separator: str = "", dropout: float = 0.0, seed: int | None = None,
         first: int = 0, numbers: Numbers | None = None, n_threads: int | None = None,
     ) -> bytes:  # fmt: skip
-        """Lines of UTF-8 text → lines of pieces, or of ids, with a space between two.
+        """Encode lines of UTF-8 text as lines of pieces, or of ids, with a space between two.
 
         text: bytes
         form: "pieces" or "ids"
-        separator: what marks pieces that do not end a word, such as "@@" in subword-nmt
-        dropout, seed, n_threads: those of `encode_batch`
+        separator: the mark of pieces that do not end a word, such as "@@" in subword-nmt
+        dropout, seed, n_threads: see `encode_batch`
         first: the number of the first line
-        numbers: those of `encode_bytes`, where lines do not count up from the first
+        numbers: see `encode_bytes`; overrides `first`
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
@@ -219,10 +218,10 @@ class Encoder:
         self, chunks: Iterable[Chunk], *, form: Form = "pieces", separator: str = "", dropout: float = 0.0,
         seed: int | None = None, n_threads: int | None = None,
     ) -> Iterator[EncodedPart]:  # fmt: skip
-        """What `encode_text` does, chunk by chunk, in order.
+        """Encode as `encode_text` does, chunk by chunk, in order.
 
-        chunks: as volt.encode.chunks makes them
-        form, separator, dropout, seed, n_threads: those of `encode_text`
+        chunks: see volt.encode.chunks
+        form, separator, dropout, seed, n_threads: see `encode_text`
         """
         separator = validation.separator(separator)
         arguments.text(form, "form")
@@ -234,15 +233,15 @@ class Encoder:
     def encode_parts(
         self, chunks: Iterable[Chunk], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
     ) -> Iterator[EncodedPart]:
-        """Ids, chunk by chunk, in order.
+        """Yield the ids of chunks, in order.
 
-        chunks: as volt.encode.chunks makes them
-        dropout, seed, n_threads: those of `encode_batch`
+        chunks: see volt.encode.chunks
+        dropout, seed, n_threads: see `encode_batch`
         """
         return self._run("ids", chunks, Dropout.of(dropout, seed), n_threads)
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
-        """Return each piece with the span of the original line that it came from, in characters. A marker has no width.
+        """Return each piece with its span in the original line, in characters. A marker has no width.
 
         line: text
 
@@ -255,25 +254,25 @@ class Encoder:
         return list(encode_offsets(self.vocabulary, line, encode_words=self._encoded))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
-        """Return the ids of pieces, (n_pieces,) int32. What is no piece has the id of `unk`, if there is one.
+        """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, or none.
 
-        pieces: strings, as `encode` gives them
+        pieces: strings, as `encode` returns them
         """
         numbers, unk = self.vocabulary.ids, self.vocabulary.unk_id
         result = (numbers.get(piece, unk) for piece in validation.pieces(pieces, "ids"))
         return np.array([number for number in result if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
-        """Return the line that these pieces spell: its normalised form, with single spaces, if they came from `encode`.
+        """Return the line that these pieces spell. Pieces from `encode` give its normalised form, with single spaces.
 
-        pieces: strings, as `encode` gives them
+        pieces: strings, as `encode` returns them
         """
         return decode(self.vocabulary, validation.pieces(pieces, "decode"))
 
     def decode_ids(self, ids: Iterable[int]) -> str:
         """Return the line that these ids spell.
 
-        ids: whole numbers, as `encode_ids` gives them
+        ids: whole numbers, as `encode_ids` returns them
 
         Raises VocabularyError if an id is out of range.
 
@@ -290,7 +289,7 @@ class Encoder:
     def decode_batch(self, encoded: Encoded | Iterable[Iterable[int]]) -> list[str]:
         """Return the lines that ids spell.
 
-        encoded: what `encode_batch` gives, or the ids of each line
+        encoded: the result of `encode_batch`, or the ids of each line
 
         Raises VocabularyError if an id is out of range.
 
@@ -303,9 +302,9 @@ class Encoder:
         return self._decoder.decode_lines(encoded.ids, encoded.offsets)
 
     def decode_bytes(self, encoded: Encoded | Iterable[Iterable[int]]) -> bytes:
-        """Return the same as UTF-8 text, with a line end behind every line.
+        """Return the lines that ids spell as UTF-8 text, with a line end after every line.
 
-        encoded: that of `decode_batch`
+        encoded: see `decode_batch`
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>")))
@@ -316,11 +315,11 @@ class Encoder:
         return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
 
     def decode_text(self, text: bytes) -> bytes:
-        """Lines of ids, with spaces between two → lines of UTF-8 text: what `encode_text` does to ids, undone.
+        """Decode lines of ids, with a space between two, to lines of UTF-8 text: the inverse of `encode_text`.
 
         text: bytes
 
-        Raises CorpusError if something is no id, VocabularyError if an id is out of range.
+        Raises CorpusError if a word is not an id, VocabularyError if an id is out of range.
 
         >>> from volt.vocabulary import Vocabulary
         >>> Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>"))).decode_text(b"4 5 6\\n\\n4 6\\n")
@@ -333,7 +332,7 @@ class Encoder:
         return Decoder.of(self.vocabulary)
 
     def _pieces(self, lines: Sequence[str], drops: Dropout | None, first: int = 0) -> list[list[str]]:
-        """What `encode_lines` does, with its arguments checked."""
+        """Encode lines as `encode_lines` does, without checking the arguments."""
         split = split_lines(self.vocabulary, lines)
         if drops:
             return [self._sampled(words, drops, first + number) for number, words in enumerate(split)]

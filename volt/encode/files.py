@@ -4,9 +4,9 @@
     npy           a numpy file of all ids
     bin           the same ids as raw int32, little-endian
 
-Beside an array lies NAME.offsets.npy, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. A folder of
-outputs holds a manifest that says what each was made from; an up-to-date output is not made again, and what a manifest
-lists is not encoded into its own folder.
+NAME.offsets.npy goes with an array, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. A folder of
+outputs holds a manifest with the origin of each; an up-to-date output is not written again, and a file that the
+manifest lists is not encoded into the same folder.
 
 >>> import tempfile
 >>> from volt.vocabulary import Vocabulary
@@ -57,9 +57,9 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 @dataclass(frozen=True, slots=True)
 class EncodeJob:
-    """What to make of files.
+    """How to encode files.
 
-    form: pieces, ids, npy or bin, see above
+    form: pieces, ids, npy or bin, see the module
     separator, dropout, seed, errors, n_threads, max_line: see `Encoder.encode_text` and `Encoder.encode_file`
     """
 
@@ -87,7 +87,7 @@ class EncodeJob:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One file's output. n_lines: None if the output was there already."""
+    """One file's output. n_lines: None if the output was up to date."""
 
     source: str
     output: Path
@@ -95,7 +95,7 @@ class Outcome:
 
 
 def check_both(encoder: Encoder, job: EncodeJob) -> None:
-    """Raise ArgumentError if what encodes, or how it does, is of another type.
+    """Raise ArgumentError unless these are an `Encoder` and an `EncodeJob`.
 
     >>> check_both("a.volt", EncodeJob())
     Traceback (most recent call last):
@@ -103,7 +103,9 @@ def check_both(encoder: Encoder, job: EncodeJob) -> None:
     volt.errors.ArgumentError: encoder is 'a.volt' (str); did you mean volt.Encoder(volt.read_vocabulary('a.volt'))?
     """
     arguments.instance(encoder, Encoder, "encoder")
-    arguments.instance(job, EncodeJob, "job", remedy="give volt.encode.files.Job(form='ids'), say")
+    arguments.instance(
+        job, EncodeJob, "job", remedy="give an EncodeJob, such as volt.encode.files.EncodeJob(form='ids')"
+    )
 
 
 def encode_stream(
@@ -112,11 +114,11 @@ def encode_stream(
     """Yield the lines of all files as text, in order, chunk by chunk.
 
     progress: called with the bytes of text done
-    wait: how pipes are waited for; what has come before is given first
+    wait: waits for pipes; data that has arrived is yielded first
     """
     check_both(encoder, job)
     if not job.is_text:
-        raise ConfigError(f"{job.form} has no place in a stream; name a file or a folder, or choose pieces or ids")
+        raise ConfigError(f"{job.form} cannot go to a stream; name a file or a folder, or choose pieces or ids")
     done = 0
     for chunk, part in encoded_parts(encoder, validation.paths(paths), job, restart=False, wait=wait):
         yield part.values.tobytes()
@@ -128,9 +130,9 @@ def encode_stream(
 def encode_one(
     encoder: Encoder, paths: Iterable[str], output: Path, *, job: EncodeJob, progress: Progress | None = None
 ) -> int:
-    """Encode files into one file. Returns how many lines it has.
+    """Encode files into one file. Returns the number of lines.
 
-    Raises ConfigError if it is one of the files that are read, OutputError if it cannot be written.
+    Raises ConfigError if the output is one of the inputs, OutputError if it cannot be written.
     """
     check_both(encoder, job)
     paths = validation.paths(paths)
@@ -142,12 +144,13 @@ def encode_each(
     encoder: Encoder, paths: Iterable[str], folder: Path, *, job: EncodeJob, progress: Progress | None = None,
     write: Write | None = None,
 ) -> Iterator[Outcome]:  # fmt: skip
-    """Encode each file into one of the same name in a folder, which is made. Files made before are left as they are.
+    """Encode each file into one of the same name in a folder, which is created. Up-to-date outputs are not rewritten.
 
-    An output is made again if the file, the vocabulary or what was asked has changed, or its offsets are gone.
-    Files that earlier runs wrote into the folder are left out.
-    write: who makes the outputs; by default `write_each`, in this process.
-    Raises ConfigError if two files would have the same output, or one is read, OutputError if one cannot be written.
+    An output is written again if the file, the vocabulary or an option has changed, or its offsets are missing. Inputs
+    that earlier runs wrote into the folder are left out.
+    write: writes the outputs; by default `write_each`, in this process
+    Raises ConfigError if two files have the same output or an output is an input, OutputError if one cannot be
+    written.
     """
     check_both(encoder, job)
     outputs = outputs_of(without_outputs(validation.paths(paths), folder), folder, f".{job.form}")
@@ -188,7 +191,7 @@ def without_outputs(paths: Iterable[str], folder: Path) -> list[str]:
 def write_each(
     encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress
 ) -> Iterator[tuple[str, int]]:
-    """Write the output of each file, in order. Yields the file and how many lines it has, when its output is there."""
+    """Write the output of each file, in order. Yields the file and its number of lines once the output is complete."""
     done, parts = 0, encoded_parts(encoder, outputs, job, restart=True)
     for path, output in outputs.items():
         n_lines, done = _write(output, of_one_file(parts), job, progress, done)
@@ -208,18 +211,16 @@ def output_files(paths: Iterable[str], output: Path, *, job: EncodeJob, each: bo
 
 
 def _files_of(output: Path, form: str) -> list[Path]:
-    has_offsets = form in _ARRAYS and output.name  # the current folder has no name, and is refused where it is written
+    has_offsets = form in _ARRAYS and output.name  # the current folder has no name; writing to it raises an error
     return [output, output.with_name(f"{output.stem}.offsets.npy")] if has_offsets else [output]
 
 
 def encoded_parts(
     encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, wait: Wait = is_ready
 ) -> Iterator[tuple[Chunk, EncodedPart]]:
-    """Yield each chunk of the files with what it became. Behind the last chunk of every file comes one without text,
-    which
-    nobody awaits.
+    """Yield each chunk of the files, encoded. A chunk without text, which is not awaited, ends each file.
 
-    Chunks of several files are encoded at the same time. restart: whether lines are numbered anew in each file.
+    Chunks of several files are encoded at the same time. restart: whether each file's lines are numbered from 0.
     """
     waiting = deque[Chunk]()
 
@@ -254,7 +255,7 @@ def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Ch
 def _write(
     output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: EncodeJob, progress: Progress, done: int
 ) -> tuple[int, int]:
-    """Write parts. Returns how many lines there were, and how many bytes of text are done, with those done before."""
+    """Write parts. Returns the number of lines, and the bytes of text done, including those before."""
     n_lines = 0
 
     def values() -> Iterator[NDArray[Any]]:
@@ -283,17 +284,17 @@ def _write(
 
 
 def _refuse_pipe(output: Path, job: EncodeJob) -> None:
-    """Raise ConfigError where ids and their offsets, which are two files, are to go to a pipe or a device."""
+    """Raise ConfigError if an array and its offsets, which are two files, are to go to a pipe or a device."""
     try:
         is_pipe = follow(output).is_written_through
-    except (OSError, ValueError):  # told where it is written to
+    except (OSError, ValueError):  # opening it reports the error
         return
     if is_pipe and not job.is_text:
-        raise ConfigError(f"{output}: no file, and {job.form} is two of them; name a file, or choose pieces or ids")
+        raise ConfigError(f"{output}: not a file, and {job.form} needs two files; name a file, or choose pieces or ids")
 
 
 def _write_npy(file: BinaryIO, arrays: Iterable[NDArray[Any]]) -> None:
-    """Write a numpy file of ids. Its head has room for any length, and is written again when the length is known."""
+    """Write a numpy file of ids. Its header fits any length, and is rewritten when the length is known."""
     head = {"descr": "<i4", "fortran_order": False}
     np.lib.format.write_array_header_1_0(file, {**head, "shape": (0,)})
     start, n = file.tell(), 0
@@ -307,7 +308,7 @@ def _write_npy(file: BinaryIO, arrays: Iterable[NDArray[Any]]) -> None:
 
 
 def _little_endian(array: NDArray[Any]) -> memoryview:
-    """Return the bytes of an array as they stand in files: most often the array's own memory."""
+    """Return the bytes of an array in little-endian order, most often without a copy."""
     return array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8).data
 
 
@@ -326,7 +327,7 @@ def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Pat
         if path == "-":
             raise ConfigError("stdin has no name for an output in a folder; name a file to write to")
         if output in taken:
-            raise ConfigError(f"{path}: would be written to {output}, as another file; give the files other names")
+            raise ConfigError(f"{path}: another file has the same output, {output}; give the files different names")
         outputs[path] = output
         taken.add(output)
     return outputs
@@ -343,10 +344,10 @@ def _origin(encoder: Encoder, path: str, job: EncodeJob) -> dict[str, Any]:
 
 
 class _Manifest:
-    """What each output of a folder was made from, and is made from at the moment: then its origin has no "files".
+    """The origin of each output of a folder; while the output is being written, its origin has no "files".
 
-    The file is a JSON object. A line with one more is appended for each output made, so that the cost of many is linear
-    and a kill loses none. A URL takes no additions: the whole is written there once an eighth is new.
+    The file is a JSON object. Each new output appends a line with one more object, so that the cost of many is linear
+    and a kill loses none. A URL cannot be appended to: the whole is rewritten once an eighth is new.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -354,17 +355,17 @@ class _Manifest:
         self._origins = _read_manifest(folder)
 
     def has(self, output: Path, origin: dict[str, Any], job: EncodeJob) -> bool:
-        """Check whether an output, and its offsets, are unchanged since they were made from this."""
+        """Check whether an output and its offsets are unchanged since they were written from this origin."""
         marks = _marks(output, job.form)
         return marks is not None and self._origins.get(output.name) == origin | {"files": marks}
 
     def plan(self, origins: Mapping[str, dict[str, Any]]) -> None:
-        """Note outputs that are about to be made, of which a kill may leave old or half-new files."""
+        """Record outputs before they are written: a kill may leave old or incomplete files."""
         self._origins |= origins
         self._save()
 
     def add(self, name: str, origin: dict[str, Any]) -> None:
-        """Note an output that was made."""
+        """Record an output that was written."""
         self._origins[name] = origin
         self._n_unsaved += 1
         if url_of(self._path) is None:
@@ -373,7 +374,7 @@ class _Manifest:
             self._save()
 
     def close(self) -> None:
-        """Write all notes as one object. What cannot be written costs no more than making an output again."""
+        """Write the manifest as one object. A failure only costs encoding an output again."""
         if self._n_unsaved:
             with suppress(OutputError):
                 self._save()
@@ -385,7 +386,7 @@ class _Manifest:
 
 
 def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """What each output of a folder was made from, up to where the file is damaged or was cut off by a kill."""
+    """Return the origin of each output of a folder, up to where the file is damaged or cut off by a kill."""
     origins, end = dict[str, Any](), 0
     try:
         text = read_bytes(folder / _MANIFEST, kind=OutputError).decode()
@@ -399,6 +400,6 @@ def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _marks(output: Path, form: str) -> list[list[int]] | None:
-    """Bytes and time of writing of an output and of its offsets; None if one is missing or no file."""
+    """Return the size and time of writing of an output and its offsets; None if one is missing or not a file."""
     marks = [mark_of(file) if is_file(file) else None for file in _files_of(output, form)]
     return None if None in marks else [list(mark) for mark in marks if mark]

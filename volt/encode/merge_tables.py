@@ -1,8 +1,8 @@
-"""`MergeTables`: a vocabulary as compiled code sees it, and pieces as people see them.
+"""`MergeTables`: a vocabulary's merges as arrays for compiled code, and symbols → pieces.
 
-Tokens are numbered with atoms first, then in the order in which merges make them. A symbol is such a number, or
-−1 − code for a character that the vocabulary does not know, or that a user token is hidden behind. A private character
-of the text itself, which is marked where there are user tokens, counts as one beyond Unicode where it is not known.
+Atoms are numbered first, then tokens in the order in which merges make them. A symbol is such a number, or −1 − code
+for an unknown character and for the placeholder of a user token. An unknown private character of the text, which is
+marked if the vocabulary has user tokens, has a code beyond Unicode.
 
 >>> from volt.vocabulary import Vocabulary
 >>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
@@ -10,25 +10,10 @@ of the text itself, which is marked where there are user tokens, counts as one b
 >>> [tables.spell(symbol) for symbol in symbols.tolist()], ends.tolist()
 ([('lo',), ('w</w>',), ('lo',), ('t</w>',)], [2, 4])
 
-Tokens that join by rank → the one pair that makes each; and whole words that merging would not make.
-
-Where any neighbours that spell a token may join, lowest rank first, a token is still made of one pair alone, wherever
-it stands: until a stretch of text becomes one symbol no join has crossed its ends, so it goes through the same joins
-as its characters alone. Those of shorter tokens are known when a token's own turn comes. Dropout passes over joins, so
-it needs all the ways to make a token.
-
->>> spelled = Spelled(np.array([0, 1, 2, 1, 2, 0, 1, 0, 1, 2], np.int32), np.array([1, 2, 3, 5, 7, 10]))
->>> results = np.array([3, 4, 5], np.int32)  # "bc", "ab" and "abc", of "a", "b" and "c"
->>> [int((pairs(spelled, results).pairs != 0).sum()) for pairs in (own_pairs, all_pairs)]
-[3, 4]
-
-Counted words → their symbols after a vocabulary's merges, scaffolding not yet split back.
-
->>> from volt.count.word_counts import WordCounts
->>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
->>> merged = MergedWords.of(vocabulary, WordCounts.from_pairs({"low": 2, "lo": 1}))
->>> [merged.tables.tokens[symbol] for symbol in merged.words.symbols if symbol >= 0], merged.token_counts().tolist()
-(['l', 'low</w>'], [1, 0, 0, 0, 2])
+Vocabularies with merging "ranks" list no pairs: any neighbours that spell a token may join, lowest rank first. Still,
+one pair makes each token: until a stretch of text becomes one symbol, no join has crossed its ends, so it goes through
+the same joins as its characters alone. `own_pairs` finds these pairs, shorter tokens first. Dropout skips joins, so it
+needs `all_pairs`.
 """
 
 from __future__ import annotations
@@ -73,7 +58,7 @@ class Spelled(NamedTuple):
     """The symbols of tokens.
 
     symbols: (n_symbols,) int32, token after token
-    ends: (n_tokens,) int64, where those of each end
+    ends: (n_tokens,) int64, where the symbols of each end
     """
 
     symbols: Ints
@@ -81,7 +66,7 @@ class Spelled(NamedTuple):
 
     @property
     def sizes(self) -> Longs:
-        """How many symbols each token has, (n_tokens,)."""
+        """The number of symbols of each token, (n_tokens,)."""
         return np.diff(self.ends, prepend=0)
 
     def only(self, chosen: NDArray[np.bool_]) -> Spelled:
@@ -94,9 +79,14 @@ NOTHING = Spelled(np.zeros(0, np.int32), np.zeros(0, np.int64))
 
 
 def own_pairs(spelled: Spelled, results: Ints) -> Merges:
-    """Return the joins that are met where none is passed over: one for each token that joining makes.
+    """Return the joins that occur without dropout: one for each token that joining makes.
 
     results: (n_ranks,), the token that each rank makes
+
+    >>> spelled = Spelled(np.array([0, 1, 2, 1, 2, 0, 1, 0, 1, 2], np.int32), np.array([1, 2, 3, 5, 7, 10]))
+    >>> results = np.array([3, 4, 5], np.int32)  # "bc", "ab" and "abc", of "a", "b" and "c"
+    >>> [int((pairs(spelled, results).pairs != 0).sum()) for pairs in (own_pairs, all_pairs)]
+    [3, 4]
     """
     from volt.kernels.bpe_tables import filled
 
@@ -104,7 +94,7 @@ def own_pairs(spelled: Spelled, results: Ints) -> Merges:
 
 
 def _entered(merges: Merges, spelled: Spelled) -> bool:
-    """Enter the pairs of all tokens, those of shorter ones first. Returns False if the table must be larger."""
+    """Enter the pairs of all tokens, shorter tokens first. Returns False if the table must be larger."""
     from volt.kernels.bpe_tables import fill
 
     ranks, sizes = _ranks(merges.results, len(spelled.ends)), spelled.sizes
@@ -123,7 +113,7 @@ def _entered(merges: Merges, spelled: Spelled) -> bool:
 
 
 def _joined(spelled: Spelled, merges: Merges) -> tuple[Ints, Longs]:
-    """What tokens are joined into: the symbols, and where each token's end."""
+    """Join the symbols of each token; return the results and where each token ends in them."""
     from volt.kernels.apply_bpe import PieceRule, encode_words
     from volt.kernels.bpe_tables import no_spellings
 
@@ -143,20 +133,20 @@ def all_pairs(spelled: Spelled, results: Ints) -> Merges:
 
 
 def own_tokens(merges: Merges) -> Longs:
-    """Return the tokens that joining their own symbols gives, by their `own_pairs`."""
+    """Return the tokens that joining their own symbols makes, by their `own_pairs`."""
     from volt.kernels.bpe_tables import ranks_met
 
     return merges.results[ranks_met(merges)].astype(np.int64)
 
 
-def unmerged(spelled: Spelled, merges: Merges, asked: NDArray[np.bool_]) -> Spellings:
-    """Return the tokens that merging their own symbols does not give: those that a word must be looked up for.
+def unmerged(spelled: Spelled, merges: Merges, eligible: NDArray[np.bool_]) -> Spellings:
+    """Return the tokens that merging their own symbols does not make: encoding must look words up for them.
 
-    asked: (n_tokens,), which tokens may be among them
+    eligible: (n_tokens,), which tokens to consider
     """
     from volt.kernels.bpe_tables import spellings
 
-    chosen = spelled.only(asked & (spelled.sizes > 1))
+    chosen = spelled.only(eligible & (spelled.sizes > 1))
     pieces, ends = _joined(chosen, merges)
     is_made, numbers = np.diff(ends, prepend=0) == 1, np.arange(len(ends))
     is_made[is_made] = pieces[ends[is_made] - 1] == numbers[is_made]
@@ -164,28 +154,28 @@ def unmerged(spelled: Spelled, merges: Merges, asked: NDArray[np.bool_]) -> Spel
 
 
 def _ranks(results: Ints, n: int) -> Ints:
-    """Return the lowest rank of each of n tokens, or −1."""
+    """Return the lowest rank of each of n tokens, or −1 for none."""
     ranks = np.full(n, -1, np.int32)
     ranks[results[::-1]] = np.arange(len(results), dtype=np.int32)[::-1]
     return ranks
 
 
-_BEYOND = 2 * 0x110000  # codes from here on are those of private characters of the text itself
-NO_STATE = 0  # of a generator that nothing draws from
+_BEYOND = 2 * 0x110000  # where the codes of the text's own private characters start
+NO_STATE = 0  # of a generator that is not used
 
 
 @dataclass(frozen=True)
 class MergeTables:
-    """A vocabulary as compiled code sees it.
+    """A vocabulary as arrays for compiled code.
 
     symbol_of: (2 · 0x110000,) int32, the atom of each code, or −1 − code if there is none
     codes: the code of each atom
-    merges: the ranked merges, those that are met where dropout passes over none
+    merges: the ranked merges that occur without dropout
     kept: (n_tokens,) uint8, whether each token belongs to the vocabulary
-    parts: (n_tokens,) int64, the pair key of each token's parts, −1 for what no merge makes
-    words: the tokens that words are looked up for, as merging does not make them; empty where no words are looked up
-    tokens: the string of each token: atoms, what merges make, then what only whole words are
-    spelled: the symbols that each token is made of, where that matters
+    parts: (n_tokens,) int64, the pair key of each token's parts, −1 for tokens that no merge makes
+    words: the tokens that only a lookup of whole words gives; empty if the vocabulary does not look words up
+    tokens: the string of each token: atoms, results of merges, then tokens that only whole words give
+    spelled: the symbols of each token, for merging by ranks and whole words
     """
 
     vocabulary: Vocabulary
@@ -230,30 +220,28 @@ class MergeTables:
 
     @cached_property
     def sampled_merges(self) -> Merges:
-        """The merges that dropout draws from: where tokens join by rank, all ways to make each."""
+        """The merges that dropout draws from; for merging by ranks, all ways to make each token."""
         is_ranked = self.vocabulary.merging == "ranks"
         return all_pairs(self.spelled, self.merges.results) if is_ranked else self.merges
 
     @property
     def rule(self) -> PieceRule:
-        """What becomes of merged tokens."""
+        """The rule that splits merged tokens back into pieces."""
         from volt.kernels.apply_bpe import PieceRule
 
         return PieceRule(self.kept, self.parts, self.words)
 
     def atoms(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
-        """Return the atoms of words as symbols, and where each word's end. The words are one text, cut by their
-        lengths.
-        """
+        """Return the atoms of words as symbols, and where each word ends. text: the words, concatenated."""
         return self._symbols(*text_codes(text, lengths, marker=self.vocabulary.marker))
 
     def encode(self, words: Sequence[str], *, dropout: float = 0.0, state: int = NO_STATE) -> tuple[Ints, Longs]:
-        """Return the pieces of words as symbols, and where each word's end. state: where dropout's generator starts."""
+        """Return the pieces of words as symbols, and where each word ends. state: start of dropout's generator."""
         symbols, ends = self._symbols(*atom_codes(words, marker=self.vocabulary.marker))
         return self.encode_atoms(symbols, ends, dropout=dropout, state=state)
 
     def _symbols(self, codes: Longs, ends: Longs) -> tuple[Ints, Longs]:
-        """Return the symbols of atoms, less the marks in front of private characters, and where each word's end."""
+        """Return the symbols of atoms without the marks of private characters, and where each word ends."""
         symbols, characters = self.symbol_of[codes], codes >> 1
         if not self.vocabulary.special.user or characters.max(initial=0) < FIRST_HIDDEN:
             return symbols, ends
@@ -266,7 +254,7 @@ class MergeTables:
     def encode_atoms(
         self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = NO_STATE
     ) -> tuple[Ints, Longs]:
-        """Return the same for words that are given as their atoms."""
+        """Return the pieces of words from their atoms."""
         from volt.kernels.apply_bpe import encode_words
 
         merges = self.sampled_merges if dropout else self.merges
@@ -282,7 +270,9 @@ class MergeTables:
             return (user, SUFFIX)[: 1 + (code & 1 and not self.vocabulary.pretokenizer.isolates_users)]
         code %= _BEYOND
         character, final = chr(code >> 1), code & 1
-        if self.vocabulary.pretokenizer.is_bytes and character not in ALPHABET:  # only a word given as it stands
+        if (
+            self.vocabulary.pretokenizer.is_bytes and character not in ALPHABET
+        ):  # only in a word that was not cut from text
             return tuple(to_characters(character.encode()))
         if self.vocabulary.byte_fallback and not self.vocabulary.pretokenizer.is_bytes:
             return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[: len(character.encode()) + final]
@@ -290,14 +280,14 @@ class MergeTables:
 
 
 def _symbols(codes: Sequence[int]) -> Ints:
-    """Return the symbol of every possible atom code, of which these are the known ones."""
+    """Return the symbol of every possible atom code. codes: the known ones."""
     symbols = np.arange(-1, -1 - 2 * 0x110000, -1, dtype=np.int32)  # in an eighth of the time of -1 - np.arange(…)
     symbols[codes] = np.arange(len(codes), dtype=np.int32)
     return symbols
 
 
 def _merges(merging: Merging, lefts: Ints, rights: Ints, results: Ints, spelled: Spelled) -> Merges:
-    """Return the ranked merges of pairs, or of all neighbours that spell a token."""
+    """Return the ranked merges: the pairs, or with merging by ranks, one pair for each token."""
     from volt.kernels.bpe_tables import ranked_merges
 
     if merging == "ranks":
@@ -340,11 +330,17 @@ def _spelled(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spelled:
 
 @dataclass(frozen=True, slots=True)
 class MergedWords:
-    """Words as a vocabulary merges them.
+    """Words after a vocabulary's merges, before tokens are split back.
 
-    tables: of the vocabulary, which number its tokens
+    tables: the vocabulary's tables, which number its tokens
     atoms: the words as atoms
-    words: the words as tokens, those that are split back included; −1 − code stands for an unknown character
+    words: the words as tokens, scaffolding included; −1 − code stands for an unknown character
+
+    >>> from volt.count.word_counts import WordCounts
+    >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
+    >>> merged = MergedWords.of(vocabulary, WordCounts.from_pairs({"low": 2, "lo": 1}))
+    >>> [merged.tables.tokens[symbol] for symbol in merged.words.symbols if symbol >= 0], merged.token_counts().tolist()
+    (['l', 'low</w>'], [1, 0, 0, 0, 2])
     """
 
     tables: MergeTables
@@ -353,9 +349,7 @@ class MergedWords:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, counts: WordCounts) -> MergedWords:
-        """Return the words of counts that were made as the vocabulary makes words. Raises CorpusError if they were
-        not.
-        """
+        """Merge counted words. Raises CorpusError if they were not normalised and cut as the vocabulary does."""
         from volt.kernels.apply_bpe import PieceRule, encode_words
         from volt.kernels.arrays import Words
 
@@ -368,7 +362,7 @@ class MergedWords:
         return cls(tables, Words(atoms, ends, counts.counts), Words(symbols, merged_ends, counts.counts))
 
     def token_counts(self) -> Longs:
-        """(n_tokens,) int64: how often each token of the tables occurs."""
+        """Return how often each token of the tables occurs, (n_tokens,) int64."""
         return occurrences(self.words, len(self.tables.tokens))
 
 
@@ -385,7 +379,7 @@ def occurrences(words: Words, n_symbols: int) -> Longs:
 
 
 def check_same_words(vocabulary: Vocabulary, counts: WordCounts) -> None:
-    """Raise CorpusError if words were cut or normalised in another way than the vocabulary's.
+    """Raise CorpusError unless words were cut and normalised as the vocabulary does.
 
     >>> from volt.count.word_counts import WordCounts
     >>> check_same_words(Vocabulary((), ("a",)), WordCounts.from_pairs({"a": 1}))

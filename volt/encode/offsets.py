@@ -1,22 +1,14 @@
-"""Pieces → the places in the original line that they came from.
+"""Pieces → their spans in the original line, in characters, in linear time.
 
-A line passes through three forms: the original, the one with user tokens hidden, and the normalised one that is cut
-into pre-tokens. A piece's span in the last is mapped back to the first.
+    original line → line with user tokens hidden → normalised line → pre-tokens → pieces
+                 `_hidden_spans`              `align`         `pretoken_spans`
+
+Each step records spans in the form before it, so that a piece is mapped back to the original.
 
 >>> from volt.vocabulary import Vocabulary
 >>> vocabulary = Vocabulary(merges=(), tokens=("a",))
 >>> list(encode_offsets(vocabulary, " a", encode_words=lambda words: [[f"{word}</w>"] for word in words]))
 [('a</w>', 1, 2)]
-
-Normalised text, and pre-tokens of it → where they came from: spans of characters, in linear time.
-
->>> from volt.text.normalizer import Normalizer
->>> from volt.text.pretokenizer import PreTokenizer
->>> text, spans = align(Normalizer("nfkc"), "ﬁn ½")
->>> text, spans.tolist()
-('fin 1⁄2', [[0, 1], [0, 1], [1, 2], [2, 3], [3, 4], [3, 4], [3, 4]])
->>> pretoken_spans(PreTokenizer(), text)
-[('fin', 0, 3), ('1⁄2', 4, 7)]
 """
 
 from __future__ import annotations
@@ -51,10 +43,10 @@ _LINE = r"(?s)^.*$"
 
 
 def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
-    """Normalise one string and say where each character came from.
+    """Normalise one line and return the span that each character came from.
 
-    Returns the normalised text and an (n_characters, 2) int64 array: row k holds the start and the end,
-    in characters of `line`, of what character k was made from; characters made together share them.
+    The spans are (n_characters, 2) int64: row k holds the start and the end, in characters of `line`, of the source of
+    character k; characters with the same source share a span.
     Raises CorpusError if the line holds a lone surrogate.
 
     >>> text, spans = align(Normalizer("nfkc"), "ﬁn")
@@ -92,12 +84,12 @@ def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True
 
 
 def _leaves_gaps(pretokenizer: PreTokenizer) -> bool:
-    """Check whether text may lie between pre-tokens, so that their lengths do not tell where they stand."""
+    """Check whether text may lie between pre-tokens, so that lengths alone do not give their positions."""
     return pretokenizer.name == "whitespace" or pretokenizer.name.startswith("regex:")
 
 
 def _word_spans(pretokenizer: PreTokenizer, text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Positions of words that a text holds one after the other: a gap holds no word that it would not have given."""
+    """Yield the positions of words that a text holds in this order: the next occurrence is always the word itself."""
     end, source = 0, text.replace(SPACE, " ") if pretokenizer.keeps_spaces else text
     for word in words:
         plain = to_bytes(word).decode() if pretokenizer.is_bytes else word
@@ -106,7 +98,7 @@ def _word_spans(pretokenizer: PreTokenizer, text: str, words: Sequence[str]) -> 
 
 
 def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, int]]:
-    """Positions of the regex's matches: bracket them with two characters that the text lacks, and measure."""
+    """Yield the positions of the regex's matches, bracketed by two characters that the text lacks."""
     import polars as pl
 
     about_to_use_polars()
@@ -124,12 +116,12 @@ def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, i
 
 
 def _same_but_sigma(left: str, right: str) -> bool:
-    """Equal, were it not that a final sigma is seen only in its context."""
+    """Compare texts; a final sigma equals any other, since its form depends on the context."""
     return left.replace("ς", "σ") == right.replace("ς", "σ")
 
 
 def _spans(before: pl.Series, after: pl.Series) -> NDArray[np.int64]:
-    """Segments before and after → (n_characters_after, 2). Unchanged segments map character by character."""
+    """Return (n_characters_after, 2) spans. Unchanged segments map character by character."""
     n_before, n_after = (series.str.len_chars().to_numpy().astype(np.int64) for series in (before, after))
     starts, offsets = (np.repeat(np.cumsum(n) - n, n_after) for n in (n_before, n_after))
     same = np.repeat((before == after).to_numpy(), n_after)
@@ -160,9 +152,7 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
 
 
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield each piece with the characters of its word that it covers. A user token covers one, a byte the one it is
-    of.
-    """
+    """Yield each piece with its span in its word, in characters: one for a user token, the byte's own for a byte."""
     if vocabulary.pretokenizer.is_bytes:
         ending = SUFFIX if vocabulary.marker == "suffix" else ""
         spelled = [piece.removesuffix(ending) for piece in pieces]
@@ -201,12 +191,12 @@ def _within_bytes(pieces: Sequence[str], user: set[str]) -> Iterator[tuple[str, 
 
 
 def _n_bytes(lead: int) -> int:
-    """Return the length of the UTF-8 sequence that starts with this byte."""
+    """Return the length of a UTF-8 sequence by its first byte."""
     return 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
 
 
 def _hidden_spans(special: SpecialTokens, line: str) -> NDArray[np.int64]:
-    """Return the span in the line of each character of the line with user tokens hidden, (n, 2)."""
+    """Return the span in the original line of each character of the hidden line, (n, 2)."""
     starts = np.ones(len(line) + 1, bool)
     for start, end in special.spans(line):
         starts[start + 1 : end] = False

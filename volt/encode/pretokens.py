@@ -1,22 +1,21 @@
-r"""Lines → pre-tokens: user tokens hidden, normalised, cut.
+r"""Lines → pre-tokens: user tokens are hidden, the text is normalised and cut. Also, pre-tokens of units.
 
-Where there are user tokens, a private character of a line itself stands behind a mark (volt.text.special_tokens).
+A unit is a stretch between spaces: encoding and counting cache units, so that each distinct one is cut once.
+
+    line       "the  lowest"
+    units      "the", "lowest"             breaks part them: spaces, or white space
+    pre-tokens one or more for each unit
+
+The pre-tokens of a line are the pre-tokens of its units, concatenated, if the pre-tokeniser cuts at each space (or
+white space) and looks no further, or has a pattern that does so (volt.text.patterns.split_points). Other patterns, and
+patterns after a normaliser, may look further; then each pre-token is a unit. A few units are `irregular`: their
+neighbours could matter, as for one that ends with a no-break space where white space is kept. Lines that hold them are
+cut as a whole. (The compiled loop decides most of them by the next byte.)
+
+A vocabulary with user tokens marks private characters of a line (volt.text.special_tokens).
 
 >>> split_lines(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
 [['a', 'b'], []]
-
-Units: what stands between spaces. They are what encoding and counting remember, so that each is looked at once.
-
-A line's pre-tokens are those of its units, one after the other, for every pre-tokeniser that cuts at each space (or
-white space) and looks no further, and for every pattern that does (volt.text.patterns.split_points). Other patterns,
-and those behind a normal form, may look further, so their pre-tokens themselves are the units. The few units whose
-neighbours could matter, such as one that ends with a no-break space where white space is kept, are `irregular`: lines
-that hold them are cut as a whole. (The compiled loop decides most of them by the byte that follows.)
-
->>> from volt.vocabulary import Vocabulary
->>> rule = UnitRule.of(Vocabulary(merges=(), tokens=("a",)))
->>> rule.keeps_breaks, rule.breaks == sum(1 << byte for byte in b"\t\n\v\f\r\x1c\x1d\x1e\x1f ")
-(False, True)
 """
 
 from __future__ import annotations
@@ -54,18 +53,18 @@ def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]
 
 
 def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> Placeholders:
-    """What stands in for private characters of the texts while they are cut: none, where there are no user tokens."""
+    """Return placeholders for the texts' private characters while they are cut; none without user tokens."""
     return stand_ins(texts) if vocabulary.special.user else Placeholders({})
 
 
 def cutter_of(vocabulary: Vocabulary) -> WordCutter | None:
-    """What cuts the texts of a vocabulary by a pattern, user tokens apart if it has any; None if Polars cuts them."""
+    """Return the cutter of a vocabulary's pattern, which isolates user tokens; None if Polars cuts the texts."""
     cutter = vocabulary.pretokenizer.cutter
     return cutter if cutter is None or vocabulary.special.user else cutter.without_user_tokens
 
 
 def _lone_cutter(vocabulary: Vocabulary) -> WordCutter | None:
-    """What cuts the texts of a vocabulary as they are; None if Polars has work to do."""
+    """Return the cutter if texts need no normaliser and no user tokens; None if Polars has work to do."""
     is_plain = vocabulary.normalizer.name == "none" and not vocabulary.special.user
     return cutter_of(vocabulary) if is_plain else None
 
@@ -86,10 +85,10 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
 
 
 def joined_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False) -> memoryview:
-    """Return the same for the lines of UTF-8 text, with the byte 0xFF behind each.
+    """Return the pre-tokens of lines of UTF-8 text with a space between two, and the byte 0xFF after each line.
 
-    separator: the byte behind each line; the last line may lack it
-    strips_return: whether a "\\r" at the end of a line is no part of it
+    separator: the byte after each line; the last line may lack it
+    strips_return: whether to drop a "\\r" at the end of a line
     Raises UnicodeDecodeError if a line is not UTF-8.
 
     >>> bytes(joined_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\\n\\nc", separator=10))
@@ -126,13 +125,17 @@ _SPACES_BEYOND_ASCII = frozenset(SPLIT_SPACE) - set(ascii_bytes(SPLIT_SPACE).dec
 
 @dataclass(frozen=True, slots=True)
 class UnitRule:
-    """What parts the units of a line.
+    r"""Where the units of a line begin and end.
 
     breaks: bit b is set if byte b ≤ 32 parts units
-    clinging: the same for those breaks that part units behind some characters only
-    keeps_breaks: whether breaks belong to the unit behind them
+    clinging: the subset of breaks that part units after some characters only
+    keeps_breaks: whether a break belongs to the unit after it
     marks_first: whether a line's first unit is cut differently
-    words: whether units are pre-tokens, which are found beforehand
+    words: whether each unit is a pre-token of a line that has been cut before
+
+    >>> rule = UnitRule.of(Vocabulary(merges=(), tokens=("a",)))
+    >>> rule.keeps_breaks, rule.breaks == sum(1 << byte for byte in b"\t\n\v\f\r\x1c\x1d\x1e\x1f ")
+    (False, True)
     """
 
     breaks: int
@@ -158,10 +161,10 @@ class UnitRule:
 
 
 def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
-    """Return how texts are parted that the vocabulary's pre-tokeniser cuts by its own pattern; None if it has none.
+    """Return the split points of the pre-tokeniser's own pattern, or None.
 
-    Also None if that is not possible: where a normal form may change what the pattern sees, and where a regex drops
-    what it does not match, user tokens among it.
+    Texts have no split points without a pattern, where a normaliser may change the text that the pattern sees, and
+    where a regex drops text that it does not match, user tokens included.
     """
     cutter = vocabulary.pretokenizer.cutter if vocabulary.pretokenizer.has_own_pattern else None
     if cutter is None or vocabulary.normalizer.name != "none" or (cutter.matches_only and vocabulary.special.user):
@@ -174,9 +177,9 @@ def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
 class UnitWords:
     """The pre-tokens of units.
 
-    text: all of them, one after the other
-    lengths: (n_words,) int64, how many characters each has
-    n_words: (n_units,) int64, how many of them each unit has
+    text: all pre-tokens, concatenated
+    lengths: (n_words,) int64, characters of each
+    n_words: (n_units,) int64, pre-tokens of each unit
     irregular: (n_units,) bool, which units are irregular
     """
 
@@ -187,11 +190,11 @@ class UnitWords:
 
 
 def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, first: NDArray[np.uint8]) -> UnitWords:
-    """Return the pre-tokens of units as they stand within lines.
+    """Return the pre-tokens that units have within lines.
 
-    data: the units in UTF-8, one after the other
+    data: the units in UTF-8, concatenated
     ends: (n_units,) where each ends, in bytes
-    first: (n_units,) which of them start a line, where that matters
+    first: (n_units,) which units start a line, where that matters
     Raises UnicodeDecodeError if a unit is not UTF-8.
     """
     text, ends = data.decode(), _character_ends(data, ends)
@@ -213,7 +216,7 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, 
 
 
 def _simple(vocabulary: Vocabulary, text: str, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which units are letters, behind one space or none: one pre-token, by GPT-2's pattern. (n_units,)"""
+    """Return which units are letters after at most one space, hence one pre-token by GPT-2's pattern. (n_units,)"""
     plain = vocabulary.normalizer.name == "none" and not vocabulary.special.user
     if not plain or vocabulary.pretokenizer.name not in ("gpt2", "bytes"):
         return np.zeros(len(ends), bool)
@@ -224,7 +227,7 @@ def _simple(vocabulary: Vocabulary, text: str, ends: NDArray[np.int64]) -> NDArr
 
 
 def _are_letters(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Return which code points are letters, as the pattern's own engine says. (n,)"""
+    """Return which code points the pattern's engine takes for letters. (n,)"""
     import polars as pl
 
     about_to_use_polars()
@@ -283,7 +286,7 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
 def _character_ends(data: bytes, ends: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return where units end, in characters. The bytes as a whole are UTF-8."""
     starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
-    if not starts_character[ends[:-1]].all():  # a character was cut by a unit's end, and completed by the next unit
+    if not starts_character[ends[:-1]].all():  # a unit's end splits a character: raise the error
         for start, end in pairwise([0, *ends.tolist()]):
             data[start:end].decode()
     return np.cumsum(starts_character)[ends - 1]
@@ -294,13 +297,13 @@ def _bits(characters: bytes) -> int:
 
 
 def _is_plain(vocabulary: Vocabulary) -> bool:
-    """Check whether pre-tokens are what `str.split()` gives, and nothing is to be hidden or normalised."""
+    """Check whether `str.split()` gives the pre-tokens: nothing to hide or normalise."""
     names = vocabulary.pretokenizer.name, vocabulary.normalizer.name
     return names == ("whitespace", "none") and not vocabulary.special.user
 
 
 def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
-    """Column normal → pre-tokens. A unit that is not first in its line is cut behind a word, which is then dropped."""
+    """Return the pre-tokens of column normal. A unit inside a line is cut after a dummy word, which is dropped."""
     import polars as pl
 
     normal, first = pl.col("normal"), pl.col("first")
@@ -311,15 +314,14 @@ def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
 
 
 def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
-    """Check whether a unit's neighbours could matter: it ends with a space that is no break, or holds a "▁" read as
-    one.
+    """Check whether a unit's neighbours could matter: it ends with a space that is not a break, or holds "▁" for one.
 
-    Where runs of spaces are words, a unit that ends with a space matters to the run that starts the next one.
+    Where runs of spaces are words, a space at a unit's end may join the run that starts the next one.
     """
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")
-    parting = rule.breaks if pretokenizer.has_own_pattern else -1  # other cuts part the white space that they know
+    parting = rule.breaks if pretokenizer.has_own_pattern else -1  # other pre-tokenisers have fixed white space
     breaks = ranges("".join(chr(byte) for byte in ascii_bytes(WHITE_SPACE) if parting >> byte & 1))
     ends_inside = normal.str.contains(r"\s$") & ~unit.str.contains(f"[{breaks}]$")
     if pretokenizer.is_bytes:

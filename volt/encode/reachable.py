@@ -1,26 +1,19 @@
-r"""`reach`: which tokens some text can produce, each with such a text, and which none can, each with the reason.
+r"""`reach`: which tokens some text produces, with such a text, and which tokens no text produces, with the reason.
 
-Until a stretch of text becomes one symbol, no merge has crossed its ends. So it goes through the same merges wherever
-it stands, and a symbol comes out of some word if and only if it comes out of its own characters alone. It then stays as
-it is between characters that the vocabulary does not know, which merge with nothing. A kept token is produced if its
-symbol is, or if another symbol is that is split back into it; and, where whole words are looked up, if it is a word.
+Until a stretch of text becomes one symbol, no merge has crossed its ends. So it goes through the same merges in any
+word, and some word gives a symbol if and only if the symbol's own characters give it. Unknown characters around it
+merge with nothing and leave it unchanged. Text produces a token if it produces its symbol, or a symbol that is split
+back into it, or if the vocabulary looks up whole words and the token is one.
 
-What merges allow, text may not: the normaliser may change the characters of a token, user tokens may hide them, and the
-pre-tokeniser may always cut them (volt.encode.reachable).
+Merges may allow a token that text cannot produce: the normaliser may change its characters, user tokens may hide them,
+and the pre-tokeniser may always cut them. So each candidate is tried: its characters are encoded between an unknown
+letter, number, sign or white space, which is all that the named pre-tokenisers distinguish. For tokens that begin or
+end inside a character, and for regexes, many texts are tried, and some tokens stay undecided.
 
 >>> merges = (("b", "c"), ("a", "b"), ("ab", "c"))
->>> found = reach(Vocabulary(merges=merges, tokens=("a", "b", "c", "bc", "ab", "abc"), marker="none"))
->>> found.texts["ab"], found.never
+>>> result = reach(Vocabulary(merges=merges, tokens=("a", "b", "c", "bc", "ab", "abc"), marker="none"))
+>>> result.texts["ab"], result.never
 ('ab', {'abc': 'merges'})
-
-Texts in which a token may come out of encoding: its characters between others that the vocabulary does not know.
-
-An unknown letter, number, sign and white space are all that the named pre-tokenisers tell apart, so that a token that
-comes out of any text comes out of one of these. Of tokens that begin or end inside a character, and where a regex cuts,
-many texts are tried, and the search may miss some.
-
->>> list(neighbours(Vocabulary(merges=(), tokens=("a",))))
-['一', '٠', '←', '\x85']
 """
 
 from __future__ import annotations
@@ -52,17 +45,21 @@ from volt.text.characters import (
 )
 from volt.vocabulary import Vocabulary
 
-_BY_CLASS = ("whitespace", "metaspace", "unicode", "gpt2")  # these look at nothing but the classes of characters
+_BY_CLASS = ("whitespace", "metaspace", "unicode", "gpt2")  # these depend on the classes of characters only
 _LETTERS, _SIGNS = range(0x4E00, 0x9FA6), (*range(0x2190, 0x2400), *range(0xE000, 0xF900))
 _NUMBERS = [code for code in range(0x660, 0x3000) if category(chr(code)) in ("Nd", "Nl", "No")]
 _MOST = 400  # texts tried for a token that begins or ends inside a character
-_MOST_ATOMS = 100  # tried beside a token where a regex cuts
-_INNER = range(0x80, 0xC0)  # bytes behind the first of a character
-_FIRST = {2: range(0xC2, 0xE0), 3: range(0xE0, 0xF0), 4: range(0xF0, 0xF5)}  # and that, by the number of its bytes
+_MOST_ATOMS = 100  # tried next to a token where a regex cuts
+_INNER = range(0x80, 0xC0)  # bytes after the first of a character
+_FIRST = {
+    2: range(0xC2, 0xE0),
+    3: range(0xE0, 0xF0),
+    4: range(0xF0, 0xF5),
+}  # first bytes, by the length of the character
 
 
 class Form(NamedTuple):
-    """A stretch of text that merges make one symbol of.
+    """A stretch of text that merges into one symbol.
 
     symbol: its number
     text: its characters, or its bytes in GPT-2's alphabet, without the marker
@@ -75,8 +72,7 @@ class Form(NamedTuple):
 
 
 def spelled(vocabulary: Vocabulary, text: str) -> str | None:
-    """Return a form's text as it stands in a line; None if it is bytes that begin or end inside a character, or no
-    UTF-8.
+    """Return a form's text as it stands in a line; None for bytes that are not whole characters.
 
     >>> bytes_ = Vocabulary(merges=(), tokens=(), marker="none", pretokenizer="bytes")
     >>> spelled(bytes_, "Ġa"), spelled(bytes_, "Ã")
@@ -91,23 +87,25 @@ def spelled(vocabulary: Vocabulary, text: str) -> str | None:
 
 
 def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
-    """Check whether a form for which all texts have failed comes out of no text."""
+    """Check whether no text produces a form, given that all trials have failed."""
     special, marker, cut = vocabulary.special, vocabulary.marker, vocabulary.pretokenizer
     text = spelled(vocabulary, form.text)
     if text is None:
         return whole_characters(to_bytes(form.text)) is None
     if vocabulary.normalizer.name != "none" and any(user in text for user in special.user):
-        return False  # other characters may become these, behind the back of the user token
+        return False  # normalising other characters may give these, past the user token
     if cut.name == "bytes":
         return marker == "none"
     if marker != "none" and cut.name in ("unicode", "gpt2") and (not text.strip() or text.startswith("'")):
-        return False  # its word may hold nothing that is unknown
+        return False  # its word may hold no unknown character
     return cut.name in _BY_CLASS and len(neighbours(vocabulary)) == 4
 
 
 def neighbours(vocabulary: Vocabulary) -> list[str]:
-    """Return a letter, a number, a sign and a white space that the vocabulary does not know, of those that there
-    are.
+    r"""Return a letter, a number, a sign and a white space that the vocabulary does not know, as far as some exist.
+
+    >>> neighbours(Vocabulary(merges=(), tokens=("a",)))
+    ['一', '٠', '←', '\x85']
     """
     taken = set("".join(chain(vocabulary.atoms, vocabulary.unmade, vocabulary.special.user)))
     result = list[str]()
@@ -121,15 +119,17 @@ Trial = Callable[[Form], list[str]]
 
 
 def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
-    """Functions that put a form into lines, the likeliest first.
+    """Yield functions that put a form into lines, the likeliest first.
 
     >>> low = Form(7, "low", False)
     >>> [line for trial in islice(trials(Vocabulary(merges=(), tokens=("a",))), 3) for line in trial(low)]
     ['low', 'low一', 'low٠']
     """
-    beside = ("", *neighbours(vocabulary))
+    contexts = ("", *neighbours(vocabulary))
     yield partial(_alone, vocabulary)
-    yield from (partial(_between, vocabulary, left, right) for left, right in islice(product(beside, beside), 1, None))
+    yield from (
+        partial(_between, vocabulary, left, right) for left, right in islice(product(contexts, contexts), 1, None)
+    )
     if vocabulary.pretokenizer.has_own_pattern and not vocabulary.pretokenizer.is_bytes:
         atoms = [atom for atom in vocabulary.atoms if len(atom) == 1][:_MOST_ATOMS]
         pairs = ((left, right) for atom in atoms for left, right in (("", atom), (atom, "")))
@@ -140,17 +140,17 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
 
 
 def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
-    """Return a form, and the words that a pattern cuts whole and nothing stands beside."""
+    """Return a form alone, and the contractions that a pattern cuts whole."""
     cut, contractions = vocabulary.pretokenizer, list[str]()
     if cut.name in ("gpt2", "bytes") or cut.has_own_pattern:
         contractions = CONTRACTIONS.split("|")
-    if cut.has_own_pattern:  # many take capitals, too
+    if cut.has_own_pattern:  # many match capitals, too
         contractions += CONTRACTIONS.upper().split("|")
     return contractions + _between(vocabulary, "", "", form)
 
 
 def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[str]:
-    """Return a form between others. Where every line gets a space in front, a line without its own is tried, too."""
+    """Return a form between two contexts. With a dummy prefix, a line without its own space is tried, too."""
     text = spelled(vocabulary, form.text)
     if text is None:
         return []
@@ -163,7 +163,7 @@ def _nth(result: Callable[[Form], list[str]], number: int, form: Form) -> list[s
 
 
 def _completed(data: bytes) -> list[str]:
-    """Texts that hold these bytes, which begin or end inside a character.
+    """Return texts that hold these bytes, which begin or end inside a character.
 
     >>> _completed(b"a\\xc3")[:2], all(b"\\xa9a" in text.encode() for text in _completed(b"\\xa9a"))
     (['aÀ', 'aÁ'], True)
@@ -181,7 +181,7 @@ def _completed(data: bytes) -> list[str]:
 
 
 def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) -> list[str]:
-    """Characters whose UTF-8 holds these bytes, with others before and behind them but for the end that is named.
+    """Return characters whose UTF-8 holds these bytes, and further bytes except at the named end.
 
     >>> _characters(b"\\xe2\\x82", at_start=True)[44], b"\\xa9" in _characters(b"\\xa9", at_end=True)[0].encode()
     ('€', True)
@@ -198,7 +198,7 @@ def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) ->
 
 
 def _some(choices: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Return all ways to choose one of each, or some where there are many."""
+    """Return all ways to choose one of each, or a sample if there are many."""
     if len(choices) < 3:
         return list(product(*choices))
     rng = Random(0)
@@ -218,17 +218,17 @@ Forms = dict[str, list[Form]]
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What text can make of the tokens of a vocabulary, in the order of their ids.
+    """The tokens of a vocabulary by whether text produces them, in the order of their ids.
 
     texts: a text for each token that some text produces
-    never: the reason for each token that none produces
-        "merges"        encoding its characters never leaves it: other merges come first, or go on
+    never: the reason for each token that no text produces
+        "merges"        encoding its characters gives others: other merges come first, or follow
         "normalizer"    normalising changes its characters
         "user tokens"   it holds a user token
-        "pretokenizer"  it is always cut, or its bytes are no part of any UTF-8
-    undecided: tokens that merges allow, for which no text has been found, and none is known not to exist. There are
-        such only where a regex cuts, where tokens begin or end inside a character, where the normaliser may make a user
-        token's characters, or where a marker meets a token of white space.
+        "pretokenizer"  it is always cut, or its bytes are never part of UTF-8
+    undecided: tokens that merges allow, without a known text or proof that none exists. This happens only where a regex
+        cuts, where tokens begin or end inside a character, where normalising may give a user token's characters, or
+        where a marker joins a token of white space.
 
     >>> reach(Vocabulary(merges=(), tokens=("a", "B"), normalizer="lowercase"))
     <Reach: 1 token reached, 1 never, 0 undecided>
@@ -244,21 +244,21 @@ class Reach:
 
 
 def reach(vocabulary: Vocabulary) -> Reach:
-    """Return which tokens some text produces when it is encoded without dropout. Special tokens are not looked at.
+    """Return which tokens some text produces when it is encoded without dropout. Special tokens are left out.
 
     vocabulary: any
 
-    Every text in `texts` has been encoded, and gave its token.
+    Every text in `texts` has been encoded and gave its token.
 
-    >>> found = reach(Vocabulary(merges=(("a", "B"),), tokens=("a", "B", "aB"), normalizer="lowercase"))
-    >>> found.never
+    >>> result = reach(Vocabulary(merges=(("a", "B"),), tokens=("a", "B", "aB"), normalizer="lowercase"))
+    >>> result.never
     {'B': 'normalizer', 'aB': 'normalizer'}
     """
     arguments.instance(vocabulary, Vocabulary, "vocabulary", call="reach({})")
     tables = MergeTables.of(vocabulary)
     allowed = _forms_of_tokens(tables, _whole_forms(tables) + _words(tables))
     normal = _left_by_normalizer(vocabulary, allowed)
-    texts = _texts_found(Encoder(vocabulary), normal)
+    texts = _producing_texts(Encoder(vocabulary), normal)
     lost = [token for token in vocabulary.tokens if token not in texts]
     reasons = {token: _why(vocabulary, allowed.get(token, []), normal.get(token, [])) for token in lost}
     return Reach(
@@ -269,7 +269,7 @@ def reach(vocabulary: Vocabulary) -> Reach:
 
 
 def _whole_forms(tables: MergeTables) -> list[Form]:
-    """Return the stretches of atoms that merges make one symbol of, for all tokens, kept or not."""
+    """Return the forms of all tokens, scaffolding included, that merge into one symbol."""
     marker, numbered = tables.vocabulary.marker, list(enumerate(tables.tokens))
     inner = _becoming_one(tables, [Form(number, token, False) for number, token in numbered])
     if marker == "prefix":  # the same symbols, where a word starts
@@ -281,7 +281,7 @@ def _whole_forms(tables: MergeTables) -> list[Form]:
 
 
 def _words(tables: MergeTables) -> list[Form]:
-    """Return the kept tokens that are looked up as whole words, which are whole characters."""
+    """Return the forms of tokens that encoding looks up as whole words, if they are whole characters."""
     vocabulary, result = tables.vocabulary, list[Form]()
     numbered = [(number, token) for number, token in enumerate(tables.tokens) if tables.kept[number]]
     if vocabulary.whole_words and vocabulary.marker == "suffix":
@@ -296,8 +296,9 @@ def _words(tables: MergeTables) -> list[Form]:
 
 
 def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
-    """Return the forms, all at the edge of a word or none, that become their symbol, or are spelled like it while
-    unknown.
+    """Return the forms that become their symbol, or an unknown one with the same spelling.
+
+    forms: all at the edge of a word, or none
     """
     from volt.kernels.apply_bpe import encode_words
     from volt.kernels.bpe_tables import no_spellings
@@ -318,7 +319,7 @@ def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
 
 
 def _forms_of_tokens(tables: MergeTables, forms: Iterable[Form]) -> Forms:
-    """Kept token → the forms that become it, or that are split back into it."""
+    """Return, for each token, the forms that become it or are split back into it."""
     result: Forms = {}
     for form in forms:
         for number in set(_split_back(tables, form.symbol)):
@@ -339,9 +340,7 @@ def _split_back(tables: MergeTables, symbol: int) -> Iterator[int]:
 
 
 def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
-    """Return the forms whose characters normalising leaves as they are. What holds for a text holds for all parts of
-    it.
-    """
+    """Return the forms that normalising leaves unchanged. A text that stays unchanged has only such parts."""
     import polars as pl
 
     if vocabulary.normalizer.name == "none":
@@ -353,8 +352,8 @@ def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
     return {token: several for token, several in left.items() if several}
 
 
-def _texts_found(encoder: Encoder, forms: Forms) -> dict[str, str]:
-    """Token → a text that it has come out of. Texts are tried until all tokens are found, or there are no more."""
+def _producing_texts(encoder: Encoder, forms: Forms) -> dict[str, str]:
+    """Return a text for each token that some trial produces."""
     missing, result = dict(forms), dict[str, str]()
     for trial in trials(encoder.vocabulary):
         if not missing:
@@ -368,7 +367,7 @@ def _texts_found(encoder: Encoder, forms: Forms) -> dict[str, str]:
 
 
 def _why(vocabulary: Vocabulary, allowed: list[Form], normal: list[Form]) -> Why | None:
-    """Why no text produces a token; None if that is not certain."""
+    """Return why no text produces a token; None if that is not certain."""
     if not allowed:
         return "merges"
     if not normal:

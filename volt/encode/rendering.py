@@ -1,4 +1,4 @@
-"""`Rendering`: symbols → what is wanted of them: ids, pieces as text, or ids as text.
+"""`Rendering`: symbols → a form of output: ids, pieces as text, or ids as text.
 
 >>> from volt.encode.merge_tables import MergeTables
 >>> from volt.vocabulary import Vocabulary
@@ -30,7 +30,7 @@ Kind = Literal["ids", "pieces", "id text"]
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What symbols become. Row r stands for values[starts[r]:starts[r + 1]].
+    """The values of symbols. Row r stands for values[starts[r]:starts[r + 1]].
 
     starts: (n_rows + 1,) int64
     values: (n,), of the rendering's type
@@ -42,7 +42,7 @@ class _Rows:
     known: dict[int, int]
 
     def extended(self, symbols: Sequence[int], spelled: Sequence[Sequence[int] | bytes]) -> _Rows:
-        """Return the same with a row for each thing spelled. The symbols, below 0, are those of the new rows."""
+        """Return the rows with one more for each of these symbols below 0, which are spelled so."""
         first = len(self.starts) - 1
         ends = self.starts[-1] + np.cumsum([len(values) for values in spelled], dtype=np.int64)
         new = np.fromiter(chain.from_iterable(spelled), self.values.dtype)
@@ -51,19 +51,18 @@ class _Rows:
 
 
 class Rendering:
-    """What each symbol becomes. Safe to share between threads.
+    """The values of each symbol. Safe to share between threads.
 
-    Rows for characters that the vocabulary does not know are added as they are met. A new state takes the place of the
-    old one at once, so threads need no lock.
+    Rows for unknown characters are added as they are met. Replacing the rows is atomic, so threads need no lock.
     """
 
     def __init__(
         self, tables: MergeTables, spell: Spell, *, dtype: DTypeLike, single: NDArray[Any] | None = None
     ) -> None:
-        """single: the one value of each token that is kept, if all have just one: (n_tokens,)."""
+        """single: the value of each token of the vocabulary, if each has just one: (n_tokens,)."""
         self.dtype, self._spell = np.dtype(dtype), spell
         empty = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {})
-        retained, is_atom = tables.kept != 0, tables.parts < 0  # all else is split back
+        retained, is_atom = tables.kept != 0, tables.parts < 0  # all others are split back
         if single is None:
             spelled = [spell(symbol) if occurs else b"" for symbol, occurs in enumerate((retained | is_atom).tolist())]
             self._rows = empty.extended([], spelled)
@@ -89,7 +88,7 @@ class Rendering:
         return rows.starts[: n + 1], rows.values[: rows.starts[n]]
 
     def expand(self, symbols: NDArray[np.int32]) -> tuple[NDArray[Any], Longs]:
-        """Return the values of symbols, one after the other, and where each symbol's end."""
+        """Return the values of symbols, concatenated, and where each symbol's values end."""
         numbers, rows = self.numbered(symbols)
         starts = rows.starts[numbers]
         sizes = rows.starts[numbers + 1] - starts
@@ -114,14 +113,14 @@ class Rendering:
 
 
 def rendering_of(kind: Kind, tables: MergeTables, *, separator: str = "") -> Rendering:
-    """Return the rendering of a kind. separator: that of `as_pieces`, for pieces."""
+    """Return the rendering of a kind. separator: see `as_pieces`."""
     if kind == "pieces":
         return as_pieces(tables, separator=separator)
     return as_ids(tables) if kind == "ids" else as_id_text(tables)
 
 
 def as_ids(tables: MergeTables) -> Rendering:
-    """Ids, int32. What is no piece of the vocabulary has the id of `unk`, or none if there is no such token."""
+    """Render ids, int32. An unknown piece has the id of `unk`, or none without that token."""
     ids = tables.vocabulary.ids
     single = np.fromiter(map(ids.get, tables.tokens, repeat(0)), np.int32, len(tables.tokens))
     return Rendering(tables, lambda symbol: _ids(tables, symbol), dtype=np.int32, single=single)
@@ -134,7 +133,7 @@ def _ids(tables: MergeTables, symbol: int) -> list[int]:
 
 
 def as_pieces(tables: MergeTables, *, separator: str = "") -> Rendering:
-    """UTF-8 text: pieces, each with a space behind it. separator: see `joined`."""
+    """Render UTF-8 text: pieces, each followed by a space. separator: see `joined`."""
     if separator and tables.vocabulary.marker != "suffix":
         raise ConfigError("a separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
 
@@ -146,21 +145,21 @@ def as_pieces(tables: MergeTables, *, separator: str = "") -> Rendering:
 
 
 def as_id_text(tables: MergeTables) -> Rendering:
-    """ASCII text: ids, each with a space behind it."""
+    """Render ASCII text: ids, each followed by a space."""
     return Rendering(
         tables, lambda symbol: "".join(f"{number} " for number in _ids(tables, symbol)).encode(), dtype=np.uint8
     )
 
 
 def joined(pieces: Iterable[str], separator: str) -> list[str]:
-    """Pieces in subword-nmt's convention: the separator follows those that do not end their word.
+    """Spell pieces as subword-nmt does: a separator follows each piece that does not end its word.
 
     >>> joined(["lo", "w</w>"], "@@")
     ['lo@@', 'w']
     """
     spelled: list[str] = []
     for piece in pieces:
-        if piece == SUFFIX and spelled:  # the word ends behind a user token or a byte
+        if piece == SUFFIX and spelled:  # the word ends after a user token or a byte
             spelled[-1] = spelled[-1].removesuffix(separator)
         else:
             spelled.append(piece.removesuffix(SUFFIX) if piece.endswith(SUFFIX) else piece + separator)

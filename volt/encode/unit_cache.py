@@ -1,7 +1,7 @@
-r"""`UnitCache`: the distinct units met so far and the values of each; bytes → values, line by line.
+r"""`UnitCache`: bytes → values, line by line, by a table of the units met so far and the values of each.
 
-A cache belongs to one thread at a time. It grows as units come, and is emptied once it holds more than its limit. Words
-such as unit, pending and irregular are explained in volt.kernels.
+A cache belongs to one thread at a time. It is emptied once it holds more units than its limit. `unit_encoder_of` builds
+what the compiled loop needs to encode new units itself. volt.kernels explains unit, pending and irregular.
 
 >>> from volt.encode.unit_cache import numbering_encoder
 >>> from volt.encode.pretokens import UnitRule
@@ -9,16 +9,6 @@ such as unit, pending and irregular are explained in volt.kernels.
 >>> lines = table.encode(table.read(b"low lower low\n\nlow", separator=ord("\n")))
 >>> lines.values.tolist(), lines.ends.tolist(), table.units(np.arange(table.n_units))
 ([0, 1, 0, 0], [3, 3, 4], (b'lowlower', array([3, 8])))
-
-Vocabulary and rendering → what the compiled loop needs to encode new units itself (see volt.kernels.unit_encoder).
-
->>> from volt.encode.merge_tables import MergeTables
->>> from volt.encode.rendering import as_ids
->>> from volt.vocabulary import Vocabulary
->>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
->>> encoder = unit_encoder_of(tables, as_ids(tables), CharacterClasses())
->>> encoder.widest, encoder.sampled
-(4, False)
 """
 
 from __future__ import annotations
@@ -51,11 +41,16 @@ _ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
 
 
 def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses) -> UnitEncoder:
-    """Return how a unit's bytes become values. Its memory to work in belongs to one thread: see
-    `UnitEncoder.for_thread`.
+    """Return the tables by which compiled code encodes a unit; `UnitEncoder.for_thread` adds a thread's own memory.
 
-    rendering: what symbols become; without one, values are atoms, for dropout
-    classes: the classes of characters, for those cuts that look at them
+    rendering: the form of the output; None for atoms, as dropout needs
+    classes: the classes of characters, for pre-tokenisers that look at them
+
+    >>> from volt.encode.rendering import as_ids
+    >>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
+    >>> encoder = unit_encoder_of(tables, as_ids(tables), CharacterClasses())
+    >>> encoder.widest, encoder.sampled
+    (4, False)
     """
     from volt.kernels.unit_encoder import ID_SIZE, numbering
 
@@ -72,7 +67,6 @@ def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: C
 
 
 def _cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
-    """Return how units become words, and words atoms."""
     from volt.kernels.pretokenize import BYTES
 
     cut, marker = _cut(tables.vocabulary), ("none", "suffix", "prefix").index(tables.vocabulary.marker)
@@ -87,7 +81,7 @@ def _cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cu
 
 
 def _byte_ids(vocabulary: Vocabulary) -> NDArray[np.int32]:
-    """Return the ids of the byte tokens, where each unknown character is spelled by them alone; (256,) or (0,)."""
+    """Return the ids of the byte tokens if unknown characters are spelled by these alone; (256,) or (0,)."""
     if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or vocabulary.marker == "suffix":
         return _NOTHING
     return np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
@@ -95,7 +89,7 @@ def _byte_ids(vocabulary: Vocabulary) -> NDArray[np.int32]:
 
 def _with_pattern(cutter: Cutter, pretokenizer: PreTokenizer, parting: SplitPoints) -> Cutter:
     result = pretokenizer.cutter
-    assert result is not None  # since it says how texts are parted
+    assert result is not None  # only a pattern has split points
     tables = result.splitter.tables
     return cutter._replace(
         classes=tables.classes, moves=tables.moves, end=tables.end, splits=tables.splits, kinds=parting.kinds,
@@ -104,7 +98,7 @@ def _with_pattern(cutter: Cutter, pretokenizer: PreTokenizer, parting: SplitPoin
 
 
 def _user_starts(tables: MergeTables, cut: int) -> NDArray[np.uint8]:
-    """Return the bytes that begin user tokens, where units are text: (256,), or (0,) if there is none."""
+    """Return which bytes begin user tokens, if units are text: (256,), or (0,) without user tokens."""
     from volt.kernels.pretokenize import WORD
 
     user = tables.vocabulary.special.user if cut > WORD else ()
@@ -114,7 +108,7 @@ def _user_starts(tables: MergeTables, cut: int) -> NDArray[np.uint8]:
 
 
 def numbering_encoder() -> UnitEncoder:
-    """Return an encoder that gives each unit its number, in the order in which units are met."""
+    """Return an encoder that numbers units in the order in which they are met."""
     from volt.kernels.unit_encoder import numbering
 
     return numbering()
@@ -162,8 +156,7 @@ class LineValues:
 
     values: (n,) int32 or uint8
     ends: (n_lines,) int64, where each line's values end
-    left: (n_left, 2) int64, the lines that are left to Python: the line's number, and where its text ends; `values`
-        has nothing of them
+    left: (n_left, 2) int64, the lines left to Python, absent from `values`: number, and where the text ends
     """
 
     values: NDArray[Any]
@@ -174,10 +167,10 @@ class LineValues:
 class UnitCache:
     """The distinct units met so far, and their values.
 
-    rule: what parts units
-    encoder: how a unit's bytes become values
+    rule: where units begin and end
+    encoder: encodes a new unit
     dtype: type of the values
-    limit: about how many units are kept; each word of a unit that has several counts as one more
+    limit: about how many units are cached; each word of a unit that has several counts as one more
     """
 
     def __init__(self, rule: UnitRule, encoder: UnitEncoder, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
@@ -189,12 +182,12 @@ class UnitCache:
         self.clear()
 
     def trim(self) -> None:
-        """Forget all units if there are more than the limit."""
+        """Remove all units if there are more than the limit."""
         if self.n_units > self.limit:
             self.clear()
 
     def clear(self) -> None:
-        """Forget all units."""
+        """Remove all units."""
         from volt.kernels.encode_units import ROOM
         from volt.kernels.unit_table import UnitRows
 
@@ -207,14 +200,13 @@ class UnitCache:
         self.n_units = self._n_values = self._n_pending = 0
 
     def read(self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False) -> Padded:
-        """Return a text as the loop needs it, in the cache's own memory until the next is read: see `PaddedMemory`."""
+        """Return a text padded for the loop, in memory that the next call reuses: see `PaddedMemory`."""
         return self._memory.read(text, separator=separator, padded=padded)
 
     def encode(self, text: Padded, *, strips_return: bool = False) -> LineValues:
-        """Return the values of a text's lines. They count only if no units are pending: see `pending` and
-        `fill_pending`.
+        """Return the values of a text's lines, which are valid only if no units are `pending`: see `fill_pending`.
 
-        strips_return: whether a carriage return before the separator is no part of the line
+        strips_return: whether to drop a carriage return before the separator
         """
         from volt.kernels.encode_units import ROOM, encode_units
         from volt.kernels.unit_encoder import LoopState
@@ -238,7 +230,7 @@ class UnitCache:
         return Rule(separator, strips_return, rule.breaks, rule.clinging, rule.keeps_breaks, rule.marks_first, is_text)
 
     def _with_room(self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded) -> NDArray[np.uint8]:
-        """Make room in what the loop has found full. Returns `out`, or a longer copy of it."""
+        """Enlarge the array that is full. Returns `out`, or a longer copy of it."""
         from volt.kernels.encode_units import LINES_FULL, OUT_FULL
 
         if status == OUT_FULL:
@@ -258,18 +250,18 @@ class UnitCache:
         return self._table.pending[: self._n_pending]
 
     def units(self, numbers: Longs) -> tuple[bytes, Longs]:
-        """Return the bytes of units, one after the other, and where each ends."""
+        """Return the bytes of units, concatenated, and where each ends."""
         starts, sizes = self._table.starts[numbers], self._table.starts[numbers + 1] - self._table.starts[numbers]
         ends = np.cumsum(sizes)
         places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
         return self._table.bytes[places].tobytes(), ends
 
     def firsts(self, numbers: Longs) -> NDArray[np.uint8]:
-        """Return which of these units stand first in their line, where that is marked."""
+        """Return which of these units are the first of their line, where that is marked."""
         return self._table.firsts[numbers]
 
     def encode_pending(self) -> None:
-        """Encode those pending units that can be encoded here now that more characters have a class."""
+        """Encode the pending units that compiled code can encode now that more characters have a class."""
         from volt.kernels.encode_units import ROOM, encode_pending
         from volt.kernels.unit_table import complete
 
@@ -286,9 +278,9 @@ class UnitCache:
         self._table.pending[: len(left)], self._n_pending = left, len(left)
 
     def fill_pending(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
-        """Give the pending units their values.
+        """Store the values of the pending units.
 
-        values: those of all pending units, one after the other
+        values: the values of all pending units, concatenated
         ends: (n_pending,) where the values of each unit end
         irregular: (n_pending,) which units are irregular
         """
@@ -321,7 +313,7 @@ class UnitCache:
         )  # fmt: skip
 
     def _add_room(self, n_bytes: int) -> None:
-        """Double the room for bytes and values, or more: the longest unit of a text of so many bytes must fit."""
+        """Enlarge the arrays of bytes and values at least twofold, so that any unit of a text of n_bytes fits."""
         from volt.kernels.pretokenize import LONGEST
 
         table = self._table

@@ -1,4 +1,4 @@
-"""What the methods of `Encoder` take → what they work with, or an `ArgumentError` that names the method to call.
+"""Arguments of `Encoder`'s methods → valid values, or an `ArgumentError` that names the method to call.
 
 >>> line(b"low", "encode")
 Traceback (most recent call last):
@@ -23,34 +23,34 @@ from volt.errors import ArgumentError, ConfigError, VocabularyError, quoted
 from volt.text.normalizer import check_text
 from volt.vocabulary import Vocabulary
 
-_LAST = 1 << 62  # the greatest number of a first line: those of the lines that follow have 64 bits too
+_LAST = 1 << 62  # the greatest number of a first line, so that the numbers of later lines fit into 64 bits
 _FLAT = "give a flat numpy array of whole numbers"
-_CHUNKS = "give what volt.encode.chunks.chunks_of or file_chunks makes"
+_CHUNKS = "give chunks of volt.encode.chunks.chunks_of or file_chunks"
 
 
 class HasVocabulary(Protocol):
-    """What comes with a vocabulary, such as the result of a search."""
+    """An object with a vocabulary, such as the result of a search."""
 
     @property
     def vocabulary(self) -> Vocabulary:
         """The vocabulary."""
 
 
-def vocabulary(given: Vocabulary | str | os.PathLike[str] | HasVocabulary) -> Vocabulary:
-    """Return the vocabulary itself, that of a file, or that of what has one.
+def vocabulary(source: Vocabulary | str | os.PathLike[str] | HasVocabulary) -> Vocabulary:
+    """Return a vocabulary: the argument itself, read from a file, or an object's attribute.
 
     >>> vocabulary(Vocabulary(merges=(), tokens=("l", "o")))
     <Vocabulary: 2 tokens, 0 merges, suffix, whitespace>
     """
-    if isinstance(given, str | os.PathLike):
-        return Vocabulary.load(given)
-    if isinstance(result := getattr(given, "vocabulary", None), Vocabulary):
+    if isinstance(source, str | os.PathLike):
+        return Vocabulary.load(source)
+    if isinstance(result := getattr(source, "vocabulary", None), Vocabulary):
         return result
-    return arguments.instance(given, Vocabulary, "vocabulary", call="volt.Encoder({})")
+    return arguments.instance(source, Vocabulary, "vocabulary", call="volt.Encoder({})")
 
 
 def line(line: str, call: str) -> str:
-    """Return one line. An error says how to encode many.
+    """Check that this is one line. An error says how to encode many.
 
     >>> line("low", "encode")
     'low'
@@ -61,7 +61,7 @@ def line(line: str, call: str) -> str:
 
 
 def utf8(text: bytes, call: str) -> bytes:
-    """UTF-8 text. An error says how to encode a str.
+    """Return UTF-8 text as bytes. An error says how to encode a str.
 
     >>> utf8(memoryview(b"low"), "encode_bytes")
     b'low'
@@ -73,12 +73,12 @@ def utf8(text: bytes, call: str) -> bytes:
 
 
 def chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Chunks, each looked at when it is asked for, as there may be no end of them.
+    """Yield chunks, each checked when it is requested: the iterable may be endless.
 
     >>> list(chunks([Chunk(b"low"), "lower"]))
     Traceback (most recent call last):
         ...
-    volt.errors.ArgumentError: chunks[1] is 'lower' (str); give what volt.encode.chunks.chunks_of or file_chunks makes
+    volt.errors.ArgumentError: chunks[1] is 'lower' (str); give chunks of volt.encode.chunks.chunks_of or file_chunks
     """
     if isinstance(chunks, str | bytes | bytearray | memoryview):
         raise arguments.refusal(chunks, "chunks", _CHUNKS)
@@ -118,7 +118,7 @@ def numbers(numbers: NDArray[np.int64] | None, text: bytes) -> NDArray[np.int64]
 
 
 def threads(n_threads: int | None) -> int | None:
-    """Return a number of threads; None for one for each core.
+    """Check a number of threads; None stands for one for each core.
 
     >>> threads(2), threads(None)
     (2, None)
@@ -127,7 +127,7 @@ def threads(n_threads: int | None) -> int | None:
 
 
 def pieces(pieces: Iterable[str], call: str) -> list[str]:
-    """Return the pieces of a line. An error says how to decode ids.
+    """Return the pieces of a line as a list. An error says how to decode ids.
 
     >>> pieces(("lo", "w</w>"), "decode")
     ['lo', 'w</w>']
@@ -139,7 +139,7 @@ def pieces(pieces: Iterable[str], call: str) -> list[str]:
 
 
 def words(words: Iterable[str]) -> list[str]:
-    """Pre-tokens, none of them empty.
+    """Return pre-tokens as a list, after a check that none is empty.
 
     >>> words(["low", ""])
     Traceback (most recent call last):
@@ -154,7 +154,7 @@ def words(words: Iterable[str]) -> list[str]:
 
 
 def separator(separator: str) -> str:
-    """What marks pieces that do not end a word, or nothing.
+    """Check the mark of pieces that do not end a word; it may be empty.
 
     >>> separator(" ")
     Traceback (most recent call last):
@@ -185,7 +185,7 @@ def paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def ids(ids: Iterable[int]) -> list[int]:
-    """Return the ids of a line. An error says how to decode those of many.
+    """Return the ids of a line as a list. An error says how to decode many lines.
 
     >>> ids(np.array([4, 5], np.int32))
     [4, 5]
@@ -205,7 +205,7 @@ def encoded(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
         for name in ("ids", "offsets"):
             _flat(getattr(encoded, name), f"encoded.{name}")
         return encoded
-    rows = arguments.several(encoded, "encoded", remedy="give what encode_batch returns, or the ids of each line")
+    rows = arguments.several(encoded, "encoded", remedy="give the result of encode_batch, or the ids of each line")
     numbers = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
     try:
         flat: NDArray[Any] = np.array([*chain.from_iterable(numbers)], np.int64)

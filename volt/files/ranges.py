@@ -111,15 +111,27 @@ def can_span(path: str) -> bool:
     >>> can_span(__file__), can_span("-")
     (True, False)
     """
+    return open_plain(path) is not None
+
+
+def open_plain(path: str) -> Descriptor | None:
+    """Open a file that can be cut, as `can_span` says; return None for others.
+
+    >>> open_plain("-") is None
+    True
+    """
     if path == "-" or not hasattr(os, "preadv") or not os.path.isfile(path) or not os.path.getsize(path):
-        return False
-    return find_decoder(Descriptor(path).read(0, 8)) is None
+        return None
+    file = Descriptor(path)
+    return file if find_decoder(file.read(0, 8)) is None else None
 
 
-def file_spans(path: str, *, size: int, max_line: int | None = MAX_LINE) -> Iterator[FileSpan]:
+def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_LINE) -> Iterator[FileSpan]:
     """Cut a plain file after line ends into spans of about `size` bytes, less a byte order mark.
 
-    What is added to the file meanwhile is left out. max_line: the most bytes of a line; None for no limit.
+    file: its path, or the file that `open_plain` has opened
+    max_line: the most bytes of a line; None for no limit
+    What is added to the file meanwhile is left out.
     Raises CorpusError if the file cannot be read or is not text, or a line is too long.
 
     >>> import tempfile
@@ -128,9 +140,9 @@ def file_spans(path: str, *, size: int, max_line: int | None = MAX_LINE) -> Iter
     ...     [bytes(span) for span in file_spans(file.name, size=5)]
     [b'low\\nlower\\n', b'new']
     """
-    file, most = Descriptor(path), checked_max_line(max_line)
+    file, most = Descriptor(file) if isinstance(file, str) else file, checked_max_line(max_line)
     head, end = file.read(0, HEAD_SIZE), os.fstat(file.number)[stat.ST_SIZE]
-    refuse_binary(path, head)
+    refuse_binary(file.path, head)
     start = len(BYTE_ORDER_MARK) * head.startswith(BYTE_ORDER_MARK)
     while start < end:
         far = end if most is None else min(end, start + size + most)  # a line that goes on there is too long

@@ -1,6 +1,6 @@
 """Other libraries' formats: a module or a sub-package for each, listed in `volt.formats.registry`.
 
-What such a module holds is said in `volt.formats.protocol`.
+`volt.formats.protocol` lists the functions of such a module.
 
 >>> import tempfile, pathlib
 >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
-"""Does the real library cut text as we do? Pieces and ids of both, line by line.
+"""Vocabulary, file and lines → `Agreement`: how far VOLT and the real library give equal pieces and ids.
 
-`probe_lines` makes text from the vocabulary itself, for use where there is no other.
+`probe_lines` makes lines from the vocabulary itself, for checks without a text.
 
 >>> from volt.vocabulary import Vocabulary
 >>> probe_lines(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")))[:3]
@@ -33,7 +33,7 @@ _UNKNOWN = ("\u0e01", "😀", "é", "e\u0301", "\u0645\u0631", "中文", "\u200b
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A line that the library cuts in another way.
+    """A line that the library cuts differently.
 
     line: its number, from 1
     ours, theirs: the pieces of both, or the ids where the pieces are equal
@@ -46,7 +46,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """In how many lines our encoder and a library agree.
+    """The number of lines in which our encoder and a library agree.
 
     n_equal_pieces, n_equal_ids: the lines with equal pieces or ids; None if the library has no ids of its own
     differences: the first few
@@ -60,12 +60,12 @@ class Agreement:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every line agrees in all that was compared."""
+        """Whether all compared pieces and ids agree."""
         return self.n_equal_pieces == self.n_lines and self.n_equal_ids in (None, self.n_lines)
 
 
 def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence[str]) -> Agreement:
-    """Encode lines with our encoder and with the library that loads what was written to `path`, and compare.
+    """Compare our encoder with the library that loads the file exported to `path`, on these lines.
 
     Raises ConfigError if the format has no library that cuts text, MissingLibraryError if it is not installed.
     """
@@ -77,10 +77,10 @@ def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence
 def check_import(
     vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence[str], *, pattern: str | None = None
 ) -> Agreement:
-    """Encode lines with our encoder and with the library that loads a foreign file as its publisher does, and compare.
+    """Compare our encoder with the library that loads a foreign file as its publisher does, on these lines.
 
-    vocabulary: what was read from the file
-    pattern: what the publisher cuts text by, where the file does not say it
+    vocabulary: the vocabulary read from the file
+    pattern: the publisher's pattern, if the file does not name it
     Raises ConfigError if the format has no library that cuts text, MissingLibraryError if it is not installed.
     """
     with plain_file(path) as plain:
@@ -88,9 +88,7 @@ def check_import(
 
 
 def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | None) -> Peer:
-    """Return the library of a file as its publisher loads it. Merges over bytes look like subword-nmt's, and are
-    not.
-    """
+    """Load a file in its library as its publisher does. Merges over bytes only look like subword-nmt's."""
     if format == "subword-nmt" and vocabulary.pretokenizer.is_bytes:
         from volt.formats.huggingface.library import peer_of_merges
 
@@ -109,7 +107,7 @@ def _original(vocabulary: Vocabulary, path: Path, format: str, pattern: str | No
 
 @contextmanager
 def plain_file(path: str | Path) -> Iterator[Path]:
-    """The file itself, or an unpacked copy of one that is packed: other libraries do not unpack."""
+    """Yield the file, or an unpacked copy of a packed one, as other libraries do not unpack."""
     path = Path(path)
     if not path.is_file() or not is_packed(path, kind=VocabularyError):
         yield path
@@ -121,7 +119,7 @@ def plain_file(path: str | Path) -> Iterator[Path]:
 
 
 def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreement:
-    """Return how far our encoder and a library agree on these lines."""
+    """Compare our encoder and a library on these lines."""
     encoder = Encoder(vocabulary)
     ours, theirs = encoder.encode_lines(lines), peer.pieces(lines)
     our_ids = [encoder.ids(pieces).tolist() for pieces in ours]
@@ -137,8 +135,7 @@ def compared(vocabulary: Vocabulary, peer: Peer, lines: Sequence[str]) -> Agreem
 
 
 def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) -> Peer:
-    """Return the real library with an exported file loaded, told of these special tokens where the file does not hold
-    them.
+    """Load an exported file in its real library, with these special tokens if the file does not hold them.
 
     Raises ConfigError if the format has no library.
 
@@ -156,9 +153,9 @@ def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) 
 
 
 def probe_lines(vocabulary: Vocabulary) -> list[str]:
-    """Lines made of the vocabulary's tokens: each alone, two with a space between, two glued, then unknown characters.
+    """Make lines of the vocabulary's tokens: single, two with a space, two joined, and with unknown characters.
 
-    Of a long vocabulary, tokens at even distances are taken.
+    A long vocabulary is sampled at even distances.
 
     >>> len(probe_lines(Vocabulary(merges=(), tokens=("l", "o")))) > 20
     True

@@ -1,7 +1,7 @@
-"""fairseq dict.txt ⇄ vocabulary: "piece count" a line; ids are line numbers + 3, behind <s> <pad> </s> <unk>.
+"""fairseq dict.txt ⇄ vocabulary: "piece count" a line; ids are line numbers + 3, after <s> <pad> </s> <unk>.
 
-fairseq gives its own four tokens the ids 0 to 3, so every id from 4 up equals ours. It reads text that is cut
-already, at white space. A piece spelled like an earlier one has to say so with "#fairseq:overwrite".
+fairseq gives its own four tokens the ids 0 to 3, so every id from 4 up equals ours. It reads text that is
+already cut, at white space. A piece spelled like an earlier one is marked with "#fairseq:overwrite".
 
 >>> import tempfile
 >>> from volt.vocabulary import Vocabulary
@@ -45,14 +45,12 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not
-    fit.
-    """
+    """Return the listed tokens with these merges. Raises VocabularyError, with file and line, if they do not fit."""
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether every line is a piece, a space and a count, and this is no YAML.
+    """Check whether every line is a piece, a space and a count, and the file is not YAML.
 
     >>> recognises(Path("dict.txt"), b"l@@ 7\\nlo@@ 3\\n"), recognises(Path("a.yml"), b"</s>: 0\\nlo: 2\\n")
     (True, False)
@@ -62,7 +60,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the listed tokens. Raises VocabularyError, with file and line, for what is none."""
+    """Yield the listed tokens. Raises VocabularyError, with file and line, for an invalid line."""
     for number, line in lists.lines_of(path):
         piece, _, count = line.removesuffix(_OVERWRITE).rpartition(" ")
         if not piece:

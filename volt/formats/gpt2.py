@@ -1,10 +1,9 @@
 """GPT-2's merges.txt → vocabulary: merges over bytes, which look like subword-nmt's codes but mark no word ends.
 
-Both files start with "#version: 0.2". GPT-2's spells bytes by its alphabet, a space as "Ġ", and holds no "</w>". With a
-vocab.json or encoder.json beside it, ids are those that it lists; without one, the bytes come first, in the order that
-GPT-2 gives them, then what the merges make. Files beside them may name special tokens, as in the folders of
-transformers. None of them names the pattern that cuts text into words: it is GPT-2's, or the file is refused as far as
-its tokens tell.
+Both files start with "#version: 0.2". GPT-2's file spells bytes by its alphabet, a space as "Ġ", and holds no "</w>".
+Ids come from a vocab.json or encoder.json in the same folder; without one, bytes come first, in GPT-2's order, then
+the results of merges. Further files in the folder may name special tokens, as in folders of transformers. No file names
+the pattern that cuts text into words. It is taken to be GPT-2's; if that pattern cuts a token, the file is refused.
 
 >>> spells_bytes([("Ġ", "t"), ("Ġt", "h")]), spells_bytes([("t", "h"), ("th", "e</w>")])
 (True, False)
@@ -37,9 +36,11 @@ _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
 
 
 def spells_bytes(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Check whether merges are over bytes: all letters are of the alphabet of bytes, and they spell spaces, or
-    characters of
-    several bytes, nothing that is in no text, and no "</w>"."""
+    """Check whether merges are over bytes.
+
+    All letters must be from the alphabet of bytes. They must spell spaces; or characters of several bytes, only bytes
+    that occur in text, and no "</w>".
+    """
     tokens = list(map("".join, pairs))
     if not set("".join(tokens)) <= set(ALPHABET):
         return False
@@ -61,7 +62,7 @@ def is_in_text(token: bytes) -> bool:
 
 
 def is_ambiguous(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Check whether merges may be over bytes or characters: nothing in them tells."""
+    """Check whether merges fit bytes as well as characters."""
     tokens = list(map("".join, pairs))
     return bool(tokens) and not any(SUFFIX in token for token in tokens) and set("".join(tokens)) <= set(ALPHABET)
 
@@ -77,7 +78,7 @@ def marks_starts(pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def merges_in(folder: Path) -> Path | None:
-    """Return the file of merges in a folder that has ids beside it, and no tokenizer.json; None if there is none.
+    """Return the file of merges in a folder that also has a file of ids; None if there is none.
 
     >>> merges_in(Path("/nowhere")) is None
     True
@@ -87,7 +88,7 @@ def merges_in(folder: Path) -> Path | None:
 
 
 def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
-    """Return the vocabulary of merges over bytes, and of the files beside them if there are some.
+    """Return the vocabulary of merges over bytes and of further files in their folder.
 
     Raises VocabularyError if a token that merges use has no id, or the pattern cuts a token.
     """
@@ -122,9 +123,8 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
 def _special(
     ids: Mapping[str, int], roles: Mapping[str, str], named: Collection[str], output: Collection[str]
 ) -> SpecialTokens:
-    """Return the special tokens: those that the files beside the merges name are found in text.
-
-    What the list of ids holds beside bytes and merges is there for some use; it is a control token if nothing says so.
+    """Return the special tokens. Tokens that the folder's files name are found in text; other tokens with an id that
+    are neither bytes nor merged are control tokens.
     """
     roles_of = {
         role: token for role, token in roles.items() if token in ids and can_be_special(token) and len(token) > 1
@@ -136,7 +136,7 @@ def _special(
 
 
 def other_pattern(path: Path, tokens: Sequence[bytes], cut: Sequence[bytes]) -> str:
-    """What to say of a file, some of whose tokens GPT-2's pattern cuts.
+    """Return the error for a file with tokens that GPT-2's pattern cuts.
 
     >>> other_pattern(Path("a"), [b"x", b"!x"], [b"!x"])[:43]
     "a: 1 of its 2 tokens, such as '!x', are cut"
@@ -184,7 +184,7 @@ def _losses(path: Path, output: Vocabulary, neighbours: Path | None, ids: Mappin
 
 
 def _special_losses(output: Vocabulary, flags: Mapping[str, Json]) -> Iterator[str]:
-    """Yield how transformers finds special tokens. flags: of those that the folder names"""
+    """Yield how transformers finds special tokens. flags: flags of the tokens that the folder names."""
     yield from added_losses(list(flags.values()), output, {})
     if END in output.special.control:
         yield FINDS_END

@@ -1,7 +1,7 @@
 r"""Marian .yml ⇄ vocabulary: "piece": id, with </s> 0 and <unk> 1, then the pieces.
 
-Every piece is a double-quoted YAML string in which all that does not print is escaped, so that no YAML reader takes
-one for a number, a truth value, a comment or a line end.
+Every piece is a double-quoted YAML string with unprintable characters escaped, so that no YAML reader takes it for a
+number, a truth value, a comment or a line end.
 
 >>> quoted("a"), quoted("\x85😀\U000f0000"), unquoted(quoted('\u2028"')) == '\u2028"'
 ('"a"', '"\\u0085😀\\U000f0000"', True)
@@ -42,9 +42,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not
-    fit.
-    """
+    """Return the listed tokens with these merges. Raises VocabularyError, with file and line, if they do not fit."""
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
@@ -77,8 +75,7 @@ def quoted(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """Return the string that a YAML key on one line stands for. Raises KeyError if it holds an escape that YAML has
-    not.
+    """Return the string that a YAML key on one line stands for. Raises KeyError for an unknown escape.
 
     >>> unquoted("'it''s'"), unquoted("lo")
     ("it's", 'lo')
@@ -104,9 +101,7 @@ def _unescaped(escape: str) -> str:
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the tokens by their ids, Marian's own left out. Raises VocabularyError, with file and line, for what is
-    none.
-    """
+    """Yield the tokens by id, without Marian's own. Raises VocabularyError, with file and line, for an invalid line."""
     result = sorted((number, line, piece) for line, piece, number in _entries(path))
     own = {EOS, UNK, *(name for number, _, name in result if _OTHER_NAMES.get(name) == number)}
     for (number, line, _), (following, other, _) in pairwise(result):

@@ -1,9 +1,9 @@
 """OpenNMT-py vocabulary ⇄ vocabulary: "piece<TAB>count" a line; OpenNMT-py puts its own special tokens before them.
 
-The other order, "count<TAB>piece", is read as well, though OpenNMT-py takes its counts for pieces. A list that can be
-read both ways, because all its pieces are numbers, is taken as OpenNMT-py takes it, pieces first. A count may have a
-fraction, as dynamicdata writes those of sampled text, in the other order. Where pieces end in "</w>", as those that
-`volt stream vocabulary` counts, they are spelled as VOLT spells them.
+The other order, "count<TAB>piece", is read as well, though OpenNMT-py takes its counts for pieces. A list of numbers
+only, which fits both orders, is read as OpenNMT-py reads it, pieces first. In the other order a count may have a
+fraction, as dynamicdata writes for sampled text. Pieces that end in "</w>", as in the output of
+`volt stream vocabulary`, have VOLT's spelling.
 
 >>> import tempfile
 >>> from volt.vocabulary import Vocabulary
@@ -42,16 +42,14 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not
-    fit.
-    """
+    """Return the listed tokens with these merges. Raises VocabularyError, with file and line, if they do not fit."""
     result = list(rows(path))
     is_ours = any(row.piece.endswith(SUFFIX) and row.piece != SUFFIX for row in result)
     return lists.vocabulary_of(path, result, merges=merges, joined=not is_ours)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether every line is a piece, a tab and a count, or all are the other way round.
+    """Check whether every line is a piece, a tab and a count, or every line has the other order.
 
     >>> recognises(Path("a.txt"), b"l@@\\t7\\nlo\\t3\\n"), recognises(Path("a.txt"), b"l@@ 7\\n")
     (True, False)
@@ -60,7 +58,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def odd_line(head: bytes) -> int | None:
-    """Return the first line that is no row of such a list, where most lines and the first one are; None elsewhere.
+    """Return the first invalid line if most lines and the first are valid rows, else None.
 
     head: the first bytes of the file
 
@@ -80,7 +78,7 @@ def _matches(row: re.Pattern[str], line: str) -> bool:
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the listed tokens. Raises VocabularyError, with file and line, for what is none."""
+    """Yield the listed tokens. Raises VocabularyError, with file and line, for an invalid line."""
     lines = list(lists.lines_of(path))
     fitting, swapped = (sum(_matches(row, line) for _, line in lines) for row in (_ROW, _SWAPPED))
     for number, line in lines:
@@ -94,7 +92,7 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
 
 
 def _count_of(path: Path, line: int, text: str) -> int:
-    """Return a count; one with a fraction, as of sampled text, becomes the next whole number, so that none is 0."""
+    """Return a count. A fraction, as from sampled text, is rounded up, so that it is never 0."""
     if not lists.is_number(text) and _FRACTION.fullmatch(text):
         if (count := float(text)) > _MOST:
             raise VocabularyError(f"{path}:{line}: the count {text} is above {_MOST:g}; divide all counts by a number")

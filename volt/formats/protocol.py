@@ -1,15 +1,16 @@
-"""What a format is: the functions that its module has, and what they take and give.
+"""The protocol of a format: a module, or a sub-package, with the functions of `Format`. Optional names:
 
-A format is a module, or a sub-package, that has the functions of `Format`. Where a real library cuts text with its
-files, it also has `peer`, a `LoadPeer`. It may have `CLOSING_ORDER`, see `volt.formats.registry.closing_order`, and
-`files_written` and `files_read`, a path → the files that `write` writes, and that `read` may read; without them, PATH.
-Where files do not say how text is cut into words, it has `read_with_pattern`: `read` with one more argument, `pattern`.
-Where its library must be told what a file does not hold, it has functions that give a `Peer`: `original`, a foreign
-file, its vocabulary and the pattern → the library as its publisher loads it; `peer_of`, an exported file and its
-vocabulary → the same.
+    peer                a `LoadPeer`, if a real library cuts text with the format's files
+    original            foreign file, its vocabulary, pattern → `Peer`, loaded as by its publisher, for libraries that
+                        need more than the file
+    peer_of             exported file and its vocabulary → `Peer`, for the same libraries
+    read_with_pattern   `read` with one more argument, `pattern`, if files do not name the pattern that cuts text
+    files_written       path → the files that `write` writes; without it, the path
+    files_read          path → the files that `read` may read; without it, the path
+    CLOSING_ORDER       see `volt.formats.registry.closing_order`
 
->>> from volt.formats.token_list import tokens
->>> [hasattr(tokens, name) for name in ("write", "read", "recognises", "peer")]
+>>> from volt.formats import token_list
+>>> [hasattr(token_list, name) for name in ("write", "read", "recognises", "peer")]
 [True, True, True, False]
 """
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 USUAL = SpecialTokens()
-HEAD_SIZE = 4096  # bytes that `recognises` is shown
+HEAD_SIZE = 4096  # bytes that `recognises` sees
 MOST_DIGITS = 1000  # of an id, a rank or a count
 
 
@@ -35,11 +36,12 @@ class Format(Protocol):
     """The functions that every format has."""
 
     def write(self, vocabulary: Vocabulary, path: Path) -> list[str]:
-        """Write the format's files. Returns a sentence for everything that they cannot carry or that the library does
-        differently. Raises VocabularyError if they cannot hold this vocabulary."""
+        """Write the format's files. Returns a sentence for each loss, and for each difference of the library.
+
+        Raises VocabularyError if they cannot hold this vocabulary."""
 
     def read(self, path: Path, *, merges: Path | None = None) -> Vocabulary:
-        """Read what is at `path`. merges: a file of merges, for formats that hold none.
+        """Read a file or folder. merges: a file of merges, for formats without merges.
 
         Raises VocabularyError, with file and line, for damage."""
 
@@ -51,7 +53,7 @@ class LoadPeer(Protocol):
     """The function `peer` of a format that a real library cuts text with."""
 
     def __call__(self, path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-        """Return the library with the file loaded, and with these special tokens where it takes them from its caller.
+        """Return the library with the file loaded, and with these special tokens if its file does not hold them.
 
         Raises MissingLibraryError if the library is not installed."""
 
@@ -61,7 +63,7 @@ class Peer:
     """A real library with a file loaded.
 
     pieces: lines → the pieces of each, in VOLT's spelling
-    ids: lines → the ids of each; None if the library has no ids, or others than the vocabulary that was exported to it
+    ids: lines → the ids of each; None if the library has no ids, or other ids than the exported vocabulary
     """
 
     library: str

@@ -1,15 +1,7 @@
-r"""The formats by name: read and write a vocabulary in the format that is asked for, or recognised.
+r"""`FORMATS`, by name. A path → a vocabulary or its merges, by a named or recognised format; a vocabulary → a file.
 
 >>> format_module("tokens").__name__, sorted(FORMATS)[:3]
 ('volt.formats.token_list', ['fairseq', 'huggingface', 'marian'])
-
-The merges of any file that holds some, as candidates for a search.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile() as file:
-...     _ = file.write(b"#version: 0.2\nt h\nth e</w>\n") and file.flush()
-...     read_merges(file.name).pairs
-[('t', 'h'), ('th', 'e</w>')]
 """
 
 from __future__ import annotations
@@ -38,9 +30,9 @@ _ABLE = "a .volt vocabulary, a tokenizer.json, a .tiktoken file, subword-nmt or 
 
 
 def read_merges(path: str | Path) -> MergeList:
-    """Return the merges of a file, whatever format holds them.
+    """Return the merges of a file in any format, as candidates for a search.
 
-    path: of the file, or of a folder that a format is read from
+    path: path of a file, or of a folder in such a format
 
     Raises CandidateError, with file and line, if the file holds no merges, or is damaged.
 
@@ -61,7 +53,7 @@ def read_merges(path: str | Path) -> MergeList:
     try:
         name = "volt" if data and is_own(place) else guess_format(place, data[:HEAD_SIZE])
     except VocabularyError as error:
-        if data.lstrip()[:1] == b"{" or not data:  # no codes in any case
+        if data.lstrip()[:1] == b"{" or not data:  # not codes in any case
             raise CandidateError(str(error)) from None
         name = "subword-nmt"
     return subword_nmt.read_merges(path, data) if name == "subword-nmt" else _merges_of(place, name)
@@ -84,7 +76,7 @@ def _merges_of(path: Path, name: str) -> MergeList:
 
 
 def _pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """Return the merges by rank; where any pair may make a token, those whose parts are made before it."""
+    """Return the merges by rank; for merging by ranks, pairs whose parts earlier pairs make."""
     from volt.formats.huggingface.writing import merges_of
     from volt.formats.tiktoken.ranks import merges_of as merges_of_ranks
     from volt.text.characters import to_bytes
@@ -123,14 +115,14 @@ FORMATS = {
     "tokens": "volt.formats.token_list",
 }
 
-_OTHERS = {  # how files of other kinds begin, in small letters; all are common in place of a tokenizer
+_OTHERS = {  # first bytes, in small letters, of files that are often given in place of a tokenizer
     b"<!doctype html": "a web page, which was saved in place of a file; download the file itself",
     b"<html": "a web page, which was saved in place of a file; download the file itself",
     b"version https://git-lfs": "a pointer of Git LFS, not the file that it stands for; fetch that with git lfs pull",
     b"pk\x03\x04": "a zip archive; unpack it, and give a file in it",
     b"\xef\xbb\xbf": "text that starts with a byte order mark (U+FEFF); save it without one",
 }
-_UNLIKE_RANKS = ("VOLT", "sentencepiece", "huggingface")  # what nobody takes for lines
+_UNLIKE_RANKS = ("VOLT", "sentencepiece", "huggingface")  # never taken for lines of text
 _OWN = b'{"volt"'  # the first bytes of a VOLT file
 
 
@@ -144,8 +136,7 @@ def files_written(path: str | Path, *, to: str) -> tuple[Path, ...]:
 
 
 def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ...]:
-    """Return the files that `read_vocabulary` reads, or may read, at a path; the path itself where there is no
-    vocabulary.
+    """Return the files that `read_vocabulary` may read at a path; the path itself if it is not a vocabulary.
 
     >>> files_read("/nowhere/corpus.volt")
     (PosixPath('/nowhere/corpus.volt'),)
@@ -158,13 +149,13 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
         if format is None and head.startswith(b'{"volt"'):
             return (path,)
         return (path, *_files(format_module(format or guess_format(path, head)), "files_read", path))
-    except VocabularyError:  # told where it is read
+    except VocabularyError:  # reading it reports the error
         return (path,)
 
 
 @contextmanager
 def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Path]:
-    """The path itself; for a URL, that of a copy of the file or folder, with what its format keeps beside it.
+    """Yield the path; for a URL, the path of a copy of the file or folder, with the format's further files.
 
     Raises VocabularyError if it cannot be read.
     """
@@ -173,19 +164,19 @@ def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Pa
 
 
 def _files(module: Any, name: str, path: Path) -> tuple[Path, ...]:
-    """What a format's function of this name says, if it has one and the path has a name; otherwise the path."""
+    """Return the files by a format's function of this name; without it, the path."""
     result: tuple[Path, ...] = getattr(module, name)(path) if path.name and hasattr(module, name) else (path,)
     return result
 
 
 def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> list[str]:
-    """Write in a foreign format. Returns a sentence for everything that it cannot carry or does differently.
+    """Write a foreign format. Returns a sentence for everything that it cannot carry or does differently.
 
-    vocabulary: what is written
-    path: where to
+    vocabulary: the vocabulary to write
+    path: path of the file or folder
     to: the name of the format, one of `FORMATS`
 
-    Raises ConfigError if there is no such format, VocabularyError if it cannot hold this vocabulary.
+    Raises ConfigError for an unknown format, VocabularyError if it cannot hold this vocabulary.
 
     >>> import tempfile
     >>> from volt.vocabulary import Vocabulary
@@ -213,18 +204,18 @@ def read_vocabulary(
     eos: str | Ids | None = None,
     pad: str | Ids | None = None,
 ) -> Vocabulary:
-    """Read a VOLT file, or a foreign one, guessed by its content where no format is given. It may be packed by gzip.
+    """Read a VOLT file or a foreign one; its content tells the format if none is named. It may be compressed.
 
-    path: of the file, or its URL
+    path: path or URL of the file
     format: the name of its format, one of `FORMATS`
-    merges: a file that holds merges, for formats that list only tokens
-    pattern: what cuts text into words, for formats that do not say it: the name of a published pattern, such as
+    merges: a file of merges, for formats that list only tokens
+    pattern: the pattern that cuts text into words, for formats that do not name it: a published pattern, such as
         cl100k, or a regular expression
     special: further tokens that are found in text and never split, with their ids: {"<|endoftext|>": 100257}; or a list
-        of those that have an id already, or are to have the next free one
+        of tokens that have an id or get the next free one
     unk, bos, eos, pad: the token with this role, or a dict of it and its id; text that spells it stays text
-    Raises VocabularyError, with the place where there is one, if the file is damaged or in no format known here.
-    Raises ConfigError if the file says itself how text is cut, and a pattern is given, or an id is another token's.
+    Raises VocabularyError, with file and line, if the file is damaged or in an unknown format.
+    Raises ConfigError for a pattern if the file names its own, or for an id that another token has.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -277,9 +268,9 @@ def _of_file(path: Path, format: str | None, result: Path | None, pattern: str |
 
 
 def format_of(path: str | Path) -> str:
-    """Return the name of the format that a foreign file is recognised as, one of `FORMATS`.
+    """Recognise the format of a foreign file; return its name, one of `FORMATS`.
 
-    Raises VocabularyError if it cannot be read, is in no format known here, or is VOLT's own.
+    Raises VocabularyError if the file cannot be read, has an unknown format, or is VOLT's own.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -300,11 +291,10 @@ def _format_of(path: Path) -> str:
 
 
 def listed_pieces(path: str | Path) -> list[str] | None:
-    """Return the pieces of a file that lists them without merges, as they are spelled there; None if it is no such
-    list.
+    """Return the pieces of a list without merges, in the file's spelling; None for other formats.
 
-    path: of the file
-    Raises VocabularyError, with the place where there is one, if the file is damaged or in no format known here.
+    path: path of the file
+    Raises VocabularyError, with file and line, if the file is damaged or in an unknown format.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -337,7 +327,7 @@ def is_own(path: Path) -> bool:
 
 
 def _as_written(path: Path) -> Path:
-    """Return the file itself, or the one with the ending that sentencepiece's format has written it with."""
+    """Return the path, or PATH.model if only that exists, as sentencepiece's format writes it."""
     if not path.name:  # the current folder has none
         return path
     model = path.parent / f"{path.name}.model"
@@ -345,7 +335,7 @@ def _as_written(path: Path) -> Path:
 
 
 def _no_pipe(path: Path) -> Path:
-    """Return the path itself. Raises VocabularyError for a pipe, which would be empty when it is looked at again."""
+    """Return the path. Raises VocabularyError for a pipe, which can be read only once."""
     if is_pipe(path):
         raise VocabularyError(
             f"{path}: a pipe, which can be read only once; write what it gives to a file, and name it"
@@ -366,14 +356,14 @@ def guess_format(path: Path, head: bytes) -> str:
         if _format(name).recognises(path, head):
             return name
     if (odd := format_module("opennmt").odd_line(head)) is not None:
-        raise VocabularyError(f"{path}:{odd}: is not `count<TAB>subword`, as the lines before it are; mend the line")
+        raise VocabularyError(f"{path}:{odd}: is not `count<TAB>subword`, as the lines before it are; fix the line")
     raise VocabularyError(
         f"{path}:1: neither a VOLT vocabulary nor, by its content, {', '.join(FORMATS)}; make one with volt.search"
     )
 
 
 def peer_loader(name: str) -> LoadPeer | None:
-    """What loads the real library of a format; None for a list of tokens, which no library cuts text with.
+    """Return the function that loads a format's real library; None for token lists, which have no library.
 
     >>> peer_loader("tokens") is None, peer_loader("tiktoken").__name__
     (True, 'peer')
@@ -383,7 +373,7 @@ def peer_loader(name: str) -> LoadPeer | None:
 
 
 def closing_order(name: str) -> Literal["ids", "merges"]:
-    """Return the order of tokens that `Vocabulary.closed` must give for a format: "merges" where ids are ranks.
+    """Return the order of tokens that a format needs from `Vocabulary.closed`: "merges" if ids are ranks.
 
     >>> closing_order("tokens"), closing_order("tiktoken")
     ('ids', 'merges')
@@ -393,10 +383,9 @@ def closing_order(name: str) -> Literal["ids", "merges"]:
 
 
 def format_module(name: str, argument: str = "format") -> Any:
-    """Return the module of a format, which has the functions of `Format`. Raises ConfigError if there is none of this
-    name.
+    """Return the module of a format, which has the functions of `Format`. Raises ConfigError for an unknown name.
 
-    argument: what an error calls the name, if it is no str
+    argument: name of the argument in errors
 
     >>> format_module("tokens").__name__
     'volt.formats.token_list'
@@ -414,7 +403,7 @@ def _format(name: str, argument: str = "format") -> Format:
 
 
 def _head(path: Path) -> bytes:
-    """Return the first bytes of a file, unpacked; none for a folder."""
+    """Return the first bytes of a file, decompressed; none for a folder."""
     try:
         is_folder = path.is_dir()
     except (OSError, ValueError) as error:

@@ -1,15 +1,10 @@
-r"""subword-nmt, both ways: codes at PATH, one merge a line behind a version line; tokens and counts at PATH.vocab.
+r"""subword-nmt's codes ⇄ vocabulary: a version line and one merge a line at PATH; tokens and counts at PATH.vocab.
 
-Codes of fastBPE, which have a count behind each merge and no version line, mean the same and are read, too.
+Codes of fastBPE have a count after each merge and no version line, and are read, too.
 
-Codes write the end of a word as "</w>", as VOLT does; the vocabulary writes "@@" behind a piece that does not end one.
-Given both files (`subword-nmt apply-bpe -c PATH --vocabulary PATH.vocab`), subword-nmt splits what the vocabulary lacks
-back into the parts of its merge, as VOLT does.
-
->>> _theirs("lo"), _theirs("w</w>")
-('lo@@', 'w')
-
-The text of a codes file → its merges: subword-nmt's of both versions, and fastBPE's, which have counts.
+Codes write the end of a word as "</w>", as VOLT does; PATH.vocab writes "@@" after a piece that does not end a word.
+With both files (`subword-nmt apply-bpe -c PATH --vocabulary PATH.vocab`), subword-nmt splits pieces that the vocabulary
+lacks back into the parts of their merge, as VOLT does.
 
 >>> read_merges("codes", b"#version: 0.2\nl o\nlo w</w>\n").pairs
 [('l', 'o'), ('lo', 'w</w>')]
@@ -36,9 +31,9 @@ VERSION, _OLD = "#version: 0.2", "#version: 0.1"
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
-    """Return the merges in a codes file; those of version 0.1 are rewritten, see `_from_01`.
+    """Return the merges in a codes file; version 0.1 is converted, see `_from_01`.
 
-    GPT-2's merges.txt looks alike, and is known by its letters, see `volt.formats.gpt2`.
+    GPT-2's merges.txt looks alike and is recognised by its letters, see `volt.formats.gpt2`.
     Raises CandidateError, with file and line, for anything else.
     """
     message = ", so no subword-nmt codes, and no sentencepiece model; give one of these"
@@ -64,7 +59,7 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
 
 
 def _refuse_others(path: str | Path, pairs: Sequence[tuple[str, str]]) -> None:
-    """Raise CandidateError for merges that are written alike, but mark words in another way."""
+    """Raise CandidateError for merges that look alike but mark words in another way."""
     if gpt2.marks_starts(pairs):
         raise CandidateError(
             f"{path}: its merges mark words by '▁' in front and none by '</w>', so these are no codes of subword-nmt; "
@@ -79,12 +74,12 @@ def _refuse_others(path: str | Path, pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator[tuple[str, str]]:
-    """Merges of version 0.1 → merges of version 0.2 that cut every word alike.
+    """Convert merges of version 0.1 to merges of version 0.2 that cut every word alike.
 
-    In 0.1 "</w>" is a symbol of its own behind the last character, so x and "</w>" merge at some rank, or never. Until
-    then x is merged as elsewhere, afterwards only as "x</w>". In 0.2 the last symbol is "x</w>" from the start: each
-    merge of an x that can stand there unjoined is needed for it too, right behind, because the end comes last. That is
-    exact as long as no token is made by two merges, for then ranks only rise while a word is encoded.
+    In 0.1 "</w>" is a separate symbol after the last character, so x and "</w>" merge at some rank, or never. Until
+    then x merges as elsewhere, afterwards only as "x</w>". In 0.2 the last symbol is "x</w>" from the start: each merge
+    of an x that can be last before it joins "</w>" needs a second merge for "x</w>", right after the first. This is
+    exact if no two merges make the same token, for then ranks only rise while a word is encoded.
 
     >>> list(_from_01("codes", [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]))
     [('l', 'o'), ('l', 'o</w>'), ('lo', 'w'), ('lo', 'w</w>'), ('b', 'o</w>')]
@@ -107,7 +102,7 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
 
 
 def _makeable(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the merges without those that cannot apply, because nothing makes a part of theirs.
+    """Yield the merges that can apply, since earlier merges make their parts.
 
     >>> list(_makeable([("l", "o"), ("lo", "w</w>"), ("a", "bc</w>")]))
     [('l', 'o'), ('lo', 'w</w>')]
@@ -120,7 +115,7 @@ def _makeable(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tuple[str, str]:
-    """Return the merge in a line. is_counted: whether its count stands behind it, as fastBPE writes it."""
+    """Return the merge in a line. is_counted: whether a count follows it, as in fastBPE's codes."""
     parts = line.rstrip("\r").split(" ")
     if is_counted and len(parts) == 3 and parts[2].isdecimal():
         parts.pop()
@@ -147,9 +142,7 @@ def is_counted_line(line: str) -> bool:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether a file that starts so holds subword-nmt codes: they name their version, or are as those of 0.1.
-
-    So do codes of fastBPE, which have counts.
+    """Check whether a file holds subword-nmt's codes, with a version line or like version 0.1, or fastBPE's.
 
     >>> recognises(Path("codes"), b"#version: 0.2\\nl o\\n"), recognises(Path("list"), b"lo\\n")
     (True, False)
@@ -158,8 +151,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def _is_old(head: bytes) -> bool:
-    """Check whether this is codes that may lack a version line: pairs of strings, some at word ends, or such with
-    counts.
+    """Check for codes without a version line: pairs of strings, some at word ends, with or without counts.
 
     >>> _is_old(b"l o\\no </w>\\n"), _is_old(b"the 5\\nof 3\\n"), _is_old(b"t h 9\\nth e</w> 7\\n")
     (True, False, True)
@@ -174,10 +166,10 @@ _JOINED = "@@"
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write codes at PATH and tokens with counts at PATH.vocab (1 each if the vocabulary has none); returns what
-    subword-nmt will do differently, a sentence each.
+    """Write codes at PATH and tokens with counts at PATH.vocab (1 each if the vocabulary has none).
 
-    Raises VocabularyError if the marker is not "suffix", or a token holds what ends a line or a field.
+    Returns a sentence for each difference of subword-nmt.
+    Raises VocabularyError if the marker is not "suffix", or a token holds a space or a line end.
     """
     _check(vocabulary)
     codes = "".join(f"{left} {right}\n" for left, right in vocabulary.merges)
@@ -188,7 +180,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    """Return the codes, and the vocabulary beside them.
+    """Return the files of the codes and of the vocabulary.
 
     >>> [str(path) for path in files_written(Path("codes"))]
     ['codes', 'codes.vocab']
@@ -200,10 +192,10 @@ files_read = files_written
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Codes, and the vocabulary beside them (PATH.vocab) if there is one; or, with `merges`, a vocabulary at PATH and
-    its codes there. Without a vocabulary the tokens are all characters that merges mention and all that they make.
+    """Read codes at PATH and the vocabulary at PATH.vocab, if it exists; or a vocabulary at PATH and codes at `merges`.
 
-    Counts that are all 1 are those of a vocabulary that had none. Raises VocabularyError with file and line.
+    Without a vocabulary, the tokens are all characters in merges and all results. Counts that are all 1 stand for no
+    counts. Raises VocabularyError with file and line.
     """
     codes, listing = (path, _beside(path)) if merges is None else (merges, path)
     result = _codes(codes)
@@ -213,7 +205,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     if merges is not None or listing.exists():
         _refuse_01(codes, listing)
         pieces, counts = zip(*_listing(listing), strict=True)
-        tokens = _ours(pieces, made=set(map("".join, pairs)))
+        tokens = _ours(pieces, results=set(map("".join, pairs)))
     elif not pairs:
         raise VocabularyError(f"{codes}: holds no merge, and no vocabulary lies beside it; restore the codes")
     else:
@@ -232,7 +224,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def _refuse_01(codes: Path, listing: Path) -> None:
-    """Raise VocabularyError where old codes would be used with a vocabulary: subword-nmt splits their last part into
+    """Raise VocabularyError for codes of version 0.1 with a vocabulary: subword-nmt splits their last part into
     nothing and an empty piece."""
     first = read_text(codes, kind=VocabularyError).partition("\n")[0]
     if not first.startswith(VERSION) and not is_counted_line(first):
@@ -243,9 +235,10 @@ def _refuse_01(codes: Path, listing: Path) -> None:
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Return the library with these codes, the vocabulary beside them, and user tokens as its glossaries; a lone
-    "</w>" is put
-    behind those that end a word, as VOLT does. Raises as `read` does, MissingLibraryError."""
+    """Load subword-nmt with these codes, their vocabulary, and user tokens as glossaries.
+
+    A lone "</w>" follows user tokens that end a word, as in VOLT. Raises as `read` does, MissingLibraryError.
+    """
     try:
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
     except ImportError:
@@ -275,7 +268,7 @@ def _uncounted(path: Path) -> str:
 
 
 def glossaries(special: SpecialTokens) -> list[str]:
-    """What --glossaries takes for user tokens: one regex, in which a longer token goes before its start.
+    """Return the argument of --glossaries for user tokens: one regex, longer tokens first.
 
     >>> glossaries(SpecialTokens(user=("<a>", "<a>b", "c.")))
     ['(?:<a>b|<a>|c\\\\.)']
@@ -285,21 +278,29 @@ def glossaries(special: SpecialTokens) -> list[str]:
 
 
 def _theirs(token: str) -> str:
+    """
+    >>> _theirs("lo"), _theirs("w</w>")
+    ('lo@@', 'w')
+    """
     return token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED
 
 
-def _ours(pieces: Iterable[str], *, made: Collection[str]) -> tuple[str, ...]:
-    """Return the tokens that a vocabulary file means. What ends with "@@" ends no word, unless only that can be meant.
+def _ours(pieces: Iterable[str], *, results: Collection[str]) -> tuple[str, ...]:
+    """Return the tokens of a vocabulary file. "@@" marks a piece inside a word, unless merges make it only at an end.
 
-    >>> _ours(["lo@@", "w", "w@@", "a@@"], made={"lo", "a@@</w>", "w@@</w>"})
+    results: the results of merges
+
+    >>> _ours(["lo@@", "w", "w@@", "a@@"], results={"lo", "a@@</w>", "w@@</w>"})
     ('lo', 'w</w>', 'w', 'a')
-    >>> _ours(["a@@", "a@@", "bc@@"], made={"a@@</w>", "bc@@</w>"})
+    >>> _ours(["a@@", "a@@", "bc@@"], results={"a@@</w>", "bc@@</w>"})
     ('a', 'a@@</w>', 'bc@@</w>')
     """
     tokens, seen = list[str](), set[str]()
     for piece in pieces:
         inner, final = piece.removesuffix(_JOINED), piece + SUFFIX
-        joined = inner != piece and (final not in made or (inner not in seen and (inner in made or len(inner) == 1)))
+        joined = inner != piece and (
+            final not in results or (inner not in seen and (inner in results or len(inner) == 1))
+        )
         tokens.append(inner if joined else final)
         seen.add(tokens[-1])
     return tuple(tokens)
@@ -328,7 +329,7 @@ def _check(vocabulary: Vocabulary) -> None:
 
 
 def _differences(vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield a sentence for everything that the files do not carry, or that subword-nmt does otherwise."""
+    """Yield a sentence for everything that the files do not carry or subword-nmt does differently."""
     yield from _text_differences(vocabulary)
     yield from _spelling_differences(vocabulary)
     zeros = vocabulary.counts.count(0)

@@ -1,21 +1,12 @@
-r"""What the formats that list tokens share: rows of a list → vocabulary, spelling, and what no list can carry.
+r"""Token list ⇄ vocabulary: one token a line, in the order of ids, without the four tokens with roles.
 
->>> from volt.text.special_tokens import SpecialTokens
->>> from volt.vocabulary import Vocabulary
+A list holds no merges: `read` takes them from another file, and tokens that are not listed become scaffolding. The
+dictionaries of fairseq, Marian and OpenNMT are token lists too and use these functions. They go with text that
+subword-nmt cut, so tokens that do not end a word are spelled with "@@", and no token with "</w>".
+
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "low</w>"))
 >>> joined_spelling(vocabulary)
 ['l@@', 'low']
-
-Formats that list tokens and hold no merges: dictionaries of fairseq, Marian and OpenNMT, and plain lists.
-
-Token list ⇄ vocabulary: one token a line, in the order of ids; the four tokens with roles are left out.
-
-A list holds no merges: `read` takes them from elsewhere, and what is not listed becomes scaffolding. Dictionaries of
-fairseq, Marian and OpenNMT are token lists too, and share what is here. They go with text that subword-nmt cut, so
-tokens that end no word are spelled with its "@@" there, and no token with "</w>".
-
->>> recognises(Path("tokens.txt"), b"l\no\nlo\n"), recognises(Path("a.txt"), b"two words\n")
-(True, False)
 """
 
 from __future__ import annotations
@@ -44,7 +35,7 @@ class ListEntry:
     """A token of a foreign list.
 
     line: the number of its line in the file
-    piece: the token as it is spelled there
+    piece: the token in the file's spelling
     repeats: whether it may be spelled like an earlier one
     """
 
@@ -55,7 +46,7 @@ class ListEntry:
 
 
 def listed(vocabulary: Vocabulary) -> list[str]:
-    """Return all pieces in the order of their ids, but for those with a role that no text holds.
+    """Return all pieces in the order of their ids, without roles and unused ids.
 
     >>> from volt.text.special_tokens import SpecialTokens
     >>> listed(Vocabulary(merges=(), tokens=("l",), special=SpecialTokens(control=("[A]",))))
@@ -69,7 +60,7 @@ def listed(vocabulary: Vocabulary) -> list[str]:
 
 
 def joined_spelling(vocabulary: Vocabulary) -> list[str]:
-    """Return the pieces of `listed`, tokens as subword-nmt spells them where "</w>" marks ends."""
+    """Return the pieces of `listed`; with a suffix marker, tokens in subword-nmt's spelling."""
     if vocabulary.marker != "suffix":
         return listed(vocabulary)
     tokens = set(vocabulary.tokens)
@@ -77,7 +68,7 @@ def joined_spelling(vocabulary: Vocabulary) -> list[str]:
 
 
 def counts(vocabulary: Vocabulary) -> list[int]:
-    """Return the counts of the pieces of `listed`; 0 for what has none.
+    """Return the counts of the pieces of `listed`; 0 for a piece without count.
 
     >>> from volt.text.special_tokens import SpecialTokens
     >>> counts(Vocabulary(merges=(), tokens=("l",), counts=(7,), special=SpecialTokens(control=("[A]",))))
@@ -88,10 +79,10 @@ def counts(vocabulary: Vocabulary) -> list[int]:
 
 
 def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
-    """Return how ids relate to VOLT's.
+    """Return a sentence on how ids relate to VOLT's.
 
-    usual: what to say of a list whose first piece has VOLT's id 4, and so on
-    library: what numbers pieces by their places in the list
+    usual: the sentence for a list whose first piece has VOLT's id 4, the second 5, and so on
+    library: the library that numbers pieces by their places in the list
     """
     ids = [vocabulary.ids[piece] for piece in listed(vocabulary)]
     if ids == list(range(N_ROLES, N_ROLES + len(ids))):
@@ -104,7 +95,7 @@ def _joined(token: str) -> str:
 
 
 def glued(vocabulary: Vocabulary) -> list[str]:
-    """User tokens and byte tokens as subword-nmt spells them where more of the word follows.
+    """Return user tokens and byte tokens as subword-nmt spells them inside a word.
 
     Text cut with "@@" holds both: "<0xC3>@@ <0xA9>" is an "é" that ends a word.
 
@@ -118,7 +109,7 @@ def glued(vocabulary: Vocabulary) -> list[str]:
 
 
 def glued_notes(vocabulary: Vocabulary) -> Iterator[str]:
-    """What listing `glued` means, in a sentence."""
+    """Yield a sentence on the pieces of `glued`, if there are any."""
     if result := glued(vocabulary):
         yield (
             f"pieces that spell no text of their own, such as {result[0].removesuffix(SEPARATOR)}, are listed "
@@ -128,7 +119,7 @@ def glued_notes(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None, joined: bool = False) -> Vocabulary:
-    """Listed tokens and a file of merges → vocabulary. joined: the list is spelled as `joined_spelling` does it."""
+    """Return the vocabulary of listed tokens and a file of merges. joined: the list has subword-nmt's spelling."""
     rows, base = list(rows), _base(path, merges)
     if set(BYTE_TOKENS) <= {row.piece for row in rows}:
         base = replace(base, byte_fallback=True)
@@ -145,20 +136,18 @@ def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None,
 
 
 def _order(base: Vocabulary, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids of a base that numbers its pieces itself: those that are not listed are unused, new ones come
-    last.
-    """
+    """Return the order of ids of a base with its own order: unlisted ids are unused, new tokens come last."""
     if not base.order or names == base.tokens:
         return base.order
     left = {*listed(base), *base.special.all} - set(base.tokens) | set(names)
     retained = [piece if piece in left else "" for piece in base.order]
     if [piece for piece in retained if piece in set(names)] == [name for name in names if name in base.ids]:
         return (*retained, *(name for name in names if name not in base.ids))
-    return ()  # another order than that of its ids, so they are given out anew
+    return ()  # the list has another order, so ids are assigned anew
 
 
 def _base(path: Path, merges: Path | None) -> Vocabulary:
-    """Return the merges, and the settings where a VOLT vocabulary holds them."""
+    """Return a vocabulary with the merges, and a VOLT vocabulary's settings."""
     if merges is None:
         raise VocabularyError(
             f"{path}: lists tokens but holds no merges, which are needed to cut text; name the subword-nmt codes, "
@@ -172,9 +161,9 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
 
 
 def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: bool) -> Iterator[tuple[str, int]]:
-    """Yield every listed token with its count, in our spelling.
+    """Yield every listed token with its count, in VOLT's spelling.
 
-    Raises VocabularyError where one is listed twice or cannot be made.
+    Raises VocabularyError if a token is listed twice or no merge makes it.
     """
     reserved = set(base.ids) - set(base.tokens)
     reserved |= set(glued(base)) if joined else set()
@@ -195,7 +184,7 @@ def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: 
 
 
 def _may_share(piece: str, rows: Sequence[ListEntry]) -> bool:
-    """Check whether the piece is listed once, so that another spelling has taken its first reading."""
+    """Check whether the piece is listed once: then another spelling has used its first reading."""
     return sum(row.piece == piece for row in rows) == 1
 
 
@@ -213,7 +202,7 @@ def _fits(name: str, output: set[str], reserved: set[str], base: Vocabulary) -> 
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file with their numbers. Raises VocabularyError if it is unreadable, empty or no UTF-8."""
+    """Yield the lines of a file with their numbers. Raises VocabularyError if it is unreadable, empty or not UTF-8."""
     lines = read_text(path, kind=VocabularyError).split("\n")
     if lines == [""]:
         raise VocabularyError(f"{path}: empty; restore the file")
@@ -224,7 +213,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write these lines, all or none.
+    """Write these lines atomically.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -239,7 +228,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where: str) -> None:
     """Raise VocabularyError if a piece holds one of these characters, which would end it.
 
-    where: what cannot hold them, in the words of the error.
+    where: the part of a file that cannot hold them, for the error
 
     >>> refuse_characters(["lo"], "\\n", Path("a.txt"), "a line")
     """
@@ -253,7 +242,7 @@ def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where:
 
 
 def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]:
-    """What no list carries, a sentence each. counts: whether there are counts that this list leaves out.
+    """Yield a sentence for each property that no list carries. counts: whether the list leaves out counts.
 
     >>> list(not_listed(Vocabulary(merges=(), tokens=("l",))))
     ['no merges: reading the list back takes merges=FILE']
@@ -269,7 +258,7 @@ def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]
 
 
 def spelling_notes(vocabulary: Vocabulary) -> Iterator[str]:
-    """What `joined_spelling` changes, a sentence each.
+    """Yield a sentence on the changes of `joined_spelling`.
 
     >>> list(spelling_notes(Vocabulary(merges=(), tokens=("l",), marker="none")))
     []
@@ -279,7 +268,7 @@ def spelling_notes(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def all_lines(head: bytes, fits: Callable[[str], bool]) -> bool:
-    """Check whether the first bytes of a file are UTF-8 text, with a whole line or more, all of which fit.
+    """Check whether the first bytes of a file are UTF-8 text with at least one whole line, and all lines fit.
 
     >>> all_lines(b"1\\n2\\n", str.isdecimal), all_lines(b"1\\nx\\n", str.isdecimal)
     (True, False)
@@ -295,7 +284,7 @@ def all_lines(head: bytes, fits: Callable[[str], bool]) -> bool:
 
 
 def count_of(path: Path, line: int, text: str) -> int:
-    """Return a count. Raises VocabularyError if it is no whole number from 0 up.
+    """Return a count. Raises VocabularyError if it is not a whole number from 0 up.
 
     >>> count_of(Path("dict.txt"), 1, "17")
     17
@@ -317,7 +306,7 @@ def is_number(text: str) -> bool:
 def check_unique(vocabulary: Vocabulary, spelled: Sequence[str], path: Path) -> None:
     """Raise VocabularyError if two pieces are spelled alike.
 
-    spelled: the spellings of `listed`, then those of `glued`
+    spelled: the spellings of `listed`, then of `glued`
 
     >>> check_unique(Vocabulary(merges=(), tokens=("l", "o")), ["l", "o"], Path("a.txt"))
     """
@@ -347,9 +336,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens, with these merges. Raises VocabularyError, with file and line, for a list they do not
-    fit.
-    """
+    """Return the listed tokens with these merges. Raises VocabularyError, with file and line, if they do not fit."""
     return vocabulary_of(path, rows(path), merges=merges)
 
 
@@ -359,5 +346,9 @@ def rows(path: Path) -> Iterator[ListEntry]:
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether every line holds one word and nothing else; the last resort."""
+    """Check whether every line holds one word and nothing else; other formats are tried before.
+
+    >>> recognises(Path("tokens.txt"), b"l\\no\\nlo\\n"), recognises(Path("a.txt"), b"two words\\n")
+    (True, False)
+    """
     return not head.startswith((b'{"', b"{\n", b"#version")) and all_lines(head, lambda line: line.split() == [line])

@@ -136,7 +136,6 @@ TUPLES = {
     "Words": ("arrays", "ints longs longs"),
     "TokenStrings": ("arrays", "ints longs"),
     "Until": ("learn", "int int int int"),
-    "Others": ("certain", "longs longs int int"),
     "Merges": ("bpe_tables", "keys ints ints bool int"),
     "Word": ("apply_bpe", "ints ints ints longs longs"),
     "WordBuffers": ("apply_bpe", "Word ints bytes ints"),
@@ -159,7 +158,6 @@ SIGNATURES = {
     "unit_table.rebuild": ("keys keys",),
     "unit_table.add_words": ("text longs longs longs SplitTables int longs longs UnitRows longs",),
     "learn.learn_merges": ("Words TokenStrings int bytes ints Until longs2 ints2 longs longs",),
-    "certain.certain_merges": ("Words TokenStrings int bytes int ints2 Others longs longs2 longs",),
     "learn_parity.learn_parity_merges": (
         "Words TokenStrings int bytes ints longs longs int longs3 longs longs2 ints2 ints longs",
     ),

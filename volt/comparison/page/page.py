@@ -1,25 +1,15 @@
 r"""`Comparison` → one HTML file that shows it, offline and to anyone; and its charts as PNG and SVG.
 
-Everything stands in the file: data as JSON, charts' specifications and the library that draws them, style and script. A
+The file holds everything: data as JSON, chart specifications and the library that draws them, style and script. A
 content security policy allows these scripts by their hashes and nothing else: no network, no other script, no `eval`.
 Data enter the document through autoescaped templates or as text nodes, never as mark-up.
 
+The page's script cuts text with the vocabulary of every searched size. The page holds all merges once, as pairs of
+token numbers; the script applies the merges of a size and splits back the tokens that the transport drops, as the
+encoder does. Counts are stored as changes from one size to the next.
+
 >>> embed_json({"token": "</script><b>"})
 '{"token":"\\u003c/script\\u003e\\u003cb\\u003e"}'
-
-SearchResult → what the page's script needs to cut text with the vocabulary of every searched size.
-
-The page holds all merges once, as pairs of token numbers. The script merges with those of a size and splits back the
-tokens that the transport drops there, as the encoder does. The page holds counts as changes from one size to the next,
-from which the script rebuilds the exact counts of every size.
-
->>> from volt.learn.bpe import learn_bpe
->>> from volt.choose.search import search
->>> from volt.count.word_counts import WordCounts
->>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
->>> data = slider_data(search(learn_bpe(counts, n_merges=9), sizes=[13, 16]), ["a low  widest"])
->>> data["sizes"], data["n_merges"], data["dropped"], data["samples"]
-([11, 13, 16, 17, 20], [0, 2, 5, 6, 9], [[], [11], [11], [11, 14, 15], [11, 14, 15, 18]], [['a', 'low', 'widest']])
 """
 
 from __future__ import annotations
@@ -49,7 +39,15 @@ if TYPE_CHECKING:
 
 
 def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
-    """Merges, counts and scaffolding at every searched size, and sample lines as pre-tokens, as JSON values.
+    """Return merges, counts and scaffolding at every searched size, and sample lines as pre-tokens, as JSON values.
+
+    >>> from volt.learn.bpe import learn_bpe
+    >>> from volt.choose.search import search
+    >>> from volt.count.word_counts import WordCounts
+    >>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
+    >>> data = slider_data(search(learn_bpe(counts, n_merges=9), sizes=[13, 16]), ["a low  widest"])
+    >>> data["sizes"], data["n_merges"], data["dropped"], data["samples"]
+    ([11, 13, 16, 17, 20], [0, 2, 5, 6, 9], [[], [11], [11], [11, 14, 15], [11, 14, 15, 18]], [['a', 'low', 'widest']])
 
     merges: left, right, left, right, …, numbers of tokens
     n_merges: how many of the merges each size has

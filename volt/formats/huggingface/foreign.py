@@ -1,26 +1,11 @@
-"""Normalizer and pre_tokenizer sections that others wrote → the scheme that treats text alike, or a refusal.
+"""Sections of a tokenizer.json by others → the `Scheme` that treats text alike, an error, or notes on losses.
 
-A "▁" for each space comes from Metaspace, or from a normaliser that replaces spaces (Llama, Gemma). Where nothing cuts
-a line, it is one word, but it is cut wherever no token goes across, which changes no piece.
+A "▁" for each space comes from Metaspace, or from a normaliser that replaces spaces (Llama, Gemma). A line that nothing
+cuts is one word; VOLT cuts it wherever no token spans the cut, which changes no piece.
 
 >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
 >>> read_foreign({"normalizer": {"type": "NFC"}, "pre_tokenizer": level}, {"vocab": {}})
 Scheme(marker='none', normalizer='nfc', pretokenizer='bytes', users=(), end='</w>')
-
-What a vocabulary that was read from a tokenizer.json does not carry, or does differently, a sentence each.
-
->>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"))
->>> data = {"truncation": {"max_length": 5}, "model": {"vocab": vocabulary.ids, "unk_token": "<unk>"}}
->>> list(losses(data, vocabulary, is_own=True))
-['Truncation is not carried: lines are encoded whole.']
-
-Combinations in a tokenizer.json whose pieces no vocabulary of VOLT's gives, each told with what to do.
-
->>> refuse({"end_of_word_suffix": "</w>", "byte_fallback": True}, {}, Scheme("suffix", "none", "whitespace", ()))
-Traceback (most recent call last):
-    ...
-volt.errors.VocabularyError: byte_fallback and end_of_word_suffix: an unknown last character is spelled by its bytes and
-those of '</w>' there, which VOLT cannot; set byte_fallback to false if text holds no such characters
 """
 
 from __future__ import annotations
@@ -51,8 +36,8 @@ _PREPEND = {"type": "Prepend", "prepend": PREFIX}
 _EACH_SPACE, _EACH_RUN, _LINE = " [^ ]*|[^ ]+", " +[^ ]*|[^ ]+", r"[\s\S]+"
 
 
-def read_foreign(data: Json, model: Json, *, found: Sequence[str] = ()) -> Scheme:
-    """Return the scheme that does what the sections do. found: the added tokens.
+def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Scheme:
+    """Return the scheme that treats text as the sections do. added: the added tokens.
 
     Raises VocabularyError if VOLT has none, ConfigError if a pattern is not supported.
     """
@@ -69,7 +54,7 @@ def read_foreign(data: Json, model: Json, *, found: Sequence[str] = ()) -> Schem
     if marks_spaces:
         marker, name = _read_spaces(spaces, cuts, model["vocab"])
     else:
-        marker, name = "none", _read_cut(cuts, model["vocab"], found)
+        marker, name = "none", _read_cut(cuts, model["vocab"], added)
     marker = "suffix" if suffix else marker
     return Scheme(marker, read_normalizer(steps, name), name, ())
 
@@ -198,13 +183,13 @@ def _uncut(vocab: Iterable[str], *, splits: bool, starts: bool) -> str:
     return f"split:{_EACH_RUN if runs else _LINE}"
 
 
-def _read_cut(cuts: Sequence[Json], vocab: Iterable[str], found: Sequence[str]) -> str:
+def _read_cut(cuts: Sequence[Json], vocab: Iterable[str], added: Sequence[str]) -> str:
     if not cuts:
         raise VocabularyError(
             "no pre_tokenizer: a line is one word, with its spaces, which VOLT's words do not have; choose a tokenizer "
             "with one, such as ByteLevel or Metaspace"
         )
-    name = cut_name(cuts, found=found)
+    name = cut_name(cuts, isolated=added)
     cut = PreTokenizer(name)
     if cut.keeps_spaces and not cut.is_bytes and any(" " in token for token in vocab):
         spaced = next(token for token in vocab if " " in token)
@@ -227,7 +212,15 @@ _N_NAMED = 5  # tokens in one note
 
 
 def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]:
-    """Yield a sentence for everything that differs. is_own: whether text is cut by sections that VOLT has written."""
+    """Yield a sentence for everything that VOLT does not carry or does differently.
+
+    is_own: whether VOLT wrote the sections that cut text
+
+    >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"))
+    >>> data = {"truncation": {"max_length": 5}, "model": {"vocab": vocabulary.ids, "unk_token": "<unk>"}}
+    >>> list(losses(data, vocabulary, is_own=True))
+    ['Truncation is not carried: lines are encoded whole.']
+    """
     model = data["model"]
     yield from _id_losses(model["vocab"], vocabulary)
     yield from _renumbered(data, model["vocab"])
@@ -271,7 +264,7 @@ def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def _unknown_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    """What becomes of unknown characters. unk_token counts in the library alone, not the role that files name."""
+    """Yield how unknown characters differ. For the library only unk_token counts, not the role in other files."""
     unk, ours = model.get("unk_token"), vocabulary.special.unk
     current = f"are {ours} each here" if ours else "leave nothing here"
     if unk is None and ours is None:
@@ -424,7 +417,7 @@ def _user_losses(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def remade_note(left: str, right: str) -> str:
-    """What to say of a merge of `remade`.
+    """Return a note on a merge of `remade`.
 
     >>> remade_note("a", "b")[:38]
     "Where 'a', 'b' occur twice in a row th"

@@ -7,8 +7,6 @@
 ...     _ = write(Vocabulary(merges=(("l", "o</w>"),), tokens=("l", "o</w>", "lo</w>")), Path(folder, "model"))
 ...     peer(Path(folder, "model")).pieces(["lo x"])
 [['lo</w>', 'x</w>']]
-
-The tokenizers library with a file loaded: lines → its pieces, in VOLT's spelling, and its ids.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from volt.vocabulary.special_roles import named_tokens
 
 
 def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
-    """tokenizers with merges over bytes and the ids beside them.
+    """Load merges over bytes and the ids in their folder in tokenizers.
 
     vocabulary: as VOLT reads them
     Raises ConfigError if there are no ids, MissingLibraryError.

@@ -1,24 +1,19 @@
-"""How text becomes words and pieces text again, in the terms of tokenizer.json: normalizers, pre-tokenizers, decoders.
+"""`Scheme` → sections of a tokenizer.json: normalizers, pre-tokenizers, decoders, and merges for ends of words.
+
+User tokens depend on the scheme:
+
+    words at white space, or from "▁", without end marker    separate words, which `ignore_merges` takes whole
+    a known end of words, or "▁" at the start of lines       added tokens of the normalised text
+    bytes, and other patterns                                added tokens of the raw text, which cut it first
+
+With an end marker, "</w>" after a user token and "▁" before it are added tokens too, written as private characters.
+
+Byte tokens also spell ends of words. tokenizers appends "</w>" to the last character of a word before it looks it up,
+so an unknown "é</w>" becomes the bytes of "é" and four more, which VOLT gives as the token "</w>". Three merges, before
+all others, join these four, beginning with the last two: "w" is a token, so its byte precedes ">" only in this case.
 
 >>> Scheme("suffix", "nfc", "whitespace", users=()).cut.name
 'whitespace'
-
-User tokens. Where VOLT knows how words end, or starts lines with "▁", the line is normalised with them in it. Where
-words are cut at white space, or begin with "▁", and have no end marker, user tokens are words of their own, which
-`ignore_merges` takes whole from the vocabulary. Elsewhere they are added tokens of the normalised text; with an end
-marker so are "</w>" behind one and "▁" in front of one, which are written there as private characters. With bytes and
-other patterns they are added tokens of the raw text, which cut it first.
-
-How byte tokens spell the end of a word in a tokenizer.json: a character that is unknown there becomes bytes.
-
-tokenizers puts "</w>" behind the last character of a word before it looks it up. An unknown "é</w>" so becomes the
-bytes of "é" and four more, which VOLT gives as the one token "</w>". Three merges, ahead of all others, make one token
-of the four, beginning with the last two: "w" is a token, so its byte stands in front of ">" nowhere else.
-
->>> model = {"vocab": {"<0x77>": 0, "</w>": 1, "w": 2, "x": 3}, "merges": [], "byte_fallback": True}
->>> found = with_ends(model)
->>> list(found["vocab"])[4:], found["merges"][0], without_ends({"model": found})["model"] == model
-(['<0x77><0x3E>', '<0x2F><0x77><0x3E>'], ['<0x77>', '<0x3E>'], True)
 """
 
 from __future__ import annotations
@@ -40,13 +35,19 @@ from volt.vocabulary import Vocabulary
 Json = dict[str, Any]
 
 _BYTES = [f"<0x{byte:02X}>" for byte in SUFFIX.encode()]
-ENDED = "".join(_BYTES)  # how the token "</w>" is spelled then
+ENDED = "".join(_BYTES)  # the spelling of the token "</w>"
 _MERGES = [[_BYTES[first], "".join(_BYTES[first + 1 :])] for first in range(len(_BYTES) - 2, -1, -1)]
 _HELPERS = ["".join(pair) for pair in _MERGES[:-1]]
 
 
 def with_ends(model: Json) -> Json:
-    """Return the model section with these merges, and two tokens more, behind all others, that no text is left with."""
+    """Return the model section with these merges, and two more tokens after all others, which no text keeps.
+
+    >>> model = {"vocab": {"<0x77>": 0, "</w>": 1, "w": 2, "x": 3}, "merges": [], "byte_fallback": True}
+    >>> ended = with_ends(model)
+    >>> list(ended["vocab"])[4:], ended["merges"][0], without_ends({"model": ended})["model"] == model
+    (['<0x77><0x3E>', '<0x2F><0x77><0x3E>'], ['<0x77>', '<0x3E>'], True)
+    """
     first = 1 + max(model["vocab"].values())
     vocab = {ENDED if token == SUFFIX else token: number for token, number in model["vocab"].items()}
     vocab |= {helper: first + number for number, helper in enumerate(_HELPERS)}
@@ -54,7 +55,7 @@ def with_ends(model: Json) -> Json:
 
 
 def without_ends(data: Json) -> Json:
-    """Return the whole file as it would be without these merges, or itself if it has none.
+    """Return the file without these merges, or unchanged if it has none.
 
     >>> without_ends({"model": {"vocab": {"l": 0}}})
     {'model': {'vocab': {'l': 0}}}
@@ -108,11 +109,11 @@ _FINAL_SIGMA = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased}
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How text becomes words, and words atoms.
+    """The rules by which text becomes words, and words atoms.
 
     marker, normalizer, pretokenizer: as a vocabulary names them
     users: the user tokens, in the order of their ids
-    end: how the lone token "</w>" is spelled
+    end: the spelling of the lone token "</w>"
     """
 
     marker: Marker
@@ -135,7 +136,7 @@ class Scheme:
 
     @property
     def takes_users_as_words(self) -> bool:
-        """Whether user tokens are words of their own, and no added tokens."""
+        """Whether user tokens are separate words, not added tokens."""
         at_spaces = (self.marker, self.pretokenizer) in (("prefix", "whitespace"), ("none", "metaspace"))
         return at_spaces and bool(self.users)
 
@@ -146,12 +147,12 @@ class Scheme:
 
     @property
     def ending(self) -> str | None:
-        """A regex of what ends the word of a user token in front of it, in normalised text; None if none is known."""
+        """A regex of the text that ends a word after a user token, in normalised text; None if unknown."""
         return _ANYTHING if self.cut.splits or self.cut.is_bytes else _ENDING.get(self.pretokenizer)
 
     @property
     def spaces_users(self) -> bool:
-        """Whether the "▁" in front of a user token is an added token of the normalised text."""
+        """Whether the "▁" before a user token is an added token of the normalised text."""
         if self.pretokenizer == "gpt2":
             return bool(self.users)
         return self.ends_users and self.pretokenizer in {"metaspace", "unicode"}
@@ -164,7 +165,7 @@ class Scheme:
 
     @property
     def user_pattern(self) -> str:
-        """A regex that finds user tokens. Where two fit, the longer one is taken."""
+        """A regex that finds user tokens, longer ones first."""
         return _any_of(self.users)
 
 
@@ -174,7 +175,7 @@ def _any_of(tokens: tuple[str, ...]) -> str:
 
 
 def sequence(name: str, steps: list[Json]) -> Json | None:
-    """Steps as one section of tokenizer.json. name: what the section's list of several steps is called.
+    """Return steps as one section of tokenizer.json. name: key of the list of several steps.
 
     >>> sequence("normalizers", []), sequence("normalizers", [{"type": "NFC"}])
     (None, {'type': 'NFC'})
@@ -183,7 +184,7 @@ def sequence(name: str, steps: list[Json]) -> Json | None:
 
 
 def normalizers(scheme: Scheme) -> list[Json]:
-    """What tokenizers does to a text before it cuts it.
+    """Return the steps by which tokenizers normalises a text.
 
     >>> normalizers(Scheme("suffix", "nfc", "whitespace", users=()))
     [{'type': 'NFC'}]
@@ -295,13 +296,13 @@ def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
     return [*lone, *ending, *spaces, *bytes_last, {"type": "Fuse"}, *first, *last]
 
 
-def replace_step(found: str, content: str, *, regex: bool = False) -> Json:
+def replace_step(pattern: str, content: str, *, regex: bool = False) -> Json:
     """Return a step that puts `content` for a string, or for all that a regex finds.
 
     >>> replace_step("▁", " ")
     {'type': 'Replace', 'pattern': {'String': '▁'}, 'content': ' '}
     """
-    return {"type": "Replace", "pattern": {"Regex" if regex else "String": found}, "content": content}
+    return {"type": "Replace", "pattern": {"Regex" if regex else "String": pattern}, "content": content}
 
 
 def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:

@@ -1,8 +1,9 @@
-"""tokenizer.json, alone or in a folder → vocabulary. Every id stays that of the file.
+"""tokenizer.json, alone or in a folder → vocabulary, with the ids of the file.
 
-Read: files of type BPE, of VOLT's own and of others. Added tokens are user tokens; roles are those that the model or
-the files beside it name, and no others. Tokens that nothing makes are control tokens, or, if they are no strings for
-that, leave their ids unused. Left out: what a post-processor adds, dropout, fused unknowns.
+Files of type BPE are read, by VOLT and by others. Added tokens become user tokens; roles are only those that the model
+or files in its folder name. Tokens that no merge makes become control tokens, or leave their ids unused if their
+strings are not valid for that. Left out: tokens that a post-processor adds, dropout, fused unknowns. A folder without
+tokenizer.json may hold merges over bytes with ids, as published for GPT-2 and RoBERTa (volt.formats.gpt2).
 
 >>> import json, tempfile
 >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
@@ -12,12 +13,6 @@ that, leave their ids unused. Left out: what a post-processor adds, dropout, fus
 ...     _ = path.write_text(json.dumps({"model": model, "pre_tokenizer": level}))
 ...     read(path).pieces
 ('o', 'l', '', 'lo')
-
-Folders without a tokenizer.json: merges over bytes beside their ids, as GPT-2's and RoBERTa's were published.
-
->>> from volt.formats.gpt2 import merges_in
->>> merges_in(Path("/nowhere")) is None
-True
 """
 
 from __future__ import annotations
@@ -127,7 +122,7 @@ def _vocabulary(
     """
     added = added_tokens(data, vocab)
     own = own_scheme(data, model, users=file_users(data, vocab, added), end=end)
-    scheme = own or read_foreign(data, model, found=added)
+    scheme = own or read_foreign(data, model, added=added)
     users = scheme.users if own and scheme.users else added
     if own is None or model.get("ignore_merges"):
         refuse(model, data, scheme)

@@ -1,26 +1,21 @@
-r"""Foreign pre_tokenizer sections → the pre-tokeniser that cuts text alike.
+r"""Foreign pre_tokenizer sections → the pre-tokeniser that cuts text alike; our patterns → Oniguruma's spelling.
 
-A step of such a section takes the matches of a pattern for words of their own, and keeps or drops what lies between
-them. Steps that keep all are splits, one inside the other. One that drops something is a regex, and what is then cut
-out of its words must be classes of characters, such as digits.
+A step of such a section makes the matches of a pattern separate words, and keeps or drops the text between them. Steps
+that keep everything are splits, one inside the other. A step that drops text is a regex, and later steps may only cut
+classes of characters, such as digits, out of its words.
 
 >>> step = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated", "invert": False}
 >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
 >>> cut_name([step, level])
 'bytes+split:\\p{N}{1,3}'
->>> cut_name([{"type": "WhitespaceSplit"}, {"type": "Digits", "individual_digits": True}])
-'matches:[\\p{N}]|[^\\s\\p{N}]+'
 
-A pattern of a split → the same for Oniguruma, the engine of tokenizers, where it is spelled otherwise.
+Oniguruma is the engine of tokenizers. `spelled` rewrites patterns for it:
 
     $           \z                the end of the text; Oniguruma's is before each line end
     c{1,3}+     (?>c{1,3})        its {1,3}+ repeats the whole
     \pL         \p{L}
     \u4E00      \x{4E00}          and other ways to write a code
     []a]        [\]a]
-
->>> spelled(r"\p{N}{1,3}+|a+$|[$]")
-'(?>\\p{N}{1,3})|a+\\z|[$]'
 """
 
 from __future__ import annotations
@@ -54,7 +49,11 @@ _DOT = re.compile(r"(?<=(?<!\\)\[)\.")  # "[." is how POSIX begins something els
 
 
 def spelled(pattern: str) -> str:
-    """Return the pattern as Oniguruma reads it. pattern: one that volt.text.patterns can parse."""
+    r"""Return the pattern in Oniguruma's spelling. pattern: one that volt.text.patterns can parse.
+
+    >>> spelled(r"\p{N}{1,3}+|a+$|[$]")
+    '(?>\\p{N}{1,3})|a+\\z|[$]'
+    """
     written, place = list[str](), 0
     for end in _item_ends(pattern):
         if end <= place:
@@ -159,10 +158,10 @@ class Cut(NamedTuple):
     inside: str = ""
 
 
-def cut_name(steps: Sequence[Json], *, found: Sequence[str] = ()) -> str:
-    """Return the name of the pre-tokeniser that does these steps.
+def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
+    """Return the name of the pre-tokeniser that cuts as these steps do.
 
-    found: what is found in text, and cut out, before
+    isolated: tokens that are cut out of the text before
 
     Raises VocabularyError if there is none, ConfigError if a pattern is not supported.
     """
@@ -174,7 +173,7 @@ def cut_name(steps: Sequence[Json], *, found: Sequence[str] = ()) -> str:
         cuts += _of_level(step, is_first=not cuts) if is_bytes else _of_step(step)
     dropping = [number for number, cut in enumerate(cuts) if cut.drops]
     level, again = BYTES * is_bytes, Cut(characters.ORIGINAL)
-    if dropping == [0] and cuts[1:] == [again] and _leaves_whole(cuts[0].pattern, found):
+    if dropping == [0] and cuts[1:] == [again] and _leaves_whole(cuts[0].pattern, isolated):
         cuts.remove(again)
     if not dropping:
         is_usual = is_bytes and [cut.pattern for cut in cuts] in ([characters.ORIGINAL], [characters.GROUPED])

@@ -1,20 +1,11 @@
-"""Tokens of a tokenizer.json, with their ids, as the arguments of a vocabulary.
+"""Model section and added tokens of a tokenizer.json → tokens, ids, merges and roles of a vocabulary, validated.
+
+Roles come from the model section and from tokenizer_config.json and special_tokens_map.json in the same folder.
 
 >>> vocab, scheme = {"l": 0, "o": 1, "lo": 2, "<end>": 4}, Scheme("none", "none", "bytes", users=())
->>> found = read_tokens(scheme, {}, vocab, [("l", "o")], {"eos": "<end>"}, ["<end>"], is_own=False)
->>> found["tokens"], found["order"], found["special"].all
+>>> fields = read_tokens(scheme, {}, vocab, [("l", "o")], {"eos": "<end>"}, ["<end>"], is_own=False)
+>>> fields["tokens"], fields["order"], fields["special"].all
 (('l', 'o', 'lo'), ('l', 'o', 'lo', '', '<end>'), ('<end>',))
-
-A tokenizer.json and its model section, each part checked: the ids of its tokens, and its merges.
-
->>> vocab = {"l": 0, "o": 1, "w": 2, "lo": 3, "low": 4}
->>> list(model_merges(Path("tokenizer.json"), {"vocab": vocab, "merges": ["l o", ["lo", "w"]]}))
-[('l', 'o'), ('lo', 'w')]
-
-Added tokens of a tokenizer.json, and the roles that the files beside it give to tokens.
-
->>> added_tokens({"added_tokens": [{"id": 5, "content": "<b>"}, {"id": 4, "content": "<a>"}]}, {"l": 0})
-['<a>', '<b>']
 """
 
 from __future__ import annotations

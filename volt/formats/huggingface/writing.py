@@ -1,30 +1,23 @@
 """Vocabulary → Hugging Face tokenizer.json, alone or in a folder that transformers loads.
 
-Written: id for id the same strings, the same pieces on any text, but for what `write` returns. Only user tokens can be
-"added tokens", because tokenizers would find the others, such as "</s>", in text, and VOLT never does; transformers is
-told the same by `split_special_tokens`. Encoding adds no bos or eos.
+The file has the same ids and gives the same pieces, except for differences that `write` returns. Only user tokens are
+"added tokens", because tokenizers would find others, such as "</s>", in text, and VOLT never does;
+`split_special_tokens` sets the same for transformers. Encoding adds no bos or eos.
+
+tokenizers merges only listed pairs. With merging by ranks, as in tiktoken, any neighbours that spell a token may join,
+so the file lists every pair of tokens that spells it, at its rank. The library then takes the lower pair first, and not
+the leftmost as VOLT does; so of two pairs that can overlap, the left one is listed first. Only in a token that repeats
+one string, such as "aaa", may either be the left one.
 
 >>> import tempfile
 >>> from volt.formats.huggingface.reading import read
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "lo", "low</w>"))
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     notes = write(vocabulary, Path(folder, "model"))
-...     sorted(found.name for found in Path(folder, "model").iterdir()), notes
+...     sorted(file.name for file in Path(folder, "model").iterdir()), notes
 ...     read(Path(folder, "model")).fingerprint == vocabulary.fingerprint
 (['special_tokens_map.json', 'tokenizer.json', 'tokenizer_config.json'], [])
 True
-
-The merges of a tokenizer.json: pairs of tokens by rank, all of them where a rank belongs to what a merge makes.
-
-tokenizers merges only pairs that it is told. Where any neighbours that spell a token may join, as in tiktoken, every
-pair of tokens that spells it is listed, at its rank. The library then takes the lower of these pairs first, and not the
-one further left, as VOLT does; so of two pairs that can overlap the one that is left of the other is listed first. Only
-in a token that repeats one string, such as "aaa", either may be left of the other.
-
->>> from volt.vocabulary import Vocabulary
->>> vocabulary = Vocabulary((("l", "o"), ("lo", "w"), ("o", "w")), ("l", "o", "w", "lo", "low", "ow"), merging="ranks")
->>> merges_of(vocabulary)
-[('l', 'o'), ('l', 'ow'), ('lo', 'w'), ('o', 'w')]
 """
 
 from __future__ import annotations
@@ -59,7 +52,12 @@ Pair = tuple[str, str]
 
 
 def merges_of(vocabulary: Vocabulary) -> list[Pair]:
-    """Return the merges by rank, each once."""
+    """Return the merges by rank, each once; with merging by ranks, every pair of tokens that spells a result.
+
+    >>> tokens = ("l", "o", "w", "lo", "low", "ow")
+    >>> merges_of(Vocabulary((("l", "o"), ("lo", "w"), ("o", "w")), tokens, merging="ranks"))
+    [('l', 'o'), ('l', 'ow'), ('lo', 'w'), ('o', 'w')]
+    """
     if vocabulary.merging != "ranks":
         return list(dict.fromkeys(vocabulary.merges))
     output = dict.fromkeys(map("".join, vocabulary.merges))
@@ -287,7 +285,7 @@ def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
 
 
 def _word_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
-    """What comes of handling user tokens in normalised text, and of ignore_merges."""
+    """Yield differences that come from user tokens in normalised text, and from ignore_merges."""
     if (scheme.takes_users_as_words or scheme.normalizes_users) and scheme.normalizer != "none":
         yield "Text that the normaliser turns into the spelling of a user token is one; VOLT looks at raw text."
     unmade = next(not_whole(vocabulary), None) if scheme.takes_users_as_words else None

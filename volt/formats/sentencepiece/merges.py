@@ -1,8 +1,8 @@
 """Pieces and scores of a sentencepiece model → the merges that they imply.
 
-sentencepiece joins the two neighbours whose joint string has the best score, the leftmost of them, so each piece has
-one last join, which is its merge. Where every piece has a worse score than its parts, and no other piece has its score,
-these merges encode as the scores do. Otherwise a rank must belong to what a merge makes ("ranks").
+sentencepiece joins the two neighbours whose joint string has the best score, the leftmost on ties, so each piece has
+one last join, which is its merge. If every piece has a worse score than its parts, and no two pieces share a score,
+these merges encode as the scores do. Otherwise ranks must belong to the results of merges ("ranks").
 
 >>> last_join("low", {"lo": 0.0, "ow": -1.0, "low": -2.0})
 ('lo', 'w')
@@ -27,10 +27,10 @@ NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # types of piec
 class ImpliedMerges:
     """The merges that a model's pieces imply.
 
-    merges: by rank
-    merging: how they apply, as a vocabulary names it
+    merges: pairs by rank
+    merging: `Vocabulary.merging`
     dropped: pieces that no two others spell
-    clash: two pieces of one score of which sentencepiece takes the one further left, which no ranks tell; usually none
+    clash: two pieces with one score, of which sentencepiece takes the left one and ranks cannot; usually None
     """
 
     merges: tuple[tuple[str, str], ...]
@@ -65,7 +65,7 @@ class ImpliedMerges:
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """A private character for each atom that ends with "</w>", so that every atom of a piece is one character.
+    """Private characters for atoms that end with "</w>", so that every atom of a piece is one character.
 
     >>> letters = Letters.of(["low</w>", "lo"])
     >>> len(letters.short("low</w>")), letters.long(letters.short("low</w>"))
@@ -76,7 +76,7 @@ class Letters:
 
     @classmethod
     def of(cls, pieces: Iterable[str]) -> Letters:
-        """Those of the atoms that these pieces end with."""
+        """Return the letters for the atoms at the ends of these pieces."""
         finals = dict.fromkeys(piece.removesuffix(SUFFIX)[-1:] for piece in pieces if piece.endswith(SUFFIX))
         return cls({final: chr(_PRIVATE + number) for number, final in enumerate(finals) if final})
 

@@ -1,14 +1,13 @@
 """sentencepiece BPE models, both ways: PATH.model, and PATH.vocab for people.
 
 sentencepiece stores pieces, not merges: it joins the two neighbours whose joint string has the best score, from left to
-right. What becomes of a string does not depend on its surroundings as long as nothing joins across its ends, so each
-piece has one last join, which is its merge:
+right. The pieces of a string do not depend on its context as long as nothing joins across its ends, so each piece has
+one last join, which is its merge:
 
     score(piece) = −rank of the merge that makes it;  characters below all merges
 
-Scaffolding goes behind the tokens as pieces of type UNUSED, which sentencepiece splits back into what they were joined
-from. With whitespace pre-tokens the marker is a prefix; with metaspace pre-tokens there is none: these start with "▁"
-already.
+Scaffolding follows the tokens as pieces of type UNUSED, which sentencepiece splits back into their parts. With
+whitespace pre-tokens the marker is a prefix; metaspace pre-tokens start with "▁" already and have none.
 """
 
 from __future__ import annotations
@@ -195,7 +194,7 @@ def _model(path: str | Path, data: bytes) -> Any:
 
 
 def _texts(model: Any) -> Iterator[object]:
-    """What should be text; protobuf gives bytes where it is no UTF-8."""
+    """Return a text field; protobuf gives bytes if it is not UTF-8."""
     yield from (piece.piece for piece in model.pieces)
     for part in (model.normalizer_spec, model.trainer_spec):
         result = [value for field, value in part.ListFields() if field.type == field.TYPE_STRING]

@@ -1,20 +1,18 @@
-r"""What a sentencepiece model replaces before it cuts text: a map of strings ⇄ its "precompiled charsmap".
+r"""A sentencepiece model's replacements before cutting ⇄ its "precompiled charsmap"; and the library's own classes.
 
-    charsmap = size of the trie, 4 bytes | trie | replacements, each with a zero byte behind it
+    charsmap = size of the trie, 4 bytes | trie | replacements, each followed by a zero byte
 
-The library makes it; what it made is read here. The trie is a double array (Aoe 1989): a node is a place in an array of
-32-bit units, the child for a byte is at `base ^ byte`, and the unit there holds that byte.
+The library packs a map of strings; this module unpacks it. The trie is a double array (Aoe 1989): a node is a place in
+an array of 32-bit units, the child for a byte is at `base ^ byte`, and the unit there holds that byte.
 
     bits 0–7   the byte       bits 10–30  the node's own place ^ base; shifted by 8 where bit 9 is set
     bit 8      whether a string ends here: the unit at `base` then has bit 31 set and says where its replacement starts
 
-sentencepiece takes the longest string that fits at each place, from left to right, and never looks at what it wrote.
+sentencepiece replaces the longest string that fits at each place, from left to right, and never a replacement.
 
 >>> table = pack({"\t": " ", "A": "a", "AE": "æ"})
 >>> unpack(table) == {"\t": " ", "A": "a", "AE": "æ"}, find(table, "A"), find(table, "a")
 (True, 'a', None)
-
-The sentencepiece package, and the protobuf class of its models: each loaded where it is needed.
 """
 
 from __future__ import annotations
@@ -83,7 +81,7 @@ def _codes(text: str) -> str:
 
 
 def unpack(table: bytes) -> dict[str, str]:
-    """What replaces which string: the inverse of `pack`. Raises VocabularyError if the table is damaged."""
+    """Return the replacement of each string: the inverse of `pack`. Raises VocabularyError for a damaged table."""
     units, texts = _parts(table)
     try:
         return {key.decode(): _text(texts, place) for key, place in _leaves(units)}
@@ -105,7 +103,7 @@ def check(table: bytes) -> None:
 
 
 def find(table: bytes, text: str) -> str | None:
-    """What replaces a string as a whole; None if nothing does.
+    """Return the replacement of a whole string, or None.
 
     >>> find(pack({"\\u3000": " "}), "\\u3000")
     ' '

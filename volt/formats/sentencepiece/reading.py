@@ -4,7 +4,7 @@
     CONTROL  bos, eos, pad, or a control token      USER_DEFINED  a user token
     BYTE     a byte token                    UNUSED   no piece of its own; merges may pass through it
 
-How the library marks words decides how a line is cut. Nothing may be joined across a cut:
+The library's marking of words decides where lines are cut. Nothing joins across a cut:
 
     spaces are kept     no piece spans words         before every space
                         some are several spaces      before every run of spaces
@@ -50,7 +50,7 @@ _N_UNLIKE = {"nmt_nfkc": 46, "nfkc_cf": 191, "nmt_nfkc_cf": 237}  # below U+2000
 
 @dataclass(frozen=True, slots=True)
 class WordScheme:
-    """How lines become words. lost: what the library does otherwise."""
+    """The rules by which lines become words. lost: notes on differences of the library."""
 
     marker: Marker
     pretokenizer: str
@@ -263,7 +263,7 @@ def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
 
 
 def _unlike(name: str) -> str:
-    """What a normalisation of sentencepiece does beyond the one that VOLT takes for it, and to how many characters."""
+    """Return a note on how sentencepiece's normalisation differs from VOLT's, and for how many characters."""
     unlike = ["control characters are not removed and zero-width ones are no spaces"] * name.startswith("nmt_")
     unlike += ["case is lowered, not folded (ß stays ß)"] * name.endswith("_cf")
     return f"{_N_UNLIKE[name]} characters become others, as {' and '.join(unlike)}"

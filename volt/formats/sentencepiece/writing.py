@@ -1,22 +1,15 @@
-"""Vocabulary → what a sentencepiece BPE model holds: pieces with scores and types, and what will be cut differently.
+"""Vocabulary → the content of a sentencepiece BPE model: pieces, scores, types, normalisation; and differences.
 
     score(piece) = −rank of the merge that makes it;  characters below all merges
 
-Where "</w>" ends words, sentencepiece puts its "▁" behind them (treat_whitespace_as_suffix): "low</w>" is "low▁", and
-"w▁" has a score above all merges, so that the two are joined first.
+Where "</w>" ends words, sentencepiece puts its "▁" after them (treat_whitespace_as_suffix): "low</w>" is "low▁", and
+"w▁" has a score above all merges, so that the two join first. The normalisation is a table of replacements: characters
+that it changes, and letters with their marks. All Unicode spaces become U+0020 if the pre-tokeniser cuts at all of
+them.
 
 >>> from volt.vocabulary import Vocabulary
 >>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
 ('▁l', -0.0, 1)
-
-What a vocabulary does to text before it cuts it → a table of sentencepiece that does the same.
-
-A normal form is a table of strings there: characters that it changes, and letters with their marks. All Unicode spaces
-become U+0020, as far as the pre-tokeniser cuts at all of them.
-
->>> from volt.vocabulary import Vocabulary
->>> replacements(Vocabulary(merges=(), tokens=("a",), normalizer="lowercase"))["É"]
-'é'
 """
 
 from __future__ import annotations
@@ -189,7 +182,7 @@ def _ends(vocabulary: Vocabulary) -> dict[str, None]:
 
 
 def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
-    """What stands for an id that is not used: a spelling that no piece has."""
+    """Return the placeholder for an unused id: a spelling that no piece has."""
     names = (f"<{name}_{number}{'_' * n}>" for n in count())
     return next(name for name in names if name not in vocabulary.ids)
 
@@ -282,7 +275,7 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def unknown_runs(special: SpecialTokens) -> str:
-    """What both do with characters that they do not know."""
+    """Yield differences for unknown characters."""
     return (
         f"A run of characters that the vocabulary lacks is one {special.unk} in sentencepiece and one "
         "for each character here."

@@ -1,4 +1,4 @@
-"""tiktoken itself with a ranks file loaded, to compare with: told by its caller what the file does not hold."""
+"""A ranks file loaded in tiktoken itself, to compare with. The caller gives the pattern and special tokens."""
 
 from __future__ import annotations
 

@@ -1,28 +1,13 @@
-r"""tiktoken's ranks file: a line for each token, its bytes in base64 and its rank, which is its id.
+r"""Ranks of tiktoken → merges, the pattern that cuts text, and a byte-level vocabulary with the ranks as ids.
 
->>> looks_like(b"IQ== 0\nIg== 1\n"), looks_like(b"low 2\nlo 1\n")
-(True, False)
+A ranks file has a line for each token: its bytes in base64 and its rank, which is its id. tiktoken has no merges: it
+joins the neighbours whose joint bytes have the lowest rank. A vocabulary that joins by ranks needs any one merge for
+each token (`joins`); a vocabulary that joins by merges needs the parts that tiktoken itself joins (`recovered`).
 
-Which pattern goes with a file of tokens over bytes that names none: the one given, or GPT-2's, if the tokens fit it.
-
-Several published patterns may fit tokens alike, and where a vocabulary was grown from another, the best fit may be a
-wrong one. So none but GPT-2's is ever assumed, which such files stood for first, and only where it cuts next to none of
-the tokens and no other fits as well; the others are hints. Published files are known by their SHA-256, and with them
-the pattern that their publisher's own code has.
-
->>> choose(Path("a"), [b"low", b" low"], None).name
-'bytes'
-
-Ranks → the parts of each token.
-
-tiktoken knows no merges: it joins the neighbours whose joint bytes have the lowest rank. So a vocabulary that joins by
-ranks, too, needs one merge for each token, whichever it is (`joins`); one that goes by merges needs the parts that
-tiktoken itself comes to (`recovered`).
-
->>> dict(recovered([b"a", b"b", b"c", b"ab", b"abc"]))
-{b'ab': (b'a', b'b'), b'abc': (b'ab', b'c')}
-
-Ranks → byte-level vocabulary that has them as ids, and joins by them.
+The file does not name its pattern. Published files are recognised by their SHA-256 and get their publisher's pattern.
+For others, several published patterns may fit the tokens, and the best fit may be wrong if a vocabulary was extended.
+So only GPT-2's, the first pattern of such files, is ever assumed, and only if it cuts almost no token and no other
+pattern fits as well; error messages name other candidates.
 
 >>> ranks = {bytes([byte]): byte for byte in range(256)} | {b"lo": 256, b"low": 258}
 >>> vocabulary = vocabulary_of(Path("a"), ranks, PreTokenizer("bytes"), provenance={})
@@ -75,11 +60,11 @@ _N_TRIED = 20_000  # tokens, at even distances, with a pattern that was given
 
 @dataclass(frozen=True, slots=True)
 class SplitChoice:
-    """What cuts text.
+    """A pattern that cuts text, and its origin.
 
-    pretokenizer: over bytes
-    source: "given" if it was asked for, "known" if the file is a published one, or "assumed"
-    notes: a sentence for what the reader should know of it
+    pretokenizer: the pre-tokeniser over bytes
+    source: "given" by the caller, "known" for a published file, or "assumed"
+    notes: sentences for the reader
     """
 
     pretokenizer: PreTokenizer
@@ -93,11 +78,14 @@ class SplitChoice:
 
 
 def choose(path: Path, tokens: Sequence[bytes], pattern: str | None) -> SplitChoice:
-    """What cuts text for these tokens.
+    """Choose the pattern for these tokens.
 
-    path: of their file, which may be a published one
-    pattern: the name of a published one, or a regular expression; None to have that of a published file, or GPT-2's
-    Raises ConfigError if the pattern is none, VocabularyError if the tokens do not go with GPT-2's alone.
+    path: path of their file, which may be a published one
+    pattern: the name of a published pattern, or a regular expression; None for a published file's, or GPT-2's
+    Raises ConfigError for an invalid pattern, VocabularyError if the tokens do not fit GPT-2's alone.
+
+    >>> choose(Path("a"), [b"low", b" low"], None).name
+    'bytes'
     """
     known = KNOWN.get(_digest(path))
     if pattern is not None:
@@ -181,7 +169,7 @@ def _cut_notes(tokens: Sequence[bytes], pattern: str, pretokenizer: PreTokenizer
 
 
 def _refusal(path: Path, tokens: Sequence[bytes]) -> str:
-    """What to say of tokens that do not go with GPT-2's pattern, or not with it alone."""
+    """Return the error for tokens that do not fit GPT-2's pattern, or not it alone."""
     n_cuts = n_cut(tokens, {name: NAMED[name] for name in PUBLISHED})
     hints = ", ".join(f"{name} {n_cuts[name]:,}" for name in sorted(n_cuts, key=n_cuts.__getitem__)[:_N_HINTS])
     cut = cut_tokens(tokens, NAMED["gpt2"])
@@ -233,8 +221,10 @@ def _made_of(token: bytes, output: Set[bytes]) -> tuple[bytes, bytes] | None:
 
 
 def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
-    """Yield each token of several bytes, given by rank, with the parts that it falls into by the ranks below its
-    own.
+    """Yield each token of several bytes with the parts that lower ranks join it to. tokens: in the order of ranks.
+
+    >>> dict(recovered([b"a", b"b", b"c", b"ab", b"abc"]))
+    {b'ab': (b'a', b'b'), b'abc': (b'ab', b'c')}
     """
     ranks = dict[bytes, int]()
     for rank, token in enumerate(tokens):
@@ -377,7 +367,7 @@ def _fast(data: bytes) -> dict[bytes, int] | None:
 
 
 def bytes_of(token: bytes) -> bytes:
-    """What base64 stands for. Raises ValueError if it is none.
+    """Decode base64. Raises ValueError if it is invalid.
 
     >>> bytes_of(b"bG8="), bytes_of(b"=")
     (b'lo', b'')

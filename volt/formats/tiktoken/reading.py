@@ -1,19 +1,16 @@
-r"""A file of ranks → byte-level vocabulary: tiktoken's lines, or tekken's JSON, which says more.
+r"""A file of ranks → byte-level vocabulary: tiktoken's lines, or Mistral's tekken.json.
 
->>> recognises(Path("a.tiktoken"), b"IQ== 0\n"), recognises(Path("tekken.json"), b'{"vocab": [{"token_bytes": ')
-(True, True)
-
-tekken.json of Mistral: tiktoken's ranks with their pattern and special tokens, in one file.
+tekken.json holds ranks with their pattern and special tokens:
 
     config           pattern; how many ids there are (default_vocab_size), and how many of them are special
                      (default_num_special_tokens), which come first
-    vocab            a row for each token: its rank, its bytes in base64; those that no id is left for are not used
-    special_tokens   a row for each that has a name; the others are called <SPECIAL_20>, <SPECIAL_21>, …
+    vocab            a row for each token: its rank, its bytes in base64; rows beyond the last id are not used
+    special_tokens   a row for each named token; others are called <SPECIAL_20>, <SPECIAL_21>, …
 
 Special tokens are never found in text. Up to version 7 a file may leave them out, and they have known names.
 
->>> looks_like(b'{"config": {"pattern": "a", "default_num_special_tokens": 9'), looks_like(b'{"added_tokens": []')
-(True, False)
+>>> recognises(Path("a.tiktoken"), b"IQ== 0\n"), recognises(Path("tekken.json"), b'{"vocab": [{"token_bytes": ')
+(True, True)
 """
 
 from __future__ import annotations
@@ -54,9 +51,9 @@ def looks_like_tekken(head: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tekken:
-    """What a file says.
+    """The content of a file.
 
-    pattern: what cuts text
+    pattern: the pattern that cuts text
     special: the special tokens by their ids
     ranks: the tokens with their ids, which follow those of the special tokens
     """
@@ -94,7 +91,7 @@ def original_tekken(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def read_file(path: Path) -> Tekken:
-    """What a file says, checked. Raises VocabularyError, with the file and the row, if it is damaged."""
+    """Return the content of a file. Raises VocabularyError, with the file and the row, if it is damaged."""
     data = _parsed(path)
     config = _entry(path, data, "config", dict)
     n_ids, n_special = (_number(path, config, key) for key in ("default_vocab_size", "default_num_special_tokens"))

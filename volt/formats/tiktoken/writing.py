@@ -1,4 +1,4 @@
-r"""A vocabulary → tiktoken's ranks file, with what it cannot carry or tiktoken does differently."""
+"""Vocabulary → tiktoken's ranks file, with notes on losses and on differences of tiktoken."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ CLOSING_ORDER = "merges"  # ranks are ids, and tiktoken merges in their order
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write the ranks; what the file cannot carry or tiktoken does differently, a sentence each.
+    """Write the ranks. Returns a sentence for each loss and each difference of tiktoken.
 
-    A rank is the id of the token in VOLT. Only where ids do not follow the order of the merges are ranks numbered
-    anew, from 0. Raises VocabularyError if tiktoken cannot hold this vocabulary.
+    A rank is the token's id in VOLT. If ids do not follow the order of the merges, ranks are numbered from 0 instead.
+    Raises VocabularyError if tiktoken cannot hold this vocabulary.
     """
     _refuse(vocabulary, path)
     keeps_ids = _follows_merges(vocabulary)
