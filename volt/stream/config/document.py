@@ -151,7 +151,7 @@ def _index_of(error: yaml.MarkedYAMLError) -> int:
 
 def _explained(error: yaml.MarkedYAMLError, lines: Sequence[int]) -> str:
     if isinstance(error, _TooDeep):
-        return f"values within values, more than {_MAX_DEPTH} deep; write it flatter"
+        return f"values are nested more than {_MAX_DEPTH} deep; nest less"
     hint = {
         "found character '\\t' that cannot start any token": "; indent with spaces",
         "mapping values are not allowed here": '; quote text that holds ": "',
