@@ -14,6 +14,7 @@ import gc
 import os
 import platform
 import sys
+import warnings
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -112,6 +113,7 @@ def top(
 def main() -> None:
     """Run a command; every failure that people can mend ends in one message, never in a traceback."""
     gc.freeze()  # what was imported stays: nobody need look through it, now or when the process ends
+    warnings.filterwarnings("ignore", message="volt compiles its loops")  # commands report it themselves
     prepare_standard_files()
     try:
         with ended_by_signals():
