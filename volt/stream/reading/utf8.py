@@ -1,4 +1,4 @@
-"""Whether bytes are UTF-8 text, by Arrow, which looks at 16 of them at a time and releases the interpreter's lock.
+"""Check bytes for UTF-8 by Arrow, which looks at 16 of them at a time and releases the interpreter's lock.
 
 Few bytes are Python's, so that a stream's first line need not wait until Arrow has been imported.
 """
