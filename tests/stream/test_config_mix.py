@@ -1,4 +1,4 @@
-"""The section `mix` of a configuration: what it makes of sources, patterns and tasks, and what goes not with it."""
+"""The section `mix` of a configuration: what it makes of sources, patterns and tasks, and what does not go with it."""
 
 from __future__ import annotations
 
@@ -94,20 +94,20 @@ _INSTEAD = "leave it out, or say mix: {by: weights}"
         ("mix: temperature\nsources: {de: {path: de.tsv}}\n", 1, "mix: should be a mapping of keys to values"),
         (
             _SOURCE % ("temperature", "weight: 2"), 5,
-            f"sources.de.weight: goes not with mix, which makes the weights of the lines; {_INSTEAD}",
+            f"sources.de.weight: does not go with mix, which makes the weights of the lines; {_INSTEAD}",
         ),
         (
             _SOURCE % ("concatenation", "epochs: 1"), 5,
-            f"sources.de.epochs: goes not with mix, whose sources have no end; {_INSTEAD}",
+            f"sources.de.epochs: does not go with mix, whose sources have no end; {_INSTEAD}",
         ),
-        (_EACH % "weight: 1", 4, "each.weight: goes not with mix"),
-        (_EACH % "temperature: 5", 4, "each.temperature: goes not with mix"),
-        (_TASK % "weight: 2", 5, "tasks.t.weight: goes not with mix"),
-        (_TASK % "epochs: 2", 5, "tasks.t.epochs: goes not with mix"),
-        ("mix: {}\nschedule: {points: [5]}\nsources: {de: {path: de.tsv}}\n", 2, "schedule: goes not with mix"),
+        (_EACH % "weight: 1", 4, "each.weight: does not go with mix"),
+        (_EACH % "temperature: 5", 4, "each.temperature: does not go with mix"),
+        (_TASK % "weight: 2", 5, "tasks.t.weight: does not go with mix"),
+        (_TASK % "epochs: 2", 5, "tasks.t.epochs: does not go with mix"),
+        ("mix: {}\nschedule: {points: [5]}\nsources: {de: {path: de.tsv}}\n", 2, "schedule: does not go with mix"),
         (
             MIXED % "temperature: 0.05", 1,
-            "mix: temperature 0.05 leaves nothing to source 'lb' (10 lines beside 90); give a higher one",
+            "mix: temperature 0.05 leaves nothing to source 'lb' (10 lines against 90); give a higher one",
         ),
     ],
 )  # fmt: skip

@@ -138,5 +138,5 @@ def test_tables_have_columns(tmp_path: Path) -> None:
     (tmp_path / "stream.yaml").write_text(told)
     assert sorted(Stream.from_config(tmp_path / "stream.yaml")) == ["Haus\tHOUSE", "Tier\tANIMAL"]
     (tmp_path / "stream.yaml").write_text("sources: {a: {path: a.jsonl, columns: {}}}")
-    with pytest.raises(ConfigError, match=r"stream.yaml:1: sources.a.columns: goes with path, and names one field"):
+    with pytest.raises(ConfigError, match=r"stream.yaml:1: sources.a.columns: needs path, and one field"):
         Stream.from_config(tmp_path / "stream.yaml")

@@ -235,7 +235,7 @@ def test_inputs_that_are_not_there_are_told(tmp_path: Path, monkeypatch: pytest.
     old = "tasks: {a: {type: mono}}\ninputs: {i: {mono: a.en, task: a}, j: {mono: NAME, task: a}}\n"
     for name, n in (("a.en", 0), ("b.en", 1), ("*.en", 0), ("$NOWHERE_AT_ALL/x", 1)):
         notes = imported(old.replace("NAME", f'"{name}"'), path="o", folder="new", check_files=True).notes
-        assert notes == (f"inputs.j.mono: {name}: no such file; mend the path",) * n
+        assert notes == (f"inputs.j.mono: {name}: no such file; fix the path",) * n
     assert imported(old, path="o").notes == ()
 
 

@@ -63,7 +63,7 @@ def test_a_full_disk_leaves_the_shards_that_were_there(
         asked = replace(task, n_shards=2)
         with monkeypatch.context() as patch:
             patch.setattr(sharding, "write_atomic", _FullDisk(3))
-            told = r"00001\.tgt.*no space left on device; the shards that were there are as they were; make room, or"
+            told = r"00001\.tgt.*no space left on device; the earlier shards are unchanged; make room, or"
             with pytest.raises(OutputError, match=told) as error:
                 shard([asked], tmp_path / "s", workers=1, **options)  # type: ignore[arg-type]
         assert "nothing was changed" not in str(error.value)
@@ -82,7 +82,7 @@ def test_a_full_disk_says_that_a_second_run_goes_on(
     """Where nothing was there before, finished shards are kept, and the next run makes the others alone."""
     with monkeypatch.context() as patch:
         patch.setattr(sharding, "write_atomic", _FullDisk(3))
-        with pytest.raises(OutputError, match=r"left on device; make room, or .*; a second run here goes on behind"):
+        with pytest.raises(OutputError, match=r"left on device; make room, or .*; a second run continues after"):
             shard([task], tmp_path / "s", workers=1)
     seen, written = list[int](), sharding._write_shard
 
@@ -172,6 +172,6 @@ def test_a_lost_manifest_is_told(tmp_path: Path, task: Task) -> None:
     shard([task], tmp_path / "s")
     (tmp_path / "s" / "de_en" / "manifest.json").unlink()
     before = bytes_of(tmp_path / "s")
-    with pytest.raises(OutputError, match=r"is none of its shards, or its manifest\.json is missing; name another"):
+    with pytest.raises(OutputError, match=r"is not one of its shards, or its manifest\.json is missing; name another"):
         shard([task], tmp_path / "s")
     assert bytes_of(tmp_path / "s") == before

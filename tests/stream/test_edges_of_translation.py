@@ -126,7 +126,9 @@ def test_what_is_no_id_is_named(folder: Path) -> None:
     """With the line, as are ids that a vocabulary or a SentencePiece model has not."""
     found = translation("{encode: {vocabulary: v.volt, to: ids}}")
     for bad in ("x", "1_0", "٣", "1.5"):
-        with pytest.raises(StreamError, match=rf"line 2: step 'decode': field 2 .*: '{bad}' is no id; give whole num"):
+        with pytest.raises(
+            StreamError, match=rf"line 2: step 'decode': field 2 .*: '{bad}' is not an id; give whole num"
+        ):
             found.output(["5", f"5 {bad}"])
     spm, made = pytest.importorskip("sentencepiece", reason="needs the package sentencepiece"), io.BytesIO()
     options: dict[str, Any] = {"vocab_size": 12, "hard_vocab_limit": False, "minloglevel": 2}
@@ -136,7 +138,7 @@ def test_what_is_no_id_is_named(folder: Path) -> None:
     found = translation("{spm_encode: {model: m.model, to: ids}}")
     assert found.output(found.input(["low"])) == ["low"]
     for bad in ("9999", "-1"):
-        with pytest.raises(StreamError, match=rf"{bad} is no id of the model; give ids from 0 to {size - 1}"):
+        with pytest.raises(StreamError, match=rf"{bad} is not an id of the model; give ids from 0 to {size - 1}"):
             found.output([bad])
 
 

@@ -244,9 +244,9 @@ def test_where_takes_names_in_quotes_and_brackets_of_the_language() -> None:
     [
         ("f1 <", "unable to parse"),
         ("length(f1)", "not true or false"),
-        ("nosuch(f1) > 1", "nosuch is no function of one line"),
-        ("max(length(f1)) > 3", "max is no function of one line"),
-        ("lag(f1) OVER (ORDER BY f1) = f1", "lag is no function"),
+        ("nosuch(f1) > 1", "nosuch is not a function of one line"),
+        ("max(length(f1)) > 3", "max is not a function of one line"),
+        ("lag(f1) OVER (ORDER BY f1) = f1", "lag is not a function"),
         ("f0 = 'a'", "no field 'f0'; field 1 is f1"),
         ("F1 = 'a'", "no field 'F1'"),
         ("f99999999 = 'a'", "is 65,536 at most"),

@@ -118,7 +118,7 @@ def test_bad_samplings_say_what_to_do() -> None:
     """Another word, a source that gets nothing, and weights that are all 0."""
     with pytest.raises(ConfigError, match="choose from temperature, uniform, concatenation"):
         Sampling("size")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"leaves nothing to source 'lb' \(10 lines beside 100,000\); give a high"):
+    with pytest.raises(ConfigError, match=r"leaves nothing to source 'lb' \(10 lines against 100,000\); give a high"):
         Sampling(temperature=0.1).weights({"de": 10**5, "lb": 10})
     with pytest.raises(ConfigError, match="give one source a weight above 0"):
         virtual_size([1, 2], [0.0, 0.0])

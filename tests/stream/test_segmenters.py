@@ -100,7 +100,7 @@ def test_what_is_wrong_with_a_model(tmp_path: Path, text: str | bytes, message: 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("low\tlo w\nlower\n", r"model.txt:2: 'lower' is not `word<TAB>subword subword …`; mend the line"),
+        ("low\tlo w\nlower\n", r"model.txt:2: 'lower' is not `word<TAB>subword subword …`; fix the line"),
         ("low\t \n", "model.txt:1: "),
         ("\tlow\n", "model.txt:1: "),
         ("a b\ta b\n", "model.txt:1: "),

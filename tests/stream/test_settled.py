@@ -76,7 +76,7 @@ def same_for_all(transforms: tuple[Transform, ...], lines: list[str] = LINES) ->
 @pytest.mark.parametrize("name", sorted(TRANSFORMS))
 def test_every_transform_says_what_it_becomes(name: str) -> None:
     """A transform has a method `deterministic`, or is known to draw nothing and to keep each line."""
-    assert hasattr(TRANSFORMS[name], "settled") == (name not in STAY)
+    assert hasattr(TRANSFORMS[name], "deterministic") == (name not in STAY)
 
 
 @pytest.mark.parametrize("transform", NOISE_AND_FILTERS, ids=lambda transform: transform.name)

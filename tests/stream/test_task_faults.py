@@ -57,8 +57,8 @@ FAULTS = {
     ),
     "empty input": (HEAD.replace("{src: a.de, tgt: a.en}", "{}"), 7, "inputs.wmt: key 'src' is missing; type para"),
     "para without tgt": (HEAD.replace(", tgt: a.en", ""), 7, "key 'tgt' is missing; type para needs src and tgt"),
-    "para with mono": (HEAD.replace("}", ", mono: a}"), 7, "wmt.mono: goes not with type para; give src and tgt"),
-    "mono with src": (other("inputs: {i: {src: a}}"), 10, "inputs.i.src: goes not with type mono; give mono"),
+    "para with mono": (HEAD.replace("}", ", mono: a}"), 7, "wmt.mono: does not go with type para; give src and tgt"),
+    "mono with src": (other("inputs: {i: {src: a}}"), 10, "inputs.i.src: does not go with type mono; give mono"),
     "other number of files": (
         HEAD.replace("src: a.de", "src: [a.de, b.de]"), 7, "wmt.tgt: src has 2 files and tgt 1 file; give as many"
     ),
@@ -67,13 +67,13 @@ FAULTS = {
     "shared with itself": (other("share_inputs: mono"), 10, "share_inputs: names the task itself; name another"),
     "shared in a chain": (
         other("share_inputs: auto2") + "  auto2: {type: mono, share_inputs: auto}\n", 10,
-        "share_inputs: auto2 has no inputs of its own, but shares those of auto; name the task that has them",
+        "share_inputs: auto2 has no inputs of its own, but shares the inputs of auto; name the task that has them",
     ),
     "shared with another type": (other("share_inputs: de_en"), 10, "de_en is of type para, this task of type mono"),
     "shared beside inputs": (
-        other("share_inputs: auto\n    inputs: {i: {mono: a}}"), 11, "inputs: goes not with share_inputs; leave one"
+        other("share_inputs: auto\n    inputs: {i: {mono: a}}"), 11, "inputs: does not go with share_inputs; leave one"
     ),
-    "shards of others": (other("share_inputs: auto\n    n_shards: 3"), 11, "n_shards: goes not with share_inputs"),
+    "shards of others": (other("share_inputs: auto\n    n_shards: 3"), 11, "n_shards: does not go with share_inputs"),
     "no shards": (task("n_shards: 0"), 8, "n_shards: should be greater than 0, not 0"),
     "too few weights": (task("weight: [1, 2]"), 8, "weight: 2 weights, and the schedule has 2 points; give 3"),
     "too many weights": (task("weight: [1, 2, 3, 4]"), 8, "weight: 4 weights, and the schedule has 2 points; give 3"),

@@ -76,7 +76,10 @@ def test_faults_name_the_lines_of_the_template() -> None:
     first, *_, last = str(error.value).split("\n")
     assert first == "stream.yaml:10: tasks.de_en.scr_lang: unknown key; did you mean src_lang?"
     assert last.startswith("(the file is a template; volt.stream.config.templates.expanded_file('stream.yaml') shows")
-    assert in_options(last) == "(the file is a template; volt stream schema --expand stream.yaml shows what it becomes)"
+    assert (
+        in_options(last)
+        == "(the file is a template; volt stream schema --expand stream.yaml shows the text that it expands to)"
+    )
     with pytest.raises(ConfigError, match=r"stream.yaml:6: no YAML: [^\n]*\n\(the file is a template"):
         parse_config(TEMPLATE.replace("inputs: {wmt", "inputs: [wmt"), values=VALUES)
     twice = TEMPLATE.replace("{{ lang|upper }}", "{{ lang ~ '\\n    src_lang: y' }}")
@@ -85,29 +88,33 @@ def test_faults_name_the_lines_of_the_template() -> None:
 
 
 HOSTILE = {
-    "a class": ("{{ ''.__class__ }}", ".__class__ reaches into a value"),
+    "a class": ("{{ ''.__class__ }}", "access to attribute '__class__'"),
     "a class by index": ("{{ ''['__class__'] }}", "access to attribute '__class__'"),
-    "a class by filter": ("{{ ''|attr('__class__') }}", "no filter 'attr'"),
+    "a class by filter": ("{{ ''|attr('__class__') }}", "No filter named 'attr'"),
     "a class of a loop": ("{% for i in 'ab' %}{{ loop.__class__ }}{% endfor %}", "access to attribute '__class__'"),
-    "a method": ("{{ 'x'.format(1) }}", "nothing can be called but range"),
-    "a function": ("{{ lipsum() }}", "nothing can be called but range"),
-    "the template": ("{{ self }}", "name is no part of templates here"),
+    "a method": ("{{ 'x'.format(1) }}", "is not safely callable"),
+    "a method by another name": (
+        "{% for range in ['x'.zfill] %}{{ range(1000000000) }}{% endfor %}",
+        "not safely callable",
+    ),
+    "a function": ("{{ lipsum() }}", "{{lipsum}} has no value"),
+    "the template": ("{{ self }}", "name is not allowed in templates"),
     "a large range": ("{% for i in range(1000000000) %}{% endfor %}", "range of 1,000,000,000 numbers"),
     "loops in loops": (
         "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
         "loops of more than 10,000 rounds",
     ),
-    "a large power": ("{{ 9 ** 9 ** 9 }}", "** is no part of templates here"),
+    "a large power": ("{{ 9 ** 9 ** 9 }}", "** is not allowed in templates"),
     "a large text": ("{{ 'x' * 1000000000 }}", "* takes numbers, not x"),
-    "a wide text": ("{{ '%1000000000d' % 1 }}", "% is no part of templates here"),
-    "a text that doubles": ("{% set x = 'a' ~ 'a' %}", "assign is no part of templates here"),
+    "a wide text": ("{{ '%1000000000d' % 1 }}", "% is not allowed in templates"),
+    "a text that doubles": ("{% set x = 'a' ~ 'a' %}", "assign is not allowed in templates"),
     "a long output": ("{% for i in range(9000) %}{{ x }}{% endfor %}", "expands to more than 1,048,576 characters"),
-    "another file": ("{% include '/etc/passwd' %}", "include is no part of templates here"),
-    "a macro": ("{% macro f() %}{% endmacro %}", "macro is no part of templates here"),
-    "a recursion": ("{% for i in 'ab' recursive %}{% endfor %}", "a loop takes no condition of its own"),
-    "deep nesting": ("{% for i in 'a' %}" * 40 + "{% endfor %}" * 40, "values within values, more than 50 deep"),
-    "a test": ("{{ 1 is sameas 1 }}", "no test 'sameas'"),
-    "no end": ("{{ x", "no template: unexpected end of template"),
+    "another file": ("{% include '/etc/passwd' %}", "include is not allowed in templates"),
+    "a macro": ("{% macro f() %}{% endmacro %}", "macro is not allowed in templates"),
+    "a recursion": ("{% for i in 'ab' recursive %}{{ loop('ab') }}{% endfor %}", "is not safely callable"),
+    "deep nesting": ("{% for i in 'a' %}" * 40 + "{% endfor %}" * 40, "values are nested more than 50 deep"),
+    "a test": ("{{ 1 is sameas 1 }}", "No test named 'sameas'"),
+    "no end": ("{{ x", "not a valid template: unexpected end of template"),
     "a filter's fault": ("{{ 1 + 'a' }}", "unsupported operand type"),
     "a key of nothing": ("{{ 'x'[100] }}", "has no element 100"),
 }
@@ -121,7 +128,7 @@ def test_what_a_template_must_not_hold_is_refused(text: str, message: str) -> No
             f"seed: 1\n{text}\n", {"x": "y" * 1000} if "x }" in text and "'" not in text else {}, path="stream.yaml"
         )
     assert message in str(error.value)
-    where = 1 if message.startswith(("expands", "values within")) else 2
+    where = 1 if message.startswith(("expands", "values are")) else 2
     assert str(error.value).startswith(f"stream.yaml:{where}: ")
 
 

@@ -186,11 +186,11 @@ def test_what_cannot_be_decoded_is_a_fault(path: Path) -> None:
     ids = Decode(vocabulary=path, fields=(1,), from_="ids")
     with pytest.raises(LineFault) as fault:
         lines_of(ids, ["5", "x", "99999", "4"])
-    assert fault.value.reasons[1] == "field 1 cannot be read: 'x' is no id; give whole numbers"
+    assert fault.value.reasons[1] == "field 1 cannot be read: 'x' is not an id; give whole numbers"
     assert fault.value.reasons[2].startswith("field 1 cannot be read: id 99999 at position 0: ids go from 0 to ")
     assert sorted(fault.value.reasons) == [1, 2]
     for bad in ("+270", "٣"):  # as `volt decode` refuses them
-        with pytest.raises(LineFault, match="is no id"):
+        with pytest.raises(LineFault, match="is not an id"):
             lines_of(ids, [bad])
     with pytest.raises(LineFault, match="line feed"):
         lines_of(Decode(vocabulary=path, fields=(1,)), ["<0x0A>"])
@@ -302,11 +302,11 @@ _DRAW = """
 import sys
 from pathlib import Path
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.line_rng import Chance
+from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.sentencepiece import SpmEncode
 for path, nbest in zip(sys.argv[1::2], map(int, sys.argv[2::2])):
     encode = SpmEncode(model=Path(path), alpha=0.1, nbest=nbest, fields=(1,))
-    print("\\n".join(encode(Batch.of(["the lower cat sat on the newest mats"] * 20), Chance.of(5)).lines))
+    print("\\n".join(encode(Batch.of(["the lower cat sat on the newest mats"] * 20), LineRng.of(5)).lines))
 """
 
 

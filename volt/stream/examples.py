@@ -1,4 +1,4 @@
-"""The use cases of SOTASTREAM's Section 6 as folders that run: a configuration, and data made on the spot.
+"""SOTASTREAM's use cases (Section 6) as folders that run: a configuration, and generated parallel data.
 
 >>> import tempfile
 >>> from volt.stream.config.build import load_config
@@ -6,13 +6,6 @@
 ...     paths = write_recipe("mixing", f"{folder}/mixing")
 ...     sorted(path.name for path in paths), [source.name for source in load_config(paths[0]).sources]
 (['backtranslated.tsv.gz', 'parallel.tsv.gz', 'stream.yaml'], ['parallel', 'backtranslated'])
-
-Working examples that volt stream example writes.
-
-Small parallel corpora made on the spot, so that every example runs without data: German and English by a grammar.
-
->>> sentence_pairs()[0]
-('die Katze sieht heute den Hund .', 'the cat sees the dog today .')
 """
 
 from __future__ import annotations
@@ -345,7 +338,7 @@ RECIPES = {
         {"stream.yaml": _ALIGNMENTS, "align.py": _ALIGN, "parallel.tsv.gz": parallel},
     ),
     "tasks": Recipe(
-        "translation beside denoising, with weights that change, and a validation set",
+        "translation with denoising, with weights that change, and a validation set",
         {
             "stream.yaml": _TASKS,
             "train.de": lambda: side(0, last=680),

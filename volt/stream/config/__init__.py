@@ -1,1 +1,1 @@
-"""YAML → a stream; every fault is told with file, line and what was meant."""
+"""YAML → a stream; errors name file, line and the nearest valid key."""

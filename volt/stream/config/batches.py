@@ -1,12 +1,12 @@
-"""The section `batches` of a configuration → what samples and batches are to be, as plain values.
+"""The section `batches` of a configuration → the options of samples and batches, as plain values.
 
-It says which arguments `volt.batches` gets. What only that can judge, such as a token that a vocabulary lacks, is
-refused there; `naming` gives such a fault its line.
+They become arguments of `volt.batches`. Mistakes that only the latter detects, such as a token that a vocabulary lacks,
+get their line from `naming`.
 
 >>> from volt.stream.config.build import parse_config
 >>> text = "sources: {wmt: {path: a.tsv}}\\nbatches: {fields: {src: joint.volt, tgt: joint.volt}, max_tokens: 4096}"
->>> told = parse_config(text, path="data/stream.yaml").batches
->>> told.vocabularies["tgt"], told.by_tokens["max_tokens"], told.by_packs, told.window
+>>> batches = parse_config(text, path="data/stream.yaml").batches
+>>> batches.vocabularies["tgt"], batches.by_tokens["max_tokens"], batches.by_packs, batches.window
 ('data/joint.volt', 4096, None, 16384)
 """
 
@@ -43,7 +43,7 @@ _PYTHON = re.compile(r"\b(?P<key>bos|eos|shuffle|noise)=(?P<value>\w+)")  # opti
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """What the section says.
+    """The section `batches`.
 
     vocabularies: name of the field → the path of its vocabulary, in the order of the lines' fields.
     prefix: name of the field → the tokens in front of its samples, where there are some.
@@ -73,8 +73,9 @@ class Batches:
 
         Raises ConfigError instead of any error of VOLT.
 
-        >>> told = Batches({}, {}, {}, None, None, {}, "<pad>", 1, Document("stream.yaml", {}, {("batches", "pad"): 7}))
-        >>> with told.naming("pad"):
+        >>> document = Document("stream.yaml", {}, {("batches", "pad"): 7})
+        >>> batches = Batches({}, {}, {}, None, None, {}, "<pad>", 1, document)
+        >>> with batches.naming("pad"):
         ...     raise VoltError("no such token; name another")
         Traceback (most recent call last):
             ...
@@ -113,7 +114,7 @@ def _in_yaml(message: str) -> str:
 
 
 def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source]) -> Batches:
-    """What the section says; what is wrong with it is noted.
+    """Check the section and note its mistakes.
 
     maker: knows where files are, and takes notes
     sources: of the stream, whose fields may have names
@@ -181,14 +182,16 @@ def _check_kind(options: BatchesOptions, notes: Notes) -> None:
         return
     for key in ({*_BY_TOKENS, *_PADDING} - {"shuffle"}) & options.model_fields_set:
         instead = ", or write it into pack" * (key == "on_long")
-        notes.add((*_SECTION, key), f"goes not with pack, whose rows have one length; leave one of them out{instead}")
+        notes.add(
+            (*_SECTION, key), f"does not go with pack, whose rows have one length; leave one of them out{instead}"
+        )
 
 
 def _check_values(options: BatchesOptions, notes: Notes) -> None:
     if options.beyond == "truncate" and options.max_length is None:
         notes.add((*_SECTION, "beyond"), "needs max_length, beyond which samples are truncated; give it")
     if options.noise and options.sort == "sides":
-        notes.add((*_SECTION, "noise"), "goes not with sort: sides, which has none; leave one of them out")
+        notes.add((*_SECTION, "noise"), "does not go with sort: sides, which has none; leave one of them out")
     if options.noise and not options.shuffle:
         notes.add((*_SECTION, "noise"), "is random, and shuffle is false; leave one of them out")
     _check_buckets(options, notes)
@@ -220,7 +223,7 @@ def _check_names(names: Sequence[str], sources: Sequence[Source], notes: Notes) 
         notes.add(place, f"{', '.join(names)} are {len(names)}, and {message}; leave the others out")
     for name in names:
         if not name.isidentifier():
-            notes.add((*place, name), f"{name!r} is no name for a field; give a word, such as src")
+            notes.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")
     for source in sources:
         known = [name for name in source.names if name in names]
         if known != [name for name in names if name in source.names]:

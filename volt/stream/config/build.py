@@ -50,7 +50,7 @@ Ends = Literal["stop", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a configuration file says: the arguments of a `Stream`, by their names, and the tasks.
+    """A configuration file: the arguments of a `Stream`, by their names, and the tasks.
 
     tasks: all tasks of the file, of both splits.
     shards: the folder of their shards, if the file names one.
@@ -66,12 +66,12 @@ class Configuration:
     policy: ErrorPolicy
     cache: Path | None
     files: LoadedFiles
-    """What the transforms' files hold: they were loaded to be checked, and the stream goes on with them."""
+    """The files of transforms, loaded to be checked; the stream uses them, too."""
     tasks: tuple[Task, ...] = ()
     shards: Path | None = None
     named: tuple[str, ...] = ()
     mix: Sampling | None = None
-    """How the sources are mixed by their numbers of lines; None if by their weights."""
+    """The mixture by numbers of lines; None if the sources have weights."""
     batches: Batches | None = None
 
     @property
@@ -89,7 +89,7 @@ class Configuration:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may be meant otherwise: files of one source that are probably translations of one another.
+        """Return warnings: files of one source that are probably translations of one another.
 
         >>> parse_config("sources: {wmt: {path: [a.tsv, b.tsv]}}").warnings
         ()
@@ -98,7 +98,7 @@ class Configuration:
 
 
 def warnings_of(sources: Iterable[Source]) -> tuple[str, ...]:
-    """What may be meant otherwise in sources; see `Configuration.warnings`."""
+    """Yield warnings of sources; see `Configuration.warnings`."""
     mixed = [(source.name, pair) for source in sources if not source.names for pair in probable_pairs(_found(source))]
     return tuple(_warning(name, *pair) for name, pair in mixed)
 

@@ -1,4 +1,4 @@
-r"""A YAML file → plain values, and the line of every key and item, so that errors can name it.
+r"""Parse YAML to plain values with the line of every key and item; report mistakes by file, line and key.
 
 The file is composed, never constructed: no tag can make an object. Beyond what `yaml.safe_load` accepts, a key may not
 repeat, numbers like 1e3 are numbers, and dates stay text. What is one thing in YAML 1.1 and another in YAML 1.2 is
@@ -8,14 +8,7 @@ refused: `no` is false and text, `010` is 8 and 10, `1:30` is 90 and text.
 >>> document.value["sources"]["wmt"]["path"], document.line(("sources", "wmt"))
 (['a.tsv', 'b.tsv'], 3)
 
-Mistakes in a configuration → one message that names file, line and key of each, and what may have been meant.
-
->>> from volt.stream.config.document import parse
->>> document = parse("sources:\n  wmt: {wieght: 2}", path="stream.yaml")
->>> raise as_error([Problem(("sources", "wmt", "wieght"), "unknown key; did you mean weight?")], document)
-Traceback (most recent call last):
-    ...
-volt.errors.ConfigError: stream.yaml:2: sources.wmt.wieght: unknown key; did you mean weight?
+All mistakes of a configuration are collected as `Problem`s and raised as one error, with the nearest valid key.
 """
 
 from __future__ import annotations
@@ -51,7 +44,7 @@ _OPEN = ("quoted scalar", "flow sequence", "flow mapping")  # what brackets and 
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, but 1e3 is a number, 2026-01-01 is text, and values within values have an end.
+    """Load YAML safely, but 1e3 is a number, 2026-01-01 is text, and nesting is bounded.
 
     Lines end at "\\n", as editors count them; YAML 1.1 also ends them at U+0085, U+2028 and U+2029.
     """
@@ -118,7 +111,7 @@ class Document:
 
 
 def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
-    """Parse a configuration. Raises ConfigError with the line of what is no YAML, or repeats.
+    """Parse a configuration. Raises ConfigError with the line of invalid YAML, or of a repeated key.
 
     lines: for each line of the text, the one that errors name instead
     """
@@ -143,7 +136,7 @@ def _line(lines: Sequence[int], index: int) -> int:
 
 
 def _index_of(error: yaml.MarkedYAMLError) -> int:
-    """Return the index of the line of what is no YAML; of what is not closed, that of the line where it is opened."""
+    """Return the index of the invalid line; for an unclosed bracket or quote, the line where it opens."""
     is_open = error.context_mark is not None and str(error.context).endswith(_OPEN)
     mark = error.context_mark if is_open else error.problem_mark or error.context_mark
     return mark.line if mark else 0
@@ -151,18 +144,18 @@ def _index_of(error: yaml.MarkedYAMLError) -> int:
 
 def _explained(error: yaml.MarkedYAMLError, lines: Sequence[int]) -> str:
     if isinstance(error, _TooDeep):
-        return f"values within values, more than {_MAX_DEPTH} deep; write it flatter"
+        return f"values are nested more than {_MAX_DEPTH} deep; nest less"
     hint = {
         "found character '\\t' that cannot start any token": "; indent with spaces",
         "mapping values are not allowed here": '; quote text that holds ": "',
     }.get(error.problem or "", "")
     context, problem = error.context or "", error.problem or ""
     if problem.startswith("expected <block end>"):
-        hint = "; mend its indentation, or a quote left open above"
+        hint = "; fix its indentation, or a quote left open above"
     if context.endswith(_OPEN) and error.problem_mark:
         problem, hint = (
             f"{problem} in line {_line(lines, error.problem_mark.line)}",
-            hint or "; close it, or mend that line",
+            hint or "; close it, or fix that line",
         )
     return f"no YAML: {context} {problem}".replace("  ", " ").rstrip() + hint
 
@@ -222,7 +215,7 @@ class _Walker:
         if isinstance(value, str):
             self._refuse_half_characters(node)
         if not isinstance(value, str | int | float | bool | None):
-            raise self._refusal(node, f"{node.value!r} is no plain value; quote it")
+            raise self._refusal(node, f"{node.value!r} is not a plain value; quote it")
         if isinstance(value, float) and value.is_integer() and "." not in node.value:
             return int(value)  # 1e6 may be a number of lines
         return value
@@ -246,7 +239,7 @@ class _Walker:
         return ConfigError(f"{self.path}:{self.line(node)}: {message}")
 
 
-_MOST = 30  # problems that are told
+_MOST = 30  # problems that are reported
 _OPTION = re.compile(r"(?P<option>\w+)(: | is | ')")
 
 
@@ -281,9 +274,9 @@ class Notes:
         self.add(place, message)
 
     def checked(self, model: Any, value: object, place: Place, *, is_part: bool = False) -> Any | None:
-        """Return a value through pydantic, as JSON and strictly: "3" is no number and true is no 1.
+        """Return a value through pydantic, as JSON and strictly: "3" is not a number and true is not 1.
 
-        is_part: more is to be added to it: what is missing, or does not fit together, is no fault yet
+        is_part: more keys will be added: missing keys, and keys that do not fit together, are not reported yet
         """
         from pydantic import TypeAdapter, ValidationError
 
@@ -306,15 +299,15 @@ class Notes:
             self.note(error, place)
         return None
 
-    def file(self, folder: Path, told: str, place: Place) -> str:
+    def file(self, folder: Path, text: str, place: Place) -> str:
         """Return a path from a folder, with `~` and `$NAME` written out."""
         try:
-            if not told.strip():
+            if not text.strip():
                 raise ConfigError("is empty; name a file or folder")
-            return arguments.path(expand_user(told) if url_of(told) else str(folder / expand_user(plain_path(told))))
+            return arguments.path(expand_user(text) if url_of(text) else str(folder / expand_user(plain_path(text))))
         except VoltError as error:
             self.add(place, error)
-            return str(folder / told)
+            return str(folder / text)
 
 
 def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
@@ -329,7 +322,7 @@ def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
 
 def _told(problem: Problem, document: Document) -> str:
     where = dotted(problem.place)
-    line = f":{document.line(problem.place)}" if document.lines else ""  # what is no file has none
+    line = f":{document.line(problem.place)}" if document.lines else ""  # only files have lines
     return f"{document.path}{line}: {where}{': ' * bool(where)}{problem.message}"
 
 
@@ -355,7 +348,7 @@ def near(name: str, known: Sequence[str]) -> str:
 
 
 def problems_of(error: ValidationError, schema: dict[str, Any], *, at: Place, document: Document) -> Iterator[Problem]:
-    """What pydantic found, in plain words; `at` is the place of the value that it checked."""
+    """Translate pydantic's errors into plain words; `at` is the place of the value that it checked."""
     from volt.stream.config.schema import known_keys
 
     for result in error.errors(include_url=False):

@@ -1,5 +1,7 @@
 r"""Convert a configuration of OpenNMT-py's dynamicdata loader into one of a stream with tasks, and note differences.
 
+`OldOptions` checks the keys of the original; `PARAMETERS` maps its parameters to the options of transforms.
+
 >>> old = "tasks: {a: {type: mono, transforms: [drop]}}\ninputs: {i: {mono: a.en, task: a}}\n"
 >>> print(imported(old + "meta: {train: {drop_temperature: 3}}", path="old.yaml").text)
 defaults:
@@ -13,9 +15,6 @@ tasks:
 <BLANKLINE>
 
 The keys of a configuration of OpenNMT-py's dynamicdata loader: the models that check it.
-
->>> OldInput(src="a.fi", trg="a.en", task="fi_en").size
-'auto'
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import yaml
 
@@ -38,12 +37,9 @@ from volt.stream.config.templates import parse_template
 from volt.stream.tasks.task import SIDES
 from volt.urls import url_of
 
-if TYPE_CHECKING:
-    pass
-
 
 class OldShard(Model):
-    """How inputs are divided into shards."""
+    """Options of shards."""
 
     rootdir: str | None = None
     share_vocab: bool | None = None
@@ -55,7 +51,7 @@ class OldShard(Model):
 
 
 class OldTrain(Model):
-    """What is the same for all tasks in training."""
+    """Options of all tasks in training."""
 
     name: str | None = None
     vocab_path: str | None = None
@@ -73,7 +69,7 @@ class OldTrain(Model):
 
 
 class OldMeta(Model):
-    """What is said of no task in particular."""
+    """Options that belong to no single task."""
 
     shard: OldShard = OldShard()
     train: OldTrain = OldTrain()
@@ -140,7 +136,7 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "vocab_path": dict.fromkeys(_TAKES_VOCABULARY, "vocabulary"),
 }
 _PATHS = ("segmentation_model", "vocab_path")
-# What has no counterpart, or means something else.
+# Keys without a counterpart, or with another meaning.
 _SHARD_NOTES = {
     "rootdir": "shards are not needed here, and the original's are not read; for shards add `shards: FOLDER`, and run "
     "volt shard",
@@ -159,7 +155,7 @@ _TRAIN_NOTES = {
 
 
 class Imported(NamedTuple):
-    """What a configuration has become.
+    """A converted configuration.
 
     text: the new configuration, with the notes as comments.
     notes: one sentence for each key that means something else here, or has no counterpart.
@@ -175,11 +171,11 @@ def imported(
 ) -> Imported:  # fmt: skip
     """Read a configuration of the original.
 
-    path: what errors call it
-    values: what fills its places, if it is a template
+    path: its name in errors
+    values: text or a number for each key, if it is a template
     folder: where the new file is to be, from here; relative paths, which the original takes from here, lead from there
     batch_samples: the samples of a minibatch, which the original's schedule counts
-    check_files: whether to look for the inputs' files, from here; those that are not there get a note
+    check_files: look for the inputs' files, from here; missing ones get a note
 
     Raises ConfigError, with its line, for every key that is unknown and for what does not fit together.
     """
@@ -190,7 +186,7 @@ def imported(
     if options is None:
         raise as_error(map(_of_inputs, notes.found), document)
     reader = _Reader(options, notes, Path(folder), batch_samples, check_files)
-    data = {key: value for key, value in reader.told() if value}
+    data = {key: value for key, value in reader.converted() if value}
     if notes.found:
         raise as_error(notes.found, document)
     return Imported(_written(data, reader.remarks), tuple(reader.remarks))
@@ -204,7 +200,7 @@ def _is_there(path: str) -> bool:
 
 
 def _of_inputs(problem: Problem) -> Problem:
-    """What is wrong, with where inputs stand in the original for a task that holds some."""
+    """Explain where the original has inputs, for a task that holds some."""
     if problem.place[:1] != ("tasks",) or problem.place[2:] != ("inputs",):
         return problem
     message = (
@@ -238,7 +234,7 @@ class _Reader:
     check_files: bool
     remarks: list[str] = field(default_factory=list)
 
-    def told(self) -> Iterator[tuple[str, Any]]:
+    def converted(self) -> Iterator[tuple[str, Any]]:
         """Yield the keys of the new configuration, and their values."""
         shard, train = self.options.meta.shard, self.options.meta.train
         self._remark("meta.shard", _SHARD_NOTES, dict(shard))
@@ -301,7 +297,7 @@ class _Reader:
         if not inputs and task.share_inputs is None:
             self.notes.add(place, "has no inputs; name it as the task of one, or give share_inputs")
         if task.share_inputs is not None and (inputs or task.share_inputs not in self.options.tasks):
-            result = "goes not with inputs of its own" if inputs else f"no task {task.share_inputs!r}"
+            result = "does not go with inputs of its own" if inputs else f"no task {task.share_inputs!r}"
             self.notes.add((*place, "share_inputs"), f"{result}; name a task that has inputs, or leave it out")
         for index, step in enumerate(task.transforms or ()):
             if step not in _NAMES:
@@ -329,7 +325,7 @@ class _Reader:
 
     def _n_shards(self, name: str, task: OldTask) -> int | None:
         if task.n_shards is not None and task.share_inputs is not None:
-            self.remarks.append(f"tasks.{name}.n_shards: the shards are those of {task.share_inputs}; it is left out")
+            self.remarks.append(f"tasks.{name}.n_shards: {task.share_inputs} has the shards; it is left out")
             return None
         return task.n_shards
 
@@ -356,5 +352,5 @@ class _Reader:
         result = {side: path for side in wanted if (path := inputs[side]) is not None}
         for side, path in result.items() if self.check_files else ():
             if not _is_there(path):
-                self.remarks.append(f"inputs.{name}.{side}: {shown_path(path)}: no such file; mend the path")
+                self.remarks.append(f"inputs.{name}.{side}: {shown_path(path)}: no such file; fix the path")
         return {side: self._path(path) for side, path in result.items()}

@@ -1,25 +1,10 @@
-"""What a configuration may hold: the models that check it. Their docstrings are its documentation.
+"""The pydantic models that check every key of a configuration. Their docstrings are its documentation.
 
 An item in a list of transforms (a step) is a name, or a mapping of the name to the options. Where the options are not a
 mapping, they are the value of the first option: `- multiply: 3` means `- multiply: {n: 3}`.
 
 >>> SourceOptions(path="a.tsv").shuffle
 'lines'
-
-What a configuration may say of batches: the models that check it. Their docstrings are its documentation.
-
->>> BatchesOptions(fields={"src": "joint.volt"}, max_tokens=4096).window
-16384
-
-What a configuration may say of tasks: the models that check it. Their docstrings are its documentation.
-
->>> TaskOptions(type="mono", inputs={"ted": InputOptions(mono="ted.en")}).split
-'train'
-
-What a whole configuration may hold: the model that checks it.
-
->>> StreamOptions().ends
-'stop'
 """
 
 from __future__ import annotations
@@ -49,7 +34,7 @@ class ScheduleOptions(Model):
     """[sample, weight] pairs with rising samples, the first 0; after the last point the weight stays."""
     kind: Literal["steps", "linear"] = "steps"
     """steps: hold a weight until the next point; linear: let the shares of the stream move in a straight line between
-    the points: from 1 to 9 beside a weight of 1, the share goes from 0.5 to 0.9, and is 0.7 half-way."""
+    the points: from 1 to 9 next to a weight of 1, the share goes from 0.5 to 0.9, and is 0.7 half-way."""
 
 
 def _is_mapping(value: object) -> str:
@@ -71,13 +56,13 @@ Steps = Annotated[list[Any], Field(json_schema_extra={"kind": STEPS})]
 
 
 class ReadingOptions(Model):
-    """How lines are read, shuffled and checked."""
+    """Options of reading, shuffling and checking lines."""
 
     shuffle: Literal["lines", "outputs", "none"] = "lines"
     """lines: permute the lines of a block, then transform them; outputs: transform consecutive lines, as documents need
     it, and permute what comes out; none: read the files in order."""
     epochs: int | None = Field(None, ge=1)
-    """How often to read it before it ends; for ever by default."""
+    """The number of times to read it before it ends; endless by default."""
     block_lines: int = Field(BLOCK_LINES, ge=1)
     """The most lines of a block, the unit of work and of shuffling; what memory is needed grows with it."""
     block_bytes: int = Field(BLOCK_BYTES, ge=1)
@@ -105,16 +90,16 @@ class _SourceOptions(Model):
     """Instead of path: files that belong together line by line, one for each field, by the fields' names, as in
     {src: wmt.de, tgt: wmt.en}; or lists of such, equally long. Options of transforms may then name fields, too."""
     columns: dict[str, str] | None = None
-    """Of JSON lines and Parquet files: for each field, by its name, the key or the column that holds it, as in
+    """For JSON lines and Parquet files: for each field, by its name, the key or the column that holds it, as in
     {src: de, tgt: translation.en}; a dot leads into what a key holds."""
     weight: Weight = 1.0
     """Its share of the stream, relative to the weights of the other sources."""
     transforms: Steps = []
-    """What to do with its lines, in this order."""
+    """The transforms of its lines, in this order."""
 
 
 class SourceOptions(ReadingOptions, _SourceOptions):
-    """Where lines come from, and what happens to them."""
+    """A source: where lines come from, and their transforms."""
 
 
 class EachOptions(SourceOptions):
@@ -135,7 +120,7 @@ class MixOptions(Model):
 
     The stream then has virtual epochs of V lines. With s lines in a source, and its share r of the stream,
     V = min(Σ (r / r_max) · s_max, 1.5 · Σ s), rounded down, where `max` is the source with the most lines. No source
-    may have a weight, or an end (epochs), beside it.
+    may have a weight, or an end (epochs), as well.
     """
 
     by: Literal["temperature", "uniform", "concatenation", "weights"] = "temperature"
@@ -146,7 +131,7 @@ class MixOptions(Model):
 
 
 class ErrorOptions(Model):
-    """What to do with unfit lines: invalid UTF-8, missing fields, what a transform cannot take."""
+    """The policy for unfit lines: invalid UTF-8, missing fields, lines that a transform refuses."""
 
     on_fault: Literal["raise", "skip", "quarantine"] = "raise"
     """raise: stop with the line's place; skip: leave it out and count; quarantine: also write it to a file."""
@@ -163,9 +148,9 @@ class VariantOptions(Model):
     """One of the variants of `choice`."""
 
     weight: float
-    """How often, relative to the other variants."""
+    """The weight, relative to the other variants."""
     transforms: Steps = []
-    """What happens to the line; nothing by default."""
+    """The transforms of the line; none by default."""
 
 
 class ChoiceOptions(Model):
@@ -192,7 +177,7 @@ def _kind_of_window(value: object) -> str:
 
 
 class FieldOptions(Model):
-    """What numbers the tokens of a field. A path alone is short for {vocabulary: path}."""
+    """The vocabulary of a field. A path alone is short for {vocabulary: path}."""
 
     vocabulary: str
     """A vocabulary, of VOLT or of another library, or a SentencePiece model."""
@@ -208,7 +193,7 @@ class PackOptions(Model):
     rows: int = Field(ge=1, le=1 << 24)
     """Rows of a batch."""
     on_long: Literal["raise", "report", "split"] = "raise"
-    """What becomes of a sample with more ids than a row: raise stops, report leaves it out and counts it, split cuts it
+    """The policy for a sample with more ids than a row: raise stops, report leaves it out and counts it, split cuts it
     into rows."""
 
 
@@ -226,24 +211,24 @@ Window = Annotated[
 
 
 class BatchesOptions(Model):
-    """What a trainer gets: lines as samples of ids, and samples in batches, one for each rank in each step."""
+    """Input of a trainer: lines as samples of ids, and samples in batches, one for each rank in each step."""
 
     fields: Fields = Field(min_length=1)
     """The fields of the lines, in their order, by names that are yours: source and target, or one alone for a language
     model. Each has a vocabulary."""
     holds: Literal["text", "pieces", "ids"] | None = None
-    """What the fields hold: text to be encoded, which is the default; pieces with spaces between them; or ids as
+    """The content of the fields: text to be encoded, which is the default; pieces with spaces between them; or ids as
     numbers. What is ids in the stream already, of binary shards or of a transform, is taken as it is."""
     bos: bool = False
-    """Whether each sample starts with the vocabulary's token for that."""
+    """True if each sample starts with the vocabulary's token for that."""
     eos: bool = True
-    """Whether each sample ends with the vocabulary's token for that. Binary shards have it already: say false."""
+    """True if each sample ends with the vocabulary's token for that. Binary shards have it already: say false."""
     max_length: int | None = Field(None, ge=1, le=_MOST)
     """The most ids of a field of a sample, prefix and ends among them; any number by default."""
     beyond: Literal["refuse", "truncate"] = "refuse"
-    """What becomes of a longer one: refuse stops with the line's place, truncate cuts it at its end."""
+    """The policy for longer samples: refuse stops with the line's place, truncate cuts it at its end."""
     unknown: Literal["replace", "refuse"] = "replace"
-    """What becomes of pieces that the vocabulary lacks: replace by its unknown token, or refuse and stop."""
+    """The policy for pieces that the vocabulary lacks: replace by its unknown token, or refuse and stop."""
     max_tokens: int | None = Field(None, ge=1, le=1 << 53)
     """The most tokens of a batch, which are its rows times its longest side, so with padding. Give it, or pack."""
     max_sentences: int | None = Field(None, ge=1, le=_MOST)
@@ -251,9 +236,9 @@ class BatchesOptions(Model):
     multiple: int = Field(8, ge=1, le=_MOST)
     """The number of rows of a batch is a multiple of it, where so many fit."""
     sort: Literal["length", "sides"] = "length"
-    """How rows of like length come together: length leaves less padding, sides is fairseq's order."""
+    """The order by length: length leaves less padding, sides is fairseq's order."""
     noise: float = Field(0.0, ge=0, le=1)
-    """How far lengths are blurred before rows are sorted, as a share of them, so that batches mix anew each time."""
+    """Noise added to lengths before rows are sorted, as a share of them, so that batches mix anew each time."""
     longest: int | None = Field(None, ge=1, le=_MOST)
     """A sample with a longer side is in no batch; by default one with more than max_tokens."""
     shortest: int = Field(1, ge=1, le=_MOST)
@@ -262,24 +247,24 @@ class BatchesOptions(Model):
     """Lengths that rise, such as [16, 32, 64]: batches are padded to one of them, so that arrays have few widths, and a
     sample beyond the last is too long. Any width by default."""
     on_long: Literal["raise", "report"] = "raise"
-    """What becomes of a sample that is too long: raise stops with its name, report leaves it out and counts it."""
+    """The policy for a sample that is too long: raise stops with its name, report leaves it out and counts it."""
     pack: PackOptions | None = None
     """Instead of max_tokens: rows of one length."""
     window: Window = WINDOW
-    """How many samples are sorted together before batches are made of them, or epoch, for all of an epoch. More
-    samples leave less padding, and take memory."""
+    """The number of samples that are sorted together before batches are made of them, or epoch, for all of an epoch.
+    More samples leave less padding, and take memory."""
     shuffle: bool = True
-    """Whether batches, and rows of equal length, come in a random order that follows from the seed."""
+    """True if batches, and rows of equal length, come in a random order that follows from the seed."""
     pad: str = Field("<pad>", min_length=1)
     """The token that fills rows; each field has the id that its vocabulary gives it."""
     pad_to_multiple: int = Field(1, ge=1, le=_WIDEST)
     """The widths of a batch are multiples of it, and max_tokens bounds these widths."""
     left_pad_source: bool = True
-    """Whether padding stands in front of the source."""
+    """True if padding stands in front of the source."""
     left_pad_target: bool = False
-    """Whether padding stands in front of the target."""
+    """True if padding stands in front of the target."""
     dtype: Literal["int64", "int32"] = "int64"
-    """Of ids in the arrays."""
+    """The number type of ids in the arrays."""
 
 
 def _kind_of_weight(value: object) -> str:
@@ -302,10 +287,11 @@ class TaskScheduleOptions(Model):
     points: list[int] = Field(min_length=1)
     """After how many samples, batches or updates: rising whole numbers above 0."""
     unit: Literal["samples", "batches", "updates"] = "samples"
-    """What the points count: samples, which are lines of the stream; batches; or updates, which are several batches."""
+    """The unit of the points: samples, which are lines of the stream; batches; or updates, which are several
+    batches."""
     kind: Literal["steps", "linear"] = "steps"
     """steps: hold a weight until the next point; linear: let the shares of the stream move in a straight line between
-    the points. They are shares that move, not weights: where a task goes from 1 to 9 beside one of 1, its share goes
+    the points. They are shares that move, not weights: where a task goes from 1 to 9 next to one of 1, its share goes
     from 0.5 to 0.9, and is 0.7 half-way."""
     batch_samples: int | None = Field(None, gt=0)
     """For batches and updates: how many samples a batch has."""
@@ -336,7 +322,7 @@ class _TaskOptions(Model):
     weight: TaskWeight = 1.0
     """Its share of the stream, relative to the weights of the other tasks: a number; a list, one longer than the
     schedule's points; or a schedule of its own, as sources have it. Where it moves (kind: linear), the shares of the
-    stream move in a straight line between the points: from 1 to 9 beside 1, the share is 0.7 half-way."""
+    stream move in a straight line between the points: from 1 to 9 next to 1, the share is 0.7 half-way."""
     src_lang: str | None = None
     """The language of the source side, for transforms that want to know it."""
     tgt_lang: str | None = None
@@ -344,13 +330,13 @@ class _TaskOptions(Model):
     extra_prefix: str | None = None
     """A further tag, such as <BT>, for transforms that write tags."""
     n_shards: int | None = Field(None, gt=0)
-    """How many shards `volt shard` makes of it; by default that follows from its lines."""
+    """The number of shards that `volt shard` makes of it; by default that follows from its lines."""
     transforms: Steps = Field([])
-    """What to do with its lines, in this order. Fields are called src and tgt."""
+    """The transforms of its lines, in this order. Fields are called src and tgt."""
 
 
 class TaskOptions(ReadingOptions, _TaskOptions):
-    """Lines that are all treated in the same way. Further keys are those of a source, from shuffle on."""
+    """Lines that are all treated in the same way. Further keys are the keys of a source, from shuffle on."""
 
 
 class StreamOptions(Model):
@@ -361,9 +347,9 @@ class StreamOptions(Model):
     each: EachOptions | None = None
     """Sources by pattern: one for each file, or pair of files, that matches."""
     tasks: dict[str, TaskOptions] = Field({})
-    """The tasks by name, each of which is a source of that name; beside sources, or instead of them."""
+    """The tasks by name, each of which is a source of that name; with sources, or instead of them."""
     mix: MixOptions | None = None
-    """How sources and tasks are mixed by their numbers of lines, instead of by their weights."""
+    """Mix sources and tasks by their numbers of lines, instead of by their weights."""
     schedule: TaskScheduleOptions | None = None
     """When the weights of tasks change."""
     defaults: dict[str, Any] = Field({})
@@ -376,15 +362,16 @@ class StreamOptions(Model):
     ends: Literal["stop", "drop"] = "stop"
     """When a source with `epochs` ends: stop the stream, or drop the source and go on with the others."""
     workers: int = Field(0, ge=0, le=MOST_WORKERS)
-    """How many compute ahead, 256 at most; 0: none but the stream itself. Their number does not change the output."""
+    """The number of workers that compute ahead, 256 at most; 0: none but the stream itself. Their number does not
+    change the output."""
     time_limit: float | None = Field(None, gt=0, allow_inf_nan=False)
     """Seconds that a block of lines may take where a transform is Python code, beyond which the run ends with an error;
     any time by default. With a limit such code runs in a process of its own, also with 0 workers."""
     transforms: Steps = Field([])
-    """What to do with the lines of every source, after its own transforms."""
+    """The transforms of every source's lines, after its own transforms."""
     errors: ErrorOptions = ErrorOptions()
-    """What to do with unfit lines."""
+    """The policy for unfit lines."""
     cache: str | None = None
     """The folder for line indices and split files; by default in the user's cache folder."""
     batches: BatchesOptions | None = None
-    """What samples and batches a trainer gets, for `volt stream batches` and `volt.batches.Steps`."""
+    """The samples and batches of a trainer, for `volt stream batches` and `volt.batches.Steps`."""

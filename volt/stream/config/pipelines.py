@@ -1,20 +1,17 @@
-"""Streams that have a name: files and weights from a command line → a configuration, as a file would say it.
+"""Named streams: files and weights from a command line → a configuration, equal to one from a file.
 
     default          one source, as it is
     example          parallel and back-translated data, mixed; some lines change their case, and the latter get a tag
     multistream      any number of sources, mixed
     mtdata           the same, of data sets that MTData downloads
 
+MTData downloads its data sets once, by the command `mtdata`.
+
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     told = pipeline_config("default", [file.name], seed=7)
-...     [source.paths == (file.name,) for source in told.sources], told.seed
+...     config = pipeline_config("default", [file.name], seed=7)
+...     [source.paths == (file.name,) for source in config.sources], config.seed
 ([True], 7)
-
-Data sets that MTData knows, by name → their two files, downloaded once. It is run as the command `mtdata`.
-
->>> folder_of("deu-eng").name
-'deu-eng'
 """
 
 from __future__ import annotations
@@ -50,7 +47,8 @@ def downloaded(name: str, *, langs: str) -> dict[str, str]:
     """Return the files of a data set, by their languages' codes: the first is the source side.
 
     langs: the codes of ISO 639-3 of both languages, as in deu-eng
-    Raises MissingLibraryError if there is no MTData, ConfigError if a name cannot be one, StreamError if it gives none.
+    Raises MissingLibraryError if there is no MTData, ConfigError if a name is invalid, StreamError if it yields no
+    data.
     """
     if not _CODES.fullmatch(langs):
         raise ConfigError(f"langs={shown(langs)}: give two codes of three letters, as in deu-eng")
@@ -79,7 +77,7 @@ def _download(name: str, langs: str, folder: Path) -> None:
                 raise StreamError(f"mtdata get {name} ended with status {status}; see what it says above")
             os.rename(f"{output}/{name}", folder)
     except OSError as error:
-        raise StreamError(f"{folder}: cannot be made: {reason(error)}; mend it, or set XDG_CACHE_HOME") from None
+        raise StreamError(f"{folder}: cannot be made: {reason(error)}; fix it, or set XDG_CACHE_HOME") from None
 
 
 _Sources = dict[str, dict[str, Any]]
@@ -98,7 +96,7 @@ class Pipeline:
 
     about: what it does, in one line.
     least, most: how many sources it takes; None for any number.
-    names: of its sources; where there are none, they are named after their files.
+    names: of its sources; by default they are named after their files.
     steps: what happens to the lines of each source that has a name.
     is_mtdata: whether its sources are names of data sets that MTData knows.
     """
@@ -123,7 +121,7 @@ PIPELINES = {
 
 
 def parsed_weights(text: str) -> tuple[float, ...]:
-    """Weights as they are given in one word. Raises ConfigError if one is no number from 0 up, or all are 0.
+    """Parse weights written as one word. Raises ConfigError if one is not a number from 0 up, or all are 0.
 
     >>> parsed_weights("2,1"), parsed_weights("0.5, 1")
     ((2.0, 1.0), (0.5, 1.0))

@@ -1,11 +1,6 @@
-"""The models of a configuration → their JSON schema, and what is read off it.
+"""The models of a configuration → their JSON schema, and documentation for people.
 
 The dataclass of a transform is also the model of its options, and its docstrings are their documentation.
-
->>> transform_schema("multiply")["properties"]["n"]["description"]
-'How many fields hold the text of field 1.'
-
-The JSON schema of a configuration → documentation for people: every key, what it takes, its default, its meaning.
 
 >>> print(as_text(["multiply"]))
 multiply — Copy field 1 over the fields 2 to n; further fields stay. (`repeat` makes equal lines.)
@@ -33,7 +28,7 @@ FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # of 
 
 @cache  # of what the code declares, which does not change
 def options_of(name: str) -> TypeAdapter[Any]:
-    """What checks the options of a transform."""
+    """Return the pydantic model that checks the options of a transform."""
     model: type[Any] = ChoiceOptions if name == "choice" else TRANSFORMS[name]
     return TypeAdapter(model)
 
@@ -188,7 +183,7 @@ def _everything() -> Iterator[str]:
         yield from _section(title, definitions[name])
     yield "Transforms and filters. In a list of them, one is written `- NAME`, `- NAME: {option: value, …}`, or"
     yield "`- NAME: value`, which gives its first option. Fields count from 1;"
-    yield "those of a `pair` and of `columns` have names, too.\n"
+    yield "the fields of a `pair` and of `columns` have names, too.\n"
     for name in TRANSFORMS:
         yield from _section(name, definitions[name])
     yield from _section("variant (of choice)", definitions["VariantOptions"])
@@ -216,7 +211,7 @@ def _shown(value: object) -> str:
 
 
 def kind_of(option: dict[str, Any]) -> str:
-    """What a key takes, in words.
+    """Describe in words what a key takes.
 
     >>> kind_of({"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]})
     'list of whole numbers, or null'

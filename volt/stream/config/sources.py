@@ -1,4 +1,9 @@
-"""The options of a source, as a configuration says them → the source, with its files looked for.
+"""The sources of a configuration: their files, weights, schedules, patterns, and how they are mixed.
+
+`each: {path: "data/*.tsv.gz", …}` makes one source of each file that matches, named after the text of `*`. Its
+share of the weight follows from its number of lines. A list of weights becomes a schedule in samples:
+
+    sample of a point = point · batch_samples · update_batches
 
 >>> from volt.stream.config.models import SourceOptions
 >>> from volt.stream.config.document import Document
@@ -6,31 +11,6 @@
 >>> made = maker.made("wmt", SourceOptions(pair={"src": "a.de", "tgt": "a.en"}), [], ("sources", "wmt"))
 >>> made.paths if made else None
 ('data/a.de', 'data/a.en')
-
-The section `mix` of a configuration → how sources and tasks are mixed by their numbers of lines.
-
->>> from volt.stream.config.build import parse_config
->>> str(parse_config("{mix: {temperature: 5}, sources: {de: {path: de.tsv}, lb: {path: lb.tsv}}}").mix)
-'temperature 5'
-
-A list of weights, and when they change → a schedule in samples.
-
-    sample of a point = point · batch_samples · update_batches        (of what its unit counts)
-
->>> from volt.stream.config.models import TaskScheduleOptions
->>> from volt.stream.config.document import Document
->>> told = TaskScheduleOptions(points=[100], unit="updates", batch_samples=64, update_batches=4)
->>> TaskWeights(Notes(Document("stream.yaml", {}, {})), told).of([1.0, 3.0], ())
-Schedule(points=((0, 1.0), (25600, 3.0)), kind='steps')
-
-Sources by pattern: `each: {path: "data/*.tsv.gz", …}` → a source for each file that matches.
-
-A source is called what `*` stands for in its path. Its share of the weight follows from its number of lines, so files
-are indexed, as they are when the stream is opened, which finds the index in the cache. Where `mix` makes the weights of
-all sources, that is left to it.
-
->>> filled({"tag": "<2{name}>"}, "de")
-{'tag': '<2de>'}
 """
 
 from __future__ import annotations
@@ -68,8 +48,8 @@ if TYPE_CHECKING:
     )
 
 
-_WEIGHT = "goes not with mix, which makes the weights of the lines; leave it out, or say mix: {by: weights}"
-_EPOCHS = "goes not with mix, whose sources have no end; leave it out, or say mix: {by: weights}"
+_WEIGHT = "does not go with mix, which makes the weights of the lines; leave it out, or say mix: {by: weights}"
+_EPOCHS = "does not go with mix, whose sources have no end; leave it out, or say mix: {by: weights}"
 
 
 def is_by_size(options: StreamOptions) -> bool:
@@ -83,7 +63,7 @@ def is_by_size(options: StreamOptions) -> bool:
 
 
 def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
-    """Return how sources are mixed by size; None if by their weights. What goes not with that is noted."""
+    """Return how sources are mixed by size; None if by their weights. What does not go with that is noted."""
     mix = options.mix
     if mix is not None and mix.by != "temperature" and "temperature" in mix.model_fields_set:
         message = f"has no meaning where sources are mixed by {mix.by}; leave it out, or say by: temperature"
@@ -97,7 +77,7 @@ def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
 
 
 def _mistakes(options: StreamOptions) -> Iterator[tuple[Place, str]]:
-    """What says otherwise how sources are mixed, and how often they are read."""
+    """Note options that contradict how sources are mixed, and how often they are read."""
     for place, one in _mixed(options):
         for key, message in (("weight", _WEIGHT), ("temperature", _WEIGHT), ("epochs", _EPOCHS)):
             if key in one.model_fields_set and getattr(one, key) is not None:
@@ -133,47 +113,49 @@ class TaskWeights:
         points = None if self.schedule is None else sample_points(self.schedule, self.notes)
         object.__setattr__(self, "points", points)  # what follows from the fields of a frozen dataclass
 
-    def of(self, told: float | list[float] | ScheduleOptions, place: Place) -> Weight:
+    def of(self, weights: float | list[float] | ScheduleOptions, place: Place) -> Weight:
         """Return the weight of a task; 1 if something is wrong with it, which is noted."""
-        if isinstance(told, float):
-            return told
-        if not isinstance(told, list):
-            return schedule_of(told, self.notes, place)
+        if isinstance(weights, float):
+            return weights
+        if not isinstance(weights, list):
+            return schedule_of(weights, self.notes, place)
         if self.schedule is None:
             remedy = "give one number, or schedule: {points: [SAMPLE, …]}"
             self.notes.add(place, f"a list of weights, and no schedule says when they change; {remedy}")
             return 1.0
         wanted = len(self.schedule.points) + 1
-        if len(told) != wanted:
-            result = f"{counted(len(told), 'weight')}, and the schedule has {counted(wanted - 1, 'point')}"
+        if len(weights) != wanted:
+            result = f"{counted(len(weights), 'weight')}, and the schedule has {counted(wanted - 1, 'point')}"
             self.notes.add(place, f"{result}; give {wanted}: the first counts from the start, one more from each point")
         elif self.points is not None:
-            points = tuple(zip((0, *self.points), told, strict=True))
+            points = tuple(zip((0, *self.points), weights, strict=True))
             return self.notes.made(Schedule, place, points=points, kind=self.schedule.kind) or 1.0
         return 1.0
 
 
-def schedule_of(told: ScheduleOptions, notes: Notes, place: Place) -> Weight:
+def schedule_of(options: ScheduleOptions, notes: Notes, place: Place) -> Weight:
     """Return a schedule that gives its own points; 1 if something is wrong with it, which is noted."""
-    return notes.made(Schedule, place, points=tuple(told.points), kind=told.kind) or 1.0
+    return notes.made(Schedule, place, points=tuple(options.points), kind=options.kind) or 1.0
 
 
-def sample_points(told: TaskScheduleOptions, notes: Notes) -> tuple[int, ...] | None:
+def sample_points(options: TaskScheduleOptions, notes: Notes) -> tuple[int, ...] | None:
     """Return the samples at which weights change; None if something is wrong, which is noted."""
-    n_problems, unit = len(notes.found), told.unit
-    if unit != "samples" and told.batch_samples is None:
+    n_problems, unit = len(notes.found), options.unit
+    if unit != "samples" and options.batch_samples is None:
         notes.add((*_PLACE, "unit"), f"{unit} have no size; give batch_samples, the samples of a batch")
     for key, units in (("batch_samples", ("batches", "updates")), ("update_batches", ("updates",))):
-        if getattr(told, key) is not None and unit not in units:
+        if getattr(options, key) is not None and unit not in units:
             notes.add((*_PLACE, key), f"has no meaning where points count {unit}; leave it out, or give another unit")
     size = (
-        1 if unit == "samples" else (told.batch_samples or 1) * ((told.update_batches or 1) if unit == "updates" else 1)
+        1
+        if unit == "samples"
+        else (options.batch_samples or 1) * ((options.update_batches or 1) if unit == "updates" else 1)
     )
-    points = tuple(point * size for point in told.points)
+    points = tuple(point * size for point in options.points)
     for index, (before, point) in enumerate(pairwise((0, *points))):
         if point <= before:
-            which = f"not above {told.points[index - 1]}, which it follows" if index else "not above 0"
-            notes.add((*_PLACE, "points", index), f"{told.points[index]} is {which}; let points rise")
+            which = f"not above {options.points[index - 1]}, which it follows" if index else "not above 0"
+            notes.add((*_PLACE, "points", index), f"{options.points[index]} is {which}; let points rise")
         elif point >= FOREVER:
             notes.add(
                 (*_PLACE, "points", index), f"{point:,} samples are more than can be counted; give a smaller point"
@@ -203,12 +185,12 @@ class Sources:
     user_code: bool = True
 
     def steps(self, names: tuple[str, ...]) -> TransformBuilder:
-        """What makes transforms, for lines whose fields have these names."""
+        """Return a builder of transforms, for lines whose fields have these names."""
         return TransformBuilder(self.notes, self.folder, self.files, user_code=self.user_code, names=names)
 
-    def file(self, told: str, place: Place) -> str:
+    def file(self, path: str, place: Place) -> str:
         """Return a path of the configuration, from here."""
-        return self.notes.file(self.folder, told, place)
+        return self.notes.file(self.folder, path, place)
 
     def made(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
         """Return a source; None if its options are wrong.
@@ -228,7 +210,7 @@ class Sources:
         """Return a source; None if its options are wrong. more: what the options do not hold."""
         name = str(more["name"])
         if not name or any(sign < " " for sign in name):
-            self.notes.add(place, f"{name!r} is no name of a source; give one without tabs and line breaks")
+            self.notes.add(place, f"{name!r} is not a name of a source; give one without tabs and line breaks")
         values = {key: getattr(options, key) for key in type(options).model_fields.keys() & _READING}
         checks = {key: values.pop(key) for key in _CHECKS}
         output = self.notes.made(Checks, place, **checks) or Checks()
@@ -247,7 +229,7 @@ class Sources:
                 self.notes.add(message, "key 'path' is missing; give it, or pair")
             return ("",)
         if options.columns is not None and (options.pair is not None or not options.columns):
-            self.notes.add((*place, "columns"), "goes with path, and names one field at least; mend it")
+            self.notes.add((*place, "columns"), "needs path, and one field at least; fix it")
         if options.pair is not None:
             return self._pair(options.pair, (*place, "pair"))
         named = [options.path] if isinstance(options.path, str) else options.path or []
@@ -264,12 +246,12 @@ class Sources:
             self.notes.add(place, "has fewer than two files; write path for one, or {src: FILE, tgt: FILE}")
         for name in message:
             if not name.isidentifier():
-                self.notes.add((*place, name), f"{name!r} is no name for a field; give a word, such as src")
+                self.notes.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")
         return self.groups(message, place) or ("",)
 
-    def groups(self, told: Mapping[str, str | list[str]], place: Place) -> tuple[str, ...]:
+    def groups(self, pair: Mapping[str, str | list[str]], place: Place) -> tuple[str, ...]:
         """Return the paths of line-aligned files: the first file of each name, the second of each, and so on."""
-        columns = {name: self._column(files, (*place, name)) for name, files in told.items()}
+        columns = {name: self._column(files, (*place, name)) for name, files in pair.items()}
         for name, paths in columns.items():
             first, least = next(iter(columns.items()))
             if len(paths) != len(least):
@@ -303,7 +285,7 @@ _OTHERS = re.compile(r"[?\[\]]")
 
 
 def names_of(pattern: str) -> list[str]:
-    """What `*` stands for in the paths of the files that match, sorted. Raises ConfigError if none does.
+    """Return the texts that `*` matches in the paths of files, sorted. Raises ConfigError if none does.
 
     >>> names_of("/nowhere/*.tsv")
     Traceback (most recent call last):
@@ -342,7 +324,7 @@ def filled(value: Any, name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """Makes the sources of a pattern. cache: the folder for line indices; None for that of the user."""
+    """The maker of a pattern's sources. cache: the folder for line indices; None for the user's."""
 
     maker: Sources
     cache: Path | None

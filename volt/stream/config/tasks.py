@@ -1,18 +1,13 @@
-"""The tasks of a configuration → tasks, each with the source that it is in the stream.
+"""The tasks of a configuration → tasks with their sources; the sources of a split, or of selected tasks.
+
+Training mixes the sources and the tasks of the split `train`. Validation reads the tasks of the split `valid`: every
+line once, in order, without noise. A task selected by name can be read in that way, too.
 
 >>> from volt.stream.config.build import parse_config
 >>> text = "tasks: {de_en: {type: para, inputs: {wmt: {src: a.de, tgt: a.en}}, src_lang: de, tgt_lang: en}}"
->>> told = parse_config(text, path="data/stream.yaml")
->>> told.tasks[0].src_lang, told.sources[0].paths
+>>> config = parse_config(text, path="data/stream.yaml")
+>>> config.tasks[0].src_lang, config.sources[0].paths
 ('de', ('data/a.de', 'data/a.en'))
-
-All sources of a configuration → those of a split, or of some tasks.
-
-Training mixes the sources and the tasks of the split `train`. Validation reads the tasks of the split `valid`: every
-line once, in order, without noise. A task that is asked for by name can be looked at in that way, too.
-
->>> Selection.of("valid", ["de_en"])
-Selection(split='valid', names=('de_en',))
 """
 
 from __future__ import annotations
@@ -42,10 +37,10 @@ _NAMES = "give a list of names of tasks"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is wanted of a configuration.
+    """The selected part of a configuration.
 
     split: "train" or "valid".
-    names: of tasks; None for all of the split, and the sources that are no tasks.
+    names: of tasks; None for all of the split, and the sources that are not tasks.
     """
 
     split: Split = "train"
@@ -53,7 +48,7 @@ class Selection:
 
     @classmethod
     def of(cls, split: Split, names: Sequence[str] | None) -> Self:
-        """Return the choice. Raises ConfigError or TypeError if it is none."""
+        """Return the choice. Raises ConfigError or TypeError if it is not valid."""
         arguments.choice(split, "split", get_args(Split))
         message = None if names is None else arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)
         return cls(split, None if message is None else tuple(message))
@@ -73,7 +68,7 @@ def chosen(
     """Return the sources that are wanted; what cannot be had is noted.
 
     tasks: all tasks, and the sources that they are
-    others: the sources that are no tasks
+    others: the sources that are not tasks
     """
     if not notes.found:
         _check([task for task, _ in tasks], [source.name for source in others], choice, notes)
@@ -89,7 +84,7 @@ def chosen(
 
 
 def _check(tasks: Sequence[Task], others: Sequence[str], choice: Selection, notes: Notes) -> None:
-    """others: the names of the sources that are no tasks"""
+    """others: the names of the sources that are not tasks"""
     known = {task.name: task for task in tasks}
     for name in choice.names or ():
         if name in others:
@@ -162,16 +157,16 @@ class Tasks:
         place: Place = ("tasks", name, "share_inputs")
         other = self.options.tasks.get(shared)
         if task.inputs:
-            self.maker.notes.add(("tasks", name, "inputs"), "goes not with share_inputs; leave one of them out")
+            self.maker.notes.add(("tasks", name, "inputs"), "does not go with share_inputs; leave one of them out")
         if task.n_shards is not None:
-            message = f"goes not with share_inputs; the shards are those of {shared}"
+            message = f"does not go with share_inputs; {shared} has the shards"
             self.maker.notes.add(("tasks", name, "n_shards"), message)
         if shared == name:
             self.maker.notes.add(place, "names the task itself; name another, or give inputs")
         elif other is None:
             self.maker.notes.add(place, f"no task {shared!r}; {near(shared, [*self.options.tasks])}")
         elif other.share_inputs is not None:
-            message = f"{shared} has no inputs of its own, but shares those of {other.share_inputs}"
+            message = f"{shared} has no inputs of its own, but shares the inputs of {other.share_inputs}"
             self.maker.notes.add(place, f"{message}; name the task that has them")
         elif other.type != task.type:
             self.maker.notes.add(
@@ -185,11 +180,11 @@ class Tasks:
                 yield Input(key, files)
 
     def _files(self, kind: str, message: InputOptions, place: Place) -> Iterator[tuple[str, str]]:
-        """(side, path) pairs: those of the first files, then those of the second ones, and so on."""
+        """Yield (side, path) pairs: of the first files, then of the second ones, and so on."""
         sides: dict[str, Any] = {side: files for side, files in message if files is not None}
         others, gone = sides.keys() - set(SIDES[kind]), [side for side in SIDES[kind] if side not in sides]
         for side in sorted(others):
-            self.maker.notes.add((*place, side), f"goes not with type {kind}; give {' and '.join(SIDES[kind])}")
+            self.maker.notes.add((*place, side), f"does not go with type {kind}; give {' and '.join(SIDES[kind])}")
         if gone and not others:
             self.maker.notes.add(place, f"key {gone[0]!r} is missing; type {kind} needs {' and '.join(SIDES[kind])}")
         elif sides.keys() == set(SIDES[kind]):
@@ -248,7 +243,7 @@ def _task(name: str, values: TaskOptions, inputs: tuple[Input, ...], source: Sou
     )  # fmt: skip
 
 
-def defaults_of(told: Mapping[str, Any], maker: Sources) -> dict[str, dict[str, Any]]:
+def defaults_of(defaults: Mapping[str, Any], maker: Sources) -> dict[str, dict[str, Any]]:
     """Options of transforms for all tasks, those that are right."""
     steps = maker.steps(NAMES)
-    return {name: steps.default(name, options, ("defaults", name)) for name, options in told.items()}
+    return {name: steps.default(name, options, ("defaults", name)) for name, options in defaults.items()}

@@ -1,9 +1,9 @@
-"""A template and what fills its places → text, and the line of the template that each of its lines comes from.
+"""A template and its values → text, and for each line of the text the template's line that it comes from.
 
 Templates are written in a part of Jinja's language: `{{key}}`, `{% if %}`, `{% for %}`, a few filters and tests, and
-`range`. Only what stands between `{%` and `%}` goes: what is around it stays, line ends and indents too, which leaves
-blank lines. What reaches into Python's objects, or could fill the memory or take for ever, is refused. A text without
-`{{` and `{%` is no template and stays as it is.
+`range`. Only the tags themselves are removed: line ends and indents around them stay, which leaves blank lines.
+Jinja's sandbox keeps templates out of Python's objects. Checks of this module keep them from filling the memory and
+from running without end. A text without `{{` and `{%` is not a template and stays as it is.
 
 >>> expanded("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
 Expanded(text='src: de\\n\\n- 0\\n- 1\\n', lines=(1, 2, 3, 3, 4))
@@ -38,15 +38,14 @@ _NODES = (
     "Call",
 )  # fmt: skip
 _SPELLINGS = {"Pow": "**", "Mod": "%", "Div": "/", "FloorDiv": "//"}
-_NO_LOOP = "loop(…) goes over a list within a list, which is no part of templates here; write another for"
-_HINT = "write {% raw %}…{% endraw %} around braces that are meant as they stand"
+_HINT = "write {% raw %}…{% endraw %} around braces that are plain text"
 
 
 class Expanded(NamedTuple):
-    """What has become of a template.
+    """A template with its values filled in.
 
     text: the configuration.
-    lines: for each line of the text, that of the template; () where every line is its own.
+    lines: for each line of the text, the number of the template's line; () if the lines are equal.
     """
 
     text: str
@@ -54,32 +53,32 @@ class Expanded(NamedTuple):
 
 
 def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str) -> Expanded:
-    """Fill the places of a template.
+    """Fill the placeholders of a template.
 
     values: text or a number for each key
-    path: what errors call the file
-    Raises ConfigError, with its line, for a key without a value, and for what a template must not hold; and for a value
-    that no place wants.
+    path: the file's name in errors
+    Raises ConfigError, with its line, for a key without a value and for syntax that templates do not allow; also for a
+    value that no placeholder uses.
     """
     inputs = _checked(values or {})
     if not _PLACE.search(text):
-        _refuse_others(inputs, set(), path)
+        _refuse_unused(inputs, set(), path)
         return Expanded(text)
     if len(text) > MOST_CHARS or "\x00" in text:
-        raise ConfigError(f"{path}:1: a template of more than {MOST_CHARS:,} characters, or no text; write it shorter")
+        raise ConfigError(f"{path}:1: the template is binary, or longer than {MOST_CHARS:,} characters; shorten it")
     return _filled(text, inputs, path)
 
 
 def read(path: str | Path, *, values: Mapping[str, object] | None = None) -> Document:
-    """Parse a configuration file, which may be a template. Raises ConfigError if it cannot be read or is no YAML.
+    """Parse a configuration file, which may be a template. Raises ConfigError if it cannot be read or is not YAML.
 
-    values: what fills the template's places
+    values: text or a number for each key of the template
     """
     return _parsed(expanded_file(path, values=values), str(path))
 
 
 def expanded_file(path: str | Path, *, values: Mapping[str, object] | None = None) -> Expanded:
-    """Fill the places of a template in a file. Raises ConfigError as `expanded` does, or if it cannot be read."""
+    """Fill the placeholders of a template in a file. Raises ConfigError as `expanded` does, or if it cannot be read."""
     text = read_text(path, kind=ConfigError)
     return expanded(text.removeprefix("\ufeff"), values, path=str(path))
 
@@ -98,7 +97,7 @@ def _parsed(values: Expanded, path: str) -> Document:
     if not values.lines:
         return parse(values.text, path=path)
     shown_by = f"volt.stream.config.templates.expanded_file({path!r})"
-    hint = f"\n(the file is a template; {shown_by} shows what it becomes)"
+    hint = f"\n(the file is a template; {shown_by} shows the text that it expands to)"
     try:
         result = parse(values.text, path=path, lines=values.lines)
     except ConfigError as error:
@@ -110,16 +109,15 @@ def _checked(values: Mapping[str, object]) -> dict[str, object]:
     data = dict(arguments.mapping(values, "values"))
     for key, value in data.items():
         if not isinstance(key, str) or not key.isidentifier():
-            raise ConfigError(f"values: {shown(key)} is no key; give a word, such as src")
+            raise ConfigError(f"values: {shown(key)} is not a key; give a word, such as src")
         if not isinstance(value, str | int | float):
             raise arguments.refusal(value, f"values[{key!r}]", "give text or a number")
         if len(str(value)) > MOST_CHARS or "\x00" in str(value):
-            raise ConfigError(f"values[{key!r}]: more than {MOST_CHARS:,} characters, or no text; give less")
+            raise ConfigError(f"values[{key!r}]: binary, or longer than {MOST_CHARS:,} characters; give a shorter text")
     return data
 
 
-def _refuse_others(inputs: Mapping[str, object], wanted: set[str], path: str) -> None:
-    """Raise ConfigError if a value has no place."""
+def _refuse_unused(inputs: Mapping[str, object], wanted: set[str], path: str) -> None:
     for key in inputs.keys() - wanted:
         remedy = near(key, sorted(wanted)) if wanted else "leave it out"
         raise ConfigError(f"{path}: no place for {key!r}: the file has no {{{{{key}}}}}; {remedy}")
@@ -132,7 +130,7 @@ def _filled(text: str, inputs: Mapping[str, object], path: str) -> Expanded:
     try:
         tree = environment.parse(text)
         _check(tree, path)
-        _refuse_others(inputs, meta.find_undeclared_variables(tree), path)
+        _refuse_unused(inputs, meta.find_undeclared_variables(tree), path)
         _mark_lines(tree)
         marked = _bounded(environment.from_string(tree).generate(inputs), path)
     except ConfigError:
@@ -140,19 +138,22 @@ def _filled(text: str, inputs: Mapping[str, object], path: str) -> Expanded:
     except TemplateError as error:
         raise _explained(error, path, _opening(environment, text, getattr(error, "lineno", 0))) from None
     except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of filters and operators
-        raise ConfigError(f"{path}:{_line_of(error)}: {error}; mend the template") from None
-    except (SyntaxError, RecursionError, MemoryError):  # what Python says of nesting without end
-        raise ConfigError(f"{path}:1: values within values, more than 50 deep; write it flatter") from None
+        raise ConfigError(f"{path}:{_line_of(error)}: {error}; fix the template") from None
+    except (SyntaxError, RecursionError, MemoryError):  # Python's errors for nesting that is too deep
+        raise ConfigError(f"{path}:1: values are nested more than 50 deep; nest less") from None
     return _unmarked(marked)
 
 
 def _environment() -> Environment:
-    """Return a sandbox in which keys without a value are errors, loops have an end, and text is not multiplied."""
+    """Return a sandbox in which keys without a value are errors, loops are bounded, and text is not multiplied."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Sandbox(ImmutableSandboxedEnvironment):
         intercepted_binops = frozenset("*")
+
+        def is_safe_callable(self, obj: Any) -> bool:
+            return obj is _range or isinstance(obj, StrictUndefined)  # the latter raises a better error
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             for value in (left, right):
@@ -175,7 +176,7 @@ def _range(*bounds: int) -> range:
 
 
 def _rounds() -> Callable[[Iterable[object]], Iterator[object]]:
-    """What gives the items of all loops of a template, up to a number that they share."""
+    """Return a filter that yields the items of a template's loops, up to a limit for all loops together."""
     left = MOST_ROUNDS
 
     def rounds(items: Iterable[object]) -> Iterator[object]:
@@ -189,33 +190,16 @@ def _rounds() -> Callable[[Iterable[object]], Iterator[object]]:
 
 
 def _check(tree: nodes.Template, path: str) -> None:
-    """Raise ConfigError for what a template must not hold; give each loop its end."""
+    """Raise ConfigError for syntax that could run without end or fill the memory; bound each loop."""
     from jinja2 import nodes
 
     for node in [*tree.find_all(nodes.Node)]:
         kind, name = type(node).__name__, getattr(node, "name", None)
-        if isinstance(node, nodes.Filter) and name not in _FILTERS:
-            _refuse(node, path, f"no filter {name!r}; {near(str(name), _FILTERS)}")
-        if isinstance(node, nodes.Test) and name not in _TESTS:
-            _refuse(node, path, f"no test {name!r}; {near(str(name), _TESTS)}")
-        if isinstance(node, nodes.Getattr) and not _is_named(node.node, "loop"):
-            _refuse(node, path, f".{node.attr} reaches into a value; only loop.index and the like can be had")
-        if isinstance(node, nodes.Call) and not _is_named(node.node, "range"):
-            _refuse(node, path, _NO_LOOP if _is_named(node.node, "loop") else "nothing can be called but range")
-        if isinstance(node, nodes.For) and (node.recursive or node.test):
-            _refuse(node, path, "a loop takes no condition of its own; write {% if %} within it")
         if kind not in _NODES or name == "self":
-            _refuse(
-                node,
-                path,
-                f"{_SPELLINGS.get(kind, kind.lower())} is no part of templates here; write places, if and for",
-            )
+            syntax = _SPELLINGS.get(kind, kind.lower())
+            _refuse(node, path, f"{syntax} is not allowed in templates; use placeholders, if and for")
     for loop in [*tree.find_all(nodes.For)]:
         loop.iter = nodes.Filter(loop.iter, "rounds", [], [], None, None, lineno=loop.lineno)
-
-
-def _is_named(node: nodes.Node, name: str) -> bool:
-    return type(node).__name__ == "Name" and getattr(node, "name", "") == name
 
 
 def _refuse(node: nodes.Node, path: str, message: str) -> NoReturn:
@@ -223,7 +207,7 @@ def _refuse(node: nodes.Node, path: str, message: str) -> NoReturn:
 
 
 def _opening(environment: Environment, text: str, line: int) -> int:
-    """Return the line where the place opens that holds a line, as far as the text can be read."""
+    """Return the line where the placeholder or tag opens that a line belongs to, as far as the text is valid."""
     from jinja2 import TemplateSyntaxError
 
     result = line
@@ -236,17 +220,19 @@ def _opening(environment: Environment, text: str, line: int) -> int:
 
 
 def _explained(error: Any, path: str, opening: int) -> ConfigError:
-    """What Jinja found, with the line and what can be done. opening: where a place opens that cannot be read"""
+    """Return Jinja's error with its line and a remedy. opening: the line where an invalid tag opens"""
     from jinja2 import TemplateSyntaxError, UndefinedError
 
     if isinstance(error, UndefinedError):
         key = re.match(r"'(\w+)' is undefined", str(error))
         message = (
-            f"{{{{{key[1]}}}}} has no value; give values={{'{key[1]}': …}}" if key else f"{error}; mend the template"
+            f"{{{{{key[1]}}}}} has no value; give values={{'{key[1]}': …}}" if key else f"{error}; fix the template"
         )
         return ConfigError(f"{path}:{_line_of(error)}: {message}, or {_HINT}")
     line = opening if isinstance(error, TemplateSyntaxError) else _line_of(error)
-    return ConfigError(f"{path}:{line}: no template: {error.message or error}; mend it, or {_HINT}")
+    return ConfigError(
+        f"{path}:{line}: not a valid template: {str(error.message or error).rstrip('.')}; fix it, or {_HINT}"
+    )
 
 
 def _line_of(error: BaseException) -> int:
@@ -259,7 +245,7 @@ def _line_of(error: BaseException) -> int:
 
 
 def _mark_lines(tree: nodes.Template) -> None:
-    """Put before each value, each piece of text, and behind each line end, the number of its line."""
+    """Put the line number before each value and each piece of text, and after each line end."""
     from jinja2 import nodes
 
     for output in tree.find_all(nodes.Output):
@@ -267,7 +253,7 @@ def _mark_lines(tree: nodes.Template) -> None:
 
 
 def _marked(node: nodes.Expr) -> Iterator[nodes.Expr]:
-    """Yield a part of what is written, with the numbers of its lines in it or before it."""
+    """Yield a node of the output with the numbers of its lines."""
     from jinja2 import nodes
 
     pieces = node.data.split("\n") if isinstance(node, nodes.TemplateData) else [""]
@@ -278,8 +264,8 @@ def _marked(node: nodes.Expr) -> Iterator[nodes.Expr]:
 
 
 def _bounded(pieces: Iterable[str], path: str) -> str:
-    """Return the text of its pieces. Raises ConfigError where it becomes too long."""
-    result, left = list[str](), 2 * MOST_CHARS  # half of it for the marks
+    """Join the pieces. Raises ConfigError if the text becomes too long."""
+    result, left = list[str](), 2 * MOST_CHARS  # half of it for marks
     for piece in pieces:
         if (left := left - len(piece)) < 0:
             raise ConfigError(
@@ -290,7 +276,7 @@ def _bounded(pieces: Iterable[str], path: str) -> str:
 
 
 def _unmarked(marked: str) -> Expanded:
-    """Return the text without marks, and the line of the template that each line's first letter comes from."""
+    """Return the text without marks, and for each line the template's line that its first letter comes from."""
     lines, line = list[int](), 1
     for piece in marked.split("\n"):
         before, *rest = _MARK.split(piece)  # text, and then numbers and texts in turn

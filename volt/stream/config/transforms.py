@@ -1,4 +1,4 @@
-"""A list of transforms, as a configuration writes it → the transforms, with their files found and loaded.
+"""A configuration's list of transforms → the transforms, with their files loaded.
 
 A step is `name`, or `name: options`. Where a source names its fields, an option may name one instead of numbering it.
 
@@ -163,7 +163,7 @@ def _paths(output: Any) -> Iterator[tuple[str, Path]]:
 
 
 def _named(name: str, options: object) -> dict[str, Any]:
-    """Return the options of a transform by their names; what is no mapping is the value of the first.
+    """Return the options of a transform by their names; a single value belongs to the first option.
 
     >>> _named("multiply", 3)
     {'n': 3}

@@ -1,27 +1,19 @@
 """Weights → which source gives each sample, so that at every prefix each source's count is within one of its share.
 
-Nothing is drawn at random: sources take turns as evenly as whole samples allow, also while weights change. Where a
-mixture stands follows from the number of samples that each source has given, so it can go on from a saved state at
-once.
+Nothing is drawn at random: sources take turns as evenly as whole samples allow, also while weights change. The position
+of a mixture follows from the number of samples that each source has given, so it resumes from a saved state at once.
 
->>> mixture = Mixture((2.0, 1.0))
->>> mixture.turns(6).tolist(), mixture.counts.tolist()
-([0, 0, 1, 0, 0, 1], [4, 2])
-
-How many lines each source has → its weight in the mixture, and how many lines make a virtual epoch.
-
-With s_i lines in source i, and a temperature T:
+Weights may follow from sizes. With s_i lines in source i, and a temperature T:
 
     r_i = (s_i / Σs)^(1/T) / Σ_j (s_j / Σs)^(1/T)           the share of source i
     V   = min(Σ_i (r_i / r_max) · s_max, 1.5 · Σs)          lines, rounded down
 
-`max` is the source with the most lines: in a virtual epoch it is read once, and what is smaller, and has been given a
-greater share, several times. The bound is that of an epoch in which sources are drawn out far beyond their size.
+`max` is the source with the most lines: in a virtual epoch it is read once, and smaller sources with a greater share
+several times. The second bound limits the epoch where small sources are repeated far beyond their size.
 
->>> sampling = Sampling(temperature=2)
->>> weights = sampling.weights({"de": 900, "lb": 100})
->>> weights, virtual_size([900, 100], [*weights.values()])
-({'de': 0.75, 'lb': 0.25}, 1200)
+>>> mixture = Mixture((2.0, 1.0))
+>>> mixture.turns(6).tolist(), mixture.counts.tolist()
+([0, 0, 1, 0, 0, 1], [4, 2])
 """
 
 from __future__ import annotations
@@ -43,12 +35,12 @@ from volt.stream.mixing.schedule import UNIT, Shares, Weight, check_weight, shar
 By = Literal["temperature", "uniform", "concatenation"]
 TEMPERATURE = 1.5
 _MOST = Fraction(3, 2)  # virtual lines for one that there is
-_ROUNDING = Fraction(1, 10**11)  # shares are told to twelve digits
+_ROUNDING = Fraction(1, 10**11)  # shares are reported to twelve digits
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How sources are mixed by their numbers of lines, instead of by weights of their own.
+    """A mixture by the sources' numbers of lines, instead of by weights of their own.
 
     by: "temperature"; "uniform" for equal shares; or "concatenation" for shares in proportion to the lines, which is
         temperature 1.
@@ -91,7 +83,7 @@ class Sampling:
         result = dict(zip(sizes, shares([*sizes.values()], temperature=self.temperature), strict=True))
         for name, share in result.items():
             if share * UNIT < 1:
-                lines = f"{sizes[name]:,} lines beside {max(sizes.values()):,}"
+                lines = f"{sizes[name]:,} lines against {max(sizes.values()):,}"
                 raise ConfigError(
                     f"{self.where}: {self} leaves nothing to source {name!r} ({lines}); give a higher one"
                 )
@@ -279,7 +271,7 @@ class Mixture:
         return [b - a for a, b in zip(then, now, strict=True)]
 
     def _lags(self) -> NDArray[np.int64]:
-        """What is owed and not yet dealt, in units; less than one sample either way."""
+        """Return what is owed and not yet dealt, in units; less than one sample either way."""
         dealt = (self.counts - self.base).tolist()
         lags = [owed - UNIT * got for owed, got in zip(self._units(), dealt, strict=True)]
         if any(abs(lag) > UNIT for lag in lags):

@@ -1,10 +1,10 @@
 """Weights that may change while a stream runs → whole-number shares of each stretch of samples.
 
 A stretch is a run of samples during which no share changes. Shares are whole numbers of units of 2⁻⁶⁰ of a sample, and
-those of a stretch sum to exactly one sample, so what a mixture owes to each source is known without rounding, however
-long it runs. Between two points of a linear schedule it is the normalised shares that change linearly. They do so in
-steps, called stairs here, that are so short that no source is owed a hundredth of a sample more or less than by the
-line (as long as 2¹⁷ stairs between two points are enough).
+the shares of a stretch sum to exactly one sample, so what a mixture owes to each source is known without rounding,
+however long it runs. Between two points of a linear schedule it is the normalised shares that change linearly. They do
+so in steps, called stairs here, that are so short that no source is owed a hundredth of a sample more or less than by
+the line (as long as 2¹⁷ stairs between two points are enough).
 
 >>> shares_of([Schedule(((0, 1.0), (100, 3.0))), 1.0]).starts
 (0, 100)
@@ -68,7 +68,7 @@ class Schedule:
         return float(weights[int(np.searchsorted(samples, sample, side="right")) - 1])
 
     def of_rank(self, rank: int, world: int) -> Schedule:
-        """Return this schedule, whose samples are those of all ranks together, in samples of one rank.
+        """Return this schedule, whose samples count all ranks together, in samples of one rank.
 
         rank: of the process, from 0; its sample j is sample j · world + rank of all.
         world: the number of ranks.

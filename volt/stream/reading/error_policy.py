@@ -1,14 +1,14 @@
-"""What to do with unfit lines: stop the run, skip them, or write them to a file; and how many of them are too many.
+"""Apply the error policy to unfit lines: stop the run, skip them, or write them to a file; and limit their number.
 
-A fault is found where a block is computed, perhaps in another process and long before the stream gets there; it takes
-effect when the stream reaches the block, so that what happens does not depend on the number of workers.
+A fault is detected where a block is computed, perhaps in another process and ahead of time. It takes effect when the
+stream reaches the block, so the result does not depend on the number of workers.
 
 >>> tally = FaultCounter(ErrorPolicy("skip", max_faults=1))
 >>> tally.charge(n_read=100, faults=(Fault("a.tsv", 7, "invalid UTF-8"),))
 >>> tally.charge(n_read=100, faults=(Fault("a.tsv", 9, "invalid UTF-8"),))
 Traceback (most recent call last):
     ...
-volt.errors.StreamError: a.tsv:9: invalid UTF-8; unfit lines: 2 of 200, more than max_faults=1 allows; mend the data
+volt.errors.StreamError: a.tsv:9: invalid UTF-8; unfit lines: 2 of 200, more than max_faults=1 allows; fix the data
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
-    """What to do with unfit lines.
+    """The policy for unfit lines.
 
     on_fault: what happens to an unfit line or, when a source is opened, to a file that cannot be read: "raise" stops,
         "skip" leaves it out and counts it, "quarantine" also writes it to a file.
@@ -107,7 +107,7 @@ def check_quarantine(path: str) -> None:
     volt.errors.OutputError: /nowhere/bad.jsonl: cannot be appended to: no such folder; make the folder, or name another
     """
     if url_of(path):
-        raise OutputError(f"{shown_path(path)}: cannot be appended to: it is no file of this machine; name one")
+        raise OutputError(f"{shown_path(path)}: cannot be appended to: it is not a file of this machine; name one")
     folder = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path):
         raise OutputError(f"{path}: cannot be appended to: it is a folder; name a file")
@@ -128,7 +128,7 @@ def is_held(path: str | None) -> bool:
 
 @dataclass(slots=True)
 class FaultCounter:
-    """How many lines a stream has read and how many were unfit; stops the run at the policy's threshold.
+    """Counts of lines read and of unfit lines; stops the run at the policy's threshold.
 
     Raises OutputError, when it is made, if unfit lines are to be written where they cannot be.
     """
@@ -161,7 +161,7 @@ class FaultCounter:
         if too_many or (large and self.n_read >= MIN_READ):
             name = "max_faults" if too_many else "max_share"
             result = f"unfit lines: {self.n_faults} of {self.n_read}, more than {name}={bounds[name]} allows"
-            raise StreamError(f"{last.place}: {last.reason}; {result}; mend the data")
+            raise StreamError(f"{last.place}: {last.reason}; {result}; fix the data")
 
     def _quarantine(self, faults: Sequence[Fault]) -> None:
         if self.policy.quarantine is None:

@@ -1,13 +1,8 @@
-r"""A file that has been indexed, whatever is in it: its pieces, what its lines are like, and how its index is kept.
+r"""An indexed file of any kind: the byte offsets, line counts and checksums of its pieces, and facts about its lines.
 
->>> Facts(n_bytes=12, longest=5, first_tab=0, digest="").is_utf8
-False
-
-A file → its pieces: the byte offsets at which they end, how many lines they hold, and a checksum of each.
-
-A plain file is read where it lies, also behind a URL, if its server knows ranges. Of a compressed file, or of a table,
-the pieces are copied, each an LZ4 frame, to one file in the cache folder: LZ4 takes half as much disk again as zstd,
-and a third of its time to read. A compressed file that is not to be cut is one piece, read anew each time.
+A plain file is read in place, also from a URL if the server supports ranges. The pieces of a compressed file or a table
+are copied to one file in the cache folder, each as an LZ4 frame: LZ4 takes half as much disk again as zstd, and a third
+of its time to read. A compressed file that is not cut is one piece, decompressed each time.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile() as file:
@@ -40,7 +35,7 @@ Packing = Literal["plain", "frames", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Where the pieces of a file are.
+    """The places of a file's pieces.
 
     path: the file, as it was named.
     data_path: the file that pieces are read from: itself, or its split copy.
@@ -73,17 +68,17 @@ class Segments:
             raise self.changed()
 
     def changed(self) -> StreamError:
-        """What to raise where the file is not what was indexed."""
+        """Return the error for a file that has changed since it was indexed."""
         result = f"{shown_path(self.data_path)}: changed while the stream was running"
         return StreamError(f"{result}; start the stream anew")
 
     def record(self) -> dict[str, Any]:
-        """What an index holds of it, JSON-able."""
+        """Return it as JSON for the index."""
         return {**asdict(self), "path": bare(self.path), "data_path": bare(self.data_path)}
 
     @classmethod
     def of_record(cls, record: dict[str, Any], path: str) -> Segments | None:
-        """What an index tells, if the data is still as it was when the index was made. path: the file, as it is named.
+        """Read it from an index, if the data has not changed since. path: the file's name.
 
         Raises KeyError, TypeError or ValueError if the index is none of this version.
         """
@@ -131,7 +126,7 @@ class Segments:
         return data
 
     def _damaged(self, piece: int) -> StreamError:
-        """What to raise where the copy is not what was written; it is deleted, so that another is made."""
+        """Delete a damaged copy, so that another is made, and return the error."""
         with suppress(OSError):
             os.unlink(self.data_path)
         result = f"{shown_path(self.path)}: its copy {shown_path(self.data_path)} is damaged in piece {piece}"
@@ -169,7 +164,7 @@ def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy
 
 
 def crc32(data: bytes) -> int:
-    """Return the CRC-32 of some bytes: that of zlib, in a twentieth of its time.
+    """Return zlib's CRC-32 of some bytes, in a twentieth of its time.
 
     >>> crc32(b"one")
     2053932785
@@ -199,11 +194,11 @@ def _unpacked(frame: bytes) -> bytes:
 
 
 class Facts(NamedTuple):
-    """What one pass over the lines of a file tells.
+    """The facts that one pass over a file's lines finds.
 
     n_bytes: of text
     longest: bytes of its longest line
-    first_tab: the number of the first line with a tab, or row of a table that is no line; 0 if there is none
+    first_tab: the number of the first line with a tab, or row of a table that is not a line; 0 if there is none
     digest: of the lines
     is_utf8: whether all of them are known to be UTF-8
     """
@@ -217,7 +212,7 @@ class Facts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileShard(Shard):
-    """What is alike in files that have been indexed; how a piece is read, each kind of file says.
+    """Base of indexed files; each kind of file defines how a piece is read.
 
     fields: the names of its columns, if they have names
     """
@@ -248,12 +243,12 @@ class FileShard(Shard):
 
     @property
     def digest(self) -> str:
-        """Of the lines."""
+        """The checksum of the lines."""
         return self.facts.digest
 
     @property
     def is_utf8(self) -> bool:
-        """Whether all lines are known to be UTF-8."""
+        """True if all lines are known to be UTF-8."""
         return self.facts.is_utf8
 
     def check_unchanged(self) -> None:
@@ -265,9 +260,9 @@ Indexed = tuple[Segments, Facts]
 
 
 def kept_index(entry: CacheEntry, path: str, *, max_line: int | None, make: Callable[[], Indexed]) -> Indexed:
-    """What the cache knows of a file, if that is still as it was; otherwise what `make` gives, which is kept.
+    """Return what the cache holds for an unchanged file; otherwise the result of `make`, which is cached.
 
-    A line that is longer than is allowed now is a reason to make it again: it will be told when the file is read.
+    A line that is longer than is allowed now is a reason to make it again: it will be reported when the file is read.
     """
 
     def load(record: Record) -> Indexed | None:

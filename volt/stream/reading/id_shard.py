@@ -76,7 +76,7 @@ class IdShard(FileShard):
 
 
 def are_ids(path: str) -> bool:
-    """Check whether a path is that of indexed ids, by its ending.
+    """Check by its ending whether a path has indexed ids.
 
     >>> are_ids("train.de-en.de.bin"), are_ids("train.de-en.de")
     (True, False)
@@ -85,7 +85,7 @@ def are_ids(path: str) -> bool:
 
 
 def bin_of(path: str) -> str:
-    """Return the .bin that a path means: that of an .idx, and that of a prefix if there is no such file; else the path
+    """Return the .bin that a path means: of an .idx, or of a prefix if there is no such file; else the path
     itself.
 
     A prefix is what one of the two files has, so that it can be said that the other is missing.
@@ -183,7 +183,7 @@ class _Look:
             yield ids.tobytes(), last - first
 
     def facts(self) -> Facts:
-        """What they were like."""
+        """The facts found while indexing."""
         message = json.dumps([self.values.hexdigest(), self.sizes.hexdigest()])
         digest = blake2b(message.encode(), digest_size=16).hexdigest()
         return Facts(self.n_bytes, self.longest, 0, digest, is_utf8=True)

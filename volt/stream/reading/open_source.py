@@ -1,4 +1,4 @@
-r"""A declared source of lines → its files, indexed and cut into pieces.
+r"""A declared source → its files, indexed and cut into pieces; a part of an epoch → its lines, in order.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -6,18 +6,6 @@ r"""A declared source of lines → its files, indexed and cut into pieces.
 ...     source = open_source(Source("digits", (file.name,), split_lines=2), seed=1)
 ...     source.sizes.tolist(), source.place_of(4)[1]
 ([2, 2, 1], 5)
-
-A part of an epoch → its lines, in the order in which the source is to be read.
-
->>> import tempfile
->>> from volt.stream.reading.sampler import parts
->>> from volt.stream.reading.open_source import open_source
->>> from volt.stream.reading.source import Source
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"1\n2\n3\n4\n5\n") and file.flush()
-...     source = open_source(Source("digits", (file.name,), block_lines=2), seed=1)
-...     [read_part(source, part).lines for part in parts(5, 2, epochs=1)]
-[['1', '2'], ['3', '4'], ['5']]
 """
 
 from __future__ import annotations
@@ -137,27 +125,27 @@ class OpenSource:
 
     @cached_property
     def is_utf8(self) -> bool:
-        """Whether all lines are known to be UTF-8."""
+        """True if all lines are known to be UTF-8."""
         return all(shard.is_utf8 for shard in self.shards)
 
     @cached_property
     def is_clean(self) -> bool:
-        """Whether no value of its pairs and tables can shift the fields of a line."""
+        """True if no value of its pairs and tables can shift the fields of a line."""
         return all(shard.is_clean for shard in self.shards)
 
     @cached_property
     def is_compiled(self) -> bool:
-        """Whether no Python code runs line by line, so that threads can share the work."""
+        """True if no Python code runs line by line, so that threads can share the work."""
         return all(map(is_compiled, self.transforms))
 
     @cached_property
     def joins_lines(self) -> bool:
-        """Whether a line of the result depends on the lines beside it."""
+        """True if a line of the result depends on the neighbouring lines."""
         return any(map(joins_lines, self.transforms))
 
     @cached_property
     def permutes_late(self) -> bool:
-        """Whether lines are permuted only when they have been transformed, which gives the same lines sooner."""
+        """True if lines are permuted only when they have been transformed, which gives the same lines sooner."""
         return self.source.shuffle == "lines" and self.is_compiled and not self.joins_lines
 
     @cached_property
@@ -168,7 +156,7 @@ class OpenSource:
 
     @property
     def signature(self) -> dict[str, object]:
-        """What the source's lines depend on, JSON-able: contents, not paths."""
+        """Return what the source's lines depend on, JSON-able: contents, not paths."""
         source = self.source
         return {
             "lines": [[shard.digest, shard.n_lines] for shard in self.shards],
@@ -201,12 +189,12 @@ class OpenSource:
                 raise StreamError(f"{path}: changed while the stream was running; start the stream anew")
 
     def kept_part(self, part: BlockRange, read: Callable[[], T]) -> T:
-        """What `read` makes of a part, kept until another part is read."""
+        """Return what `read` makes of a part, cached until another part is read."""
         return self._parts.get(part, read)
 
     @cached_property
     def is_small(self) -> bool:
-        """Whether what its lines become is kept from one epoch to the next, and only put into another order."""
+        """True if its transformed lines are cached from one epoch to the next, and only permuted anew."""
         return self.permutes_late and len(self.sizes) == 1 and self.n_bytes <= SMALL
 
     def kept_epoch(self, key: Hashable, compute: Callable[[], T]) -> T:
@@ -305,8 +293,8 @@ def open_source(
 
 
 def groups_of(source: Source) -> list[tuple[str, ...]]:
-    """Return the paths of each shard of a source: those of a pair, or one. Raises StreamError if a path leads to no
-    file.
+    """Return the paths of each shard of a source: several for a pair, else one. Raises StreamError if a path leads to
+    no file.
 
     >>> groups_of(Source("wmt", ("a.de", "a.en", "b.de", "b.en"), names=("src", "tgt")))
     [('a.de', 'a.en'), ('b.de', 'b.en')]
@@ -322,7 +310,7 @@ def groups_of(source: Source) -> list[tuple[str, ...]]:
 
 
 def _shard(source: Source, paths: tuple[str, ...], cache: Path | None) -> Shard:
-    """Return the shard of a path; for a pair, that of all its files."""
+    """Return the shard of a path; for a pair, of all its files."""
     options: dict[str, Any] = {"split_lines": source.split_lines, "cache": cache, "max_line": source.max_line or None}
     if not source.names:
         return open_shard(paths[0], **options)
@@ -355,7 +343,7 @@ def read_part(source: OpenSource, part: BlockRange) -> Batch:
 
 
 def permuted_late(source: OpenSource, part: BlockRange, read: NDArray[np.int64], batch: Batch) -> Batch:
-    """What the lines of a part became, in the order in which the lines would have been read.
+    """Return the transformed lines of a part, in the order in which the lines would have been read.
 
     read: (n_lines,) their origins
     Raises StreamError if a transform has changed their order.

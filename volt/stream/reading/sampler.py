@@ -1,4 +1,4 @@
-"""An epoch of N lines → the parts that a rank reads of it, in order: N / world lines, within one, and no line twice.
+"""The lines that a rank reads in an epoch, and their order, which follows from the seed.
 
 An epoch's lines are laid end to end and divided into as many contiguous shares as there are ranks; rank r has share
 (r + epoch) mod world. A share is cut into parts of `block_lines` lines, its last part perhaps shorter. Since a rank's
@@ -7,26 +7,12 @@ shares in consecutive epochs follow each other, ranks differ by at most one line
 >>> [[(part.start, part.n_lines) for part in parts(10, 3, rank=rank, world=2, epochs=1)] for rank in (0, 1)]
 [[(0, 3), (3, 2)], [(5, 3), (8, 2)]]
 
-When a run of some ranks goes on with another number of them, what is left of the epochs that had been begun is a deal,
-divided in the same way. Of a part that had been begun, the outputs that are left are dealt out one by one.
+When a run continues with another number of ranks, the rest of the epochs that had begun is a deal, divided in the same
+way. The rest of a part that had begun is dealt out one output at a time.
 
->>> deal = (Remains(0, spans=((2, 10),), begun=(BlockRange(0, 0, 2, picks=((1, 1),)),)),)
->>> for part in parts(10, 3, rank=1, world=2, deal=deal, epochs=1):
-...     print(part)
-BlockRange(epoch=0, start=0, n_lines=2, picks=((2, 2),))
-BlockRange(epoch=0, start=6, n_lines=3, picks=((0, 1),))
-BlockRange(epoch=0, start=9, n_lines=1, picks=((0, 1),))
-
-(seed, source, epoch, part) → which lines of which pieces are read, in which order: all that is random in reading.
-
-A source is a list of pieces of known length. An epoch permutes the pieces and lays their lines end to end; a part is
-some consecutive lines of these (volt.stream.reading.sampler), and permutes them. Nothing is drawn from a running
-generator: each permutation follows from random words of a Philox generator whose key is a hash of its place, so any
-process can compute any part.
-
->>> layout = Layout(pieces=np.array([1, 0]), firsts=np.array([0, 0]), ends=np.array([2, 5]))
->>> [read_order(layout, start=start, n_lines=n) for start, n in ((0, 4), (4, 1))]
-[(Slice(piece=1, first=0, n_lines=2), Slice(piece=0, first=0, n_lines=2)), (Slice(piece=0, first=2, n_lines=1),)]
+The order follows from (seed, source, epoch, part). An epoch permutes the pieces of a source and lays their lines end to
+end; a part is a run of these lines, permuted once more. Each permutation is drawn from a Philox generator whose key is
+a hash of its place, so any process can compute any part.
 """
 
 from __future__ import annotations
@@ -121,7 +107,7 @@ class BlockRange(NamedTuple):
 
     @property
     def is_begun(self) -> bool:
-        """Whether some of its outputs were given before, by another number of ranks, which counted its lines too."""
+        """True if some of its outputs were given before, by another number of ranks, which counted its lines too."""
         return self.picks != ALL
 
     def chosen(self, n: int) -> NDArray[np.int64]:
@@ -156,7 +142,7 @@ def _before(pick: Pick, output: int) -> int:
 
 
 class Remains(NamedTuple):
-    """What is left of an epoch, for all ranks or for one.
+    """The rest of an epoch, for all ranks or for one.
 
     epoch: its number.
     spans: lines of which no output was given; they rise and do not overlap.
@@ -173,7 +159,7 @@ class Remains(NamedTuple):
         return sum(end - start for start, end in self.spans)
 
     def share(self, rank: int, world: int) -> Remains:
-        """Return a rank's share. Those of all ranks are disjoint, together the whole, and within one line of each
+        """Return a rank's share. The shares of all ranks are disjoint, together the whole, and within one line of each
         other.
 
         >>> Remains(0, ((0, 2), (5, 8))).share(1, 2)
@@ -207,7 +193,7 @@ class Remains(NamedTuple):
         raise StreamError(f"no part of this rank begins at line {start:,} of epoch {self.epoch:,}")
 
     def after(self, start: int, offset: int, block_lines: int) -> Remains:
-        """What is left of a rank's share when `offset` outputs of the part at `start` have been given.
+        """Return the rest of a rank's share when `offset` outputs of the part at `start` have been given.
 
         >>> Remains(0, ((0, 8),)).after(3, offset=1, block_lines=3)
         Remains(epoch=0, spans=((6, 8),), begun=(BlockRange(epoch=0, start=3, n_lines=3, picks=((1, 1),)),))
@@ -226,7 +212,7 @@ Deal = tuple[Remains, ...]  # what is left of the epochs that were begun, one af
 
 
 def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
-    """What lies between two places in spans that are laid end to end.
+    """Return the spans between two places in spans that are laid end to end.
 
     >>> list(_between([(0, 2), (5, 8)], 1, 4))
     [(1, 2), (5, 7)]
@@ -311,7 +297,7 @@ def parts(
 
 
 def remains_of(n_lines: int, deal: Deal, epoch: int) -> Remains:
-    """What the ranks of a run share of an epoch: what the deal says, or all of it. Of what came before, nothing.
+    """Return the spans of an epoch that the ranks share: the rest by the deal, or all of it.
 
     >>> remains_of(10, (), 2)
     Remains(epoch=2, spans=((0, 10),), begun=())

@@ -1,4 +1,4 @@
-"""What a shard is: numbered pieces of known length, read on their own as columns, and where lines stand.
+"""`Shard`: numbered pieces of known length, read on their own as columns, and where lines stand.
 
     sizes             lines per piece
     read(piece)       the piece as columns: one of whole lines, or one for each named field
@@ -75,12 +75,12 @@ class Shard(ABC):
 
     @property
     def is_utf8(self) -> bool:
-        """Whether all lines are known to be UTF-8, so that nobody need look again."""
+        """True if all lines are known to be UTF-8, so that nobody need look again."""
         return False
 
     @property
     def is_clean(self) -> bool:
-        """Whether no value can shift the fields of its line: see `shifting_lines`."""
+        """True if no value can shift the fields of its line: see `shifting_lines`."""
         return True
 
     @abstractmethod
@@ -115,7 +115,7 @@ class Shard(ABC):
 
 
 def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
-    """Index → what is wrong, for each line with a value that would shift the fields behind it, or start a line.
+    """Index → what is wrong, for each line with a value that would shift the fields after it, or start a line.
 
     >>> shifting_lines([Column.of(["a", "b\\tb", None]), Column.of(["c", "d", "e"])])
     {1: 'fields: field 1 holds a tab', 2: 'fields: field 1 is missing, field 2 is not'}
@@ -151,9 +151,9 @@ def stamp_of(path: str | int) -> Stamp:
 
 
 def identity_of(path: str) -> Identity:
-    """What an index of a file belongs to. Raises OSError if the file is not there.
+    """Return the identity of a file for its index. Raises OSError if the file is not there.
 
-    Of a URL, it holds no secret: the query of one of http, which may be a signature, is told by a digest.
+    Of a URL, it holds no secret: the query of one of http, which may be a signature, is replaced by a digest.
 
     >>> len(identity_of(__file__))
     4
@@ -168,7 +168,7 @@ def identity_of(path: str) -> Identity:
 
 
 def check_is_file(path: str) -> None:
-    """Raise StreamError if there is no file at a path, but nothing, a folder, a pipe, a socket or a device.
+    """Raise StreamError if a path is missing, a folder, a pipe, a socket or a device.
 
     "-" is standard input, unless a file has that name.
     """

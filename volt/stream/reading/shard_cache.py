@@ -1,6 +1,6 @@
 """The cache folder: for each indexed file an index of JSON, and perhaps a copy of its pieces that the index leads to.
 
-An entry belongs to one path, size and times of change; behind a URL, to one version. Index and copy are made in one
+An entry belongs to one path, size and times of change; for a URL, to one version. Index and copy are made in one
 pass, and appear whole or not at all. One process makes them, and others that want the same wait. An index holds a
 checksum of itself: one that is damaged, or does not fit its file, is made again.
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """What the cache keeps for one file: `index`, `copy` and `lock` are its paths, of which there need be none.
+    """The cache entry of one file: `index`, `copy` and `lock` are its paths, of which there need be none.
 
     source: the file's `identity_of`
     """
@@ -61,11 +61,11 @@ class CacheEntry:
 
     @property
     def lock(self) -> Path:
-        """What is locked while index and copy are made."""
+        """Hold the lock while index and copy are made."""
         return self.index.with_suffix(_LOCK)
 
     def load(self) -> Record | None:
-        """What the index holds, if it is there and whole. Its time of change becomes that of its last use."""
+        """Return the index, if it exists and is whole. Its time of change becomes its last use."""
         if (stored := _stored(self.index)) is None:
             return None
         with suppress(OSError):  # a folder that may only be read can still be used

@@ -1,12 +1,8 @@
-r"""A path, a table's path with its columns, or a pair of paths → the shard of its kind: text, ids, a table, a pair.
+r"""A path, a table with its columns, or a pair of paths → a shard: text, ids, a table, or parallel files.
 
->>> open_shard(__file__, split_lines=4).names
-()
-
-Line-aligned files, of text or of indexed ids → one shard, whose line i is line i of each file: a field from each.
-
-All files are cut at the same numbers of lines, however they are packed. A tab inside a line would shift the fields
-behind it: `is_clean` says whether there is none, `shifting_lines` where they are.
+Parallel files are cut at the same numbers of lines, whatever their compression; line i of the shard has a field from
+line i of each file. A tab inside a line would shift the fields after it: `is_clean` says whether there is one,
+`shifting_lines` which lines have one. `probable_pairs` finds names that differ only in a language code.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".de") as source, tempfile.NamedTemporaryFile(suffix=".en") as target:
@@ -14,13 +10,6 @@ behind it: `is_clean` says whether there is none, `shifting_lines` where they ar
 ...     shard = open_pair({"src": source.name, "tgt": target.name}, split_lines=1)
 ...     shard.names, [column.strings() for column in shard.read(1)]
 (('src', 'tgt'), [['zwei'], ['two']])
-
-Names of files that are probably the two sides of a pair, since they differ in a language code alone.
-
-Read one after the other they give lines of two languages where a pair was meant, and nothing in them tells.
-
->>> probable_pairs(["a.no", "a.sl", "b.txt"])
-[('a.no', 'a.sl')]
 """
 
 from __future__ import annotations
@@ -75,7 +64,7 @@ class PairShard(Shard):
 
     @property
     def digest(self) -> str:
-        """Of the names, and of the lines of all files."""
+        """The checksum of the names, and of the lines of all files."""
         return self._digest([side.digest for side in self.sides])
 
     def _digest(self, sides: Sequence[str]) -> str:
@@ -87,12 +76,12 @@ class PairShard(Shard):
 
     @property
     def is_utf8(self) -> bool:
-        """Whether all lines are known to be UTF-8."""
+        """True if all lines are known to be UTF-8."""
         return all(side.is_utf8 for side in self.sides)
 
     @property
     def is_clean(self) -> bool:
-        """Whether no line holds a tab."""
+        """True if no line holds a tab."""
         return not any(side.facts.first_tab for side in self.sides)
 
     def read(self, piece: int) -> tuple[Column, ...]:
@@ -208,7 +197,7 @@ def open_shard(
     split_lines: lines per piece, or None to leave files whole.
     fields: of a table, JSON lines or Parquet: name → key or column. Without any, lines are read as they are.
     max_line: the most bytes of a line; None for no limit.
-    A path that ends in .bin or .idx is that of indexed ids: see `id_shard`.
+    A path that ends in .bin or .idx has indexed ids: see `id_shard`.
     Raises StreamError if the file is missing, damaged or no text, has a line that is too long, or the cache cannot be
     written.
     """
@@ -225,7 +214,7 @@ def open_shard(
 
 
 def remedy_of(path: str, error: StreamError) -> str:
-    """What to do about a damaged file that `volt shard` has made; empty for other files, and other errors.
+    """Return the remedy for a damaged file that `volt shard` has made; empty for other files, and other errors.
 
     >>> remedy_of(__file__, StreamError("damaged"))
     ''

@@ -1,15 +1,10 @@
-r"""A source as it is declared: paths, a weight, transforms, and how its lines are shuffled and checked.
+"""The declaration of a source: paths, weight, transforms, shuffling, and the checks that make a line unfit.
 
 >>> Source("digits", ["digits.tsv"], split_lines=2)
 <Source 'digits': 1 path, weight 1, 0 transforms>
 
-What makes a line unfit before any transform sees it: too few or too many fields, too long, blank.
-
-Whether a line is UTF-8 is always checked. The checks here are made only where a source declares them, since each of
-them takes time for every line.
-
->>> Checks(min_fields=2).reasons(Batch.of(["a\tb", "c"]))
-{1: 'columns: 1 fields, needs at least 2'}
+Lines are always checked for UTF-8. Further `Checks` (number of fields, length, blank fields) take time for every line,
+so they run only where a source declares them.
 """
 
 from __future__ import annotations
@@ -33,7 +28,7 @@ from volt.stream.transforms.transform import MOST_COPIES, Transform
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What a line must be like.
+    """Requirements of lines.
 
     min_fields, max_fields: how many fields it may have.
     max_chars: how many characters it may have.
@@ -61,7 +56,7 @@ class Checks:
 
     @property
     def any(self) -> bool:
-        """Whether anything is checked.
+        """True if anything is checked.
 
         >>> Checks().any, Checks(blank=False).any
         (False, True)
@@ -126,7 +121,7 @@ _STEPS = "give a tuple of transforms, such as (Lower(fields=(1,)),), of volt.str
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a stream reads under one name.
+    """The lines that a stream reads under one name.
 
     name: how states, errors and summaries call it.
     paths: files (.tsv or text, plain or compressed; NAME.bin of indexed ids, or NAME), folders, globs.

@@ -1,30 +1,8 @@
-r"""JSON lines, plain or compressed → record batches of the named keys: each line is an object, and one row.
+r"""JSON lines and Parquet → pieces of rows, read as columns of text or of ids (lists of whole numbers).
 
->>> import tempfile
->>> with tempfile.NamedTemporaryFile() as file:
-...     _ = file.write(b'{"a": "x", "b": {"c": [5, 6]}}\n{"a": "y"}\n') and file.flush()
-...     [batch.to_pylist() for batch in json_rows(file.name, ("a", "b.c"), n=None, max_line=None)]
-[[{'a': 'x', 'b.c': [5, 6]}, {'a': 'y', 'b.c': None}]]
-
-A column of an Arrow table, by its path → text (large_string) or ids (large_list<int32>), the two kinds of columns.
-
->>> import pyarrow as pa
->>> column_of(pa.table({"a": [{"b": "x"}, None]}), "a.b").to_pylist()
-['x', None]
-
-Parquet → record batches of the named columns: a row group at a time, cut where it has more rows than wanted.
-
->>> import tempfile, pyarrow as pa, pyarrow.parquet
->>> with tempfile.NamedTemporaryFile() as file:
-...     pa.parquet.write_table(pa.table({"a": ["x", "y", "z"]}), file.name, row_group_size=2)
-...     [len(batch) for batch in parquet_rows(file.name, ("a",), n=1)]
-[1, 1, 1]
-
-A table (JSON lines, Parquet) → pieces of rows, read as columns: texts, or lists of whole numbers (ids).
-
-Rows are looked at once, when the file is indexed: its named columns are copied to the cache, each piece an LZ4 frame of
-an Arrow batch. What is no row is refused there, by file and line, before anything is read from it. A row with a tab or
-a line feed in a text is no line: `is_clean` says whether there is none, `shifting_lines` where they are.
+A file is converted once, when it is indexed: its named columns are copied to the cache, each piece an LZ4 frame of an
+Arrow batch. Invalid rows are refused then, by file and line. A row whose text has a tab or a line feed is not a line:
+`is_clean` says whether there is one, `shifting_lines` which rows have one.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".jsonl") as file, tempfile.TemporaryDirectory() as cache:
@@ -174,7 +152,7 @@ def _column(table: pyarrow.Table, column: str, n_before: int) -> pyarrow.Array:
         return column_of(table, column)
     except pa.ArrowInvalid as error:
         row = n_before + _first_unfit(table, column) + 1
-        remedy = "mend the row, or write the table anew"
+        remedy = "fix the row, or write the table anew"
         raise _UnfitRowError(f"{row}: column {quoted(column)}: {error}; {remedy}") from error
 
 
@@ -213,8 +191,8 @@ def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | 
 
     keys: of texts, or of lists of whole numbers; a dot leads into an object
     n: None makes batches of 131,072 lines
-    Raises CorpusError if the file cannot be read, StreamError if a line is no object, or has something else at a key,
-    or if no line has a key.
+    Raises CorpusError if the file cannot be read, StreamError if a line is not an object, or has something else at a
+    key, or if no line has a key.
     """
     import pyarrow as pa
 
@@ -299,7 +277,7 @@ def _kinds(data: bytes, keys: Sequence[str]) -> dict[str, bool | None]:
 
 
 def _value(row: object, key: str, *, missing: object = None) -> Any:
-    """What an object holds at a key; `missing` if the key is not there, nor null on the way to it."""
+    """Return the value of an object at a key; `missing` if the key is not there, nor null on the way to it."""
     for name in key.split("."):
         if row is None:
             return None
@@ -315,7 +293,7 @@ def _refused(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None
         try:
             _columns(line, 1, keys, are_ids)
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            return number, f"no JSON line ({str(error).removesuffix(' in row 0')}); mend it"
+            return number, f"no JSON line ({str(error).removesuffix(' in row 0')}); fix it"
     return None
 
 
@@ -327,12 +305,12 @@ def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None])
         except UnicodeDecodeError:
             return number, "not UTF-8; convert the file"
         except (ValueError, RecursionError) as error:
-            return number, f"no JSON ({error}); mend the line"
+            return number, f"no JSON ({error}); fix the line"
         if not isinstance(row, dict):
-            return number, 'no JSON object, such as {"src": "ein Haus"}; mend the line'
+            return number, 'no JSON object, such as {"src": "ein Haus"}; fix the line'
         for key in keys:
             if (barred := _barred(row, key)) is not None:
-                return number, f"{quoted(barred)} is no object, so that {quoted(key)} leads nowhere; mend the line"
+                return number, f"{quoted(barred)} is not an object, so that {quoted(key)} leads nowhere; fix the line"
             value = _value(row, key)
             if value is not None and not (_is_ids(value) if are_ids.get(key) else _is_text(value)):
                 wanted = "list of whole numbers, as its first value is" if are_ids.get(key) else "text"
@@ -371,7 +349,7 @@ class TableShard(FileShard):
 
     @property
     def is_clean(self) -> bool:
-        """Whether each row is a line."""
+        """True if each row is a line."""
         return not self.facts.first_tab
 
     def read(self, piece: int) -> tuple[Column, ...]:
@@ -431,7 +409,7 @@ class _Look:
             yield _packed(batch), len(batch)
 
     def facts(self) -> Facts:
-        """What they were like."""
+        """The facts found while indexing."""
         data = [[values.hexdigest(), sizes.hexdigest()] for values, sizes in self.hashes]
         digest = blake2b(json.dumps(data).encode(), digest_size=16).hexdigest()
         return Facts(self.n_bytes, self.longest, self.first_unfit, digest)

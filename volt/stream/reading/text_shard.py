@@ -1,8 +1,8 @@
 r"""A text file, plain or compressed → pieces of `split_lines` whole lines, which are views into the bytes of the file.
 
 Lines end at "\n" alone. Of a "\r\n", both go, and so does one "\r" at the end of a file that does not end with "\n". A
-byte order mark is no part of the first line; a file that holds nothing else has no line. Whether lines are UTF-8 is not
-looked at.
+byte order mark is not a part of the first line; a file that holds nothing else has no line. Whether lines are UTF-8 is
+not looked at.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -99,7 +99,7 @@ def split_lines(data: bytes) -> list[bytes]:
 
 
 class _Job(NamedTuple):
-    """What is to be indexed, as `open_text` was told."""
+    """The file to index, with the options of `open_text`."""
 
     path: str
     split_lines: int | None
@@ -166,7 +166,7 @@ class _Look:
             yield piece, len(lines)
 
     def facts(self) -> Facts:
-        """What they were like."""
+        """The facts found while indexing."""
         return Facts(self.n_bytes, self.longest, self.first_tab, self.hash.hexdigest(), self.is_utf8)
 
 

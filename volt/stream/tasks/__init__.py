@@ -1,1 +1,1 @@
-"""Tasks: lines that are treated in the same way, such as those of a pair of languages, and the shards made of them."""
+"""Tasks: lines that are treated in the same way, such as a pair of languages, and the shards made of them."""

@@ -4,7 +4,7 @@
     FOLDER/TASK/words.src.tsv   word, tab, count: the words of all lines of a side
     FOLDER/TASK/manifest.json   written last; without it the shards are not finished
 
-Shards are stale if an input that is still there is no longer what it was. Inputs that are gone are not needed.
+Shards are stale if one of their inputs has changed. Inputs that were deleted are not needed.
 
 >>> task = Task("de_en", "para", ())
 >>> read_manifest("/nowhere", task)
@@ -59,7 +59,7 @@ class WrittenShard(NamedTuple):
 
 
 class ShardSettings(NamedTuple):
-    """What was asked for.
+    """The requested form of shards.
 
     n_shards: how many there are
     compress: zstd, gz or none
@@ -73,7 +73,7 @@ class ShardSettings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a task's folder holds.
+    """The content of a task's folder.
 
     folder: the task's own
     task: its name
@@ -99,12 +99,12 @@ class Manifest:
 
     @property
     def files(self) -> tuple[WrittenFile, ...]:
-        """All files that it tells of, those of the shards first."""
+        """All its files, the files of the shards first."""
         return (*(file for shard in self.shards for file in shard.files), *self.words)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files of all shards, those of a shard together, as a `Source` takes them."""
+        """The files of all shards, grouped by shard, as a `Source` takes them."""
         return tuple(str(self.folder / file.name) for shard in self.shards for file in shard.files)
 
     @property
@@ -152,7 +152,7 @@ class Manifest:
 
     @classmethod
     def of_record(cls, record: Record, folder: Path) -> Manifest:
-        """What a record tells. Raises KeyError, TypeError or ValueError if it is none of this version."""
+        """Read a record. Raises KeyError, TypeError or ValueError if it is not valid in this version."""
         return cls(
             folder, record["task"], tuple(record["sides"]), ShardSettings(**record["layout"]),
             tuple(map(input_of, record["inputs"])), tuple(map(shard_of, record["shards"])),
@@ -167,7 +167,7 @@ def recorded_input(read: ReadInput) -> Record:
 
 
 def input_of(record: Record) -> ReadInput:
-    """What `recorded_input` gives, as an input."""
+    """Return the input of a record that `recorded_input` made."""
     return ReadInput(record["name"], tuple(tuple(InputFile(**file) for file in files) for files in record["sides"]))
 
 
@@ -177,7 +177,7 @@ def recorded_shard(shard: WrittenShard) -> Record:
 
 
 def shard_of(record: Record) -> WrittenShard:
-    """What `recorded_shard` gives, as a shard."""
+    """Return the shard of a record that `recorded_shard` made."""
     return WrittenShard(
         record["n_lines"], tuple(record["n_bad_lines"]), tuple(WrittenFile(**file) for file in record["files"])
     )
@@ -193,9 +193,9 @@ def shard_name(number: int, side: str, compress: Compression) -> str:
 
 
 def task_folder(folder: str | Path, task: Task) -> Path:
-    """Return where the shards of a task are, or those of the task whose inputs it shares.
+    """Return the folder of a task's shards, or of the task whose inputs it shares.
 
-    Raises ConfigError if the name can be that of no folder.
+    Raises ConfigError if the name cannot be a folder's.
     """
     name = task.shares or task.name
     if not name or name.startswith(".") or any(not letter.isprintable() or letter in "/\\" for letter in name):
@@ -204,9 +204,9 @@ def task_folder(folder: str | Path, task: Task) -> Path:
 
 
 def read_manifest(folder: str | Path, task: Task) -> Manifest:
-    """What the shards of a task are.
+    """Read the manifest of a task's shards.
 
-    folder: that of all tasks
+    folder: the folder of all tasks
     Raises StreamError, with the command that makes them, if they are missing, unfinished, damaged or stale.
     """
     place = task_folder(folder, task)
@@ -242,7 +242,7 @@ def stored_manifest(folder: Path) -> Manifest | None:
 
 
 def _stored(folder: Path) -> Manifest:
-    """Raises OSError if there is none, ValueError, KeyError or TypeError if it is damaged."""
+    """Read the manifest. Raises OSError if it is missing, ValueError, KeyError or TypeError if it is damaged."""
     return Manifest.of_record(load_record(folder / MANIFEST), folder)
 
 
@@ -287,7 +287,7 @@ def is_whole(folder: Path, file: WrittenFile) -> bool:
 
 
 def _damage(manifest: Manifest) -> str:
-    """What is wrong with the files of a folder, as far as their sizes tell; empty if nothing is."""
+    """Describe what is wrong with the files of a folder, by their sizes; empty if nothing is."""
     for file in manifest.files:
         try:
             size = os.stat(manifest.folder / file.name).st_size
@@ -299,7 +299,7 @@ def _damage(manifest: Manifest) -> str:
 
 
 def _difference(manifest: Manifest, task: Task) -> str:
-    """In what the shards are not those of a task as it is now; empty if in nothing."""
+    """Describe how the shards differ from the current task; empty if they do not."""
     if manifest.sides != task.sides:
         return f"stale: they have {' and '.join(manifest.sides)}; task {task.name!r} is of type {task.kind}"
     requested = min(task.n_shards or len(manifest.shards), manifest.n_lines)
@@ -312,7 +312,7 @@ def check_fresh(manifest: Manifest, task: Task) -> None:
     """Raise StreamError if the inputs of a task are others than those that its shards were made from, or have changed.
 
     An input that is gone is not looked at. The text of a file is only read if its time of change is another, but its
-    size is not. A task that shares the inputs of another has none of its own: those of the manifest are looked at.
+    size is not. A task that shares the inputs of another has none of its own: the manifest's inputs are checked.
     """
     if not task.inputs:
         for read in manifest.inputs:

@@ -1,4 +1,4 @@
-r"""A task's folder while its shards are made: who may write there, and what an earlier run has left.
+"""A task's folder while its shards are written: its lock, the leftovers of an earlier run, and the word counts.
 
     .lock                          held by the process that writes
     .progress/plan.json            the layout and the inputs that the shards below belong to
@@ -6,24 +6,11 @@ r"""A task's folder while its shards are made: who may write there, and what an 
     .progress/00000.json           shard 0 is finished: its lines, and the digests of its files
     .progress/00000.src.words      how often its words occur
 
-Shards that are in the folder already stay until all of the new ones, and the tables of words, are made. Then these take
-their places, the others go, and the manifest comes last. A run that is stopped meanwhile is gone on with, too.
+Shards already in the folder stay until all new shards, and the tables of words, are complete. Then these replace them,
+other files are deleted, and the manifest comes last. A second run resumes one that was stopped.
 
 >>> TaskFolder(Path("/nowhere/de_en"), ("src", "tgt")).files_read()
 {}
-
-The words of shards: kept for each shard while others are made, and in the end those of all, as a table of text.
-
-    word, tab, count        as `volt.count_words(…, word_counts=True)` reads it
-
->>> import tempfile
->>> from volt.count.word_counts import WordCounts
->>> with tempfile.TemporaryDirectory() as folder:
-...     notes = [Path(folder, name) for name in "ab"]
-...     for note in notes:
-...         _ = store_table(note, WordCounts.from_pairs({"low": 2}).part)
-...     write_words(Path(folder), "src", notes).name, Path(folder, "words.src.tsv").read_text()
-('words.src.tsv', 'low\t4\n')
 """
 
 from __future__ import annotations
@@ -102,7 +89,7 @@ def _word_note(number: int, side: str) -> str:
 
 
 class ShardInputs(NamedTuple):
-    """What the shards of a task are to be made of."""
+    """The inputs and settings that a task's shards are made from."""
 
     task: str
     layout: ShardSettings
@@ -110,7 +97,7 @@ class ShardInputs(NamedTuple):
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """What the bytes of the shards depend on: texts, wherever they are."""
+        """Return what the bytes of the shards depend on: texts, not paths."""
         texts = tuple((read.name, tuple((file.side, file.digest) for file in read.files)) for read in self.inputs)
         return self.task, self.layout, texts
 
@@ -120,7 +107,7 @@ class ShardInputs(NamedTuple):
 
     @classmethod
     def of_record(cls, record: Record) -> ShardInputs:
-        """What a record tells. Raises KeyError, TypeError or ValueError if it is none of this version."""
+        """Read a record. Raises KeyError, TypeError or ValueError if it is not valid in this version."""
         return cls(record["task"], ShardSettings(**record["layout"]), tuple(map(input_of, record["inputs"])))
 
 
@@ -133,7 +120,7 @@ class TaskFolder:
 
     @property
     def progress(self) -> Path:
-        """Where new files are until all of them are made."""
+        """The folder of new files until all of them are complete."""
         return self.folder / PROGRESS
 
     def word_notes(self, side: str, n_shards: int) -> list[Path]:
@@ -193,16 +180,16 @@ class TaskFolder:
         return manifest
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Say in an error of writing what there is: what was finished, and the shards that were there before."""
+    def explaining_errors(self) -> Iterator[None]:
+        """Add to an error of writing which shards are finished, and that earlier shards are unchanged."""
         try:
             yield
         except OutputError as error:
             result = str(error).removesuffix(UNCHANGED)
             if result == str(error):
                 raise
-            before = "" if stored_manifest(self.folder) is None else "; the shards that were there are as they were"
-            remedy = "make room, or name another folder; a second run here goes on behind the shards that are finished"
+            before = "" if stored_manifest(self.folder) is None else "; the earlier shards are unchanged"
+            remedy = "make room, or name another folder; a second run continues after the finished shards"
             raise OutputError(f"{result}{before}; {remedy}") from None
 
     def _plan(self) -> ShardInputs | None:
@@ -297,7 +284,7 @@ def _refuse_others(folder: Path) -> None:
     for name in sorted(names):
         if not (_is_ours(folder / name) and (is_ours or not _SHARD.fullmatch(name))):
             lost = f", or its {MANIFEST} is missing" if _SHARD.fullmatch(name) and not is_ours else ""
-            result = f"{shown_path(folder)}: holds {quoted(name)}, which is none of its shards{lost}"
+            result = f"{shown_path(folder)}: holds {quoted(name)}, which is not one of its shards{lost}"
             raise OutputError(f"{result}; name another folder, or move it away")
 
 

@@ -1,12 +1,15 @@
-r"""Tasks → folders of shards in which all inputs are spread evenly, with the words of each side counted on the way.
+r"""Tasks → folders of shards that each hold an even share of all inputs, with the words of each side counted.
 
-    inputs → looked at: lines, digests → plan: who gets how many lines
-           → read once more, in order → chunks: mixed, packed, words counted in threads → shards, one after the other
+    inputs → examined: lines, digests → plan: the number of lines of each input in each shard
+           → read again, in order → chunks: mixed, compressed, words counted in threads → shards, one after the other
 
-Nothing is written before all inputs of all tasks were found good. What a shard is made from is read in order, and each
-chunk of it is packed by itself, so its bytes do not depend on the number of threads, and memory is bounded by theirs.
-Behind each shard a note is left, so that a run that was killed goes on there. Shards that were there before stay until
-all new ones are made; the manifest comes last.
+Nothing is written before all inputs of all tasks are valid. Inputs are read in order and each chunk is compressed by
+itself (files of zstd and gzip may have several frames), so the bytes do not depend on the number of threads, whose
+chunks bound the memory. Each finished shard is recorded, so a run that was killed resumes after it.
+
+Line j of all inputs, laid end to end, counts for shard j mod S. So each shard gets N/S of the N lines, and n_i/S of the
+n_i lines of an input, both within one. In a shard, line k of the c_i lines of an input is placed at (k + ½)/c_i, so
+that inputs mix evenly. Where lines keep their order, shards are cut from the inputs laid end to end instead.
 
 >>> import tempfile
 >>> from volt.stream.tasks.task import Input
@@ -17,29 +20,6 @@ all new ones are made; the manifest comes last.
 ...     [made] = shard([Task("de_en", "para", (Input("numbers", files),))], f"{folder}/shards", lines=2)
 ...     made.counts, [Path(path).name for path in made.paths], Path(made.word_paths["tgt"]).read_text()
 ((2, 1), ['00000.src.zst', '00000.tgt.zst', '00001.src.zst', '00001.tgt.zst'], 'one\t1\nthree\t1\ntwo\t1\n')
-
-How many lines of each input go to each shard, and in which order they stand there.
-
-Line j of all inputs, laid end to end, counts for shard j mod S. So every shard gets N/S of the N lines, and of each
-input's n_i lines n_i/S, both within one: no input is too small. Only the numbers are dealt like this; the lines that a
-shard gets of an input follow each other there, so that all inputs are read once, from their start to their end.
-
-In a shard, line k of the c_i lines of an input stands at the place (k + ½)/c_i, so that inputs mix evenly from the
-first line to the last. Where lines are to keep their order, shards are cut from the inputs laid end to end instead.
-
->>> dealt([5, 1], 3).tolist(), in_a_row([5, 1], 3).tolist()
-([[2, 0], [2, 0], [1, 1]], [[2, 0], [2, 0], [1, 1]])
->>> mixed_order(np.array([0, 0]), np.array([4, 2]), np.array([4, 2])).tolist()
-[0, 4, 1, 2, 5, 3]
-
-A plan of shards → chunks of lines, mixed as they stand in a shard; a chunk → its bytes on disk, and its words.
-
-A chunk is packed by itself: files of zstd and gzip may have several frames or members. So chunks of one shard can be
-packed at the same time, and their number and their bytes depend on nothing but the plan.
-
->>> chunk = ShardChunk(0, True, 2, ((b"low\n", b"new\n"),), np.array([1, 0]))
->>> packed(chunk, compress="none").data
-(b'new\nlow\n',)
 """
 
 from __future__ import annotations
@@ -157,7 +137,7 @@ _ZSTD_LEVEL, _GZIP_LEVEL = 3, 3
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """What is to be written for a task.
+    """The shards to write for a task.
 
     counts: (n_shards, n_inputs) how many lines of each input each shard gets
     chunk_lines: about how many lines of a shard are packed together
@@ -176,12 +156,12 @@ class ShardPlan:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether inputs are spread evenly."""
+        """True if inputs are spread evenly."""
         return self.layout.order == "mixed"
 
 
 class ShardChunk(NamedTuple):
-    """Lines of a shard: for each side those of each input, and the order in which they are to stand."""
+    """Lines of a shard: for each side the lines of each input, and their order in the shard."""
 
     shard: int
     is_first: bool
@@ -234,14 +214,14 @@ def _shard_chunks(plan: ShardPlan, number: int, counts: Longs, readers: list[lis
 def packed(chunk: ShardChunk, *, compress: Compression) -> Packed:
     """Mix the lines of a chunk, pack them, and count their words."""
     texts = [_mixed(parts, chunk.order) for parts in chunk.sides]
-    if chunk.is_first:  # the reader of a file leaves out one byte order mark, which is no part of its first line
+    if chunk.is_first:  # the reader of a file leaves out one byte order mark, which is not a part of its first line
         texts = [BYTE_ORDER_MARK * text.startswith(BYTE_ORDER_MARK) + text for text in texts]
     words = tuple(_words(text, chunk.n_lines) for text in texts)
     return Packed(chunk.shard, chunk.n_lines, tuple(_compressed(text, compress) for text in texts), words)
 
 
 def _mixed(parts: tuple[bytes, ...], order: Longs | None) -> bytes:
-    """Return the lines of several inputs in an order, or one input behind the other."""
+    """Return the lines of several inputs in an order, or one input after the other."""
     if order is None:
         return b"".join(parts)
     return concatenated([Column.cut(part) for part in parts]).take(order).text().tobytes()
@@ -415,7 +395,7 @@ def _made(plan: ShardPlan, work: TaskFolder, n_threads: int, values: _Tally) -> 
     if (manifest := work.finished(planned)) is not None:
         values.add(plan.n_lines)
         return manifest
-    with work.told():
+    with work.explaining_errors():
         return work.finish(_filled(plan, work, work.begin(planned), n_threads, values))
 
 

@@ -1,23 +1,13 @@
-r"""What a task is: inputs that are treated in the same way, their languages and their transforms.
+r"""A task: inputs that are treated in the same way, with their languages and transforms; and the lines of its inputs.
 
 Training mixes the tasks of the split `train` by weight. A task of the split `valid` is read by itself, without noise.
+
+Lines are delimited as in `volt.stream.reading.text_shard`: they end at "\n" alone, and a byte order mark at the start
+of a file is not part of them. All other bytes are preserved; a last line without an end gets one.
 
 >>> task = Task("de_en", "para", (Input("multi30k", (("src", "train.de"), ("tgt", "train.en"))),))
 >>> task.sides, task.inputs[0].paths
 (('src', 'tgt'), ('train.de', 'train.en'))
-
-The files of a task's inputs → how many lines they have, and those lines, taken in order.
-
-Lines are those that a stream reads (see `volt.stream.reading.text_shard`): they end at "\n" alone, and a byte order
-mark at the start of a file is no part of them. They keep all other bytes: a "\r" before the "\n" stays where it is, and
-is no part of the line when the shard is read; a last line without an end gets one.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile() as file:
-...     _ = file.write(b"one\r\ntwo\tzwei\nthree") and file.flush()
-...     lines = LineReader([file.name])
-...     look_at(file.name).n_lines, lines.take(2), lines.take(1)
-(3, b'one\r\ntwo\tzwei\n', b'three\n')
 """
 
 from __future__ import annotations
@@ -71,9 +61,9 @@ class Input:
 class Task:
     """Inputs that are treated in the same way.
 
-    name: also that of its source in the stream.
+    name: also the name of its source in the stream.
     kind: "para" for lines with a source and a target side, "mono" for lines with one.
-    inputs: its corpora; none if it shares those of another task.
+    inputs: its corpora; none if it shares the inputs of another task.
     split: "train" or "valid".
     weight: its share of the mixture.
     transforms: applied to its lines, in this order.
@@ -119,7 +109,7 @@ _NO_ENDS = np.zeros(0, np.int64)
 
 
 class InputFile(NamedTuple):
-    """What a file of an input was when it was read.
+    """A file of an input, as it was when it was read.
 
     side: `src`, `tgt` or `mono`
     size, modified: bytes on disk, and time of change
@@ -212,7 +202,7 @@ def look_at(
         first_bad = first_bad or _line_at(block, _first_bad(block), n_lines)
         first_tab = first_tab or _line_at(block, block.find(b"\t"), n_lines)
         n = int(np.count_nonzero(np.frombuffer(block, np.uint8) == 0x0A))
-        is_ended = block.endswith(b"\n") or (not n_bytes and block == BYTE_ORDER_MARK)  # which is no line
+        is_ended = block.endswith(b"\n") or (not n_bytes and block == BYTE_ORDER_MARK)  # which is not a line
         n_lines, n_bytes = n_lines + n, n_bytes + len(block)
         if progress:
             progress(n)

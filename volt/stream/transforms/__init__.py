@@ -1,1 +1,1 @@
-"""What may happen to the lines of a batch: change, filter, join, choose, encode."""
+"""Transforms of the lines of a batch: change, filter, join, choose, encode."""

@@ -1,22 +1,12 @@
-r"""What travels through a stream's transforms: the lines of a block as columns, and where each line came from.
+r"""`Batch`: the lines of a block as columns, and the place that each line came from.
 
-A line is one sample: fields with tabs between them, without its line end. It is cut when a transform first asks for a
-field, as far as that field, and joined again at the end.
+A line is one sample: fields with tabs between them, without its line end. It is split when a transform first reads a
+field, up to that field, and joined again at the end. Parts of one batch share its buffers: where no part changed a
+field, joined batches are views into the same buffer.
 
 >>> batch = Batch.of(["a\tb", "c"])
 >>> batch.with_columns({1: Column.of(["x", "y"])}).lines, batch.column(2).strings()
 (['x\tb', 'y'], ['b', ''])
-
-Batches put together again: lines of several, in a new order, with each buffer of text copied once at most.
-
-Parts of one batch share its buffers. Where a field was changed in no part, its values go on being views into the same
-buffer; where it was, the buffers of all such fields become one.
-
->>> whole = Batch.of(["a\tx", "b\ty"]).split(2)
->>> part = whole.take([0]).with_columns({1: Column.of(["A"])})
->>> merged = together([whole.take([1]), part], np.array([1, 0]))
->>> merged.lines, merged.columns[1].data is whole.columns[1].data
-(['A\tx', 'b\ty'], True)
 """
 
 from __future__ import annotations
@@ -45,7 +35,7 @@ class Batch:
     """The lines of a block on their way through its transforms.
 
     columns: the fields that lines have been cut into so far, field 1 first.
-    rest: what stands behind those fields, tabs inside; missing where a line has no more. None: no line has.
+    rest: the text after those fields, tabs inside; missing where a line has no more. None: no line has.
     origins: (n_lines,) int64; for each line, the number, in its source, of the line that it was made from.
 
     A transform that drops or repeats a line drops or repeats its origin too; where it joins lines, it gives the origin

@@ -140,12 +140,12 @@ def titled(text: str) -> str:
 
 
 class _Tables(NamedTuple):
-    """What `change_case` needs to know of a case.
+    """The tables of a case for `change_case`.
 
-    letter: the first of the ASCII letters that change, whatever they stand behind; 0 if that matters
+    letter: the first of the ASCII letters that change, whatever precedes them; 0 if that matters
     inner: (65,536,) uint16 the new code point of each; 0 where the bytes would differ in number, or neighbours matter
     first: the same at the start of a word
-    opens: (65,536,) uint8, what a word may start behind
+    opens: (65,536,) uint8, characters after which a word may start
     """
 
     letter: int

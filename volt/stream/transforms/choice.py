@@ -40,10 +40,10 @@ from volt.stream.transforms.transform import (
 
 @dataclass(frozen=True, slots=True)
 class Variant(ConfiguredTransform):
-    """What may happen to a line, and how likely that is."""
+    """A variant of a line's transforms, with its weight."""
 
     weight: float
-    """How often, relative to the other variants; 0.95, 0.04 and 0.01 are as good as 95, 4 and 1."""
+    """The weight, relative to the other variants; 0.95, 0.04 and 0.01 are as good as 95, 4 and 1."""
     transforms: tuple[Transform, ...] = ()
     """The transforms to apply; none leave the line as it is."""
 
@@ -55,7 +55,7 @@ class Variant(ConfiguredTransform):
         """Return the same variant, the files of its transforms loaded."""
         return replace(self, transforms=tuple(loaded(transform, files) for transform in self.transforms))
 
-    def beside(self, tokens: tuple[str, ...]) -> Variant:
+    def excluding(self, tokens: tuple[str, ...]) -> Variant:
         """Return the same variant, whose transforms do not draw these tokens."""
         return replace(self, transforms=tuple(excluding(transform, tokens) for transform in self.transforms))
 
@@ -82,25 +82,25 @@ class Choice(ConfiguredTransform):
         """Return the same choice, the files of the variants' transforms loaded."""
         return replace(self, variants=tuple(variant.opened(files) for variant in self.variants))
 
-    def settled(self) -> Transform | None:
-        """What the variant with the greatest weight, the first of several, becomes where nothing is drawn."""
+    def deterministic(self) -> Transform | None:
+        """Return the deterministic form of the variant with the greatest weight, the first of several."""
         return self.in_a_row(deterministic(self.heaviest))
 
-    def undone(self) -> Transform | None:
-        """What undoes the variant with the greatest weight."""
+    def inverse(self) -> Transform | None:
+        """Return the transform that undoes the variant with the greatest weight."""
         return self.in_a_row(inverse(self.heaviest))
 
     def special_tokens(self) -> tuple[str, ...]:
         """Return the tokens that any of the variants adds to lines."""
         return special_tokens(self._transforms)
 
-    def beside(self, tokens: tuple[str, ...]) -> Choice:
+    def excluding(self, tokens: tuple[str, ...]) -> Choice:
         """Return the same choice, whose transforms do not draw these tokens."""
-        return replace(self, variants=tuple(variant.beside(tokens) for variant in self.variants))
+        return replace(self, variants=tuple(variant.excluding(tokens) for variant in self.variants))
 
     @staticmethod
     def in_a_row(transforms: tuple[Transform, ...]) -> Transform | None:
-        """Several transforms as one; None if there are none."""
+        """Combine several transforms to one; None if there are none."""
         return Choice((Variant(1.0, transforms),)) if len(transforms) > 1 else next(iter(transforms), None)
 
     @property
@@ -110,17 +110,17 @@ class Choice(ConfiguredTransform):
 
     @property
     def is_compiled(self) -> bool:
-        """Whether no variant runs Python code line by line."""
+        """True if no variant runs Python code line by line."""
         return all(is_compiled(transform) for transform in self._transforms)
 
     @property
     def joins_lines(self) -> bool:
-        """Whether a variant joins lines."""
+        """True if a variant joins lines."""
         return any(joins_lines(transform) for transform in self._transforms)
 
     @property
     def keeps_lines(self) -> bool:
-        """Whether every variant gives one line for each."""
+        """True if every variant gives one line for each."""
         return all(keeps_lines(transform) for transform in self._transforms)
 
     @property

@@ -1,23 +1,17 @@
-r"""`Column`: the values of one field of many lines, as views into a buffer that nobody writes to.
+"""`Column`: the values of one field of many lines, as views into a buffer that nobody writes to.
 
     data      the bytes of text (uint8), or ids (int32)
     starts    where each value starts in data
     sizes     how many bytes, or ids, each value has; −1 where a line has no such field
 
-To drop, repeat or permute values moves views alone. What changes values makes a new buffer.
+Dropping, repeating and permuting values moves views only; changing values makes a new buffer.
 
 >>> column = Column.of(["a house", None, "ein Haus"])
 >>> column.take([2, 0]).strings(), column.sizes.tolist()
 (['ein Haus', 'a house'], [7, -1, 8])
 
-How long the values of a column are: in words, characters or bytes; and which of them are blank.
-
-All is as Python says of the value's text: len(text.split()), len(text), len(text.encode()), not text.strip(). A value
-that is missing is as if empty. Of ids, the words are the ids.
-
->>> column = Column.of(["ein Haus", "é", None, "\u3000"])
->>> [lengths(column, unit).tolist() for unit in ("words", "characters", "bytes")], blank(column).tolist()
-([[2, 1, 0, 0], [8, 1, 0, 1], [8, 2, 0, 3]], [False, False, True, True])
+Lengths equal those of Python's text: len(text.split()), len(text), len(text.encode()). A missing value counts as empty.
+The words of ids are the ids.
 """
 
 from __future__ import annotations
@@ -106,7 +100,7 @@ class Column:
     def of_ids(cls, ids: NDArray[np.int32], offsets: Longs) -> Column:
         """Return a column of ids.
 
-        ids: those of all values, one value after the other
+        ids: the ids of all values, one value after the other
         offsets: (n + 1,) value i is ids[offsets[i]:offsets[i + 1]]
 
         >>> Column.of_ids(np.array([5, 6, 7], np.int32), np.array([0, 2, 3])).strings()
@@ -137,7 +131,7 @@ class Column:
 
     @property
     def is_ids(self) -> bool:
-        """Whether values are ids, not text."""
+        """True if values are ids, not text."""
         return self.data.dtype != np.uint8
 
     @property
@@ -169,7 +163,7 @@ class Column:
         return Column(out, ends - np.maximum(sizes, 0), sizes)
 
     def text(self, *, end: int = _END) -> NDArray[np.uint8]:
-        r"""Return the values one after the other, with a byte behind each; a missing one is as if empty.
+        r"""Return the values one after the other, with a byte after each; a missing one counts as empty.
 
         end: that byte, by default a line feed
 
@@ -179,16 +173,16 @@ class Column:
         return self.packed(end=end)[0]
 
     def packed(self, *, end: int = _END) -> tuple[NDArray[np.uint8], Longs]:
-        """What `text` gives, and (n,) int64 where each value ends, the byte behind it included.
+        """Return the text, and (n,) int64 where each value ends, the byte after it included.
 
         end: that byte, by default a line feed
-        The bytes are the column's own where they lie so already, as those of a text that was cut; else a copy.
+        The bytes are the column's own where they lie so already, as in a text that was cut; else a copy.
         """
         column = self.as_text()
         return column._lying(end) or column._copied(end)
 
     def _lying(self, end: int) -> tuple[NDArray[np.uint8], Longs] | None:
-        """What `packed` gives, where the values lie so in the buffer; None if they do not."""
+        """Return the same as `packed` if the buffer already holds the values like that; else None."""
         ends = self.starts + self.sizes + 1
         if not len(ends) or self.sizes.min() < 0 or ends[-1] > len(self.data) or (self.starts[1:] != ends[:-1]).any():
             return None
@@ -409,7 +403,7 @@ def blank(column: Column) -> Mask:
 
 
 def _padded(data: NDArray[Any]) -> NDArray[Any]:
-    """Return the bytes, with zeros behind them where there are fewer than the loops look at."""
+    """Return the bytes, followed by zeros where there are fewer than the loops look at."""
     from volt.kernels.column_text import BLOCK
 
     return data if len(data) >= BLOCK else frozen(np.concatenate([data, np.zeros(BLOCK - len(data), np.uint8)]))

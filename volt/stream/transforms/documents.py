@@ -35,7 +35,7 @@ _MOST = 1 << 53  # no text has as many words
 
 @dataclass(frozen=True, slots=True)
 class Documents(ConfiguredTransform):
-    """Join consecutive lines of one document into one line; other fields are those of its first line."""
+    """Join consecutive lines of one document into one line; other fields come from its first line."""
 
     name: ClassVar[str] = "documents"
     is_compiled: ClassVar[bool] = True
@@ -45,7 +45,7 @@ class Documents(ConfiguredTransform):
     fields: Fields = (1, 2)
     """The fields to join."""
     separator: str = "<sep>"
-    """What stands between two joined lines, with a space on either side; may be empty (then one space)."""
+    """The text between two joined lines, with a space on either side; may be empty (then one space)."""
     max_tokens: int = 250
     """The most words (or pieces: what spaces separate) of a joined field, separators not counted."""
     max_lines: int | None = None
@@ -74,8 +74,8 @@ class Documents(ConfiguredTransform):
         documents = {field: self._joined(batch.columns[field - 1], bounds) for field in self.fields}
         return batch.take(starts).with_columns(documents)
 
-    def settled(self) -> None:
-        """None: each line stands alone where each is kept."""
+    def deterministic(self) -> None:
+        """Return None: each line stands alone where each is kept."""
 
     def special_tokens(self) -> tuple[str, ...]:
         """Return the separator, which a vocabulary of documents needs."""

@@ -1,4 +1,4 @@
-r"""Transforms of tags, fields and copies. One line in, one line out, except for `repeat`.
+r"""Transforms of tags, fields, copies and ids. One line in, one line out, except for `repeat`.
 
 Each is a frozen dataclass whose docstrings are its documentation in `volt stream schema`. None of them can introduce a
 tab or a line break, or depends on anything but the line. Fields that are copied, kept or dropped move as views: no text
@@ -6,12 +6,6 @@ is read.
 
 >>> Tag(text="[BT]")(Batch.of(["ein Haus\ta house"]), LineRng(1, 2)).lines
 ['[BT] ein Haus\ta house']
-
-What is done to lines of ids, such as those of NAME.bin and of lists in tables. Ids move as views.
-
->>> column = Column.of_ids(np.array([7, 8, 2, 2], np.int32), np.array([0, 3, 4]))
->>> stripped(column, 2).strings()
-['7 8', '']
 """
 
 from __future__ import annotations
@@ -68,7 +62,7 @@ class StripEos(ConfiguredTransform):
 
 
 def stripped(column: Column, eos: int) -> Column:
-    """Values of ids without the id `eos` at their ends; a missing one stays so."""
+    """Return values of ids without the id `eos` at their ends; missing values stay missing."""
     held = np.flatnonzero(column.sizes > 0)
     sizes = column.sizes.copy()
     sizes[held] -= column.data[column.starts[held] + sizes[held] - 1] == eos
@@ -90,9 +84,9 @@ class Tag(ConfiguredTransform):
     fields: Fields = (1,)
     """The fields to tag."""
     separator: str = " "
-    """What stands between the tag and the text; may be empty."""
+    """The text between the tag and the text; may be empty."""
     position: Literal["start", "end"] = "start"
-    """Where the tag goes."""
+    """The end of the field that gets the tag."""
 
     def __post_init__(self) -> None:
         check_text_option(self.text, option="text")
@@ -112,8 +106,8 @@ class Tag(ConfiguredTransform):
         """
         return tuple(token for token in self.text.split(" ") if token)
 
-    def undone(self) -> Untag | None:
-        """What takes the tag off the target side; None if it goes to other fields alone."""
+    def inverse(self) -> Untag | None:
+        """Return the transform that takes the tag off the target side; None if it goes to other fields alone."""
         return Untag(self) if TARGET in self.fields else None
 
 
@@ -121,7 +115,7 @@ class Tag(ConfiguredTransform):
 class Untag:
     """Take a tag off the target side of lines that have it, at the place where it was put.
 
-    tag: what put it there
+    tag: the transform that added it
 
     >>> Untag(Tag(text="<en>"))(Batch.of(["a\\t<en> a house", "b\\ta <en>", "c\\t<en>"]), LineRng(1, 2)).lines
     ['a\\ta house', 'b\\ta <en>', 'c\\t']
@@ -147,7 +141,7 @@ class Untag:
 
 
 def surrounded(column: Column, before: str, after: str) -> Column:
-    """Return the values with the same text before, and the same behind, each; a missing one stays so.
+    """Return the values with one text before each and one after each; missing values stay missing.
 
     >>> surrounded(Column.of(["a", None]), "<", ">").to_arrow().to_pylist()
     ['<a>', None]
@@ -164,7 +158,7 @@ def surrounded(column: Column, before: str, after: str) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Append(ConfiguredTransform):
-    """Append a constant as a last field; `user` with `append: true` appends what a function says."""
+    """Append a constant as a last field; `user` with `append: true` appends what a function returns."""
 
     name: ClassVar[str] = "append"
     is_compiled: ClassVar[bool] = True
@@ -184,7 +178,7 @@ class Append(ConfiguredTransform):
 
 
 def _appended(columns: list[Column], text: str) -> list[Column]:
-    """Fields, and the rest as the last of them, with the text in the first that each line lacks, or behind the rest."""
+    """Return the fields and the rest, with the text in the first field that a line lacks, or after the rest."""
     after = columns[-1]
     if after.present.any():
         columns = [*columns[:-1], surrounded(after, "", "\t" + text)]
@@ -200,7 +194,7 @@ def _filled(column: Column, indices: Longs, text: str) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Copy(ConfiguredTransform):
-    """Copy one field over another; a field beyond the last is made, with empty ones before it where needed."""
+    """Copy one field over another; a field beyond the last is added, with empty ones before it where needed."""
 
     name: ClassVar[str] = "copy"
     is_compiled: ClassVar[bool] = True
@@ -250,12 +244,12 @@ class Multiply(ConfiguredTransform):
 
 @dataclass(frozen=True, slots=True)
 class Repeat(ConfiguredTransform):
-    """Give every line n times in a row; random transforms behind it then draw for each copy."""
+    """Give every line n times in a row; random transforms after it then draw for each copy."""
 
     name: ClassVar[str] = "repeat"
     is_compiled: ClassVar[bool] = True
     n: int = 2
-    """How many times."""
+    """The number of copies."""
 
     def __post_init__(self) -> None:
         _check_number(self.n)
@@ -263,8 +257,8 @@ class Repeat(ConfiguredTransform):
     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return batch.take(np.repeat(np.arange(len(batch)), self.n))
 
-    def settled(self) -> None:
-        """None: each line is kept once."""
+    def deterministic(self) -> None:
+        """Return None: each line is given once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,11 @@
-r"""What transforms share: which fields they take, those columns through a function, and what a value must be.
+r"""Helpers that transforms share: the choice of fields, functions over columns, and the checks of options.
 
-Fields count from 1, here as on the command line: field 1 is what stands before the first tab. By convention field 1 is
-the source side and field 2 the target side. A transform that is given no fields takes these two, or field 1 alone in
-lines that have no second. A line that lacks a named field is unfit, and the error policy of the stream says what
-happens to it. Inside Python a row is a list, whose indices count from 0; `index_of` is where the one becomes the other.
+Fields count from 1: field 1 is the text before the first tab. By convention field 1 is the source side and field 2 the
+target side. By default a transform takes these two, or field 1 alone in lines without a second. A line that lacks a
+named field is unfit. Lists in Python count from 0; `index_of` converts.
 
 >>> map_strings(Batch.of(["a\tb\tc", "d"]), lambda values: [value.upper() for value in values]).lines
 ['A\tB\tc', 'D']
-
-The options of transforms: how a configuration gives them, and what they must be.
-
->>> check_fields((1, 2))
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ MOST_FIELDS = 1 << 16  # that a number may name: `copy` makes the fields before 
 
 
 def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
-    """Return the batch, cut as far as these fields, and their numbers; without any, those of the two sides.
+    """Return the batch, cut as far as these fields, and their numbers; without any, the two sides.
 
     Raises LineFault for the lines that lack one of `fields`. Without any, a line may lack field 2.
 

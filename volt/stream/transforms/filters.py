@@ -1,24 +1,12 @@
-r"""Filters: transforms that let whole lines pass or drop them; what passes is unchanged.
+r"""Filters: transforms that pass or drop whole lines, by regular expression, length or a condition in SQL.
 
-Each asks of all lines at once which of them it wants. What it gives stays cut into the fields that it looked at.
+A filter tests all lines of a batch at once. Many patterns need a fixed text, such as "http" in `\bhttps?:\S+[a-z]\b`,
+or a digit: values are first searched for it as bytes, and Python's `re` sees the few that have it. Polars evaluates
+conditions in SQL.
 
 >>> urls = Match(pattern=r"\bhttps?:\S+[a-z]\b")  # the URL filter of SOTASTREAM's Section 6.3
 >>> urls(Batch.of(["see http://a.de\tsiehe http://a.de", "see http://a.de\tsiehe"]), LineRng(1, 2)).lines
 ['see http://a.de\tsiehe http://a.de']
-
-Regular expressions over the values of a column: which of them hold a match. Python's `re` says what a match is.
-
-Many patterns match nothing without something in the text: "http" for `\bhttps?:\S+[a-z]\b`, a digit for `\d{3}-`. All
-values are searched for that first, as bytes, and the pattern sees the few that have it.
-
->>> found_in(Column.of(["see http://a.de", "see http:", None]), re.compile(r"\bhttps?:\S+[a-z]\b")).tolist()
-[True, False, False]
-
-A filter by a condition in SQL, which Polars works out for all lines at once.
-
->>> where = Where(condition="length(f1) <= 7 AND f2 <> ''")
->>> where(Batch.of(["a house\tein Haus", "a house\t", "a house", "the houses\tHäuser"]), LineRng(1, 2)).lines
-['a house\tein Haus']
 """
 
 from __future__ import annotations
@@ -132,7 +120,7 @@ def needed_text(runs: list[list[str]]) -> str:
 
 
 def _is_character(part: str) -> bool:
-    """Check whether a part is one character, perhaps behind a backslash, and no class."""
+    """Check whether a part is one character, perhaps after a backslash, and not a class."""
     return len(part) == 1 or (len(part) == 2 and part[0] == "\\" and not part[1].isalnum() and part[1] != "\n")
 
 
@@ -166,18 +154,18 @@ def _is_choice(part: str) -> bool:
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise ConfigError if it is no regular expression, with the position of the fault, or empty.
+    """Raise ConfigError if it is not a regular expression, with the position of the fault, or empty.
 
     >>> check_pattern("a(b")
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: pattern: 'a(b' is no regular expression: missing ), unterminated subpattern at position 1;
-    mend it
+    volt.errors.ConfigError: pattern: 'a(b' is not a regular expression: missing ), unterminated subpattern at position
+    1; fix it
     """
     try:
         re.compile(arguments.text(pattern, "pattern"))
     except re.error as error:
-        raise ConfigError(f"pattern: {pattern!r} is no regular expression: {error}; mend it") from None
+        raise ConfigError(f"pattern: {pattern!r} is not a regular expression: {error}; fix it") from None
     if not pattern:
         raise ConfigError("pattern: is empty, which every line holds; give a regular expression")
 
@@ -191,8 +179,8 @@ class Filter(ConfiguredTransform):
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
 
-    def settled(self) -> Transform | None:
-        """None: where nothing is lost, nothing is filtered."""
+    def deterministic(self) -> Transform | None:
+        """Return None: where nothing is lost, nothing is filtered."""
         return None
 
 
@@ -245,7 +233,7 @@ class Bitext(Filter):
     fields: Fields = (1, 2)
     """The two sides."""
     only: bool = False
-    """Whether to drop all other fields too."""
+    """Drop all other fields too."""
 
     def __post_init__(self) -> None:
         check_fields(self.fields, n_fields=2)
@@ -256,8 +244,8 @@ class Bitext(Filter):
             return batch
         return Batch(tuple(batch.columns[field - 1] for field in self.fields), None, batch.origins)
 
-    def settled(self) -> Transform | None:
-        """What drops the other fields, and no line."""
+    def deterministic(self) -> Transform | None:
+        """Return the transform that drops the other fields, and no line."""
         return KeepFields(self.fields) if self.only else None
 
 
@@ -336,7 +324,7 @@ class Length(Filter):
     fields: Fields | None = None
     """The fields to measure; by default 1 and, where a line has it, 2."""
     unit: Unit = "words"
-    """What is counted: words (or pieces: what spaces separate), characters or bytes."""
+    """The unit: words (or pieces: what spaces separate), characters or bytes."""
 
     def __post_init__(self) -> None:
         check_fields(self.fields)
@@ -368,7 +356,7 @@ class Ratio(Filter):
     fields: Fields = (1, 2)
     """The two sides."""
     unit: Unit = "words"
-    """What is counted: words (or pieces: what spaces separate), characters or bytes."""
+    """The unit: words (or pieces: what spaces separate), characters or bytes."""
 
     def __post_init__(self) -> None:
         check_fields(self.fields, n_fields=2)
@@ -383,7 +371,7 @@ class Ratio(Filter):
         return kept(batch, np.maximum(one, other) <= limit * np.minimum(one, other))
 
 
-# Functions of one line, so that a line passes or not whatever lines stand beside it
+# Functions of one line, so that a line passes or not whatever its neighbours
 _FUNCTIONS = """
     abs array_contains array_length bit_length btrim cast ceil ceiling char_length character_length coalesce concat
     concat_ws div ends_with exp floor greatest if ifnull initcap least left length ln log log10 log2 lower ltrim mod
@@ -402,9 +390,9 @@ class Where(Filter):
 
     name: ClassVar[str] = "where"
     condition: str
-    """What must be true. The fields are f1, f2 and so on; one that a line lacks is NULL; length counts characters."""
+    """The condition. The fields are f1, f2 and so on; one that a line lacks is NULL; length counts characters."""
     names: tuple[str, ...] = ()
-    """What else the fields are called, field 1 first; by default as a `pair` names them."""
+    """Further names of the fields, field 1 first; by default as a `pair` names them."""
 
     def __post_init__(self) -> None:
         import polars as pl
@@ -439,7 +427,7 @@ class Where(Filter):
 
         bare = _QUOTED.sub("''", arguments.text(self.condition, "condition"))
         if others := sorted({name.lower() for name in _CALLED.findall(bare)} - {*_FUNCTIONS.split(), *_WORDS.split()}):
-            raise self._refusal(f"{others[0]} is no function of one line; these are: {' '.join(_FUNCTIONS.split())}")
+            raise self._refusal(f"{others[0]} is not a function of one line; these are: {' '.join(_FUNCTIONS.split())}")
         try:
             return pl.sql_expr(self.condition)
         except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
@@ -459,9 +447,9 @@ class Where(Filter):
         return index_of(int(result[1]), option="condition") + 1
 
     def _refusal(self, reason: str) -> ConfigError:
-        return ConfigError(f"condition: {self.condition!r} cannot be used: {reason}; mend it")
+        return ConfigError(f"condition: {self.condition!r} cannot be used: {reason}; fix it")
 
 
 def _first_line(error: Exception) -> str:
-    """What Polars says first; a plan or a list of hints follows."""
+    """Return the first line of an error of Polars; a plan or a list of hints follows."""
     return str(error).split("\n")[0]

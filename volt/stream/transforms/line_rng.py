@@ -1,8 +1,8 @@
-"""`LineRng`: what a step draws for a line, which depends on nothing but the line and the step.
+"""`LineRng`: the random numbers of a line in a step, which depend on nothing but the line and the step.
 
-A line's random numbers follow from (seed, source, epoch, step) and the line's number in its source. They do not depend
-on which lines stand beside it, so a line may be computed alone or among others, and an unfit line that is taken out
-changes nothing for the rest. Copies of a line (`repeat`) draw numbers of their own.
+They follow from (seed, source, epoch, step) and the line's number in its source, not from the other lines of a batch. A
+line may be computed alone or among others, and dropping an unfit line changes nothing for the rest. Copies of a line
+(`repeat`) draw numbers of their own.
 
 >>> chance = LineRng.of(1, "wmt", 0, 0)
 >>> alone, among = chance.uniform(np.array([7])), chance.uniform(np.array([3, 7, 9]))
@@ -56,7 +56,7 @@ class LineRng:
 
     @classmethod
     def of(cls, *place: Place) -> LineRng:
-        """That of a place in a stream, the same on every machine.
+        """Return the LineRng of a place in a stream, the same on every machine.
 
         place: names and numbers, such as seed, source, epoch, step
 

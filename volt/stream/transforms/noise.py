@@ -1,20 +1,15 @@
-"""Transforms of noise: typos, and punctuation that is left out or added, drawn for each line anew.
+"""Noise: typos, punctuation left out or added, tokens dropped or reordered, drawn anew for each line.
 
-A model that has seen them learns to bear them (Karpukhin et al. 2019). Both take any script: no character is cut in
-two, and what is written instead of one, or beside it, comes from the same value.
+A model trained on noise learns to withstand it (Karpukhin et al. 2019). Typos and punctuation take any script: no
+character is cut in two, and characters that are inserted come from the same value.
 
->>> Typos(rate=0.2)(Batch.of(["a house by the sea"]), LineRng(1, 2)).lines
-['ba house by the seha']
-
-Noise that leaves out tokens, or changes their order; and how much noise a line gets.
-
-Tokens are what stands between spaces, or ids. For a line of n tokens a number k of them is drawn, and then k of the n
-tokens, all sets of k being equally likely:
+Tokens are separated by spaces, or are ids. Of the n tokens of a line a number k is drawn, and then a set of k tokens,
+all sets of k being equally likely:
 
     P(k) = exp(−T k) (1 − exp(−T)) / (1 − exp(−T n)),   k = 0 … n − 1        (temperature T; uniform where T is 0)
 
-or each token is hit with the same probability, the rate, whatever becomes of the others. A line without tokens, and a
-line of which none is hit, stay as they are. (volt.stream.transforms.vocabulary_noise has the noise that adds tokens.)
+or each token is hit independently with the same probability, the rate. A line without tokens, and a line of which none
+is hit, stay as they are. (volt.stream.transforms.vocabulary_noise adds and replaces tokens.)
 
 >>> Drop(rate=0.5)(Batch.of(["there is a house by the sea"]), LineRng(1, 2)).lines
 ['there is by the sea']
@@ -45,15 +40,15 @@ _FLAT, _STEEP = 1e-100, 100.0  # temperatures below and above which nothing chan
 
 
 class Noise(ConfiguredTransform):
-    """Base of the transforms of noise: there is none at validation and translation."""
+    """Base of the transforms of noise, which validation and translation leave out."""
 
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
     changes: ClassVar[str] = "tokens"
 
-    def settled(self) -> None:
-        """None: nothing takes its place."""
+    def deterministic(self) -> None:
+        """Return None: nothing takes its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +57,8 @@ class Drop(Noise):
 
     name: ClassVar[str] = "drop"
     temperature: float | None = None
-    """How fast the probability falls that k tokens go, as exp(-temperature k), where k runs from 0 to n - 1 in a line
-    of n tokens: the more, the less noise; by default 2, which drops none in 86 of 100 lines."""
+    """The rate at which the probability falls that k tokens go, as exp(-temperature k), where k runs from 0 to n - 1 in
+    a line of n tokens: the more, the less noise; by default 2, which drops none in 86 of 100 lines."""
     rate: float | None = None
     """Instead of a temperature: the probability that a token goes, the same for each."""
     fields: Fields = (1,)
@@ -117,7 +112,7 @@ class Reorder(Noise):
 
 
 class Draws(NamedTuple):
-    """What is drawn for the values of a column: where each starts to draw from.
+    """The draws of a column's values: where each starts.
 
     chance: of the step and the field
     origins: (n,) of the lines
@@ -250,13 +245,13 @@ Words = NDArray[np.uint64]
 _N_CODES = 1 << 16
 _N_AT_ONCE = 256  # characters that one random number is drawn for
 _FINAL = ".!?…‼⁇⁈⁉。！？．｡؟۔।॥።፧။"  # marks that end a sentence, in any script
-_APOSTROPHE = "’"  # a mark that may stand inside a word, as those of ASCII
+_APOSTROPHE = "’"  # a mark that may stand inside a word, as ASCII's
 _WIDE_SCRIPTS = ("HIRAGANA", "KATAKANA", "CJK UNIFIED", "BOPOMOFO")
 
 
 @dataclass(frozen=True, slots=True)
 class Typos(ConfiguredTransform):
-    """Misspell characters at random, with those of the same field; spaces stay, and one character of each word."""
+    """Misspell characters at random, with characters of the same field; spaces stay, and one character of each word."""
 
     name: ClassVar[str] = "typos"
     is_compiled: ClassVar[bool] = True
@@ -265,7 +260,7 @@ class Typos(ConfiguredTransform):
     rate: float = 0.01
     """The probability that a character is hit; of spaces, none is."""
     kinds: tuple[Kind, ...] = KINDS
-    """What happens to a character that is hit: it is swapped with the next of its word, dropped, gets another inserted
+    """The change of a character that is hit: it is swapped with the next of its word, dropped, gets another inserted
     before it, or is replaced by another; each equally often."""
     fields: Fields = (1,)
     """The fields to misspell."""
@@ -283,8 +278,8 @@ class Typos(ConfiguredTransform):
     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return _with_noise(batch, chance, self._changed, fields=self.fields)
 
-    def settled(self) -> None:
-        """None: there is no noise where nothing is drawn."""
+    def deterministic(self) -> None:
+        """Return None: there is no noise where nothing is drawn."""
 
     def _changed(self, column: Column, seeds: Words) -> Column:
         from volt.kernels.noise import MOST_GROWTH, misspell
@@ -319,8 +314,8 @@ class Punctuation(ConfiguredTransform):
     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return _with_noise(batch, chance, self._changed, fields=self.fields)
 
-    def settled(self) -> None:
-        """None: there is no noise where nothing is drawn."""
+    def deterministic(self) -> None:
+        """Return None: there is no noise where nothing is drawn."""
 
     def _changed(self, column: Column, seeds: Words) -> Column:
         from volt.kernels.noise import change_marks

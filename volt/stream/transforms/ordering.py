@@ -1,8 +1,8 @@
-"""The order of steps: a step that changes words must not come after one that adds a tag, or that makes pieces.
+"""Check the order of steps: a step that changes words must come before tags are added or pieces are made.
 
 A tag, such as <de> or [BT], has to stay whole. Noise, case and most segmentations would break it, so they are refused
-after the step that adds it; a vocabulary that holds the tag may encode it. Text of letters, such as "translate:", is no
-tag.
+after the step that adds it; a vocabulary that holds the tag may encode it. Text of letters, such as "translate:", is
+not a tag.
 
 >>> from volt.stream.transforms.case import Lower
 >>> from volt.stream.transforms.edits import Tag
@@ -31,7 +31,7 @@ BOTH = (1, 2)  # the fields of a transform that names none
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What steps have made of a field.
+    """A field after some steps.
 
     tags: tag → the step that added it
     pieces: the step that cut the field into pieces; "" for text
@@ -103,7 +103,7 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
 def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
     """Return what a step makes of a tag in a field; "" if that is random, None if the tag stays whole."""
     step: Any = next(iter(deterministic([transform])), None)
-    if step is None or decodes(step):  # decoding joins a tag and what stands beside it
+    if step is None or decodes(step):  # decoding joins a tag and its neighbours
         return ""
     step = replace(step, to="pieces") if hasattr(step, "to") else step
     line = "\t".join([tag] * max(number, getattr(step, "if_cased", None) or 1))

@@ -1,4 +1,4 @@
-"""Every transform that a configuration can name. A transform's module is imported when the transform is asked for.
+"""Every transform that a configuration can name. A transform's module is imported at its first use.
 
 >>> sorted(TRANSFORMS)[:4], TRANSFORMS["lower"](fields=(1,))
 (['append', 'bitext', 'choice', 'copy'], Lower(fields=(1,), if_cased=None))

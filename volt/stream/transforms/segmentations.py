@@ -1,7 +1,11 @@
-r"""Transforms that cut words into pieces, drawn anew each time a line comes by: subword regularisation.
+r"""Transforms that cut words into pieces, drawn anew for each occurrence: subword regularisation.
 
-What is done for a word type is done once (volt.stream.transforms.tokens). Words are what stands between spaces, and
-▁ marks where a word starts in the text, so that pieces can be joined again: see `join_pieces`.
+    P(segmentation) ∝ score^theta        theta = 0: all alike; theta = ∞: always the best
+
+Words are separated by spaces, and ▁ marks where a word starts, so that `join_pieces` can join pieces again. The choices
+of a word type are computed once (volt.stream.transforms.tokens). For taboo segmentation the second one is drawn from
+those that share no piece of several characters with the first, or is the word's characters; the markers ▁ and </w> are
+not counted as characters.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
@@ -9,18 +13,6 @@ What is done for a word type is done once (volt.stream.transforms.tokens). Words
 ...     batch = MorfessorEm(Path(file.name), n_samples=1)(Batch.of(["▁low ▁lo"]), LineRng(1, 2))
 >>> batch.lines, JoinPieces()(batch, LineRng(1, 2)).lines
 (['▁ lo w ▁ lo'], ['low lo'])
-
-A word's segmentations → what may be written for it: one drawn by its score, or two that share no long piece.
-
-    P(segmentation) ∝ score^theta        theta = 0: all alike; theta = ∞: always the best
-
-Two segmentations for taboo: the first is drawn so, and the second likewise from those that share no piece of several
-characters with it. Where there is none, it is the word's characters. The marker ▁, or </w>, is no character of a piece.
-
->>> from volt.stream.transforms.segmenters import UnigramLexicon
->>> lexicon = UnigramLexicon.of({"lo": 2.0, "w": 2.0, "l": 1.0, "o": 1.0})
->>> sampled(lexicon, ["low"], n=5, theta=0.0)[0].texts, sampled(lexicon, ["low"], n=5, theta=0.0)[0].bounds
-(['lo w', 'l o w'], [0.5, 1.0])
 """
 
 from __future__ import annotations
@@ -63,7 +55,7 @@ def _one(result: Sequence[Scored], theta: float) -> Choices:
 
 
 def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Two segmentations of each word, one for each side, of the n best."""
+    """Return two segmentations of each word, one for each side, of the n best."""
     result = zip(words, segmenter.best(words, n), strict=True)
     return [_two(scored, segmenter.characters(word), theta) for word, scored in result]
 
@@ -86,7 +78,7 @@ def _two(result: Sequence[Scored], characters: tuple[str, ...], theta: float) ->
 
 
 def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> frozenset[str]:
-    """Those of several characters, which markers are not, nor what a segmenter takes for one character.
+    """Return the pieces of several characters, which markers are not, nor what a segmenter takes for one character.
 
     >>> sorted(long_pieces(["▁a", "bc", "d</w>", "▁ef", "<0x0A>"], ["<0x0A>"]))
     ['bc', '▁ef']
@@ -112,7 +104,7 @@ def shares_of(scores: Sequence[float], theta: float) -> list[float]:
 
 
 def _bounds(shares: Sequence[float]) -> list[float]:
-    """Of each, its share and those before it; the last is 1."""
+    """Return the cumulative shares; the last is 1."""
     return [*list(accumulate(shares))[:-1], 1.0]
 
 
@@ -133,12 +125,12 @@ class Segmenting(ConfiguredTransform):
     model: Path
     """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a model of Morfessor as text, `count morph + morph`."""
     n_samples: int = 5
-    """Of how many best segmentations of a word one is drawn; 1 takes the best."""
+    """The number of a word's best segmentations from which one is drawn; 1 takes the best."""
     theta: float = 0.5
-    """How sharp the distribution is: a segmentation is drawn in proportion to its score to this power; with 0, all are
-    equally probable, and with .inf, the best is taken."""
+    """The sharpness of the distribution: a segmentation is drawn in proportion to its score to this power; with 0, all
+    are equally probable, and with .inf, the best is taken."""
     marks: Marks = "auto"
-    """Where the marker ▁ comes from: the words have it where a space belongs before them (given), or it is put before
+    """The origin of the marker ▁: the words have it where a space belongs before them (given), or it is put before
     each word, which the model then cuts (word), or it is put before each word's first piece (pieces). By default (auto)
     it is `word` for a field without any ▁, if the model has pieces that start with ▁; otherwise `given`."""
 
@@ -176,17 +168,17 @@ class Segmenting(ConfiguredTransform):
     def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
         raise NotImplementedError
 
-    def settled(self) -> Transform:
+    def deterministic(self) -> Transform:
         """Return the same with the best segmentation of each word."""
         return replace(self, theta=BEST)
 
-    def undone(self) -> Transform:
-        """What joins the pieces of both sides."""
+    def inverse(self) -> Transform:
+        """Return the transform that joins the pieces of both sides."""
         return JoinPieces()
 
     def signature(self) -> dict[str, Any]:
         """Return the options, with the model's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).told
+        return self.opened(LoadedFiles()).values
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +203,8 @@ class MorfessorEm(Segmenting):
 
         return encoded_fields(batch, chance, changed, fields=self.fields)
 
-    def undone(self) -> Transform:
-        """What joins the pieces of the same fields."""
+    def inverse(self) -> Transform:
+        """Return the transform that joins the pieces of the same fields."""
         return JoinPieces(self.fields)
 
 
@@ -230,7 +222,7 @@ class DeterministicSegmentation(ConfiguredTransform):
     fields: Fields | None = None
     """The fields to cut; by default 1 and, where a line has it, 2."""
     marks: Marks = "auto"
-    """Where the marker ▁ comes from: the words have it (given), or it is put before each word, which is then looked up
+    """The origin of the marker ▁: the words have it (given), or it is put before each word, which is then looked up
     (word), or it is put before each word's first piece (pieces). By default (auto) it is `word` for a field without any
     ▁, if the table has words that start with ▁; otherwise `given`."""
 
@@ -243,7 +235,7 @@ class DeterministicSegmentation(ConfiguredTransform):
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """Return the transform with its table. Raises VocabularyError, with the line, if it is none."""
+        """Return the transform with its table. Raises VocabularyError, with the line, if it is not valid."""
         segmenter = marked(files.load(self.table, read_table), self.marks)
         types = WordTypes(partial(sampled, segmenter, n=1, theta=BEST), _preparing(segmenter, self.marks))
         options = {"fields": self.fields and list(self.fields), "marks": self.marks}
@@ -257,17 +249,17 @@ class DeterministicSegmentation(ConfiguredTransform):
 
         return encoded_fields(batch, chance, changed, fields=self.fields)
 
-    def settled(self) -> Transform:
-        """Itself: nothing is drawn."""
+    def deterministic(self) -> Transform:
+        """Return the transform itself: nothing is drawn."""
         return self
 
-    def undone(self) -> Transform:
-        """What joins the pieces of the same fields."""
+    def inverse(self) -> Transform:
+        """Return the transform that joins the pieces of the same fields."""
         return JoinPieces(self.fields)
 
     def signature(self) -> dict[str, Any]:
         """Return the options, with the table's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).told
+        return self.opened(LoadedFiles()).values
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,9 +273,9 @@ class Sentencepiece(ConfiguredTransform):
     model: Path
     """A SentencePiece model file."""
     nbest: int = -1
-    """Of how many best segmentations one is drawn; −1: of all; 1 takes the best."""
+    """The number of best segmentations from which one is drawn; −1: of all; 1 takes the best."""
     theta: float = 0.5
-    """How sharp the distribution is, as alpha of `spm_encode`."""
+    """The sharpness of the distribution, as alpha of `spm_encode`."""
     fields: Fields | None = None
     """The fields to cut; by default 1 and, where a line has it, 2."""
 
@@ -300,21 +292,21 @@ class Sentencepiece(ConfiguredTransform):
         return self.opened(LoadedFiles())(batch, chance)
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """Return the transform with its model; raises what that of `spm_encode` raises."""
+        """Return the transform with its model; raises the errors of `spm_encode`."""
         encode = self._encode().opened(files)
-        return Opened(self, encode.call, encode.told)
+        return Opened(self, encode.call, encode.values)
 
-    def settled(self) -> Transform:
+    def deterministic(self) -> Transform:
         """Return the best segmentation."""
-        return self._encode().settled()
+        return self._encode().deterministic()
 
-    def undone(self) -> Transform:
-        """What decodes the same fields."""
-        return self._encode().undone()
+    def inverse(self) -> Transform:
+        """Return the transform that decodes the same fields."""
+        return self._encode().inverse()
 
     def signature(self) -> dict[str, Any]:
         """Return the options, with the model's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).told
+        return self.opened(LoadedFiles()).values
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,15 +335,15 @@ def _joined(column: Column) -> Column:
 def marked(segmenter: Segmenter, marks: Marks) -> Segmenter:
     """Return a segmenter for words whose markers come from there.
 
-    >>> from volt.stream.transforms.segmenters import Table
-    >>> marked(Table({"▁low": "▁lo w"}), "word").best(["low"], 1)[0][0].pieces
+    >>> from volt.stream.transforms.segmenters import SegmentTable
+    >>> marked(SegmentTable({"▁low": "▁lo w"}), "word").best(["low"], 1)[0][0].pieces
     ('▁lo', 'w')
     """
     return segmenter if marks in ("auto", "given") else Marked(segmenter, first=marks == "word")
 
 
 def _preparing(segmenter: Segmenter, marks: Marks) -> Callable[[Column], Column] | None:
-    """What is done to a column before its words are looked for, if anything."""
+    """Return the function that prepares a column before its words are looked up, if any."""
     return marked_where_none_is if marks == "auto" and getattr(segmenter, "has_marks", False) else None
 
 

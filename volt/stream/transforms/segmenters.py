@@ -2,19 +2,14 @@
 
     UnigramLexicon    `count<TAB>subword`, the lexicon of Morfessor EM+Prune: score = Π count / total
     Morfessor         a model of the package `morfessor`, as text
-    Table             `word<TAB>subword subword …`: one segmentation, and none of a word that is not there
+    SegmentTable      `word<TAB>subword subword …`: one segmentation, and none for a word that is missing
 
-A segmenter of sampled encodings is in volt.stream.transforms.taboo.
+Compiled loops read characters as symbols, and pieces from a trie of symbols. The segmenters of vocabularies and
+SentencePiece models are in volt.stream.transforms.taboo.
 
 >>> lexicon = UnigramLexicon.of({"lo": 2.0, "w": 2.0, "l": 1.0, "o": 1.0})
 >>> [" ".join(found.pieces) for found in lexicon.best(["low"], 5)[0]]
 ['lo w', 'l o w']
-
-Pieces as the compiled loops see them: characters as symbols, and a trie of symbols.
-
->>> codes, ends = codes_of(["ab", "", "c"])
->>> codes.tolist(), ends.tolist(), trie_of({"ab": 0, "b": 1}).pieces.tolist()
-([97, 98, 99], [2, 2, 3], [-1, -1, 0, 1])
 """
 
 from __future__ import annotations
@@ -75,7 +70,7 @@ def trie_of(numbers: Mapping[str, int]) -> PieceTrie:
 
 
 def symbols_of(symbols: Mapping[str, int]) -> Ints:
-    """Return the symbol of every code point: that of these characters, or −1 − code.
+    """Return the symbol of every code point: the number of these characters, or −1 − code.
 
     >>> symbols_of({"a": 5})[96:98].tolist()
     [-97, 5]
@@ -127,7 +122,7 @@ class Segmenter(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """That of what it was made of."""
+        """Return the fingerprint of the inner segmenter."""
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         """Return the n best segmentations of each word, best first; fewer where there are not so many.
@@ -145,7 +140,7 @@ class UnigramLexicon:
 
     pieces: with their numbers
     costs: (n_pieces,) float64, of each piece, −log of its probability
-    unknown: the cost of a character that is no piece
+    unknown: the cost of a character that is not a piece
     trie: of the pieces
     """
 
@@ -191,7 +186,7 @@ class UnigramLexicon:
 
     @property
     def has_marks(self) -> bool:
-        """Whether a piece starts with the marker."""
+        """True if a piece starts with the marker."""
         return any(piece.startswith(SPACE) for piece in self.pieces)
 
     def characters(self, word: str) -> tuple[str, ...]:
@@ -226,7 +221,7 @@ class Morfessor:
 
     @property
     def has_marks(self) -> bool:
-        """Whether a morph starts with the marker."""
+        """True if a morph starts with the marker."""
         return any(morph.startswith(SPACE) for morph, _ in self.model.get_constructions())
 
     def _of_word(self, word: str, n: int) -> list[Scored]:
@@ -255,7 +250,7 @@ class SegmentTable:
 
     @property
     def has_marks(self) -> bool:
-        """Whether a word starts with the marker."""
+        """True if a word starts with the marker."""
         return any(word.startswith(SPACE) for word in self.segmentations)
 
     def characters(self, word: str) -> tuple[str, ...]:
@@ -295,7 +290,7 @@ class Marked:
 
 
 def read_model(path: Path) -> Segmenter:
-    """Return a lexicon of Morfessor EM+Prune, or a model of Morfessor as text, which are told apart by the tab.
+    """Return a lexicon of Morfessor EM+Prune, or a model of Morfessor as text, which the tab distinguishes.
 
     Raises VocabularyError, with the line, if it is neither, MissingLibraryError if the package `morfessor` is missing.
     """
@@ -315,7 +310,7 @@ def read_model(path: Path) -> Segmenter:
 
 
 def read_table(path: Path) -> SegmentTable:
-    """Return a table of segmentations. Raises VocabularyError, with the line, for what is none.
+    """Return a table of segmentations. Raises VocabularyError, with the line, for a line that is not valid.
 
     The pieces of a word spell it, but for marks: others could not be joined to the text again.
     """
@@ -325,7 +320,7 @@ def read_table(path: Path) -> SegmentTable:
         word, tab, rest = line.partition("\t")
         pieces = [piece for piece in rest.split(" ") if piece]
         if not tab or not pieces or not word or " " in word or "\t" in rest:
-            raise _fault(path, number, f"{quoted(line)} is not `word<TAB>subword subword …`; mend the line")
+            raise _fault(path, number, f"{quoted(line)} is not `word<TAB>subword subword …`; fix the line")
         if word in places:
             raise _fault(path, number, f"the word {quoted(word)} repeats line {places[word]}; remove one")
         if not _spells(pieces, word):
@@ -336,7 +331,7 @@ def read_table(path: Path) -> SegmentTable:
 
 
 def _spells(pieces: Sequence[str], word: str) -> bool:
-    """Check whether pieces make a word when they are joined, but for marks: ▁ before it, </w> behind it, @@ or ￭
+    """Check whether joined pieces spell a word, but for marks: ▁ before it, </w> after it, @@ or ￭
     between.
 
     >>> _spells(["▁lo", "w"], "low"), _spells(["lo@@", "w</w>"], "low"), _spells(["lo", "￭w"], "low")
@@ -373,7 +368,7 @@ def _counts_of(path: Path, lines: Sequence[tuple[int, str]]) -> dict[str, float]
         first, _, piece = line.partition("\t")
         count = _count(first)
         if count is None or not piece or " " in piece or "\t" in piece:
-            raise _fault(path, number, f"{quoted(line)} is not `count<TAB>subword`; mend the line")
+            raise _fault(path, number, f"{quoted(line)} is not `count<TAB>subword`; fix the line")
         if count > _MOST:
             raise _fault(path, number, f"the count {quoted(first)} is above {_MOST:g}; divide all counts by a number")
         if piece in places:
@@ -385,7 +380,7 @@ def _counts_of(path: Path, lines: Sequence[tuple[int, str]]) -> dict[str, float]
 
 
 def _count(text: str) -> float | None:
-    """Return a number from 0 up; None if the text is none."""
+    """Return a number from 0 up; None if the text is not one."""
     try:
         count = float(text)
     except ValueError:

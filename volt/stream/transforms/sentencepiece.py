@@ -1,7 +1,7 @@
 """A SentencePiece model inside the stream: fields ⇄ pieces or ids, sampled if wanted.
 
-What is not sampled is the library's encoding of all values at once. What is, the stream draws itself, by chance of the
-line (volt.stream.transforms.sentencepiece_sampling).
+The library encodes all values at once if nothing is sampled. The stream samples by itself, with the random numbers of
+the line (volt.stream.transforms.sentencepiece_sampling).
 
 >>> SpmEncode(model=Path("spm.model"), alpha=0.1).sampled
 True
@@ -53,11 +53,11 @@ class SpmEncode(ConfiguredTransform):
     fields: Fields | None = None
     """The fields to encode; by default 1 and, where a line has it, 2."""
     to: Literal["pieces", "ids"] = "pieces"
-    """What to write."""
+    """The form of the output."""
     alpha: float | None = None
     """Sample: for a unigram model how sharp the distribution is, for a BPE model the dropout probability."""
     nbest: int = -1
-    """Of how many best encodings a unigram model samples; −1: of all."""
+    """The number of best encodings that a unigram model samples from; −1: of all."""
 
     def __post_init__(self) -> None:
         take_file(self, "model")
@@ -69,12 +69,12 @@ class SpmEncode(ConfiguredTransform):
 
     @property
     def is_compiled(self) -> bool:
-        """Whether threads share the work; of the n best encodings, the library looks for one line's at a time."""
+        """True if threads share the work; of the n best encodings, the library looks for one line's at a time."""
         return not (self.sampled and self.nbest > 1)
 
     @property
     def sampled(self) -> bool:
-        """Whether the encoding is drawn anew each time a line comes by."""
+        """True if the encoding is drawn anew each time a line comes by."""
         return self.alpha is not None and self.nbest not in (0, 1)
 
     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
@@ -92,12 +92,12 @@ class SpmEncode(ConfiguredTransform):
         values = {"type": "SpmEncode", "model": model.fingerprint, "library": _library().__version__, **options}
         return Opened(self, partial(self._encoded, encode), values)
 
-    def settled(self) -> SpmEncode:
+    def deterministic(self) -> SpmEncode:
         """Return the same without sampling."""
         return replace(self, alpha=None)
 
-    def undone(self) -> SpmDecode:
-        """What decodes the same fields."""
+    def inverse(self) -> SpmDecode:
+        """Return the transform that decodes the same fields."""
         return SpmDecode(self.model, self.fields, self.to)
 
     def _encoded(self, encode: Callable[[Batch, Column, LineRng], Column], batch: Batch, chance: LineRng) -> Batch:
@@ -115,7 +115,7 @@ class SpmEncode(ConfiguredTransform):
 
     def signature(self) -> dict[str, Any]:
         """Return the options, with the model's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).told
+        return self.opened(LoadedFiles()).values
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class SpmDecode(ConfiguredTransform):
     fields: Fields | None = (1, 2)
     """The fields to decode; null stands for 1 and, where a line has it, 2."""
     from_: Literal["pieces", "ids"] = "pieces"
-    """What the fields hold."""
+    """The form of the input."""
 
     def __post_init__(self) -> None:
         take_file(self, "model")
@@ -158,14 +158,14 @@ class SpmDecode(ConfiguredTransform):
 
     def signature(self) -> dict[str, Any]:
         """Return the options, with the model's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).told
+        return self.opened(LoadedFiles()).values
 
 
 def _known(ids: list[int], size: int) -> list[int]:
     """Ids of a model. Raises ValueError for one that it has not. size: how many it has"""
     for number in ids:
         if not 0 <= number < size:
-            raise ValueError(f"{number} is no id of the model; give ids from 0 to {size - 1}")
+            raise ValueError(f"{number} is not an id of the model; give ids from 0 to {size - 1}")
     return ids
 
 
@@ -183,9 +183,9 @@ def _model(path: Path) -> _Model:
 
 
 def processor_of(path: Path, data: bytes) -> Any:
-    """What the library makes of a model file's bytes.
+    """Load a model file's bytes with the library.
 
-    Raises VocabularyError if they are none, MissingLibraryError if the library is missing.
+    Raises VocabularyError if they are not valid, MissingLibraryError if the library is missing.
     """
     try:
         return _library().SentencePieceProcessor(model_proto=data)

@@ -1,15 +1,13 @@
-"""Segmentations of a SentencePiece model, drawn by the stream's own chance.
+"""Segmentations of a SentencePiece model, drawn with the stream's own random numbers.
 
-The library draws otherwise in every process since version 0.2.2, whatever the seed, so a stream that sampled with it
-would not repeat. What is drawn here has the library's distribution:
+Since version 0.2.2 the library draws differently in every process, whatever the seed, so a stream that sampled with it
+would not repeat. The draws of this module have the library's distribution:
 
     BPE               joins, best score first, each passed over once with probability alpha (Provilkov et al. 2020)
     unigram, all      P(path) ∝ exp(alpha · Σ score), drawn from the lattice (Kudo 2018)
     unigram, n best   P(path) ∝ exp(alpha · Σ score) among the n best paths, which the library finds
 
-Text is normalised by the library.
-
-What the pieces of a SentencePiece model are written as: ids, or text with a space between two.
+The library normalises the text. `PieceFormat` writes pieces as ids, or as text with spaces between them.
 
 >>> pieces = PieceFormat.of([Piece("<unk>", 0, 2), Piece("a", 0, 1)], 0, byte_fallback=False)
 >>> pieces.column(np.array([1, -1 - ord("é"), 1], np.int32), np.array([2, 3]), "pieces").strings()
@@ -51,9 +49,9 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PieceFormat:
-    """How pieces are written.
+    """The output form of pieces.
 
-    text: of all pieces, each with a space behind it
+    text: of all pieces, each followed by a space
     starts: (n_pieces + 1,) where each piece's text starts
     unknown: the id of the unknown piece
     bytes: the id of each byte's piece; empty without byte fallback
@@ -100,7 +98,7 @@ class PieceFormat:
         return Column(part.values, offsets[:-1], np.diff(offsets) - 1)
 
     def _unknown(self, code: int, goes_on: bool, form: Form) -> NDArray[Any]:
-        """What an unknown character is written as. goes_on: whether another follows, so that both are one piece."""
+        """Return the output for an unknown character. goes_on: whether another follows, so that both are one piece."""
         if form == "ids":
             ids = [self.bytes[byte] for byte in chr(code).encode()] if self.bytes else [self.unknown] * (not goes_on)
             return np.array(ids, np.int32)
@@ -128,7 +126,7 @@ _USER_MALUS = 0.1  # what it takes off a user-defined symbol
 
 
 class Drawing(NamedTuple):
-    """How to draw, and what to write: the options of `spm_encode`."""
+    """The options of `spm_encode`: how to draw, and what to write."""
 
     alpha: float
     nbest: int
@@ -136,7 +134,7 @@ class Drawing(NamedTuple):
 
 
 def sampler_of(processor: Any, proto: Any) -> Sampler:
-    """What draws with this model: (values, 64 random bits for each, how) → a column.
+    """Return the sampler of this model: (values, 64 random bits for each, how) → a column.
 
     processor: the library's;  proto: the model as protobuf reads it
     Raises ConfigError if the model has one segmentation only.
@@ -154,8 +152,8 @@ def sampler_of(processor: Any, proto: Any) -> Sampler:
 class BpeSampler:
     """Draws with a BPE model: of joins that are passed over.
 
-    symbol_of: code point → symbol: a piece, a character of pieces that is none, or −1 − code
-    codes: of the characters of pieces that are none themselves; their symbols follow the pieces'
+    symbol_of: code point → symbol: a piece, a character of pieces that is not a piece, or −1 − code
+    codes: of the characters of pieces that are not pieces themselves; their symbols follow the pieces'
     joins: see volt.kernels.lattice
     user: finds the user-defined symbols of several characters, which have stand-ins
     """
@@ -282,7 +280,7 @@ class UnigramSampler:
 class BestSampler:
     """Draws with a unigram model: of the n best paths, which the library finds.
 
-    scores: of each piece, by its text;  unknown: that of an unknown character
+    scores: of each piece, by its text;  unknown: the score of an unknown character
     """
 
     processor: Any
@@ -324,7 +322,8 @@ class BestSampler:
 
 
 def _path_scores(pieces: Sequence[Piece]) -> dict[str, float]:
-    """What each piece adds to a path's score, as the library reckons. The first byte of a character counts for all."""
+    """Return what each piece adds to a path's score, by the library's rules. The first byte of a character counts for
+    all."""
     best = max([0.0, *(piece.score for piece in pieces if piece.kind == NORMAL)])  # the library starts from 0
     unknown, scores = unknown_score(pieces), dict[str, float]()
     for piece in pieces:
@@ -338,7 +337,7 @@ def _path_scores(pieces: Sequence[Piece]) -> dict[str, float]:
 
 
 def unknown_score(pieces: Sequence[Piece]) -> float:
-    """What an unknown character adds to a path's score.
+    """Return what an unknown character adds to a path's score.
 
     >>> unknown_score([Piece("a", -3.0, 1), Piece("<unk>", 0.0, 2)])
     -13.0

@@ -62,7 +62,7 @@ class Encode(ConfiguredTransform):
     fields: Fields | None = None
     """The fields to encode; by default 1 and, where a line has it, 2."""
     to: Form = "pieces"
-    """What to write."""
+    """The form of the output."""
     dropout: float = 0.0
     """BPE-dropout: the probability of passing over a merge, drawn anew each time a line comes by."""
 
@@ -83,12 +83,12 @@ class Encode(ConfiguredTransform):
         values = {"type": "Encode", "vocabulary": encoder.vocabulary.fingerprint, **options}
         return Opened(self, partial(self._encoded, encoder), values)
 
-    def settled(self) -> Encode:
+    def deterministic(self) -> Encode:
         """Return the same without dropout."""
         return replace(self, dropout=0.0)
 
-    def undone(self) -> Decode:
-        """What decodes the same fields."""
+    def inverse(self) -> Decode:
+        """Return the transform that decodes the same fields."""
         return Decode(self.vocabulary, self.fields, self.to)
 
     def _encoded(self, encoder: Encoder, batch: Batch, chance: LineRng) -> Batch:
@@ -106,7 +106,7 @@ class Encode(ConfiguredTransform):
 
     def signature(self) -> dict[str, Any]:
         """Return the options, with the vocabulary's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).told
+        return self.opened(LoadedFiles()).values
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Decode(ConfiguredTransform):
     fields: Fields | None = (1, 2)
     """The fields to decode; null stands for 1 and, where a line has it, 2."""
     from_: Form = "pieces"
-    """What the fields hold."""
+    """The form of the input."""
 
     def __post_init__(self) -> None:
         take_file(self, "vocabulary")
@@ -145,7 +145,7 @@ class Decode(ConfiguredTransform):
 
     def signature(self) -> dict[str, Any]:
         """Return the options, with the vocabulary's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).told
+        return self.opened(LoadedFiles()).values
 
 
 def encoded_fields(
@@ -265,7 +265,7 @@ def _of_piece_line(encoder: Encoder, value: str) -> str:
 
 
 def pieces_of(value: str) -> list[str]:
-    """What stands between the spaces of a value.
+    """Return the pieces between the spaces of a value.
 
     >>> pieces_of("lo  w</w> ")
     ['lo', 'w</w>']
@@ -274,7 +274,7 @@ def pieces_of(value: str) -> list[str]:
 
 
 def ids_of(value: str) -> list[int]:
-    """Return the ids of a value. Raises ValueError for what is none.
+    """Return the ids of a value. Raises ValueError for pieces that are not ids.
 
     >>> ids_of("7 12")
     [7, 12]
@@ -282,7 +282,7 @@ def ids_of(value: str) -> list[int]:
     pieces = pieces_of(value)
     for piece in pieces:
         if not _ID.fullmatch(piece):
-            raise ValueError(f"{quoted(piece)} is no id; give whole numbers")
+            raise ValueError(f"{quoted(piece)} is not an id; give whole numbers")
     return list(map(int, pieces))
 
 

@@ -1,22 +1,14 @@
 r"""Transforms for taboo segmentation: two segmentations of a text, as source and target, with no long piece in common.
 
-A system that is trained to turn one into the other cannot copy pieces, so it learns how words are spelled and what
-belongs together (Grönroos et al. 2020). Which two a word may get, volt.stream.transforms.segmentations says.
+A model trained to turn one into the other cannot copy pieces, so it learns spelling and word structure (Grönroos et al.
+2020). volt.stream.transforms.segmentations defines which two segmentations a word may get; segmenters are Morfessor
+models, tables, VOLT's encoder with dropout, and SentencePiece unigram models.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
 ...     _ = file.write("8\tlo\n8\tw\n8\tow\n8\tl\n1\to\n") and file.flush()
 ...     MorfessorEmTaboo(Path(file.name), theta=float("inf"))(Batch.of(["low low"]), LineRng(1, 2)).lines
 ['l ow l ow\tlo w lo w']
-
-Segmenters that have a subword vocabulary find segmentations: VOLT's encoder with dropout, and a SentencePiece model.
-
->>> from volt.encode.encoder import Encoder
->>> from volt.vocabulary import Vocabulary
->>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
->>> segmenter = DropoutSegmenter(encoder, 0.5)
->>> sorted(found.pieces for found in segmenter.best(["low"], 50)[0])
-[('l', 'o', 'w</w>'), ('lo', 'w</w>')]
 """
 
 from __future__ import annotations
@@ -88,7 +80,7 @@ class DropoutSegmenter:
 
 
 def _counted(samples: Sequence[tuple[str, ...]]) -> list[Scored]:
-    """Distinct samples by frequency; of equally frequent ones first that which came first."""
+    """Return distinct samples by frequency, and equally frequent ones by first occurrence."""
     return [Scored(pieces, math.log(count)) for pieces, count in Counter(samples).most_common()]
 
 
@@ -107,7 +99,7 @@ class SentencePieceSegmenter:
         return [self._of_word(word, n) for word in words]
 
     def _of_word(self, word: str, n: int) -> list[Scored]:
-        """Those of a word. One that the model normalises to nothing stays as it is."""
+        """Return the segmentations of a word. One that the model normalises to nothing stays as it is."""
         rows = zip(*self.sampler.paths(word, n), strict=True)
         result = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
         return sorted(result, key=lambda one: -one.score) or [Scored((word,), 0.0)]
@@ -135,7 +127,7 @@ def read_encoder(path: Path) -> Encoder:
 
 
 def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
-    """That of a model file. Raises VocabularyError if it is none, or no unigram model."""
+    """Read a model file. Raises VocabularyError if it is not valid, or not a unigram model."""
     from volt.formats.sentencepiece.model_proto import model_class
 
     data = read_bytes(path, kind=VocabularyError)
@@ -154,8 +146,8 @@ Kind = Literal["morfessor", "sentencepiece", "vocabulary", "table"]
 class MorfessorEmTaboo(Segmenting):
     """Write field 1 as source and as target, each word in two segmentations that share no piece of several characters.
 
-    The marker ▁ is no character of a piece. A word whose best segmentations hold no such two has its characters as the
-    second. For autoencoders: no piece can be copied (Grönroos et al. 2020).
+    The marker ▁ is not a character of a piece. A word whose best segmentations hold no such two has its characters as
+    the second. For autoencoders: no piece can be copied (Grönroos et al. 2020).
     """
 
     name: ClassVar[str] = "morfessor_em_taboo"
@@ -171,7 +163,8 @@ class MorfessorEmTaboo(Segmenting):
 class MorfessorEmTabooReordered(MorfessorEmTaboo):
     """Cut the words of source and target, the same in perhaps another order, into pieces that both sides do not share.
 
-    Both sides draw alike for each word type of a line; otherwise this is `morfessor_em_taboo`. To go behind `reorder`.
+    Both sides draw alike for each word type of a line; otherwise this is `morfessor_em_taboo`. It belongs after
+    `reorder`.
     """
 
     name: ClassVar[str] = "morfessor_em_taboo_reordered"
@@ -188,12 +181,13 @@ class Taboo(MorfessorEmTaboo):
     model: Path
     """The segmenter's file: a model, a vocabulary or a table."""
     segmenter: Kind = "morfessor"
-    """What the file is: a model as `morfessor_em` takes it, a SentencePiece unigram model, a vocabulary as `encode`
+    """The kind of the file: a model as `morfessor_em` takes it, a SentencePiece unigram model, a vocabulary as `encode`
     takes it, or a table as `deterministic_segmentation` takes it."""
     reordered: bool = False
-    """Whether the lines have both sides, with the same words in perhaps another order."""
+    """True if the lines have both sides, with the same words in perhaps another order."""
     dropout: float = 0.1
-    """Of a vocabulary: the probability of passing over a merge. n_samples says how many samples are drawn of a word."""
+    """For a vocabulary: the probability of passing over a merge. n_samples says how many samples are drawn of a
+    word."""
 
     def __post_init__(self) -> None:
         Segmenting.__post_init__(self)
@@ -219,8 +213,8 @@ class Taboo(MorfessorEmTaboo):
         cut = _each_of_its_own if self.reordered else _both_of_one
         return cut(types, self.model, batch, chance)
 
-    def undone(self) -> Transform:
-        """What decodes both sides as the segmenter's file has it."""
+    def inverse(self) -> Transform:
+        """Return the transform that decodes both sides as the segmenter's file has it."""
         if self.segmenter == "vocabulary":
             return Decode(self.model, None)
         return SpmDecode(self.model, None) if self.segmenter == "sentencepiece" else JoinPieces()

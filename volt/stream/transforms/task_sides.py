@@ -1,8 +1,8 @@
-"""What tasks do to the two sides of a line: make a target of the source, say the languages, drop what is too long.
+r"""Transforms of a task's two sides: copy the source as target, tag the languages, drop long lines.
 
 >>> tags = LangPrefixBoth(src_lang="de", tgt_lang="en", extra_prefix="<BT>")
->>> tags(Batch.of(["ein Haus\\ta house"]), LineRng(1, 2)).lines
-['<FROM_de> <TO_en> <BT> ein Haus\\ta house']
+>>> tags(Batch.of(["ein Haus\ta house"]), LineRng(1, 2)).lines
+['<FROM_de> <TO_en> <BT> ein Haus\ta house']
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LangPrefixBoth(ConfiguredTransform):
     tgt_lang: str | None = None
     """The language of field 2; by default the task's."""
     extra_prefix: str | None = None
-    """What else goes before field 1, behind the languages, such as <BT>; by default the task's, if it has one."""
+    """A further tag before field 1, after the languages, such as <BT>; by default the task's, if it has one."""
 
     def __post_init__(self) -> None:
         for option in ("src_lang", "tgt_lang"):
@@ -99,12 +99,12 @@ class FilterTooLong(Filter):
         counts = [token_counts(batch.columns[number - 1]) for number in numbers]
         return kept(batch, np.logical_and.reduce([count <= self.max_len for count in counts]))
 
-    def settled(self) -> None:
-        """None: at validation and translation no line is lost."""
+    def deterministic(self) -> None:
+        """Return None: at validation and translation no line is lost."""
 
 
 def _prefixed(column: Column, before: str) -> Column:
-    """Return the values behind tokens; an empty one leaves no space behind them.
+    """Return the values after tokens; an empty one leaves no space after them.
 
     >>> _prefixed(Column.of(["a", ""]), "<TO_en> ").strings()
     ['<TO_en> a', '<TO_en>']

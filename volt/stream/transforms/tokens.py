@@ -1,23 +1,14 @@
-"""Columns cut into tokens, and written from tokens: runs of bytes other than the space, or ids.
+"""Columns ⇄ tokens (runs of bytes other than the space, or ids), and word types with their replacements.
 
-Only the lines that a step changes are cut. They are written anew with one space between two tokens, and all others stay
-as they are, spaces and all.
+Only the lines that a step changes are cut; they are written with one space between two tokens. All other lines keep
+their spaces. `WordTypes` numbers the words of columns: Python computes the choices of a word type at its first
+occurrence, and compiled loops do the work for each word. One object serves all threads of its owner.
 
 >>> column = Column.of(["a  b c", "d"])
 >>> tokens = cut(column.take([0]), token_counts(column)[:1])
 >>> made = written(tokens, np.array([2, 0]), np.array([2]), NO_OTHERS)
 >>> with_values(column, np.array([0]), made).strings()
 ['c a', 'd']
-
-`WordTypes`: the words of columns → numbers of word types, and for each type what may be written in its place.
-
-Python works out the choices of a word type when it is first met; compiled loops do all that is done word by word. One
-object serves all threads of its owner.
-
->>> types = WordTypes(lambda words: [Choices((word, "x"), ((0, 0), (1, 0)), (0.5, 1.0)) for word in words])
->>> found = types.find(Column.of(["a b", "b"]))
->>> found.written(found.drawn(np.array([1, 2], np.uint64)), side=2).strings()
-['a b', 'b']
 """
 
 from __future__ import annotations
@@ -43,7 +34,7 @@ _MOST_TYPES, _MOST_CHOICES = 1 << 19, 1 << 23  # of which all are forgotten then
 
 
 class Choices(NamedTuple):
-    """What may be written for a word; nothing at all if the word is unknown.
+    """The replacements of a word; none if the word is unknown.
 
     texts: distinct ones
     sides: of each choice, the numbers of its texts, one for each side
@@ -150,7 +141,7 @@ def _words(types: Types, first: int, end: int) -> list[str]:
 
 
 class JoinedTexts(NamedTuple):
-    """Texts one after the other, each with a space behind it.
+    """Texts one after the other, each followed by a space.
 
     starts: (n_texts + 1,) int64, where each starts
     data: uint8
@@ -221,11 +212,11 @@ class _Grown:
         return self._n
 
     def view(self) -> NDArray[Any]:
-        """What has been added so far."""
+        """Return the values added so far."""
         return self._data[: self._n]
 
     def add(self, values: NDArray[Any]) -> None:
-        """Add values behind the last."""
+        """Append values."""
         n = self._n + len(values)
         if n > len(self._data):
             self._data = _longer(self._data, 2 * n)

@@ -1,8 +1,7 @@
-r"""What a transform is, and what it says of itself: its name, its faults, its signature and its files.
+r"""`Transform`: the protocol of transforms with its optional members, and the files that transforms load.
 
-A transform turns a `Batch` into a `Batch` and is pure: the same lines and the same chance give the same result, in any
-process and among whatever other lines. Besides the batch it gets the `LineRng` of its step, and no other source of
-random numbers.
+A transform turns a `Batch` into a `Batch` and is pure: equal lines and an equal `LineRng` give an equal result, in any
+process and in any company of other lines. It uses no other source of random numbers.
 
 >>> from dataclasses import dataclass
 >>> @dataclass(frozen=True, slots=True)
@@ -13,15 +12,8 @@ random numbers.
 >>> Upper()(Batch.of(["a\tb", "c"]), LineRng(1, 2)).lines
 ['A\tB', 'C']
 
-What is opened once and kept by its owner: the files that transforms use, and what reading keeps between blocks.
-
-Nothing here is global. A stream opens its sources, owns them, and lets them go with itself; they share one
-`LoadedFiles`, so a vocabulary that three sources encode with is loaded once. A worker receives copies of the sources
-with nothing loaded, and loads for itself what it needs.
-
->>> files = LoadedFiles()
->>> files.load(Path("a.txt"), lambda path: path.name), Kept(most=1).get("one", lambda: 1)
-('a.txt', 1)
+Nothing is global. A stream owns its sources, which share one `LoadedFiles`: a vocabulary that three sources encode with
+is loaded once. A worker receives copies of the sources with nothing loaded, and loads what it needs.
 """
 
 from __future__ import annotations
@@ -46,17 +38,17 @@ MOST_COPIES = 10_000  # of a line, or of a field
 
 @runtime_checkable
 class Transform(Protocol):
-    """What a transform or filter is: a picklable object, by habit a frozen dataclass, with a name and a call.
+    """A transform or filter: a picklable object, by habit a frozen dataclass, with a name and a call.
 
     It may raise LineFault for the lines that it cannot take; the error policy then raises, skips or quarantines them.
     It may have a method `signature()`, which returns a JSON-able mapping of all that its result depends on; without
     one, that is its dataclass fields. It may have a method `opened(files)`, which returns the transform with its files
     loaded (volt.stream.transforms.transform); the stream calls it once, and then calls what it returned.
 
-    Two more methods say what it is at validation and translation, where nothing is drawn and no line is lost. Without
-    them it stays as it is, and nothing has to be undone behind the system.
-    `deterministic()`: the transform that takes its place, such as itself without sampling; None for noise and filters.
-    `inverse()`: the transform that turns what a system has answered back into text; None if there is none.
+    Two more methods serve validation and translation, where nothing is drawn and no line is dropped. Without them the
+    transform runs as it is, and its output needs no inverse.
+    `deterministic()`: the transform to use instead, such as itself without sampling; None for noise and filters.
+    `inverse()`: the transform that turns a system's output back into text; None if there is none.
     One that decodes fields says so by an attribute `decodes`: then the encoding before it is undone already.
 
     One that adds tokens of its own, such as tags, names them: `special_tokens()` is a tuple of texts. One that draws
@@ -67,7 +59,7 @@ class Transform(Protocol):
 
     Three attributes, all False by default, say what a stream may rely on:
     is_compiled: it runs no Python code line by line, so threads can share the work.
-    joins_lines: a line of its result depends on the lines beside it, so it is given whole blocks.
+    joins_lines: a line of its result depends on the neighbouring lines, so it is given whole blocks.
     keeps_lines: it gives one line for each, in order.
 
     >>> from volt.stream.transforms.case import Lower
@@ -77,7 +69,7 @@ class Transform(Protocol):
 
     @property
     def name(self) -> str:
-        """How traces and errors call it."""
+        """The name in traces and errors."""
 
     def __call__(self, batch: Batch, chance: LineRng, /) -> Batch:
         """Return the batch, transformed.
@@ -93,7 +85,7 @@ class LineFault(StreamError):
     reasons: index in that batch → what is wrong with the line, in one line; a traceback may follow in further lines.
     made: what became of the other lines, if that is known already.
     The pipeline takes these lines out, as the error policy says, and calls the transform again without them, unless it
-    has been told what became of the others.
+    knows what became of the others.
 
     >>> raise LineFault({3: "2 fields, needs 3"})
     Traceback (most recent call last):
@@ -158,7 +150,7 @@ def is_compiled(transform: object) -> bool:
 
 
 def joins_lines(transform: object) -> bool:
-    """Check whether a line of its result depends on the lines beside it."""
+    """Check whether a line of its result depends on the neighbouring lines."""
     return bool(getattr(transform, "joins_lines", False))
 
 
@@ -168,19 +160,21 @@ def keeps_lines(transform: object) -> bool:
 
 
 def deterministic(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
-    """Transforms as validation and translation need them: the same for every line, each line kept, nothing drawn.
+    """Return transforms for validation and translation: they draw nothing and drop no line.
 
     >>> deterministic([])
     ()
     """
-    result = [transform.settled() if hasattr(transform, "settled") else transform for transform in transforms]
+    result = [
+        transform.deterministic() if hasattr(transform, "deterministic") else transform for transform in transforms
+    ]
     return tuple(transform for transform in result if transform is not None)
 
 
 def inverse(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
-    """Return the transforms that turn what a system has answered back into text: the last one is undone first.
+    """Return the transforms that turn a system's output back into text: the last one is inverted first.
 
-    Where a step decodes a field, the nearest encoding of that field before it is undone already, and is left out.
+    Where a step decodes a field, the nearest encoding of that field before it needs no inverse.
 
     >>> from volt.stream.transforms.segmentations import JoinPieces, MorfessorEm
     >>> cut = MorfessorEm(Path("lexicon.tsv"))
@@ -191,14 +185,14 @@ def inverse(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 
 
 def _undone(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Transform, ...]:
-    """What undoes transforms. decoded: of each field, how many encodings are undone already by the steps behind"""
+    """Return the inverses, last first. decoded: for each field, the number of encodings that later steps decode"""
     result, backwards = list[Transform](), list[Any](transforms)[::-1]
     for transform in backwards:
         if hasattr(transform, "heaviest"):  # a choice
             result += filter(None, [transform.in_a_row(_undone(transform.heaviest, decoded))])
         elif decodes(transform):
             decoded.update(decoded_fields(transform))
-        elif (step := transform.undone() if hasattr(transform, "undone") else None) is not None:
+        elif (step := transform.inverse() if hasattr(transform, "inverse") else None) is not None:
             result += _left(step, decoded) if decodes(step) else [step]
     return tuple(result)
 
@@ -252,7 +246,7 @@ def excluding(transform: Transform, tokens: tuple[str, ...]) -> Transform:
     >>> excluding(Switchout(Path("words.tsv")), ("[BT]",)).without
     ('[BT]',)
     """
-    own = getattr(transform, "beside", None)
+    own = getattr(transform, "excluding", None)
     if own is None:
         return transform
     result: Transform = own(tokens)
@@ -304,7 +298,7 @@ def _empty(most: int) -> Kept:
 
 
 class LoadedFiles:
-    """What files hold, loaded once each; a file that has changed since is loaded again.
+    """The contents of files, loaded once each; a file that has changed since is loaded again.
 
     A copy that is sent to another process is empty: its owner loads for itself.
     """
@@ -313,7 +307,7 @@ class LoadedFiles:
         self._kept = Kept(most=1 << 10)
 
     def load(self, path: Path, read: Callable[[Path], T]) -> T:
-        """What `read` makes of a file. Whatever `read` raises is passed on, and nothing is kept."""
+        """Return what `read` makes of a file. Errors of `read` are passed on, and nothing is cached."""
         return self._kept.get((read, str(path), mark_of(path)), lambda: read(path))
 
     def __reduce__(self) -> tuple[type[LoadedFiles], tuple[()]]:
@@ -325,13 +319,13 @@ class Opened:
     """A transform whose files are loaded.
 
     transform: as it was declared.
-    call: what it does, with the files at hand.
-    told: its signature, with the fingerprints of the files.
+    call: what it does, with its files.
+    values: its signature, with the fingerprints of the files.
     """
 
     transform: Transform
     call: Call
-    told: dict[str, Any]
+    values: dict[str, Any]
 
     @property
     def name(self) -> str:
@@ -340,33 +334,33 @@ class Opened:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the transform runs no Python code line by line."""
+        """True if the transform runs no Python code line by line."""
         return is_compiled(self.transform)
 
     @property
     def joins_lines(self) -> bool:
-        """Whether a line of its result depends on the lines beside it."""
+        """True if a line of its result depends on the neighbouring lines."""
         return joins_lines(self.transform)
 
     @property
     def keeps_lines(self) -> bool:
-        """Whether it gives one line for each, in order."""
+        """True if it gives one line for each, in order."""
         return keeps_lines(self.transform)
 
     @property
     def decodes(self) -> bool:
-        """Whether the transform decodes its fields."""
+        """True if the transform decodes its fields."""
         return decodes(self.transform)
 
     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
         return self.call(batch, chance)
 
-    def settled(self) -> Transform | None:
-        """What takes the transform's place where nothing is drawn; its files are not loaded."""
+    def deterministic(self) -> Transform | None:
+        """Return the transform's deterministic form; its files are not loaded."""
         return next(iter(deterministic([self.transform])), None)
 
-    def undone(self) -> Transform | None:
-        """What undoes the transform; its files are not loaded."""
+    def inverse(self) -> Transform | None:
+        """Return the transform that undoes the transform; its files are not loaded."""
         return next(iter(inverse([self.transform])), None)
 
     def special_tokens(self) -> tuple[str, ...]:
@@ -375,7 +369,7 @@ class Opened:
 
     def signature(self) -> dict[str, Any]:
         """Return all that the result depends on."""
-        return self.told
+        return self.values
 
 
 def loaded(transform: Transform, files: LoadedFiles) -> Transform:

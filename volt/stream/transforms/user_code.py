@@ -1,7 +1,7 @@
-r"""A function of the user's own as a transform, from the one Python file that the configuration names.
+r"""A user's function as a transform, from the one Python file that the configuration names.
 
-Nothing else is imported, no folder joins the search path, no byte code is left beside the file, and what the code
-prints goes to stderr.
+Nothing else is imported, no folder joins the search path, no byte code is written next to the file, and the output of
+`print` goes to stderr. The function's results are checked line by line, and errors name the line of the file.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -9,13 +9,6 @@ prints goes to stderr.
 ...     _ = file.write_text("def swap(fields):\n    return fields[::-1]\n")
 ...     User(file=file, function="swap")(Batch.of(["a\tb"]), LineRng(1, 2)).lines
 ['b\ta']
-
-What a function of the user's own returned, line by line → lines, or what is wrong with it.
-
->>> made = MadeLines()
->>> made.add([row_of(["a", "b"]), checked_line("c")])
->>> made.column(str).strings(), made.origins
-(['a\tb', 'c'], [0, 0])
 """
 
 from __future__ import annotations
@@ -54,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class MadeLines:
-    """What has become of the lines for which a function was called.
+    """The results of a function, line by line.
 
     n_called: how many those are
     rows, origins: the lines that it made, and from which line each
@@ -109,7 +102,7 @@ def _check_row(line: str, width: int) -> None:
 
 
 def row_of(result: object) -> str:
-    """Return the line of a list of fields. Raises TypeError or ValueError if it is none.
+    """Return the line of a list of fields. Raises TypeError or ValueError if it is not valid.
 
     >>> row_of(["a", "b"])
     'a\\tb'
@@ -126,7 +119,7 @@ def row_of(result: object) -> str:
 
 
 def value_of(result: object) -> str:
-    """Return a field. Raises TypeError or ValueError if it is none.
+    """Return a field. Raises TypeError or ValueError if it is not valid.
 
     >>> value_of("a b")
     'a b'
@@ -137,7 +130,7 @@ def value_of(result: object) -> str:
 
 
 def checked_line(result: object) -> str:
-    """Return a line. Raises TypeError or ValueError if it is none.
+    """Return a line. Raises TypeError or ValueError if it is not valid.
 
     >>> checked_line("a\\tb")
     'a\\tb'
@@ -159,7 +152,7 @@ _ROW = "row"  # the column of a record batch that says from which line each row 
 class User(ConfiguredTransform):
     """Call a function of a Python file for every line.
 
-    A function that has a parameter `rng` is given a numpy Generator, that of the line (of the block, if it takes a
+    A function that has a parameter `rng` gets a numpy Generator of its line (of the block, if it takes a
     stream or a batch), and must draw from no other. It must not keep it. A line for which it raises an error is unfit,
     and the error policy says what happens to it. What it prints goes to stderr. At validation and translation, where
     nothing is drawn, a function with `rng` is left out.
@@ -171,13 +164,13 @@ class User(ConfiguredTransform):
     function: str
     """The function's name in it."""
     takes: Takes = "fields"
-    """What it is given: the list of a line's fields (whose item 0 is field 1), the line as one string, an iterator
-    over the lists of fields of a whole block, from which it yields such lists, or the block as a pyarrow RecordBatch.
-    It returns the same kind of thing; or None, to drop the line; or a list of lists (of lines), to make several. The
-    columns of a RecordBatch are the fields; its column `row` says which line each row comes from, and goes back with
-    the rows unless there are as many as before, in order."""
+    """The argument of the function: the list of a line's fields (whose item 0 is field 1), the line as one string, an
+    iterator over the lists of fields of a whole block, from which it yields such lists, or the block as a pyarrow
+    RecordBatch. It returns the same type; or None, to drop the line; or a list of lists (of lines), to make several.
+    The columns of a RecordBatch are the fields; its column `row` says which line each row comes from, and has to be
+    returned unless the rows have the same number and order."""
     append: bool = False
-    """What it returns is one string, to be appended as a new field."""
+    """Append what the function returns, one string, as a new field."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments for it."""
 
@@ -189,7 +182,7 @@ class User(ConfiguredTransform):
 
     @property
     def joins_lines(self) -> bool:
-        """Whether it is given whole blocks."""
+        """True if it is given whole blocks."""
         return self.takes == "stream"
 
     def __call__(self, batch: Batch, chance: LineRng) -> Batch:
@@ -207,8 +200,8 @@ class User(ConfiguredTransform):
         call = partial(calls.get(self.takes, self._called), partial(function, **self.options), code.wants_rng(function))
         return Opened(self, call, {"type": "User", "code": code.fingerprint, **options})
 
-    def settled(self) -> User | None:
-        """None if the function draws, which its parameter `rng` says. Raises what `opened` raises."""
+    def deterministic(self) -> User | None:
+        """Return None if the function draws, which its parameter `rng` says. Raises what `opened` raises."""
         code = UserFile.run(self.file)
         return None if code.wants_rng(code.function(self.function, self.options)) else self
 
@@ -242,7 +235,7 @@ class User(ConfiguredTransform):
                 try:
                     add(join(result))
                 except TypeError:
-                    add(row_of(result))  # which says what is no string
+                    add(row_of(result))  # which says what is not a string
                 add_width(len(result))
                 add_origin(place)
             elif whole and type(result) is str:
@@ -254,7 +247,7 @@ class User(ConfiguredTransform):
         made.n_called = len(lines)
 
     def _made(self, line: str, result: object) -> list[str]:
-        """Return the lines that a result stands for. Raises TypeError if it is none of what the documentation
+        """Return the lines that a result stands for. Raises TypeError if it is not one of what the documentation
         allows.
         """
         if self.append:
@@ -269,7 +262,7 @@ class User(ConfiguredTransform):
 
     def _streamed(self, function: Function, wants_rng: bool, batch: Batch, chance: LineRng) -> Batch:
         """Let it run over the block. Where it raises, the line that it took last is unfit, with the rows that were
-        yielded since; it is started anew on the lines behind, so that each line is handed over once.
+        yielded since; it is started anew on the lines after it, so that each line is handed over once.
         """
         rows, origins, bad, lines = list[str](), list[int](), dict[int, str](), batch.rows
         options = {"rng": next(chance.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
@@ -304,7 +297,7 @@ class User(ConfiguredTransform):
             raise LineFault({0: self._fault(error, function, is_first=True)}) from None
 
     def _fault(self, error: BaseException, function: Function, *, is_first: bool = False) -> str:
-        """What went wrong, and where in the user's file: where the function starts, if it is what it returned.
+        """Describe the error and its place in the user's file: where the function starts, if it is what it returned.
 
         is_first: whether the traceback in that file is added, on further lines
         """
@@ -315,7 +308,7 @@ class User(ConfiguredTransform):
 
     def signature(self) -> dict[str, Any]:
         """Return the options, with the file's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).told
+        return self.opened(LoadedFiles()).values
 
 
 class _Given:
@@ -345,9 +338,10 @@ def _batch_of(batch: Batch, lines: Column, origins: list[int], bad: Mapping[int,
 
 
 def _batch_of_arrow(batch: Batch, made: pyarrow.RecordBatch | None, function: str) -> Batch:
-    """What a function made of a record batch.
+    """Check the record batch that a function returned.
 
-    Raises TypeError or ValueError if it is none, or rows cannot be told apart, LineFault for values that break a line.
+    Raises TypeError or ValueError if it is not valid, or its rows cannot be matched, LineFault for values that break a
+    line.
     """
     import pyarrow as pa
 

@@ -1,9 +1,9 @@
-"""A Python file of the user's: it is run once, its functions are checked, and what it prints goes to stderr.
+r"""A user's Python file: run it once, check its functions, and send what it prints to stderr.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     file = Path(folder, "mine.py")
-...     _ = file.write_text("def double(line, *, times=2):\\n    return line * times\\n")
+...     _ = file.write_text("def double(line, *, times=2):\n    return line * times\n")
 ...     UserFile.run(file).function("double", {"times": 3})("a", times=3)
 'aaa'
 """
@@ -53,7 +53,7 @@ class UserFile:
             with printing_to_stderr():
                 exec(compile(source, str(path), "exec"), vars(module))
         except SyntaxError as error:
-            raise ConfigError(f"{path}:{error.lineno}: {error.msg}; mend it, or name a Python file") from None
+            raise ConfigError(f"{path}:{error.lineno}: {error.msg}; fix it, or name a Python file") from None
         except (Exception, SystemExit) as error:
             pass_signal_on(error)
             message = f"{path}:{line_of(error, path)}: {type(error).__name__}: {error}"
@@ -101,7 +101,7 @@ def _parameters(function: Function) -> Mapping[str, Parameter] | None:
 
 
 def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, Any]) -> str:
-    """What keeps a function from being called with one thing and these options; "" for nothing.
+    """Return why a function cannot be called with one argument and these options; "" if it can.
 
     >>> def shout(line, *, mark): ...
     >>> _misfit(_parameters(shout), {"marc": "!"})

@@ -1,7 +1,11 @@
-r"""Noise that draws from a vocabulary: tokens replaced by others, tokens put in, and word boundaries moved.
+r"""Noise that draws from a vocabulary: tokens replaced, tokens inserted, and word boundaries moved.
 
-How many tokens of a line are hit, and which, is as for `drop` (volt.stream.transforms.noise). The two sides of a
-line are hit independently. Fields may hold text or ids.
+The number of tokens that are hit is drawn as for `drop` (volt.stream.transforms.noise), independently for the two sides
+of a line. Fields may hold text or ids.
+
+A vocabulary is a file of any format that VOLT reads. The tokens of a list without merges, such as `count<TAB>subword`,
+are taken as spelled and have no ids; pieces of a SentencePiece model have the model's ids. Special tokens are left out
+(in a list, tokens in angle brackets, as <unk>), and so are tokens that hold a space.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
@@ -11,20 +15,6 @@ line are hit independently. Fields may hold text or ids.
 ['▁house ▁a']
 ['▁house ▁a ▁a boat']
 ['▁a boat']
-
-The tokens that noise draws from a vocabulary, as text and as ids, and which become which when "▁" goes or comes.
-
-A vocabulary is a file of any format that VOLT reads. Of a list without merges, such as `count<TAB>subword`, the tokens
-are taken as they are spelled there, and have no ids. Of a SentencePiece model, of any kind, the pieces have the ids
-that the model gives them. Special tokens are left out: those that the file says are special, and in a list those in
-angle brackets, as <unk>. So are tokens that hold a space, which no text between spaces is.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile() as file:
-...     _ = file.write("9\t▁lo\n7\tlo\n3.5\tw\n1\t<unk>\n".encode()) and file.flush()
-...     vocabulary = noise_vocabulary(Path(file.name))
->>> vocabulary.texts.strings(), vocabulary.marked, vocabulary.ids
-(['lo', 'w', '▁lo'], (2, 3), None)
 """
 
 from __future__ import annotations
@@ -67,7 +57,7 @@ class NoiseVocabulary:
     texts: one value for each token.
     ids: the same of ids; None for a list that has none.
     marked: from and before which tokens those stand that start with "▁".
-    toggled: (n_ids,) int32; of each id, that of the token with "▁" taken away or put before it, or −1.
+    toggled: (n_ids,) int32; of each id, the id of the token with "▁" taken away or put before it, or −1.
     fingerprint: of all this.
     """
 
@@ -120,7 +110,7 @@ def noise_vocabulary(path: Path) -> NoiseVocabulary:
 
 def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVocabulary:
     """Return the vocabulary of these tokens. Raises VocabularyError if there are none."""
-    tokens = sorted(ids)  # the order of code points is that of bytes
+    tokens = sorted(ids)  # code points and bytes have the same order
     if not tokens:
         raise VocabularyError(
             f"{path}: holds no token but special ones; give the vocabulary that the text was cut with"
@@ -152,7 +142,7 @@ def _tokens(path: Path) -> tuple[dict[str, int], bool]:
 
 
 def _toggled(ids: Mapping[str, int]) -> NDArray[np.int32]:
-    """(n_ids,) of each id, that of the token with "▁" taken away or put before it, or −1."""
+    """(n_ids,) of each id, the id of the token with "▁" taken away or put before it, or −1."""
     out = np.full(max(ids.values()) + 1, _NONE, np.int32)
     for token, number in ids.items():
         out[number] = ids.get(token.removeprefix(SPACE) if token.startswith(SPACE) else SPACE + token, _NONE)
@@ -167,8 +157,8 @@ class VocabularyNoise(Noise):
     vocabulary: Path
     """A vocabulary file of any format that VOLT reads, or a list of tokens with or without counts."""
     temperature: float | None = None
-    """How fast the probability falls that k tokens are hit, as exp(-temperature k), where k runs from 0 to n - 1 in a
-    line of n tokens: the more, the less noise; by default 2, which hits none in 86 of 100 lines."""
+    """The rate at which the probability falls that k tokens are hit, as exp(-temperature k), where k runs from 0 to n -
+    1 in a line of n tokens: the more, the less noise; by default 2, which hits none in 86 of 100 lines."""
     rate: float | None = None
     """Instead of a temperature: the probability that a token is hit, the same for each."""
     fields: Fields | None = None
@@ -182,7 +172,7 @@ class VocabularyNoise(Noise):
         check_fields(self.fields)
         arguments.texts(self.without, "without", one="give a tuple of tokens")
 
-    def beside(self, tokens: tuple[str, ...]) -> Self:
+    def excluding(self, tokens: tuple[str, ...]) -> Self:
         """Return the same noise, which draws none of these tokens either."""
         return replace(self, without=tuple(dict.fromkeys((*self.without, *tokens))))
 
@@ -203,7 +193,7 @@ class VocabularyNoise(Noise):
 
     def signature(self) -> dict[str, Any]:
         """Return the options, with the vocabulary's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).told
+        return self.opened(LoadedFiles()).values
 
     def _noisy(self, vocabulary: NoiseVocabulary, batch: Batch, chance: LineRng) -> Batch:
         def changed(column: Column, draws: Draws) -> Column:
@@ -217,7 +207,7 @@ class VocabularyNoise(Noise):
 
     @abstractmethod
     def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        """What becomes of the lines with tokens that are hit."""
+        """Return the changed lines, which are the ones with tokens that are hit."""
 
 
 @dataclass(frozen=True, slots=True)
