@@ -99,6 +99,7 @@ FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
+# volt.choose.rules.rules() and scaling, which would load numpy
 RULES = ("balanced", "utility", "fed", "knee", "f95", "muv", "renyi", "tokens", "scaling")
 
 
@@ -159,7 +160,7 @@ Select = Annotated[
     typer.Option(
         metavar="RULE",
         autocompletion=starting(RULES),
-        help="What picks the size: balanced, utility, fed, knee, f95, muv, renyi, tokens, scaling, fixed:N.",
+        help=f"What picks the size: {', '.join(RULES)}, fixed:N.",
     ),
 ]
 Sizes = Annotated[
