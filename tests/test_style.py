@@ -20,17 +20,17 @@ MOST_LINES = 500  # of a module
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 VAGUE_OPENING = re.compile(r"(What|Whether|That|Those)\b")
 CEILINGS = {
-    "told": 33,
-    "found": 31,
-    "made": 29,
+    "told": 28,
+    "found": 23,
+    "made": 27,
     "kept": 20,
-    "asked": 13,
-    "given": 12,
-    "beside": 8,
+    "asked": 6,
+    "given": 9,
+    "beside": 7,
     "behind": 3,
     "here": 3,
 }
-MOST_VAGUE = 232  # summaries of functions that open with What, Whether, That or Those
+MOST_VAGUE = 221  # summaries of functions that open with What, Whether, That or Those
 MOST_SHARED = 3  # names that two public classes of volt/ have
 MOST_RELEASE_NOTES = 120  # lines of a section of CHANGELOG.md
 
