@@ -1,9 +1,10 @@
-"""CONTRIBUTING.md: what it says about adding things is done as it says, in one session."""
+"""CONTRIBUTING.md: its examples run in one session; the modules and files that pages name exist."""
 
 from __future__ import annotations
 
 import doctest
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,37 @@ def test_additions_work_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(examples.examples) > 20
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:volt|tests|cli|experiments)/[\w/]+\.\w+)`", TEXT))))
-def test_files_that_it_names_are_there(path: str) -> None:
-    """Every file that is named exists."""
-    assert (ROOT / path).is_file()
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs" / "pages").rglob("*.md")), ROOT / "examples" / "README.md"]
+PATHS = re.compile(r"(?<![\w/.-])(?:volt|cli|tests|experiments|docs|examples)/[\w/-]+\.(?:py|md)\b")
+NAMES = re.compile(r"(?<![\w./-])volt(?:\.[a-z]\w*)+(?:\.[A-Z]\w*)?\b(?!/)")
+FILES = {"volt.model"}  # names of files, not of modules
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_and_files_that_pages_name_exist(page: Path) -> None:
+    """Every path such as volt/choose/rules.py is a file; every name such as volt.choose.rules resolves."""
+    text = page.read_text(encoding="utf-8")
+    assert [path for path in set(PATHS.findall(text)) if not (ROOT / path).is_file()] == []
+    assert [name for name in set(NAMES.findall(text)) - FILES if not exists(name)] == []
+
+
+def exists(name: str) -> bool:
+    """Check whether a dotted name is a module, or a public name in one.
+
+    >>> exists("volt.choose.rules"), exists("volt.search"), exists("volt.choose.rulez")
+    (True, True, False)
+    """
+    path = ROOT.joinpath(*name.split("."))
+    if path.is_dir() or path.with_suffix(".py").is_file():
+        return True
+    module, _, attribute = name.rpartition(".")
+    return bool(module) and exists(module) and hasattr(import_module(module), attribute)
+
+
+def test_the_rules_that_help_lists_are_those_of_the_dictionaries() -> None:
+    """`--select` offers and explains each rule that volt.choose.rules knows."""
+    from volt.choose.language_model import RULE
+    from volt.choose.rules import rules
+    from volt_cli.options import RULES
+
+    assert (*rules(), RULE) == RULES

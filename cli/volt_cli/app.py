@@ -1,11 +1,9 @@
 """The command line: `volt search`, `encode`, `binarize`, `decode`, `inspect`, `export`, `import`, `compare`, …
 
 Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 or 129 ended
-by SIGTERM or SIGHUP. A reader of stdout that has had enough, as `head` has, ends a command in silence with 0.
+by SIGTERM or SIGHUP. When the reader of stdout stops early, as `head` does, the command ends silently with 0.
 
-`volt --version`: what a report of a fault needs to say of this machine.
-
-Versions are read from what pip has noted: no library is loaded for it.
+`volt --version` prints what a bug report needs. Versions come from package metadata, without importing the libraries.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")
 
 
 def described() -> str:
-    """VOLT's version on a line of its own, then Python, libraries and processor."""
+    """Return VOLT's version on the first line, then Python, libraries and processor."""
     import volt
 
     python = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}"
@@ -63,13 +61,13 @@ def _version(library: str) -> str:
 
 
 def _processor() -> str:
-    """Its model, and how many cores this process may use."""
+    """Return the processor's model, and how many cores this process may use."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return f"{_model()}, {usable} of {os.cpu_count()} cores"
 
 
 def _model(table: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor's name, as Linux tells it; elsewhere what Python knows.
+    """Return the processor's name, from the table on Linux, elsewhere from Python.
 
     >>> _model(Path("nowhere")) != ""
     True
@@ -111,7 +109,7 @@ def top(
 
 
 def main() -> None:
-    """Run a command; every failure that people can mend ends in one message, never in a traceback."""
+    """Run a command; every failure that users can fix ends in one message, not in a traceback."""
     gc.freeze()  # what was imported stays: nobody need look through it, now or when the process ends
     warnings.filterwarnings("ignore", message="volt compiles its loops")  # commands report it themselves
     prepare_standard_files()
@@ -120,9 +118,9 @@ def main() -> None:
             status = app(prog_name="volt", standalone_mode=False)
             sys.stdout.flush()
     except TyperException as error:
-        status = _told_usage(error)
+        status = _report_usage(error)
     except VoltError as error:
-        status = _told(in_options(str(error)), 2 if isinstance(error, ConfigError) else 1)
+        status = _report(in_options(str(error)), 2 if isinstance(error, ConfigError) else 1)
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:
@@ -139,23 +137,23 @@ def main() -> None:
         status = 0
     except OSError as error:
         _silence_stdout()
-        status = _told(f"{error.strerror or error}: {shown_path(error.filename or 'stdout')}", 1)
+        status = _report(f"{error.strerror or error}: {shown_path(error.filename or 'stdout')}", 1)
     if status == 130:
         say("", mark="interrupted", style="bold red")
     sys.exit(status)
 
 
-def _told(text: str, status: int) -> int:
-    """Print an error; the exit status."""
+def _report(text: str, status: int) -> int:
+    """Print an error; return the exit status."""
     say(text, mark="error", style="bold red")
     return status
 
 
-def _told_usage(error: TyperException) -> int:
-    """Print what is wrong with a command line, and where it is documented; nothing if the help has been printed."""
+def _report_usage(error: TyperException) -> int:
+    """Print what is wrong with a command line; return the exit status. Prints nothing if the help has been printed."""
     context, text = getattr(error, "ctx", None), error.format_message().replace("Value error, ", "")
     if text:
-        _told(text, error.exit_code)
+        _report(text, error.exit_code)
     if text and context is not None:
         say(f"{context.command_path} --help tells how it is used")
     return error.exit_code

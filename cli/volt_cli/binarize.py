@@ -27,7 +27,7 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class FrameOptions:
-    """What stands around the ids of a line."""
+    """The ids before and after those of a line."""
 
     PANEL = "Around each line"
 
@@ -47,7 +47,7 @@ class FrameOptions:
     ] = None
 
     def frame(self, encoder: Encoder) -> Frame:
-        """As the library takes it. Raises ConfigError if the vocabulary has no such token."""
+        """Return the frame as the library takes it. Raises ConfigError if the vocabulary has no such token."""
         from volt.encode.binarize import Frame
 
         eos = encoder.vocabulary.special.eos if self.eos is None else self.eos
@@ -89,17 +89,17 @@ def binarize(
         out = plain_path(out)
         paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
         check_places(_outputs(paths, out), paths, model=model)
-        encoder = Encoder(load_model(model, beside=paths, pattern=pattern), cache_words=speed.cache_words)
+        encoder = Encoder(load_model(model, texts=paths, pattern=pattern), cache_words=speed.cache_words)
         frame = around.frame(encoder)
         prepare_kernels(phases, "encode", "words")
     total = total_size(paths)
     with phases.phase("binarize", total=total, unit="B") as advance:
-        for output in _made(encoder, paths, out, frame=frame, dtype=dtype, job=job, progress=advance):
+        for output in _binarized(encoder, paths, out, frame=frame, dtype=dtype, job=job, progress=advance):
             if not quiet:
                 _tell(output)
 
 
-def _made(
+def _binarized(
     encoder: Encoder, paths: list[str], out: str, *, frame: Frame, dtype: str | None, job: EncodeJob,
     progress: Callable[[float], object],
 ) -> Iterable[Binarized]:  # fmt: skip

@@ -1,4 +1,4 @@
-"""`volt compare`: which vocabulary, and why: VOLT beside other systems, on your text."""
+"""`volt compare`: VOLT and other systems measured on the same text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REPORT_HEAD = b'{"version": 1, "signature"'  # how what --json prints begins
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What is written, and where."""
+    """Reports to write, and their places."""
 
     PANEL = "Reports"
 
@@ -55,7 +55,7 @@ class ReportOptions:
 
     @property
     def files(self) -> list[Path | None]:
-        """All that is written."""
+        """All files that are written."""
         plots: list[Path] = []
         if self.plots is not None:
             from volt.comparison.page.page import plot_files
@@ -65,13 +65,13 @@ class ReportOptions:
 
     @property
     def claims(self) -> dict[str, bool]:
-        """What is to go to stdout in place of the tables."""
+        """The options that replace the tables on stdout."""
         return {"json": self.as_json, "output": is_stdout(self.out), "markdown": is_stdout(self.markdown)}
 
 
 @dataclass(frozen=True)
 class LearningOptions:
-    """What the vocabularies are learned from."""
+    """Options for learning the vocabularies."""
 
     PANEL = "Learning"
 
@@ -165,7 +165,7 @@ def _is_report(path: str) -> bool:
     try:
         with open(path, "rb") as file:
             return file.read(len(REPORT_HEAD)) == REPORT_HEAD
-    except OSError:  # told where texts are read
+    except OSError:  # reported where texts are read
         return False
 
 

@@ -1,6 +1,6 @@
-"""What all commands share: messages and progress on stderr, data on stdout, phases with their seconds, a quick start.
+"""Output of all commands: messages and progress on stderr, data on stdout, phases with their seconds.
 
-rich is imported where something is said or shown: a command that has nothing to say starts sooner without it.
+rich is imported only where something is printed, so a silent command starts sooner.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def _size(is_terminal: bool, file: TextIO) -> tuple[int | None, int | None]:
 
 
 def show(*parts: RenderableType, console: Console | None = None) -> None:
-    """Print for people: on stdout, or on another console. What is wider than a terminal is left to the terminal."""
+    """Print for people: on stdout, or on another console. The terminal wraps lines that are too wide."""
     from rich.console import Group
 
     (console or output()).print(Group(*parts), crop=False)
 
 
 def say(message: str, *, mark: str = "", style: str = "") -> None:
-    """Tell people something, on stderr. mark: a word before it, in a style of its own."""
+    """Print a message on stderr. mark: a word before it, in a style of its own."""
     from rich.text import Text
 
     from volt.display import wrapped
@@ -82,15 +82,15 @@ def say(message: str, *, mark: str = "", style: str = "") -> None:
 
 
 def print_json(data: object, *, indent: int | None = None) -> None:
-    """Print JSON on stdout. What a terminal obeys or does not show is written in escapes, which mean the same."""
+    """Print JSON on stdout. Control and invisible characters are written as JSON escapes."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
-    escaped = _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    escaped = _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
     sys.stdout.buffer.write(f"{escaped}\n".encode())
     sys.stdout.flush()
 
 
 class Phases:
-    """Runs the phases of a long job one after the other: a bar for each, and the seconds that each took."""
+    """The phases of a long job: a progress bar for each, and the seconds that each took."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.seconds: dict[str, float] = {}
@@ -108,7 +108,7 @@ class Phases:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Time a phase that shows nothing, or what it shows itself."""
+        """Time a phase that has no bar of ours."""
         start = time.perf_counter()
         try:
             yield
@@ -155,7 +155,7 @@ def _show_nothing(done: float, total: float | None = None) -> None:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Import libraries and read files without two things that only cost time meanwhile (experiments/bench/startup.py).
+    """Import libraries and read files without two costs of start-up (experiments/bench/startup.py).
 
     The garbage collector looks through objects that all stay, again and again, and once more when the process ends;
     numpy's linear algebra starts a thread for each core, which then wait busily for work.

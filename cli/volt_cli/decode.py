@@ -40,7 +40,7 @@ def decode(
     check_places([out], expand(files or ["-"]), model=model)
     mark = checked_separator(separator)
     reading = {"errors": encoding_errors, "max_line": parse_max_line(max_line), "wait": waiting_beside(out)}
-    vocabulary = load_model(model, beside=files or ["-"], pattern=pattern)
+    vocabulary = load_model(model, texts=files or ["-"], pattern=pattern)
     if mark and (form == "ids" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
     with open_output(out) as file:

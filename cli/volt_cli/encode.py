@@ -109,7 +109,7 @@ def encode(
         paths, phases = _inputs(expand(files or ["-"]), out, quiet=quiet), Phases(quiet=quiet)
         check_places(_outputs(paths, out, job), paths, model=model)
         _check_engine(engine, paths, out)
-        encoder = Encoder(load_model(model, beside=paths, pattern=pattern), cache_words=speed.cache_words)
+        encoder = Encoder(load_model(model, texts=paths, pattern=pattern), cache_words=speed.cache_words)
         prepare_kernels(phases, "encode", "words", "dropout" if sampling.dropout else "words")
     total = total_size(paths)
     shown = Phases(quiet=quiet or is_conversation(paths, out))

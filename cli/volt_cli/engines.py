@@ -1,6 +1,4 @@
-"""Where counting and encoding run: in this process, or on a cluster of Ray.
-
-How much memory counting and learning may take, as options of a command.
+"""Options that say where counting and encoding run (this process or Ray), and how much memory they may take.
 
 >>> Bounds().budget() is None, Bounds(memory="1G").budget().n_bytes
 (True, 1073741824)
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What holds counting within a memory."""
+    """The memory limit of counting and learning."""
 
     PANEL = "Reading and counting"
 
@@ -43,12 +41,12 @@ class Bounds:
     approximate: Annotated[
         bool,
         typer.Option(
-            "--approximate", help="With --memory: forget the rarest words, and tell by how much counts are off."
+            "--approximate", help="With --memory: forget the rarest words, and report by how much counts are off."
         ),
     ] = False
 
     def budget(self) -> Budget | None:
-        """Return the bytes; None for any number. Raises ConfigError if they are none, or too few."""
+        """Return the limit; None for no limit. Raises ConfigError if it is not a size, or too small."""
         from volt.count.budget import Budget
 
         return None if self.memory is None else Budget.of(self.memory)
@@ -61,7 +59,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Where the work is done."""
+    """The engine that does the work."""
 
     PANEL = "Engine"
 
@@ -80,7 +78,7 @@ class EngineOptions:
 
     @property
     def is_ray(self) -> bool:
-        """Whether workers of Ray do it."""
+        """True if workers of Ray do the work."""
         return self.engine == "ray"
 
     def check(self, paths: Iterable[str]) -> None:
@@ -89,7 +87,7 @@ class EngineOptions:
         Raises MissingLibraryError if Ray is asked for and not installed.
         """
         if self.address is not None and not self.is_ray:
-            raise ConfigError("--address is that of a cluster of Ray; add --engine ray")
+            raise ConfigError("--address names a cluster of Ray; add --engine ray")
         if self.is_ray:
             from volt.ext.ray import readable_by_workers
 
@@ -97,7 +95,7 @@ class EngineOptions:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """With Ray, have its cluster at hand inside, so that it starts once."""
+        """Connect to Ray's cluster inside the block, so that it starts once."""
         if not self.is_ray:
             yield
             return
@@ -107,7 +105,7 @@ class EngineOptions:
             yield
 
     def shard_map(self, *, add_up: bool) -> Map:
-        """What counts the files of a corpus. add_up: whether workers of Ray add up what they counted."""
+        """Return the map that counts the files of a corpus. add_up: workers of Ray add up their counts."""
         if not self.is_ray:
             return map
         from volt.ext.ray import RayMap
@@ -115,7 +113,7 @@ class EngineOptions:
         return RayMap(address=self.address, add_up=add_up)
 
     def writer(self) -> Write | None:
-        """What writes the outputs of a folder; None for this process."""
+        """Return the writer of a folder's outputs; None for this process."""
         if not self.is_ray:
             return None
         from volt.ext.ray import RayWriter

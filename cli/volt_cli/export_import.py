@@ -1,13 +1,10 @@
-"""`volt export`: a vocabulary → the file or folder that another library loads.
+"""`volt export` and `volt import`: a vocabulary → the files of another library, and back.
 
-`--check` of export and import: lines are encoded here and by another library, and what differs is shown.
-
-The special tokens that `volt import` is told, as the file does not name them: TOKEN, or TOKEN=ID.
+With `--check`, VOLT and the other library encode the same lines, and differences are shown. `volt import` takes special
+tokens that the file does not name as TOKEN or TOKEN=ID.
 
 >>> NamedTokens(special=["<|end|>=7", "<url>"], eos="<|end|>").ids()
 {'special': {'<|end|>': 7, '<url>': None}, 'eos': {'<|end|>': None}}
-
-`volt import`: the file of another library → a VOLT vocabulary.
 """
 
 from __future__ import annotations
@@ -123,7 +120,7 @@ class NamedTokens:
     pad: Annotated[str | None, typer.Option(metavar=_METAVAR, help="The padding token.")] = None
 
     def ids(self) -> dict[str, dict[str, int | None]]:
-        """As volt.read_vocabulary takes them: only those that are given. Raises ConfigError if one has two ids."""
+        """Return the options as volt.read_vocabulary takes them. Raises ConfigError if a token has two ids."""
         roles = {"unk": self.unk, "bos": self.bos, "eos": self.eos, "pad": self.pad}
         requested = {"special": self.special or [], **{role: [one] for role, one in roles.items() if one is not None}}
         return {name: _ids(name, tokens) for name, tokens in requested.items()}
@@ -138,16 +135,16 @@ def _ids(name: str, requested: Iterable[str]) -> dict[str, int | None]:
     return result
 
 
-def token_and_id(asked: str) -> tuple[str, int | None]:
-    """TOKEN or TOKEN=ID; the token may hold "=" itself.
+def token_and_id(argument: str) -> tuple[str, int | None]:
+    """Parse TOKEN or TOKEN=ID; the token may contain "=".
 
     >>> token_and_id("<|end|>=7"), token_and_id("<a=b>"), token_and_id("=7")
     (('<|end|>', 7), ('<a=b>', None), ('=7', None))
     """
-    token, _, number = asked.rpartition("=")
+    token, _, number = argument.rpartition("=")
     if token and number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS:
         return token, int(number)
-    return asked, None
+    return argument, None
 
 
 def import_(
@@ -170,7 +167,7 @@ def import_(
             "--from",
             metavar="FORMAT",
             autocompletion=starting(FORMATS),
-            help="Its format; default: told by the content.",
+            help="Its format; default: detected from the content.",
         ),
     ] = "",
     merges: Annotated[
@@ -258,7 +255,7 @@ def export(
     refuse_unchecked(text, check, to)
     outputs = [out] if is_stdout(out) else files_written(out, to=to)
     check_places(outputs, expand(text) if text else (), model=model)
-    vocabulary = load_model(model, beside=text or (), pattern=pattern)
+    vocabulary = load_model(model, texts=text or (), pattern=pattern)
     vocabulary = _closed(vocabulary, to, quiet=quiet) if closed else vocabulary
     with written(out) as path:
         notes = write_vocabulary(vocabulary, path, to=to)
@@ -267,18 +264,18 @@ def export(
     if not quiet:
         for note in notes:
             say(f"note: {in_options(told_of(out, path, note))}")
-        say_written(_told(out, outputs), f"{vocabulary.size:,} tokens for {to}")
+        say_written(_main_file(out, outputs), f"{vocabulary.size:,} tokens for {to}")
     if agreement:
         print_agreement(agreement, written=out, on_stderr=is_stdout(out))
 
 
-def _told(out: Path, outputs: Sequence[Path]) -> Path:
-    """Return the first of the files if they stand beside the place that was named, and not in it."""
+def _main_file(out: Path, outputs: Sequence[Path]) -> Path:
+    """Return the first output if the outputs are next to `out`; return `out` if they are inside it."""
     return outputs[0] if outputs and outputs[0].parent == out.parent else out
 
 
 def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
-    """With scaffolding as tokens; in the order of the merges where the format cannot number tokens otherwise."""
+    """Return the vocabulary with scaffolding as tokens, in the order of merges if the format needs it."""
     from volt.formats.registry import closing_order
 
     closed = vocabulary.closed(order=closing_order(to))

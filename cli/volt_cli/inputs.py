@@ -1,6 +1,6 @@
-"""Whether what a command is told to read is there: looked at as options are read, before anything heavy is imported.
+"""Check that input files exist while options are parsed, before anything slow is imported.
 
-The sentences are those of the modules that read. What is no regular file is left to them: opening a pipe takes from it.
+The messages equal those of the modules that read. Pipes are not checked, because opening one consumes data.
 """
 
 from __future__ import annotations
@@ -78,24 +78,24 @@ def readable_config(path: Path) -> Path | None:
     return _check(path, ConfigError)
 
 
-def readable_candidates(asked: str) -> str:
+def readable_candidates(argument: str) -> str:
     """Return the same number, or file of merges. Raises CandidateError if it cannot be read.
 
     >>> readable_candidates("30000")
     '30000'
     """
-    if asked and not is_number(asked):
-        _check(Path(asked), CandidateError)
-    return asked
+    if argument and not is_number(argument):
+        _check(Path(argument), CandidateError)
+    return argument
 
 
-def is_number(asked: str) -> bool:
+def is_number(text: str) -> bool:
     """Check whether this is a whole number, with a sign or without.
 
     >>> is_number("30000"), is_number("-5"), is_number("merges.txt")
     (True, True, False)
     """
-    return asked.isascii() and asked.removeprefix("-").removeprefix("+").isdecimal()
+    return text.isascii() and text.removeprefix("-").removeprefix("+").isdecimal()
 
 
 def _check(path: str | Path | None, kind: type[VoltError]) -> Path | None:

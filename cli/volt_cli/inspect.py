@@ -1,4 +1,4 @@
-"""`volt inspect`: what is in a vocabulary file, and how it cuts a text of yours."""
+"""`volt inspect`: the contents of a vocabulary file, and how it cuts a text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Spell = Callable[[str], str]
 MOST_OF_VALUE = 1000  # characters of an entry of the provenance, or of a setting
 _RUN = re.compile(r"(.)\1{7,}", re.DOTALL)  # of one character
-UNREACHED = {  # how the reasons of volt.encode.reach are told
+UNREACHED = {  # the reasons of volt.encode.reachable, in words
     "merges": "lost in merging",
     "normalizer": "changed by the normalizer",
     "user tokens": "hidden by user tokens",
@@ -111,7 +111,7 @@ def _show(data: dict[str, Any], line: str, n: int, spell: Spell) -> None:
 
 
 def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[tuple[str, list[str], str]]:
-    """What is shown: a name, parts that are not broken inside, and what stands between two of them.
+    """Yield the rows to show: a name, parts that are not broken inside, and the separator of parts.
 
     spell: how tokens are shown
     """

@@ -1,11 +1,8 @@
-"""Where commands write: `-o` is a file, a folder, or `-` for stdout; a file appears when it is complete.
+"""Inputs and outputs of commands: text, places for `-o`, and models for `-m`.
 
-What goes to stdout is one thing only: what a command would print there goes to stderr when the data takes its place.
-What a command writes is none of what it reads.
-
-Lines in, lines out: what `encode` and `decode` read and write. A line that comes is answered before one waits on.
-
-The one place where commands load a MODEL: a VOLT vocabulary, or a foreign file as it is; "-" is stdin.
+An output is a file, a folder, or `-` for stdout; a file appears when it is complete, and never replaces an input.
+Stdout takes one thing only: when data goes there, reports go to stderr. `encode` and `decode` answer lines that have
+arrived before they wait for more. A model is a VOLT vocabulary or a file of another library; `-` is stdin.
 """
 
 from __future__ import annotations
@@ -45,12 +42,12 @@ def is_stdout(place: str | Path | None) -> bool:
         return place is not None
     try:
         return follow(place).descriptor == 1
-    except (OSError, ValueError):  # told where it is written to
+    except (OSError, ValueError):  # reported where it is written to
         return False
 
 
 def check_place(place: Path) -> None:
-    """Refuse now what could not be written after minutes of work, or would not be what its name says."""
+    """Raise ConfigError for a place that cannot be written, or whose name promises compression."""
     from volt.files.atomic import check_writable
 
     if place.suffix in _PACKED:
@@ -67,7 +64,7 @@ def check_places(
 ) -> None:
     """Raise ConfigError if one of these outputs is one of the inputs or belongs to the model, or two are one file.
 
-    outputs, inputs: "-" is stdout, or stdin; None stands for what was not asked for
+    outputs, inputs: "-" is stdout, or stdin; None is ignored
     """
     from volt.files.atomic import STDOUT, check_distinct
     from volt.formats.registry import files_read
@@ -80,7 +77,7 @@ def check_places(
 
 @contextmanager
 def written(place: Path) -> Iterator[Path]:
-    """The path to write a file to: the place itself; for stdout one whose content is printed at the end."""
+    """Yield the path to write to: the place itself; for stdout, a temporary file that is printed at the end."""
     if not is_stdout(place):
         yield place
         return
@@ -100,7 +97,7 @@ def written(place: Path) -> Iterator[Path]:
 
 
 def told_of(place: Path, path: Path, message: str) -> str:
-    """Return a message on the path where a place's file was written, told of the place.
+    """Return a message with the place's name instead of the temporary path.
 
     >>> told_of(Path("-"), Path("/tmp/x/stdout"), "/tmp/x/stdout: too long")
     'stdout: too long'
@@ -138,7 +135,7 @@ def check_one_for_stdout(**claims: bool) -> None:
 
 
 def say_written(place: Path, what: str = "") -> None:
-    """Tell what was written where, on stderr."""
+    """Report on stderr where a file was written."""
     say(f"wrote {'stdout' if is_stdout(place) else shown_path(place)}{what and f': {what}'}")
 
 
@@ -148,7 +145,7 @@ BLOCK_SIZE = 1 << 20  # bytes, at most, of text whose lines are decoded at once
 def text_blocks(
     files: list[str] | None, *, errors: Errors, max_line: int | None, wait: Wait | None = None
 ) -> Iterator[Block]:
-    """Blocks of the files, or of stdin.
+    """Yield blocks of the files, or of stdin.
 
     max_line: as in `read_blocks`
     wait: how pipes are waited for, once the lines that have come are given
@@ -161,16 +158,17 @@ def text_blocks(
 
 
 def read_lines(files: list[str] | None, **reading: Any) -> Iterator[list[str]]:
-    """Lists of lines of the files, or of stdin; a line ends at "\\n" or "\\r\\n". reading: as in `text_blocks`."""
+    """Yield lists of lines of the files, or of stdin; a line ends at "\\n" or "\\r\\n".
+
+    reading: as in `text_blocks`
+    """
     for block in text_blocks(files, **reading):
         lines = block.data.decode().split("\n")
         yield [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
 def waiting_beside(place: str | Path) -> Wait:
-    """Return how input is waited for while output goes to a place: no longer than stdout has a reader, if it goes
-    there.
-    """
+    """Return the function that waits for input; it stops waiting when output goes to stdout and its reader ends."""
     from volt.files.blocks import is_ready
 
     try:
@@ -180,7 +178,7 @@ def waiting_beside(place: str | Path) -> Wait:
 
 
 def is_conversation(paths: Sequence[str], place: str | Path) -> bool:
-    """Check whether people type the lines or look at the answers, where a moving bar would stand between them."""
+    """Check whether a person types the lines or reads the answers, which a progress bar would disturb."""
     return ("-" in paths and sys.stdin.isatty()) or (is_stdout(place) and sys.stdout.isatty())
 
 
@@ -205,15 +203,15 @@ def write_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
         file.flush()
 
 
-def load_model(path: Path, *, beside: Collection[str] = (), pattern: str | None = None) -> Vocabulary:
-    """Return the vocabulary in a file, whose format is told by its content.
+def load_model(path: Path, *, texts: Collection[str] = (), pattern: str | None = None) -> Vocabulary:
+    """Return the vocabulary in a file, whose format is detected from its content.
 
-    beside: the texts that are read as well. Raises ConfigError if both are to come from stdin.
-    pattern: what cuts text into words, where the file does not say it
+    texts: other inputs. Raises ConfigError if both are to come from stdin.
+    pattern: cuts text into words, where the file does not hold a pattern
 
-    What a foreign file does not tell is said on stderr, as `volt import` says it.
+    Prints on stderr what a file of another library does not say, as `volt import` does.
     """
-    if str(path) == "-" and "-" in beside:
+    if str(path) == "-" and "-" in texts:
         raise ConfigError("-m -: stdin cannot hold both the vocabulary and the text; name a file for one of them")
     with read_once(path) as place:
         return _read(place, pattern)
@@ -229,14 +227,14 @@ def _read(path: Path, pattern: str | None) -> Vocabulary:
 
 
 def say_losses(path: Path, vocabulary: Vocabulary) -> None:
-    """Say on stderr what a foreign file did not tell, and what VOLT does differently, a line each."""
+    """Print, one a line, what a file of another library did not say and what VOLT does differently."""
     for loss in vocabulary.provenance.get("lost", ()):
         say(f"note: {name_of(path) or path}: {in_options(loss)}")
 
 
 @contextmanager
 def read_once(path: Path) -> Iterator[Path]:
-    """The path; for stdin, a pipe or a URL, that of a copy, as what recognises a file reads it more than once.
+    """Yield the path; for stdin, a pipe or a URL, the path of a copy, because detecting a format reads it twice.
 
     Messages call a copy by the name of what was copied.
     """

@@ -1,9 +1,7 @@
 """The options that several commands share, and the groups of options that belong together.
 
-Everywhere `-o` is a place, `--form` says what is written or read there, `-m` names the vocabulary, `--json` prints JSON
-on stdout and takes no value, `-q` leaves out everything but errors.
-
-Options that belong together: declared once, as the fields of a frozen dataclass, and taken by commands as one value.
+In every command `-o` is a place, `--form` the format written or read, `-m` the vocabulary; `--json` prints
+JSON on stdout, `-q` prints errors only. A group of options is a frozen dataclass, taken as one parameter.
 
 >>> from dataclasses import dataclass
 >>> @dataclass(frozen=True)
@@ -19,7 +17,7 @@ Options that belong together: declared once, as the fields of a frozen dataclass
 >>> output
 [('Lilith', 11)]
 
-typer reads a command's options off its parameters and takes no dataclasses; `expanded` puts the fields in their place.
+typer reads options from a command's parameters and accepts no dataclasses; `expanded` replaces each by its fields.
 """
 
 from __future__ import annotations
@@ -58,10 +56,10 @@ def expanded(command: Command) -> Command:
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
     @wraps(command)
-    def run(**given: Any) -> None:
+    def run(**values: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        command(**given)
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
 
     vars(run)["__signature__"] = Signature(list(_parameters(signature(command), hints)))
     return run
@@ -99,11 +97,12 @@ FORMATS = tuple(registry.FORMATS)
 NORMALIZERS = ("none", "nfc", "nfkc", "lowercase", "nfc+lowercase", "nfkc+lowercase")
 PATTERNS = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 PRETOKENIZERS = ("whitespace", "unicode", "gpt2", "metaspace")
+# volt.choose.rules.rules() and scaling, which would load numpy
 RULES = ("balanced", "utility", "median500", "knee", "f95", "muv", "renyi", "tokens", "scaling")
 
 
 def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """What a shell offers for a word that is half written.
+    """Return the function by which a shell completes one of these names.
 
     >>> starting(RULES)("m")
     ['muv']
@@ -141,7 +140,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 EncodingErrors = Annotated[
     Literal["strict", "replace", "skip"],
-    typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops there, replace mends, skip leaves out."),
+    typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops there, replace fixes, skip leaves out."),
 ]
 MaxLine = Annotated[
     str,
@@ -159,13 +158,13 @@ Select = Annotated[
     typer.Option(
         metavar="RULE",
         autocompletion=starting(RULES),
-        help="What picks the size: balanced, utility, median500, knee, f95, muv, renyi, tokens, scaling, fixed:N.",
+        help=f"What picks the size: {', '.join(RULES)}, fixed:N.",
     ),
 ]
 Sizes = Annotated[
     str,
     typer.Option(
-        metavar="START:STOP:STEP", help="Sizes to measure beside those picked; default: some twenty round ones."
+        metavar="START:STOP:STEP", help="Sizes to measure in addition to those picked; default: some twenty round ones."
     ),
 ]
 Config = Annotated[
@@ -191,20 +190,20 @@ Rank = Annotated[
 World = Annotated[int | None, typer.Option(metavar="N", help="How many processes share the stream; default: the same.")]
 
 
-def checked_separator(asked: str | None) -> str:
-    """Return the mark that is asked for, empty for none. Raises ConfigError if it is given and marks nothing.
+def checked_separator(mark: str | None) -> str:
+    """Return the mark, empty for None. Raises ConfigError if it is empty.
 
     >>> checked_separator("@@"), checked_separator(None)
     ('@@', '')
     """
-    if asked == "":
+    if mark == "":
         raise ConfigError("--separator '': marks nothing; give a mark such as @@, or leave the option out")
-    return asked or ""
+    return mark or ""
 
 
 @dataclass(frozen=True)
 class SizeOptions:
-    """Which sizes are tried, and what picks one."""
+    """The sizes to try, and the rule that picks one."""
 
     PANEL = "Sizes"
 
@@ -299,7 +298,7 @@ class CountOptions:
 
     @property
     def is_table(self) -> bool:
-        """Whether it is said what the columns of a text are."""
+        """True if the options name columns of a text."""
         return bool(self.fields or self.column or self.word_counts)
 
 
@@ -321,7 +320,7 @@ class CandidateOptions:
         Literal["suffix", "prefix", "none"] | None,
         typer.Option(
             metavar="KIND",
-            help="What marks words: suffix is </w> behind, prefix is ▁ before, or none; default: as the words need.",
+            help="What marks words: suffix is </w> after, prefix is ▁ before, or none; default: as the words need.",
         ),
     ] = None
     min_pair_count: Annotated[
@@ -336,7 +335,7 @@ class CandidateOptions:
         typer.Option(
             metavar="MODEL",
             callback=readable_model,
-            help="A vocabulary that keeps its tokens and ids; merges are learned behind its own, and words made as its "
+            help="A vocabulary that keeps its tokens and ids; merges are learned after its own, and words made as its "
             "are.",
         ),
     ] = None

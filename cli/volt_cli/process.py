@@ -1,12 +1,10 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: what is half written is removed, and one line is said.
+"""Signals and standard streams of the process.
 
-Before and after a command Ctrl-C ends the process in silence (`volt_cli.silence`).
+SIGTERM and SIGHUP end a command as Ctrl-C does: partial files are removed, and one line is printed. Before and after a
+command, Ctrl-C ends the process silently (`volt_cli.silence`).
 
-stdin, stdout and stderr as commands need them, however the process was started.
-
-Python leaves out what was closed at the start, as some services close them, and the next file that is opened would take
-its number, so that messages would go into it. Python without buffers, as with -u, writes only a part where a disk is
-nearly full, and does not say so.
+Some services close stdin, stdout or stderr. The next file that is opened would take the free number, and messages would
+go into it, so closed streams are replaced. Unbuffered stdout (-u) loses data silently on a full disk; it gets a buffer.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ def _text(number: int) -> io.TextIOWrapper:
 
 
 class Ended(SystemExit):
-    """What ends a command that was told to end by a signal; its status is the shell's, 128 and the signal's number.
+    """Ends a command after a signal; the exit status is 128 plus the signal's number.
 
     >>> Ended(signal.SIGTERM).code, Ended(signal.SIGTERM).name
     (143, 'SIGTERM')

@@ -1,4 +1,4 @@
-"""The library's errors name Python's arguments; on the command line the same remedies are options.
+"""Replace Python's arguments in the library's messages by options of the command line.
 
 >>> in_options("a.txt:5: invalid UTF-8; convert the file or pass errors='replace' or 'skip'")
 'a.txt:5: invalid UTF-8; convert the file or pass --encoding-errors replace or skip'
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-# What the library says → what the command line says, in this order.
+# Pattern in a message of the library → text on the command line, applied in this order.
 REMEDIES = {
     r"\berrors='replace' or 'skip'": "--encoding-errors replace or skip",
     r"\bapproximate=True\b": "--approximate",
@@ -59,7 +59,7 @@ REMEDIES = {
     r"\bgive a seed, (.*) \(it is None\)": r"give --seed N, \1",
     r"\bgive a seed\b": "give --seed N",
 }
-# What names a key of a template, which is nobody's option whatever it is called.
+# Names of template keys, which are not options.
 _KEYS = re.compile(r"--set \S+( \w+ is given twice)?|\{\{\w+\}\}|\bno place for '\w+'|\bgive values=\{'\w+': …\}")
 _VALUES = re.compile(r"\bgive values=\{'(\w+)': …\}")
 _KEPT = "\x00"  # errors hold none
@@ -72,9 +72,9 @@ def in_options(message: str) -> str:
     >>> in_options("{{min_count}} has no value; give values={'min_count': …}; min_count is 0")
     '{{min_count}} has no value; give --set min_count=VALUE; --min-count is 0'
     """
-    keys = iter([_VALUES.sub(r"give --set \1=VALUE", found[0]) for found in _KEYS.finditer(message)])
+    keys = iter([_VALUES.sub(r"give --set \1=VALUE", match[0]) for match in _KEYS.finditer(message)])
     message = _KEYS.sub(_KEPT, message)
     for python, option in REMEDIES.items():
         message = re.sub(python, option, message)
-    message = _NAMES.sub(lambda found: "--" + found[0].replace("_", "-"), message)
+    message = _NAMES.sub(lambda match: "--" + match[0].replace("_", "-"), message)
     return re.sub(_KEPT, lambda _: next(keys), message)

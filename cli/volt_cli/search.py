@@ -1,10 +1,8 @@
-"""`volt search`: from a corpus to its vocabulary.
+"""`volt search`: a corpus → its vocabulary.
 
-What stands where `volt search` writes unasked: replaced if it is of the same corpus, otherwise refused.
-
-Whoever searches the same corpus with other options wants the new vocabulary; whoever has another corpus of the same
-name would lose one that nobody meant to give up. Options change the words, so the same corpus is also told by its lines
-and bytes.
+Without `-o`, a vocabulary at the default place is replaced if it comes from the same corpus; otherwise the search is
+refused, so that another corpus of the same name loses nothing. A corpus is recognised by its words or, because options
+change the words, by its number of lines and bytes.
 """
 
 from __future__ import annotations
@@ -88,7 +86,7 @@ class Standing:
         values = self.provenance
         result = _FINGERPRINT.search(values["signature"])
         same_words = result is not None and result[1] == counts.fingerprint
-        same_size = counts.n_bad_lines > 0 or counts.n_bytes == values.get("bytes")  # mended lines have other bytes
+        same_size = counts.n_bad_lines > 0 or counts.n_bytes == values.get("bytes")  # replaced lines have other bytes
         if not same_words and not (same_size and counts.n_lines == values.get("lines")):
             raise ConfigError(
                 f"{self.place}: exists, and was made from another corpus ({values.get('words', '?')} words; "
@@ -158,7 +156,7 @@ def search(
 
     Counts words, learns merge candidates, solves a transport problem per size, picks a size, writes the vocabulary, and
     prints the size, why and how sure that is, ten of the sizes measured, and what every rule would pick. With
-    --extend, a vocabulary grows: its ids stay, and new tokens come behind.
+    --extend, a vocabulary grows: its ids stay, and new tokens come after them.
     """
     requested = parse_sizes(sizing.sizes)
     from volt.choose.language_model import checked_model
@@ -209,7 +207,7 @@ def search(
         if other:
             other.refuse_other(corpora[name])
 
-    def found(counts: WordCounts) -> SearchResult:
+    def search_counts(counts: WordCounts) -> SearchResult:
         learn = (
             extending_learner(old, counts, learning)
             if old
@@ -223,7 +221,7 @@ def search(
                 multiple_of=sizing.multiple_of, report=advance,
             )  # fmt: skip
 
-    results = {name: _in_options(_of_source(name, partial(found, counts))) for name, counts in corpora.items()}
+    results = {name: _in_options(_of_source(name, partial(search_counts, counts))) for name, counts in corpora.items()}
     if naming.per_source and out:
         make_folder(out)
     with phases.phase("save"):
@@ -240,7 +238,7 @@ def search(
 
 
 def _of_source(name: str, search: Callable[[], SearchResult]) -> SearchResult:
-    """What a search of a source finds. An error says which source it is of, if it has a name."""
+    """Return the result of searching a source. Errors name the source if it has a name."""
     try:
         return search()
     except VoltError as error:
@@ -406,7 +404,7 @@ def _check_level(path: str | Path, spells_bytes: bool, counts_bytes: bool) -> No
     """Raise CandidateError if merges over bytes meet a corpus of characters, or the other way round."""
     if spells_bytes and not counts_bytes:
         raise CandidateError(
-            f"{path}: its merges are over bytes, as those of GPT-2, and words are counted in characters; search with "
+            f"{path}: its merges are over bytes, like those of GPT-2, and words are counted in characters; search with "
             "--level bytes"
         )
     if counts_bytes and not spells_bytes:

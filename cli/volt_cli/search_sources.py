@@ -1,13 +1,12 @@
-"""Named sources of a search: how they are weighed, merges that treat them alike, and a vocabulary for each.
+"""Named sources of a search: their weights, parity-aware merges, and a vocabulary for each.
 
 >>> NamedSourceOptions(parity=True).check({}, None, word_counts=False)
 Traceback (most recent call last):
     ...
-volt.errors.ConfigError: --parity is of named sources; write NAME=FILE for each text, such as en=train.en.gz
+volt.errors.ConfigError: --parity needs named sources; write NAME=FILE for each text, such as en=train.en.gz
 
-`volt search --extend MODEL`: the vocabulary that is extended, and what it leaves nobody to choose.
-
-MODEL says how the corpus is cut into words, which special tokens there are and how words are marked.
+`volt search --extend MODEL`: the vocabulary to extend. MODEL fixes how text is cut into words, the special tokens and
+the marker, so options for these are refused.
 
 >>> candidates, counts = CandidateOptions(extend=Path("m.volt")), CountOptions(level="bytes")
 >>> check_alone(candidates, counts, SpecialOptions(), NamedSourceOptions())
@@ -49,7 +48,7 @@ MOST_OF_NAME = 100  # characters of a name that is put together
 
 @dataclass(frozen=True)
 class NamedSourceOptions:
-    """What is done with sources that have names."""
+    """Options for sources that have names."""
 
     PANEL = "Named sources"
 
@@ -72,11 +71,11 @@ class NamedSourceOptions:
 
     @property
     def unit(self) -> Literal["character", "byte", "line"]:
-        """What parity compares."""
+        """The unit that parity compares."""
         return self.parity_unit or "character"
 
     @property
-    def asked(self) -> str:
+    def first_option(self) -> str:
         """The first option that is given; empty for none."""
         inputs = {
             "--temperature": self.temperature != 1, "--parity": self.parity,
@@ -95,14 +94,16 @@ class NamedSourceOptions:
         """
         if not self.temperature >= 1:
             raise ConfigError(f"--temperature {self.temperature:g}: give 1 or more; 1 takes the texts as they are")
-        if self.asked and not names:
+        if self.first_option and not names:
             raise ConfigError(
-                f"{self.asked} is of named sources; write NAME=FILE for each text, such as en=train.en.gz"
+                f"{self.first_option} needs named sources; write NAME=FILE for each text, such as en=train.en.gz"
             )
         if self.parity_unit and not self.parity:
             raise ConfigError("--parity-unit says what --parity compares; add --parity, or leave it out")
         if self.per_source and (self.parity or self.temperature != 1):
-            raise ConfigError(f"--per-source and {self.asked}: each source has a vocabulary of its own; leave one out")
+            raise ConfigError(
+                f"--per-source and {self.first_option}: each source has a vocabulary of its own; leave one out"
+            )
         if self.parity and coverage != 1:
             raise ConfigError("--parity keeps all characters; leave out --coverage, or --parity")
         if self.parity:
@@ -116,7 +117,7 @@ class NamedSourceOptions:
     def learner(
         self, sources: Mapping[str, WordCounts], counts: WordCounts, *, coverage: float
     ) -> Callable[..., Candidates]:
-        """What learns merges, given their number: from these sources, or from the counts of all together."""
+        """Return the function that learns a number of merges, from these sources or from all counts together."""
         if self.parity:
             from volt.learn.parity import learn_parity
 
@@ -204,7 +205,7 @@ def first_to_make(folder: Path) -> Path:
 
 
 def parity_data(parity: Parity) -> dict[str, Any]:
-    """What was measured, as JSON values."""
+    """Return the measurements as JSON values."""
     plain, fair = parity.ratios
     return {
         "unit": parity.unit,
@@ -249,7 +250,7 @@ def each_text(results: Mapping[str, SearchResult]) -> RenderableType:
 
 _WORDS = "words are made as MODEL makes them"
 _TOKENS = "MODEL keeps its special tokens"
-_LEARNS = "it learns merges behind those of MODEL"
+_LEARNS = "it learns merges after those of MODEL"
 _ATOMS = {"add": True, "leave": False, None: None}
 
 
@@ -263,18 +264,18 @@ def check_alone(
         return
     ways = ("normalizer", "pretokenizer", "pattern", "level")
     for option, why in (
-        *((option, _WORDS) for option in _given(counting, ways)),
-        *((option, _WORDS) for option in _given(learning, ("marker",))),
-        *((option, _TOKENS) for option in _given(special, [field.name for field in fields(special)])),
+        *((option, _WORDS) for option in _options_set(counting, ways)),
+        *((option, _WORDS) for option in _options_set(learning, ("marker",))),
+        *((option, _TOKENS) for option in _options_set(special, [field.name for field in fields(special)])),
         *((option, _LEARNS) for option in ["--candidates FILE"] * bool(learning.file)),
-        *((option, _LEARNS) for option in _given(naming, ("parity",))),
-        *((f"{option} SHARE", "give --new-atoms leave") for option in _given(learning, ("coverage",))),
+        *((option, _LEARNS) for option in _options_set(naming, ("parity",))),
+        *((f"{option} SHARE", "give --new-atoms leave") for option in _options_set(learning, ("coverage",))),
     ):
         raise ConfigError(f"{option} and --extend: {why}; leave out one")
 
 
-def _given(group: Any, names: Collection[str]) -> Iterator[str]:
-    """Those of these options of a group that are given, as they are spelled."""
+def _options_set(group: Any, names: Collection[str]) -> Iterator[str]:
+    """Yield the options among `names` that differ from their default, as they are spelled."""
     for field in fields(group):
         if field.name in names and getattr(group, field.name) != field.default:
             yield f"--{field.name.replace('_', '-')}"
@@ -295,7 +296,7 @@ def extended_model(path: Path | None, texts: Collection[str]) -> Vocabulary | No
 def extending_learner(
     vocabulary: Vocabulary, counts: WordCounts, learning: CandidateOptions
 ) -> Callable[..., Candidates]:
-    """What learns merges behind a vocabulary's, given their number."""
+    """Return the function that learns a number of merges after those of the vocabulary."""
     from volt.choose.extend import extend_bpe
 
     def learn(n_merges: int | None = None, *, marker: object = None, **others: Any) -> Candidates:

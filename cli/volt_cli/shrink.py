@@ -91,7 +91,7 @@ def shrink(
     if id_map is not None:
         write_bytes(_map_data(result, id_map), id_map)
     if as_json:
-        print_json({**told(result, counts), "output": str(out), "map": id_map and str(id_map)}, indent=1)
+        print_json({**summary(result, counts), "output": str(out), "map": id_map and str(id_map)}, indent=1)
     elif not quiet:
         _say(result, counts, out, id_map)
 
@@ -117,23 +117,23 @@ def _map_data(result: Shrunk, place: Path) -> bytes:
     return file.getvalue()
 
 
-def told(found: Shrunk, counts: WordCounts) -> dict[str, object]:
-    """What shrinking came to, as JSON values."""
+def summary(result: Shrunk, counts: WordCounts) -> dict[str, object]:
+    """Return the result of shrinking as JSON values."""
     lines = counts.n_lines or 1
     return {
-        "ids": len(found.vocabulary),
-        "dropped": int((found.new_ids < 0).sum()),
-        "scaffolding": len(found.vocabulary.scaffolding),
-        "pieces_before": found.n_pieces_before,
-        "pieces": found.n_pieces,
-        "pieces_per_line_before": found.n_pieces_before / lines,
-        "pieces_per_line": found.n_pieces / lines,
-        "fingerprint": found.vocabulary.fingerprint,
+        "ids": len(result.vocabulary),
+        "dropped": int((result.new_ids < 0).sum()),
+        "scaffolding": len(result.vocabulary.scaffolding),
+        "pieces_before": result.n_pieces_before,
+        "pieces": result.n_pieces,
+        "pieces_per_line_before": result.n_pieces_before / lines,
+        "pieces_per_line": result.n_pieces / lines,
+        "fingerprint": result.vocabulary.fingerprint,
     }
 
 
 def _say(result: Shrunk, counts: WordCounts, out: Path, id_map: Path | None) -> None:
-    """Tell what was written, and what it does to the corpus."""
+    """Report the files written, and the effect on the corpus."""
     before, after = result.n_pieces_before, result.n_pieces
     lines = counts.n_lines or 1
     say(f"{before / lines:.2f} pieces a line become {after / lines:.2f}: {after / before - 1:+.1%}")

@@ -1,9 +1,6 @@
-r"""The bar that shows how far a phase has come, and how fast it goes. Only a terminal needs this module.
+r"""Progress bars, and a console for untrusted text. Imported only where a terminal needs it.
 
-A console that shows texts of any origin: no control character of theirs reaches the terminal.
-
-What rich itself writes, colours and cursor movements, passes; everything else is `volt.errors.visible`, but for line
-ends and spaces of any width.
+`SafeConsole` prints control characters in text as escapes; colours and cursor movements that rich writes pass.
 
 >>> import io
 >>> console = SafeConsole(file=io.StringIO(), force_terminal=False)
@@ -43,7 +40,7 @@ def harmless(text: str) -> str:
     >>> harmless("a\\u3000b\\n\\u202ec")
     'a\\u3000b\\n\\\\u202ec'
     """
-    return text if text.isprintable() else _OTHERS.sub(lambda found: visible(found[0]), text)
+    return text if text.isprintable() else _OTHERS.sub(lambda match: visible(match[0]), text)
 
 
 class _Rate(ProgressColumn):

@@ -1,4 +1,4 @@
-"""`volt translate-input` and `volt translate-output`: a task's transforms before and behind a translation system."""
+"""`volt translate-input` and `volt translate-output`: a task's transforms before and after a translation system."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TranslateOptions:
 
     encoding_errors: Annotated[  # no `skip`, which would leave lines without an answer
         Literal["strict", "replace"],
-        typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops there, replace mends."),
+        typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops there, replace fixes."),
     ] = "strict"
     max_line: MaxLine = MAX_LINE
 

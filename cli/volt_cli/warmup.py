@@ -10,16 +10,16 @@ from volt_cli.options import Quiet
 
 
 class CannotKeep(VoltError):
-    """Nothing that is compiled can be kept."""
+    """Compiled code cannot be stored."""
 
 
 def warmup(quiet: Quiet = False) -> None:
     """Compile all loops now, so that no command has to later.
 
-    What is compiled is kept beside the package, or in the user's cache where that cannot be written to.
+    Compiled code is stored in the package's folder, or in the user's cache where that is not writable.
     NUMBA_CACHE_DIR names another folder, for this command and for all later ones.
 
-    In a Dockerfile, behind the line that installs: RUN volt warmup
+    In a Dockerfile, after the line that installs: RUN volt warmup
 
     The code is for the processor that it was compiled on: on another kind, the first use compiles anew.
     """

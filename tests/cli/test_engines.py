@@ -37,7 +37,7 @@ def test_a_missing_library_is_named_with_its_extra(text: str) -> None:
 
 def test_an_address_needs_the_engine(text: str) -> None:
     """It would be passed over in silence."""
-    expected = (2, "error --address is that of a cluster of Ray; add --engine ray")
+    expected = (2, "error --address names a cluster of Ray; add --engine ray")
     assert told("search", text, "--address", "auto", without_ray=True) == expected
 
 

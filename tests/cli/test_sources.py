@@ -150,8 +150,8 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("corpus.txt --temperature 2", "--temperature is of named sources; write NAME=FILE for each text"),
-        ("corpus.txt --per-source", "--per-source is of named sources"),
+        ("corpus.txt --temperature 2", "--temperature needs named sources; write NAME=FILE for each text"),
+        ("corpus.txt --per-source", "--per-source needs named sources"),
         ("en=corpus.txt el=el.txt --temperature 0.5", "--temperature 0.5: give 1 or more; 1 takes the texts as"),
         ("en=corpus.txt el=el.txt --temperature nan", "--temperature nan: give 1 or more"),
         ("en=corpus.txt --parity", "--parity is between sources, and there is only 'en'; name two or more"),

@@ -1,6 +1,6 @@
 """`volt stream batches`: the steps of a trainer, run without one, to see what `batches` in a configuration comes to.
 
-What `volt stream batches` has found, for people and as JSON: rows on the way, and what all comes to.
+Prints a row every few steps and a summary, as a table or as JSON.
 
 >>> from volt.batches.progress import Report
 >>> Paced(Report(tokens=10, seconds=2.0), 1).speed, Paced(Report(tokens=10, seconds=2.0), 2).speed
@@ -44,7 +44,7 @@ _LEFT_OUT = ("waited", "tokens_per_second")  # nobody has trained, and the speed
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """What the steps of a run had come to at some step.
+    """The totals of a run at some step.
 
     report: with the seconds since the first step was asked for or, where a state was read, since then
     n_windows: of how many windows there had been steps
@@ -73,7 +73,7 @@ class Paced:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What the steps of a run came to.
+    """The totals of a run.
 
     whole: all of them;  every: at each so many steps
     n_steps: how many there were in this run
@@ -151,20 +151,20 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def summary_parts(found: BatchReport) -> Iterator[RenderableType]:
+def summary_parts(report: BatchReport) -> Iterator[RenderableType]:
     """Yield the sources, and what all steps come to."""
     heads = ("source", "lines read", "epochs", "steps per epoch")
     rows = [
         (name, f"{lines:,}", f"{epochs:,.2f}", f"about {steps:,.0f}" if steps else "")
-        for name, (lines, epochs, steps) in found.sources.items()
+        for name, (lines, epochs, steps) in report.sources.items()
     ]
     yield Grid(heads, rows, numbers=range(1, len(heads)))
-    for label, message in [*_given(found), *_left_out(found)]:
+    for label, message in [*_steps_and_sentences(report), *_left_out(report)]:
         yield LabelledText(f"{label:14}", message.split(" "), label_style="")
 
 
-def _given(result: BatchReport) -> Iterator[tuple[str, str]]:
-    """Labels and what stands behind them: of steps."""
+def _steps_and_sentences(result: BatchReport) -> Iterator[tuple[str, str]]:
+    """Yield labels and texts on the steps."""
     report, n = result.whole.report, max(1, result.n_steps)
     rank = f" of rank {report.rank}, one of {report.world}" * (report.world > 1)
     resumed = " in this run" * (report.step > result.n_steps)
@@ -269,7 +269,13 @@ def batches(
         signals.running = True
         rows = _Rows(running.n + steps) if shows_rows else None
         run = _Run(
-            running, steps, every=every, signals=signals, began=began, asked=requested, told=rows or (lambda row: None)
+            running,
+            steps,
+            every=every,
+            signals=signals,
+            began=began,
+            requested=requested,
+            notify=rows or (lambda row: None),
         )
         result = run.go(Phases(quiet=quiet or shows_rows))  # a bar is for a terminal that shows nothing else
         _save(running, states, result.whole.report.step)
@@ -318,18 +324,18 @@ class _Run:
     """Some steps, counted while nobody trains.
 
     steps: which read no window ahead, so that the stream stands at the end of the window in use
-    began: when opening them began;  asked: when the first step, or the state before it, was asked for
-    told: what gets each row
+    began: when opening them began;  requested: when the first step, or the state before it, was requested
+    notify: is called with each row
     """
 
     def __init__(
-        self, steps: Steps, n: int, *, every: int | None, signals: Signals, began: float, asked: float,
-        told: Callable[[Paced], object],
+        self, steps: Steps, n: int, *, every: int | None, signals: Signals, began: float, requested: float,
+        notify: Callable[[Paced], object],
     ) -> None:  # fmt: skip
         from volt.batches.progress import Progress
 
         self._steps, self._n, self._every, self._signals = steps, n, every, signals
-        self._began, self._asked, self._told = began, asked, told
+        self._began, self._requested, self._notify = began, requested, notify
         self._progress = Progress(steps, rank=steps.rank, world=steps.world)
         self._first, self._first_wait, self._n_windows = steps.n, 0.0, 0
         self._read = steps.stream.summary()  # a stream that is closed, or interrupted, no longer knows parts of epochs
@@ -344,7 +350,7 @@ class _Run:
             except (KeyboardInterrupt, Ended):
                 pass  # steps go on, or are saved, where they stand
         self._steps.close()
-        return self._found()
+        return self._report()
 
     def _each(self) -> Iterator[int]:
         steps = iter(self._progress)
@@ -356,7 +362,7 @@ class _Run:
             self._note()
             if self._every and number % self._every == 0:
                 self._rows.append(now := self._now())
-                self._told(now)
+                self._notify(now)
             yield number
 
     def _note(self) -> None:
@@ -365,11 +371,11 @@ class _Run:
             self._n_windows, self._read = self._n_windows + 1, self._steps.stream.summary()
 
     def _now(self) -> Paced:
-        seconds = time.perf_counter() - self._asked
+        seconds = time.perf_counter() - self._requested
         report = replace(self._progress.report(), seconds=seconds, first_wait=self._first_wait)
         return Paced(report, self._n_windows)
 
-    def _found(self) -> BatchReport:
+    def _report(self) -> BatchReport:
         whole, read = self._now(), self._read
         n_steps = whole.report.step - self._first
         size = whole.report.sentences * self._steps.world / max(1, n_steps)  # of a step, of all ranks

@@ -1,7 +1,4 @@
-"""`volt stream`: run, preview, debug, plan, audit, trace, batches, vocabulary, schema, example and more.
-
-What `volt stream` shows to people: a line's history, a plan, an audit.
-"""
+"""`volt stream`: the group of commands, and how a line's history, a plan and an audit are shown."""
 
 from __future__ import annotations
 

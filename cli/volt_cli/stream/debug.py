@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from volt.stream.checking.trace import DebugLine, Fields, TraceStep
 
-_NAME_WIDTH = 16  # columns; longer names break behind "_"
-_NEXT_FIELD = "⇥ "  # before the second field of a line, and before each behind it
+_NAME_WIDTH = 16  # columns; longer names break after "_"
+_NEXT_FIELD = "⇥ "  # before the second field of a line, and before each after it
 
 
 def debug(
@@ -90,7 +90,7 @@ def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[Re
 
 
 def _cells(step: TraceStep, *, fate: str, is_plain: bool) -> tuple[Text, Text]:
-    """What a step has made of one line: the texts before and after. fate: what stands for no text"""
+    """Return the texts of one line before and after a step. fate: replaces a missing text"""
     from rich.text import Text
 
     from volt.stream.checking.trace import compared
@@ -121,11 +121,11 @@ def _shown(fields: Fields, style: str, mark: str) -> Text:
 
     from volt_cli.terminal import harmless
 
-    made = Text()
+    line = Text()
     for number, tokens in enumerate(fields):
-        made.append(f"\n{_NEXT_FIELD}" if number else "", style="dim")
+        line.append(f"\n{_NEXT_FIELD}" if number else "", style="dim")
         for place, (is_changed, run) in enumerate(groupby(tokens, key=lambda token: token.is_changed)):
             text = harmless(" ".join(token.text for token in run))  # as it will be shown, for its width
-            made.append(" " if place else "")
-            made.append(mark.format(text) if mark and is_changed and text else text, style=style if is_changed else "")
-    return made
+            line.append(" " if place else "")
+            line.append(mark.format(text) if mark and is_changed and text else text, style=style if is_changed else "")
+    return line

@@ -1,6 +1,5 @@
-"""What a command of `volt stream` opens: the stream of a configuration file, or one that has a name.
-
-What of a configuration a command is about: the values of a template, a split, some tasks.
+"""Options that say what a command of `volt stream` opens: a configuration file or a named pipeline; template values, a
+split, some tasks.
 
 >>> TaskChoice(settings=["src=de", "n=3"]).values
 {'src': 'de', 'n': '3'}
@@ -33,7 +32,7 @@ Settings = Annotated[
 
 @dataclass(frozen=True)
 class TaskChoice:
-    """What of a configuration is wanted."""
+    """The parts of a configuration to use."""
 
     PANEL = "Tasks and templates"
 
@@ -130,7 +129,7 @@ Sources = Annotated[
 
 @dataclass(frozen=True)
 class PipelineOptions:
-    """What a pipeline is told, besides its sources."""
+    """Options of a pipeline, besides its sources."""
 
     PANEL = "Pipelines"
 
@@ -144,7 +143,7 @@ class PipelineOptions:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What is to be opened: a configuration file, or a pipeline and what it is told."""
+    """A configuration file, or a pipeline and its options."""
 
     config: Path
     sources: Sequence[str] = ()
@@ -158,7 +157,7 @@ class Opening:
 
     @property
     def is_pipeline(self) -> bool:
-        """Whether it is a pipeline."""
+        """True if a pipeline is to be opened."""
         return _is_pipeline(self.config)
 
     @property

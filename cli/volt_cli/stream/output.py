@@ -1,12 +1,10 @@
-r"""Bytes to stdout in such a way that a signal, a slow reader or a timer is never kept waiting, and every line counted.
+r"""Lines to stdout, the consumer's acknowledgements, and the saved state of a run.
 
-A pipe is written to without blocking; while it is full, the outlet waits for the pipe, for signals and for whoever else
-is to be listened to, all at once. It always knows how many whole lines have left.
+Writing never blocks: while the pipe is full, the outlet waits at once for the pipe, signals, the timer and
+acknowledgements. It always knows how many whole lines have left.
 
-Where a run stands for those who come after it: the consumer's word on what it has used, and the state on disk.
-
-The consumer counts from the very first line of the stream, over all runs, and says how many lines it has used: as a
-number in a file that it replaces, or as lines of numbers on a descriptor.
+The consumer reports how many lines it has used, counted from the first line of the stream over all runs: as a number in
+a file that it replaces, or as lines of numbers on a descriptor.
 
 >>> parsed(b"12\n150\n"), parsed(b""), parsed(b"x\n"), parsed(b"line 7\n")
 (150, None, None, None)
@@ -84,9 +82,9 @@ def _saved_position(state: Path) -> int | None:
     return n if isinstance(n, int) else None
 
 
-def parsed(told: bytes) -> int | None:
-    """Return the last line, if it is a whole number."""
-    last = told.rstrip().rpartition(b"\n")[2].strip()
+def parsed(text: bytes) -> int | None:
+    """Return the last line as a number; None if it is not a whole number."""
+    last = text.rstrip().rpartition(b"\n")[2].strip()
     return int(last) if last.isdigit() else None
 
 
@@ -102,7 +100,10 @@ def _said(values: bytes, path: Path) -> int | None:
 
 
 class Consumer:
-    """What the consumer has used. source: the path of a file, or the number of a descriptor; None for no consumer."""
+    """The number of lines that the consumer has used.
+
+    source: the path of a file, or the number of a descriptor; None for no consumer
+    """
 
     def __init__(self, source: str | None) -> None:
         self.used: int | None = None
@@ -127,7 +128,7 @@ class Consumer:
             except FileNotFoundError:
                 pass
             except OSError as error:
-                raise unreadable(self._path, error, kind=StreamError, remedy="mend it, or run without --ack") from None
+                raise unreadable(self._path, error, kind=StreamError, remedy="fix it, or run without --ack") from None
             self._advance(message)
         return self.used
 
@@ -218,7 +219,7 @@ _GRACE = 2.0  # seconds for the rest of a line after the order to stop
 
 
 class Signals:
-    """What has been asked for by signal: to stop (the first SIGINT, SIGTERM or SIGHUP), to report (SIGUSR1).
+    """Requests by signal: to stop (the first SIGINT, SIGTERM or SIGHUP), to report (SIGUSR1).
 
     running: whether lines are being written. Before that there is nothing to save and the order to stop is obeyed where
     it comes, as it is while the next lines are computed, which may take for ever. A second SIGINT or SIGTERM ends the
@@ -232,7 +233,7 @@ class Signals:
         os.set_blocking(self.wake, False)
         os.set_blocking(self._ring, False)
 
-    def _asked(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGUSR1:
             self.report = True
         elif self.stop and number == signal.SIGHUP:
@@ -262,7 +263,7 @@ class Signals:
         caught = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
             caught.append(signal.SIGHUP)
-        before = {number: signal.signal(number, self._asked) for number in caught}
+        before = {number: signal.signal(number, self._handle) for number in caught}
         ring = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
         try:
             yield self

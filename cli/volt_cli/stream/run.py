@@ -49,7 +49,7 @@ class Seen:
 
 
 def blocks_and_samples(stream: Stream, *, limit: int | None, every: int | None) -> Iterator[tuple[bytes, Seen | None]]:
-    """Yield the stream's lines, as `Stream.blocks` gives them, in blocks that end before and behind a line that is
+    """Yield the stream's lines, as `Stream.blocks` gives them, in blocks that end before and after a line that is
     logged.
 
     every: log each line whose number, from 1, it divides; None logs none
@@ -118,7 +118,7 @@ class StateOptions:
         typer.Option(
             metavar="FILE|N",
             help="File or descriptor in which the consumer says how many lines it has used, counted from the stream's "
-            "first line; the state then stands right behind them.",
+            "first line; the state then stands right after them.",
         ),
     ] = None
 

@@ -1,9 +1,4 @@
-"""`volt stream cache` and `volt stream merge-states`: what is left behind by runs.
-
-`volt stream import-dynamicdata`: a configuration of OpenNMT-py's dynamicdata loader → one of a stream.
-
-`volt stream vocabulary`: the tokens of a mixture of tasks, with their counts.
-"""
+"""Tools around streams: `volt stream cache`, `merge-states`, `vocabulary` and `import-dynamicdata`."""
 
 from __future__ import annotations
 
