@@ -39,10 +39,11 @@ import unicodedata
 from codecs import charmap_decode, getincrementaldecoder
 from collections.abc import Sequence
 from functools import cache, cached_property
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 from volt import arguments
 from volt.forks import about_to_use_polars
@@ -64,16 +65,21 @@ def check_marker(marker: str) -> None:
 
 def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the codes of all atoms of the words (none of them empty), word after word, and where each word ends."""
+    import numpy as np
+
     return text_codes("".join(words), np.fromiter(map(len, words), np.int64, len(words)), marker=marker)
 
 
 def text_codes(text: str, lengths: NDArray[np.int64], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the same for words that are given as one text and their lengths in characters, (n_words,).
 
+    >>> import numpy as np
     >>> codes, ends = text_codes("lowa", np.array([3, 1]), marker="prefix")
     >>> [atom_text(code) for code in codes.tolist()], ends.tolist()
     (['▁', 'l', 'o', 'w', '▁', 'a'], [4, 6])
     """
+    import numpy as np
+
     codes = 2 * np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int64)
     ends = np.cumsum(lengths)
     if marker == "prefix":
@@ -112,6 +118,8 @@ def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]
     >>> token_lengths(["low</w>", "lo"], marker="suffix"), token_lengths(["▁low", "▁"], marker="prefix")
     (array([3, 2]), array([3, 1]))
     """
+    import numpy as np
+
     if marker == "suffix":
         lengths = (max(1, len(token.removesuffix(SUFFIX))) for token in tokens)
     else:

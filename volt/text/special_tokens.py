@@ -27,15 +27,14 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-
 from volt import arguments
 from volt.errors import ConfigError, quoted
 from volt.text.characters import ALPHABET, BYTE_TOKENS, SUFFIX, to_bytes, to_characters
 
 if TYPE_CHECKING:
+    import numpy as np
     import polars as pl
+    from numpy.typing import NDArray
 
 
 Role: TypeAlias = Literal["unk", "bos", "eos", "pad"]
@@ -241,9 +240,12 @@ def stand_ins(texts: Sequence[str]) -> Placeholders:
 def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Places of the marks among the characters of pre-tokens. What is marked stands behind, and may be a mark itself.
 
+    >>> import numpy as np
     >>> marked(np.array([97, ord(MARK), 0x10F000, ord(MARK), ord(MARK)])).tolist()
     [1, 3]
     """
+    import numpy as np
+
     places, after = list[int](), -1
     for place in np.flatnonzero(codes == ord(MARK)).tolist():
         if place != after:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from volt.display import Grid, LabelledText
 from volt.errors import ConfigError, StreamError
@@ -74,7 +73,9 @@ def indented(line: str) -> LabelledText:
 
 
 def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
-    """Epochs per source at the planned line; what a virtual epoch has of each; memory and speed below."""
+    """Yield epochs per source at the planned line, what a virtual epoch has of each, memory and speed."""
+    from rich.text import Text
+
     yield Text(f"at line {plan.at:,}", style="italic")
     heads = ("source", "lines of it", "lines in its files", "out per line in", "epochs", "lines per block")
     rows = [
@@ -93,6 +94,8 @@ def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
 
 
 def _virtual_epoch(plan: Plan) -> Iterator[RenderableType]:
+    from rich.text import Text
+
     if plan.epoch_lines is None or len(plan.sources) < 2:
         return
     yield Text(f"in a virtual epoch of {plan.epoch_lines:,} lines", style="italic")
