@@ -241,6 +241,8 @@ class CharacterClasses:
     @cached_property
     def table(self) -> NDArray[np.uint8]:
         """(0x110000,) uint8, the class of each character, or NO_CLASS. It is made when it is first asked for."""
+        import numpy as np
+
         table = np.zeros(N_CHARACTERS, np.uint8)
         table[:N_KNOWN] = known_classes()
         return table
@@ -259,6 +261,8 @@ def known_classes() -> NDArray[np.uint8]:
 
     It takes 10 ms to find them, so a process finds them once, and nobody can change them.
     """
+    import numpy as np
+
     from volt.kernels.pretokenize import LETTER, OTHER, WHITE
 
     kinds, classes = _class_of_category(), np.zeros(N_KNOWN, np.uint8)
@@ -287,6 +291,8 @@ def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
     >>> classes_of([ord("中"), ord("\u2003")]).tolist()
     [2, 5]
     """
+    import numpy as np
+
     import polars as pl
 
     from volt.kernels.pretokenize import OTHER, WHITE
