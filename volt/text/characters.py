@@ -292,7 +292,6 @@ def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
     [2, 5]
     """
     import numpy as np
-
     import polars as pl
 
     from volt.kernels.pretokenize import OTHER, WHITE
