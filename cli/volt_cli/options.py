@@ -105,7 +105,7 @@ def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
     """Return the function by which a shell completes one of these names.
 
     >>> starting(RULES)("m")
-    ['muv']
+    ['median500', 'muv']
     """
 
     def offered(incomplete: str) -> list[str]:

@@ -139,7 +139,7 @@ def test_the_command_line_offers_what_the_library_offers() -> None:
         ("volt enc", ["encode"]),
         ("volt encode --fo", ["--form"]),
         ("volt encode --form n", ["npy"]),
-        ("volt search --select m", ["muv"]),
+        ("volt search --select m", ["median500", "muv"]),
         ("volt stream tr", ["trace"]),
     ],
 )

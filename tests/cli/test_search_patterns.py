@@ -41,7 +41,7 @@ def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--pattern", "cl100"], "no pattern is called 'cl100'; choose from gpt2"),
+        (["--pattern", "cl100"], "no pattern is called 'cl100'; did you mean cl100k?"),
         (["--pattern", "(?<=a)b"], "look-behind"),
         (["--pattern", "gpt2", "--pretokenizer", "unicode"], "--pattern and --pretokenizer both say how text is cut"),
         (["--level", "bytes", "--pretokenizer", "unicode"], "leave --pretokenizer out, or give --pattern"),

@@ -35,7 +35,7 @@ def tokenizer_json(folder: Path, tokens: list[str], cut: dict[str, Any], *, adde
         ([*BYTES, "a", "b"], {"type": "Punctuation", "behavior": "Isolated"}, {"byte_fallback": True}, "<0x20>"),
         ([*BYTES, "a", "b</w>"], {"type": "WhitespaceSplit"}, {"byte_fallback": True, "end_of_word_suffix": "</w>"},
          "an unknown last character"),
-        (["▁", "a", "a</w>"], LINE, {"end_of_word_suffix": "</w>"}, "it ends once there"),
+        (["▁", "a", "a</w>"], LINE, {"end_of_word_suffix": "</w>"}, "VOLT marks words at one end"),
         (["▁", "a", "▁a"], LINE, {"ignore_merges": True}, "the line is looked up there"),
     ],
 )  # fmt: skip

@@ -201,7 +201,7 @@ def test_the_memory_that_is_watched_is_the_greatest() -> None:
     before = np.ones(1 << 25, np.uint8)
     with watched() as memory:
         held = np.ones(1 << 26, np.uint8)
-        memory.look()
+        memory.measure()
         del held
     assert before[0] == 1
     assert resident() == 0 or 1 << 26 <= memory.peak + (1 << 20) < 3 << 25
