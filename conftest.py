@@ -3,8 +3,8 @@
 from importlib.util import find_spec
 
 _NEEDED = {
-    "torch": ["volt/ext/torch.py", "volt/ext/worker_notes.py"],
-    "ray": ["volt/ext/ray.py", "volt/ext/ray_cluster.py", "volt/ext/ray_tasks.py"],
-    "fsspec": [f"volt/files/remote{name}.py" for name in ("", "_copies", "_listing", "_reading")],
+    "torch": ["volt/ext/torch.py"],
+    "ray": ["volt/ext/ray.py", "volt/ext/ray_cluster.py"],
+    "fsspec": ["volt/files/remote.py", "volt/files/remote_files.py"],
 }
 collect_ignore = [path for library, paths in _NEEDED.items() if not find_spec(library) for path in paths]

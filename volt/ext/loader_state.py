@@ -26,7 +26,7 @@ from volt import arguments
 from volt.batches.steps import Steps
 from volt.batches.windows import FORMAT as STEPS
 from volt.display import counted
-from volt.errors import ConfigError, StreamError, VoltError, missing, quoted
+from volt.errors import ConfigError, StreamError, VoltError, quoted
 from volt.stream.running.state import FORMAT as LINES
 from volt.stream.running.state import checksum
 from volt.stream.running.stream import Stream
@@ -251,11 +251,6 @@ def check_worker(position: Position, worker: tuple[int, int] | None, world: int)
     )
 
 
-try:
-    import torch
-except ImportError:
-    raise missing("torch", extra="torch") from None
-
 _MARK, _ENDED, _HEIR, _SIZE, _LOADED = range(5)
 _MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # whose states, and of which size, can be noted
 
@@ -266,14 +261,11 @@ class WorkerNotes:
     mark: of the workers that read; 0 if there are none
     ended: whether the stream has no further step
     heir: the mark of the workers that continue after a state that others had loaded; 0 if there are none
-
-    >>> notes = WorkerNotes()
-    >>> notes.mark, notes.ended = 7, True
-    >>> notes.mark, notes.ended, notes.left(7)
-    (7, True, None)
     """
 
     def __init__(self) -> None:
+        import torch
+
         self._numbers = torch.zeros(_LOADED + _MOST_WORKERS, dtype=torch.int64).share_memory_()
         self._text = torch.zeros(_MOST_BYTES, dtype=torch.uint8).share_memory_()
 
@@ -319,6 +311,8 @@ class WorkerNotes:
             return
         text = json.dumps(position.to_json(), separators=(",", ":")).encode()
         if info.id == 0 and len(text) <= _MOST_BYTES:
+            import torch
+
             self._text[: len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
             self._numbers[_SIZE], self.heir = len(text), 0
         self._numbers[_LOADED + info.id] = mark_of(info)
