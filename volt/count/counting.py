@@ -15,7 +15,8 @@ words are in one table, which a lock protects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from threading import Lock
@@ -256,18 +257,28 @@ def _count_blocks(path: str, blocks: Iterator[Block], job: CountJob) -> Iterator
     if job.column is None and is_json_lines(path):
         raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
     size = size_of(path)
-    blocks = prefetch(blocks)
-    first = list(islice(blocks, 1))
-    blocks = chain(first, blocks)
+    ahead = prefetch(blocks)
+    first = list(islice(ahead, 1))
     if first and len(first[0].data) >= _LARGE and (cutter := job.unit_cutter):
-        yield from _count_units(path, blocks, job, cutter)
+        with closing(ahead):
+            yield from _count_units(path, chain(first, ahead), job, cutter)
         return
-    parts = chain.from_iterable(smaller_blocks(block, _MOST_LINES) for block in blocks)
-    for block, texts in prefetch((block, _texts(block, job)) for block in parts):
-        table = _table_block(block, job) if job.word_counts else job.counted(texts)
-        yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)
-        if job.progress:
-            job.progress(path, block.n_raw_bytes, size)
+    with closing(prefetch(_parts(first, ahead, job))) as parts:
+        for block, texts in parts:
+            table = _table_block(block, job) if job.word_counts else job.counted(texts)
+            yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)
+            if job.progress:
+                job.progress(path, block.n_raw_bytes, size)
+
+
+def _parts(
+    first: Sequence[Block], ahead: Generator[Block, None, None], job: CountJob
+) -> Iterator[tuple[Block, pl.LazyFrame]]:
+    """Yield smaller blocks with their texts; closing it closes the file."""
+    with closing(ahead):
+        for block in chain(first, ahead):
+            for part in smaller_blocks(block, _MOST_LINES):
+                yield part, _texts(part, job)
 
 
 def _count_units(path: str, blocks: Iterator[Block], job: CountJob, cutter: UnitCutter) -> Iterator[CountedPart]:

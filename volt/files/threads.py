@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
@@ -210,16 +210,22 @@ def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:
         return failed
 
 
-def prefetch(items: Iterator[T]) -> Iterator[T]:
+def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
     """Compute the next item in a thread while this one is in use; order and errors stay as they are.
+
+    Closing it closes the items, too, after the one that is being computed.
 
     >>> list(prefetch(iter("abc")))
     ['a', 'b', 'c']
     """
     ahead = next_in_thread(items)
-    while (item := patiently(ahead)) is not None:
-        ahead = next_in_thread(items)
-        yield item
+    try:
+        while (item := patiently(ahead)) is not None:
+            ahead = next_in_thread(items)
+            yield item
+    finally:
+        if isinstance(items, Generator):
+            ahead.add_done_callback(lambda _: items.close())
 
 
 def patiently(future: Future[T]) -> T:
