@@ -50,7 +50,7 @@ def described() -> str:
 
     python = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}"
     rows = {"python": python, **{name: _version(name) for name in LIBRARIES}, "cpu": _processor()}
-    return "\n".join([f"volt {volt.__version__}", *(f"{name:9} {message}" for name, message in rows.items())])
+    return "\n".join([f"volt {volt.__version__}", *(f"{name:9} {text}" for name, text in rows.items())])
 
 
 def _version(library: str) -> str:

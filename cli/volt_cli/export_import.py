@@ -208,10 +208,7 @@ def import_(
             say_written(out, f"{vocabulary.size:,} tokens, {len(vocabulary.merges):,} merges")
         if check:
             if vocabulary.provenance.get("pattern") == "assumed" and not quiet:
-                say(
-                    "note: --check: the library was told the same pattern, which is only assumed; give it with "
-                    "--pattern"
-                )
+                say("note: --check: the library used the pattern that VOLT assumed; name the real one with --pattern")
             agreement = check_import(vocabulary, place, format or format_of(place), lines, pattern=pattern)
             print_agreement(agreement, written=out, on_stderr=is_stdout(out))
 

@@ -1,11 +1,11 @@
-"""How Ctrl-C ends the process before and after a command: at once and in silence."""
+"""End the process silently on Ctrl-C before and after a command."""
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # signal imports more, and Ctrl-C would print a traceback meanwhile
 import os
 
-TYPE_CHECKING = False  # as type checkers understand it without an import
+TYPE_CHECKING = False  # type checkers understand it without an import
 if TYPE_CHECKING:
     from typing import NoReturn
 

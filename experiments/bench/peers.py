@@ -24,7 +24,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What to measure. n_warm: warm calls;  cold: whether to make a second encoder;  save: the file of ids."""
+    """Options of a measurement. n_warm: warm calls;  cold: whether to make a second encoder;  save: the file of ids."""
 
     program: str
     text: str

@@ -41,7 +41,11 @@ NO_TEXT = ("that nothing makes: kept", "adds to a line", "Truncation", "Padding"
 
 
 class Outcome(NamedTuple):
-    """What came of a change. notes: of the import;  text: the smallest that differs, or the error"""
+    """The outcome of a change.
+
+    notes: of the import.
+    text: the shortest text with other ids, or the error.
+    """
 
     kind: str
     lines: frozenset[int] = frozenset()
@@ -142,7 +146,7 @@ def outcome(data: Any, lines: Sequence[str], folder: Path, before: Outcome | Non
         encoder, notes = Encoder(vocabulary), frozenset(vocabulary.provenance["lost"])
     except VoltError as error:
         return Outcome("refused", text=str(error).replace(str(path), ""))
-    except Exception as error:
+    except Exception as error:  # the campaign counts every fault
         return Outcome("fault", text=f"{type(error).__name__}: {error}")
 
     def ours(texts: Sequence[str]) -> Rows:
@@ -172,7 +176,7 @@ def outcomes(
 
 
 def survives(call: Callable[[], object]) -> bool:
-    """Whether a call succeeds in a process of its own: on some files tokenizers panics, or ends the process."""
+    """Check whether a call succeeds in a process of its own: some files make tokenizers panic or end the process."""
     if not (child := os.fork()):
         status = 1
         try:

@@ -35,7 +35,7 @@ rules = st.fixed_dictionaries(
 
 
 def arrays_of(step: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
-    """Those of ids and masks."""
+    """Return the arrays of ids and masks, which have a row for each sample."""
     found = {**step, **step["net_input"]}.values()
     return [array for array in found if isinstance(array, np.ndarray) and array.ndim == 2]
 

@@ -83,13 +83,13 @@ def test_support_counts_as_fed_does() -> None:
         median500 = ExactCurve.of(candidates).median500()
         counts = candidates.counts_at(median500.size)
         used = counts[counts > 0]
-        told = int(supported(candidates, median500.size).split("occur ")[1].split()[0].replace(",", ""))
-        assert 2 * (used >= told).sum() >= len(used) > 2 * (used > told).sum()
-        assert told >= 500 or "at no size" in median500.why
+        count = int(supported(candidates, median500.size).split("occur ")[1].split()[0].replace(",", ""))
+        assert 2 * (used >= count).sum() >= len(used) > 2 * (used > count).sum()
+        assert count >= 500 or "at no size" in median500.why
 
 
 def test_one_is_singular() -> None:
-    """What occurs once does not occur "1 times"."""
+    """A count of one is written in the singular."""
     assert supported(volt.learn_bpe({"low": 1, "wide": 1}, 3, min_pair_count=1), 8).endswith("occur 1 time or more")
 
 
@@ -127,16 +127,16 @@ def test_rows_are_few_in_order_and_hold_the_picks(n: int, data: st.DataObject) -
 
 
 def test_tokens_kept_and_ids_are_named_in_one_sentence(result: SearchResult, run: Run) -> None:
-    """What was offered, what is kept, and the ids, special tokens among them."""
+    """One sentence names the size, the tokens kept and the number of ids, special tokens included."""
     kept, n_ids = result.vocabulary.size, len(result.vocabulary.pieces)
     assert result.composition.startswith(f"{kept:,} of {result.best.size:,} tokens, as {result.best.size - kept:,} ")
     assert result.composition.endswith(f"; {n_ids:,} ids with {n_ids - kept} special tokens")
     all_kept = volt.search(result.candidates, sizes=[30], select=30)
     assert all_kept.composition == "30 tokens; 34 ids with 4 special tokens"
-    told = run("search", "corpus.txt", "-o", "v.volt").stderr.decode()
+    report = run("search", "corpus.txt", "-o", "v.volt").stderr.decode()
     vocabulary = Vocabulary.load("v.volt")
-    assert f"wrote v.volt: {vocabulary.size:,} of " in told
-    assert f"{len(vocabulary.pieces):,} ids with 4 special tokens" in told
+    assert f"wrote v.volt: {vocabulary.size:,} of " in report
+    assert f"{len(vocabulary.pieces):,} ids with 4 special tokens" in report
 
 
 def test_all_and_json_have_every_size(run: Run) -> None:

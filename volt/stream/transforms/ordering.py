@@ -65,7 +65,7 @@ def _after(transforms: Iterable[Any], fields: _Fields, files: LoadedFiles) -> _F
         else:
             for number in _numbers(transform):
                 _check(transform, number, fields.get(number, _Content()), files)
-            fields = _made(transform, _moved(transform, fields))
+            fields = _output(transform, _moved(transform, fields))
     return fields
 
 
@@ -126,7 +126,7 @@ def _moved(transform: Any, fields: _Fields) -> _Fields:
     return fields
 
 
-def _made(transform: Any, fields: _Fields) -> _Fields:
+def _output(transform: Any, fields: _Fields) -> _Fields:
     """Return the fields after a step that adds tags, makes pieces, or joins them."""
     added = transform.special_tokens() if hasattr(transform, "special_tokens") else ()
     tags = {tag: transform.name for tag in added if _is_tag(tag)}
