@@ -122,7 +122,7 @@ class Grid:
             yield self._part(_grown({shown[place]: least[shown[place]] for place in part}, natural, room))
         if left_out:
             names = ", ".join(self.heads[column] for column in sorted(left_out))
-            yield Text(wrapped(f"no room for {names}; a wider terminal shows them", room), style="dim")
+            yield Text(wrapped(f"no room for {names}; a wider terminal shows more", room), style="dim")
 
     def _natural(self) -> list[int]:
         return [_widest([head, *(row[column] for row in self.rows)]) for column, head in enumerate(self.heads)]
