@@ -58,7 +58,7 @@ def foreign_options(arguments: Sequence[object], told: str) -> set[str]:
     hints = told.rpartition("error ")[2].partition("\n")[0]
     if "No such option" in hints:
         return set()
-    hints = re.sub(r"(\bvolt [a-z]|\b[Ee]xport with|\bsearch with|\bimport it with)[^;]*", "", hints)
+    hints = re.sub(r"(\bvolt [a-z]|\b(?:count|learn|learn more|import it) with)[^;]*", "", hints)
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", hints))
     return named - options_of(arguments) - {str(argument).partition("=")[0] for argument in arguments}
 

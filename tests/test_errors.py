@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from volt import errors
-from volt.errors import VocabularyError, VoltError
+from volt.errors import CorpusError, VocabularyError, VoltError
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,12 @@ def test_errors_cross_to_another_process(kind: type[VoltError]) -> None:
     error = VocabularyError("no merge makes it", place=("tokens", 2))
     found = pickle.loads(pickle.dumps(error))
     assert (str(found), vars(found)) == (str(error), vars(error))
+
+
+def test_hints_stay_with_errors() -> None:
+    """A hint crosses to another process, and stays when the message or the kind changes."""
+    error = VocabularyError("no marker; learn with", place=("merges", 0), hint={"marker": "none"})
+    for same in (pickle.loads(pickle.dumps(error)), error.reworded(error.message)):
+        assert str(same) == "merges, entry 1: no marker; learn with marker='none'"
+        assert same.text(lambda name, value: f"--{name} {value}") == f"{error.message} --marker none"
+    assert str(error.reworded("a.txt: learn with", CorpusError)) == "a.txt: learn with marker='none'"

@@ -2,7 +2,10 @@
 
 Messages that several modules use are written here, so that they read alike everywhere.
 
->>> raise CorpusError("train.de:17: invalid UTF-8 byte 0xff; convert the file or pass errors='replace'")
+A message that names an argument and its value ends before it, and the error carries them as its `hint`: Python and the
+command line spell it differently.
+
+>>> raise CorpusError("train.de:17: invalid UTF-8 byte 0xff; convert the file or pass", hint={"errors": "replace"})
 Traceback (most recent call last):
     ...
 volt.errors.CorpusError: train.de:17: invalid UTF-8 byte 0xff; convert the file or pass errors='replace'
@@ -10,6 +13,8 @@ volt.errors.CorpusError: train.de:17: invalid UTF-8 byte 0xff; convert the file 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from itertools import starmap
 from typing import TypeVar
 
 from volt.urls import bare, without_secrets
@@ -92,17 +97,44 @@ def _bounded_line(line: str) -> str:
     return f"{line[:start]}… ({len(line) - start - _TAIL:,} characters left out) …{line[-_TAIL:]}"
 
 
+Kind = TypeVar("Kind", bound="VoltError")
+
+
+def as_argument(name: str, value: object) -> str:
+    """Return an argument of Python.
+
+    >>> as_argument("errors", "replace")
+    "errors='replace'"
+    """
+    return f"{name}={value!r}"
+
+
 class VoltError(Exception):
     """Base class: the command line prints its text and exits with status 1.
 
-    Its text is made fit to be printed, whatever it quotes: see `bounded`.
-
-    >>> issubclass(ConfigError, VoltError)
-    True
+    message: made fit to be printed, whatever it quotes (see `bounded`); ends before the hint, as "; pass" does
+    hint: arguments, each of which solves the problem, with their values
     """
 
-    def __init__(self, message: str = "") -> None:
-        super().__init__(bounded(message))
+    def __init__(self, message: str = "", *, hint: Mapping[str, object] | None = None) -> None:
+        self.message, self.hint = bounded(message), dict(hint or {})
+        super().__init__(self.text(as_argument))
+
+    def text(self, spelled: Callable[[str, object], str]) -> str:
+        """Return the message with its hint. spelled: returns an argument as its reader writes it
+
+        >>> VoltError("too long; pass", hint={"max_line": None}).text(lambda name, value: f"{name}: {value}")
+        'too long; pass max_line: None'
+        """
+        return f"{self.message} {' or '.join(starmap(spelled, self.hint.items()))}" if self.hint else self.message
+
+    def reworded(self, message: str, kind: type[Kind] | None = None) -> VoltError:
+        """Return an error with another message, and of another kind if one is named, but with this error's hint.
+
+        >>> VoltError("too long; pass", hint={"max_line": 9}).reworded("a.txt: too long; pass", CorpusError)
+        CorpusError('a.txt: too long; pass max_line=9')
+        """
+        return (kind or type(self))(message, hint=self.hint)
 
 
 class ConfigError(VoltError):
@@ -130,11 +162,16 @@ class TransportError(VoltError):
 
 
 class VocabularyError(VoltError):
-    """A vocabulary file or object is foreign, damaged or inconsistent. place: the list and index of a bad entry."""
+    """A vocabulary file or object is foreign, damaged or inconsistent.
 
-    def __init__(self, message: str, *, place: tuple[str, int] | None = None) -> None:
-        super().__init__(message if place is None else f"{place[0]}, entry {place[1] + 1}: {message}")
-        self.message, self.place = bounded(message), place
+    place: the list and index of a bad entry; fault: the message without it
+    """
+
+    def __init__(
+        self, message: str, *, place: tuple[str, int] | None = None, hint: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(message if place is None else f"{place[0]}, entry {place[1] + 1}: {message}", hint=hint)
+        self.fault, self.place = bounded(message), place
 
 
 class StreamError(VoltError):
@@ -147,9 +184,6 @@ class MissingLibraryError(VoltError):
 
 class OutputError(VoltError):
     """A file cannot be written; what was there before is untouched."""
-
-
-Kind = TypeVar("Kind", bound=VoltError)
 
 
 def unreadable(path: object, error: OSError | ValueError, *, kind: type[Kind], remedy: str = "") -> Kind:

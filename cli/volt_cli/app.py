@@ -37,8 +37,8 @@ from volt_cli import (
     warmup,
 )
 from volt_cli.console import messages, say
+from volt_cli.options import as_option
 from volt_cli.process import Ended, ended_by_signals, prepare_standard_files
-from volt_cli.remedies import in_options
 from volt_cli.stream import commands as stream
 
 LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")
@@ -120,7 +120,7 @@ def main() -> None:
     except TyperException as error:
         status = _report_usage(error)
     except VoltError as error:
-        status = _report(in_options(str(error)), 2 if isinstance(error, ConfigError) else 1)
+        status = _report(error.text(as_option), 2 if isinstance(error, ConfigError) else 1)
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:

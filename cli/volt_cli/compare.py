@@ -134,7 +134,7 @@ def compare(
 
     _refuse_reports([*corpus, *(heldout or ())])
     _check_files(corpus, heldout or [], systems or [], reports)
-    requested, model = parse_sizes(sizing.sizes), modelling.model()
+    requested, model = parse_sizes(sizing.sizes), modelling.model(sizing.select)
     lines = _sample_lines(reports.sample) if reports.sample else []
     _check_targets(reports)
     prepare_kernels(Phases(quiet=reports.quiet), "learn", "words", "replay")

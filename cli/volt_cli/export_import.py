@@ -33,7 +33,6 @@ from volt_cli.io import (
     written,
 )
 from volt_cli.options import FORMATS, MAX_LINE, EncodingErrors, MaxLine, Model, Pattern, Quiet, starting
-from volt_cli.remedies import in_options
 
 if TYPE_CHECKING:
     from volt.files.blocks import Errors
@@ -260,7 +259,7 @@ def export(
         agreement = compare_with_library(vocabulary, path, to, lines) if check else None
     if not quiet:
         for note in notes:
-            say(f"note: {in_options(told_of(out, path, note))}")
+            say(f"note: {told_of(out, path, note)}")
         say_written(_main_file(out, outputs), f"{vocabulary.size:,} tokens for {to}")
     if agreement:
         print_agreement(agreement, written=out, on_stderr=is_stdout(out))

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from volt.errors import ConfigError, VoltError, shown_path
 from volt.urls import name_of, url_of
 from volt_cli.console import messages, output, say
-from volt_cli.remedies import in_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,7 +87,7 @@ def written(place: Path) -> Iterator[Path]:
         try:
             yield path
         except VoltError as error:
-            raise type(error)(told_of(place, path, str(error))) from error
+            raise error.reworded(told_of(place, path, error.message)) from error
         if not path.is_file() or len(list(folder.iterdir())) > 1:
             raise ConfigError("-o -: this is more than one file, and stdout takes one; name a place")
         with path.open("rb") as file:
@@ -229,7 +228,7 @@ def _read(path: Path, pattern: str | None) -> Vocabulary:
 def say_losses(path: Path, vocabulary: Vocabulary) -> None:
     """Print, one a line, what a file of another library did not say and what VOLT does differently."""
     for loss in vocabulary.provenance.get("lost", ()):
-        say(f"note: {name_of(path) or path}: {in_options(loss)}")
+        say(f"note: {name_of(path) or path}: {loss}")
 
 
 @contextmanager
@@ -261,4 +260,4 @@ def read_once(path: Path) -> Iterator[Path]:
         try:
             yield copy
         except VoltError as error:
-            raise type(error)(str(error).replace(str(copy), "stdin" if is_stdin else str(path))) from None
+            raise error.reworded(error.message.replace(str(copy), "stdin" if is_stdin else str(path))) from None

@@ -88,6 +88,28 @@ def _in_panel(hint: Any, panel: str) -> Any:
     return Annotated[kind, option]
 
 
+# Argument of the library → its option, where the names differ.
+_OPTIONS = {
+    "errors": "encoding-errors",
+    "format": "from",
+    "keep_atoms": "drop-atoms",
+    "n_merges": "candidates",
+    "unit": "parity-unit",
+}
+
+
+def as_option(argument: str, value: object) -> str:
+    """Return an argument of the library as the command line takes it.
+
+    >>> as_option("errors", "replace"), as_option("keep_atoms", False), as_option("accept", ["data", "weights"])
+    ('--encoding-errors replace', '--drop-atoms', '--accept data --accept weights')
+    """
+    option = f"--{_OPTIONS.get(argument, argument).replace('_', '-')}"
+    if isinstance(value, bool):
+        return option
+    return " ".join(f"{option} {one}" for one in (value if isinstance(value, list) else [value]))
+
+
 PathOrStdout = Path  # "-" is stdout: see volt_cli.io
 
 MAX_LINE = "64M"
@@ -225,11 +247,13 @@ class ModelOptions:
     ] = None
     model_width: Annotated[int | None, typer.Option(metavar="N", help="Its width d, such as 2048.")] = None
 
-    def model(self) -> LanguageModel | None:
-        """As the search takes it, None if it is not given. Raises ConfigError if it is half given, or out of range."""
-        from volt.choose.language_model import LanguageModel
+    def model(self, rule: str) -> LanguageModel | None:
+        """Return the model, if there is one. Raises ConfigError if half of it, or one for the rule, is missing."""
+        from volt.choose.language_model import RULE, LanguageModel
 
         if self.model_params is None and self.model_width is None:
+            if rule == RULE:
+                raise ConfigError(f"the rule {RULE} needs a language model; give --model-params and --model-width")
             return None
         if self.model_params is None or self.model_width is None:
             missing = "--model-params" if self.model_params is None else "--model-width"

@@ -8,7 +8,7 @@ change the words, by its number of lines and bytes.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -41,7 +41,6 @@ from volt_cli.options import (
     SpecialOptions,
     TransportOptions,
 )
-from volt_cli.remedies import in_options
 from volt_cli.search_sources import (
     NamedSourceOptions,
     check_alone,
@@ -159,7 +158,6 @@ def search(
     --extend, a vocabulary grows: its ids stay, and new tokens come after them.
     """
     requested = parse_sizes(sizing.sizes)
-    from volt.choose.language_model import checked_model
     from volt.choose.rules import parse_rule
     from volt.choose.search import search as run_search
     from volt.count.counting import is_large
@@ -182,7 +180,7 @@ def search(
     tokens = old.special if old else special.tokens()
     parameters = transport.parameters()
     parse_rule(sizing.select)
-    model = checked_model(modelling.model(), sizing.select)
+    model = modelling.model(sizing.select)
     _check_coverage(learning, counting)
     check_one_for_stdout(json=as_json, output=any(map(is_stdout, targets.values())))
     check_places(targets.values(), [*chain.from_iterable(files.values()), learning.file], model=learning.extend)
@@ -221,7 +219,7 @@ def search(
                 multiple_of=sizing.multiple_of, report=advance,
             )  # fmt: skip
 
-    results = {name: _in_options(_of_source(name, partial(search_counts, counts))) for name, counts in corpora.items()}
+    results = {name: _of_source(name, partial(search_counts, counts)) for name, counts in corpora.items()}
     if naming.per_source and out:
         make_folder(out)
     with phases.phase("save"):
@@ -242,11 +240,7 @@ def _of_source(name: str, search: Callable[[], SearchResult]) -> SearchResult:
     try:
         return search()
     except VoltError as error:
-        raise type(error)(f"{shown(name)}: {error}") if name else error from error
-
-
-def _in_options(result: SearchResult) -> SearchResult:
-    return replace(result, warnings=tuple(map(in_options, result.warnings)))
+        raise error.reworded(f"{shown(name)}: {error.message}") if name else error from error
 
 
 def _default_output(corpus: list[str], named: Collection[str]) -> Path:

@@ -12,7 +12,7 @@ from volt.errors import ConfigError, shown_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.io import check_places, is_stdout
 from volt_cli.options import MAX_LINE, MOST_WORKERS, Config, MaxLine, Quiet, Trust
-from volt_cli.stream.opening import Settings, told_to_trust, values_of
+from volt_cli.stream.opening import Settings, values_of
 
 if TYPE_CHECKING:
     from volt.stream.config.build import Configuration
@@ -83,11 +83,10 @@ def _configuration(config: Path, settings: list[str] | None, names: list[str] | 
     names: of the tasks to do; the files of others need not be there, so that all are looked for when they are read
     """
     from volt.stream.config.build import load_config
+    from volt.stream.transforms.user_file import lead_descriptor
 
-    with told_to_trust():
-        result = load_config(
-            config, user_code=trust, values=values_of(settings), use_shards=False, check_files=not names
-        )
+    lead_descriptor()
+    result = load_config(config, user_code=trust, values=values_of(settings), use_shards=False, check_files=not names)
     if not result.tasks:
         raise ConfigError(
             f"{shown_path(config)}: has no tasks; only tasks are sharded, and sources are read as they are"

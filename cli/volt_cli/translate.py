@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 import typer
 
-from volt.errors import CorpusError
 from volt_cli.console import Phases, loading, prepare_kernels
 from volt_cli.io import check_places, open_output, text_blocks, waiting_beside, write_each
 from volt_cli.options import MAX_LINE, Config, Files, MaxLine, Trust
-from volt_cli.stream.opening import Settings, told_to_trust, values_of
+from volt_cli.stream.opening import Settings, values_of
 
 if TYPE_CHECKING:
     from volt.stream.running.translation import Translation
@@ -89,14 +88,12 @@ def _opened(
     with loading():
         from volt.files.paths import expand
         from volt.stream.running.translation import Translation
+        from volt.stream.transforms.user_file import lead_descriptor
 
         check_places([out], [config, *expand(files or ["-"])])
         prepare_kernels(Phases(quiet=True), "stream")
-        with told_to_trust():
-            translation = Translation(config, task, values=values_of(settings), user_code=trust)
+        lead_descriptor()
+        translation = Translation(config, task, values=values_of(settings), user_code=trust)
     check_places([out], translation.files)
-    try:
-        with open_output(out) as file:
-            yield translation, file
-    except CorpusError as error:  # whose remedy names what these commands cannot do
-        raise CorpusError(str(error).replace(" or 'skip'", "")) from None
+    with open_output(out) as file:
+        yield translation, file

@@ -106,5 +106,7 @@ def test_packs_are_a_function_of_what_is_given() -> None:
 
 def test_a_row_longer_than_a_pack_is_named() -> None:
     """The message says which row, how long it is, and what can be done."""
-    with pytest.raises(StreamError, match=r"^row 1 of 3 has 9 tokens; size is 8; raise it, .* on_long='report' or on_"):
+    with pytest.raises(
+        StreamError, match=r"^row 1 of 3 has 9 tokens; size is 8; raise it, .* set on_long to report or "
+    ):
         pack([8, 9, 1], 8)

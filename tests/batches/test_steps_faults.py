@@ -105,7 +105,7 @@ def test_another_window_is_accepted_by_name(tmp_path: Path) -> None:
     steps = steps_of(tmp_path, 200, window=50)
     found = [number for step in given(steps, 7) for number in step]
     other = steps_of(tmp_path, 200, window=64)
-    with pytest.raises(StreamError, match=r"start anew, or accept it \(accept=\('window',\)\)"):
+    with pytest.raises(StreamError, match=r"start anew, or pass accept=\['window'\]"):
         other.restore(steps.state())
     other.restore(steps.state(), accept=["window"])
     assert sorted([*found, *(number for step in given(other) for number in step)]) == list(range(200))

@@ -131,7 +131,7 @@ def test_atoms_that_the_corpus_lacks_go_if_asked():
         (
             lambda: volt.shrink(OLD, {"low": 1}, to=8),
             VocabularyError,
-            "9 ids are the fewest that can be left: 4 special tokens, 5 atoms; give 9 or more, or give keep",
+            "9 ids are the fewest that can be left: 4 special tokens, 5 atoms; give 9 or more, or pass keep_",
         ),
         (lambda: volt.shrink(OLD, {}, to=9), CorpusError, "no words"),
         (

@@ -93,7 +93,7 @@ def test_dropout_is_repeatable_and_needs_a_seed(run: Run) -> None:
     first, second = (run(*options, "--seed", "7", "corpus.txt").stdout for _ in range(2))
     assert first == second
     assert first != run(*options, "--seed", "8", "corpus.txt").stdout
-    assert b"give --seed N, a whole number from 0 up\n" in run(*options, "corpus.txt", status=2).stderr
+    assert b"give a seed, a whole number from 0 up (it is None)\n" in run(*options, "corpus.txt", status=2).stderr
 
 
 def test_user_tokens_are_never_split(run: Run) -> None:
@@ -185,13 +185,13 @@ def test_a_bad_corpus_ends_in_one_message_with_its_place(
         (["--candidates", "-5"], 2, "--candidates -5: give 1 to"),
         (["--candidates", "100000000000"], 2, "--candidates 100000000000: give 1 to"),
         (["--multiple-of", "0"], 2, "multiple-of"),
-        (["--multiple-of", "100"], 1, "--multiple-of 100: 23 ids need 77 more merges"),
+        (["--multiple-of", "100"], 1, "multiple_of is 100: 23 ids need 77 more merges"),
         (["--candidates", "nowhere.model"], 1, "nowhere.model: cannot be read"),
-        (["--epsilon", "0"], 2, "--epsilon is 0"),
-        (["--epsilon", "nan"], 2, "--epsilon is nan"),
-        (["--row-tau", "0"], 2, "--row-tau is 0"),
-        (["--column-tau", "1.5"], 2, "--column-tau is 1.5"),
-        (["--min-share", "-1"], 2, "--min-share is -1"),
+        (["--epsilon", "0"], 2, "epsilon is 0"),
+        (["--epsilon", "nan"], 2, "epsilon is nan"),
+        (["--row-tau", "0"], 2, "row_tau is 0"),
+        (["--column-tau", "1.5"], 2, "column_tau is 1.5"),
+        (["--min-share", "-1"], 2, "min_share is -1"),
         (["--select", "best"], 2, "unknown rule 'best'"),
         (["--select", "fixed:3"], 1, "size 3 is below"),
         (["--mass", "bytes"], 2, "'bytes' is not one of 'tokens', 'characters'"),

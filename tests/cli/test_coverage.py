@@ -28,9 +28,9 @@ def test_what_is_left_out_is_told_and_recorded(run: Run) -> None:
 @pytest.mark.parametrize(
     ("given", "found"),
     [
-        (["--coverage", "0"], "--coverage is 0; give a share"),
-        (["--coverage", "1.1"], "--coverage is 1.1; give a share"),
-        (["--coverage", "nan"], "--coverage is nan; give a share"),
+        (["--coverage", "0"], "coverage is 0; give a share"),
+        (["--coverage", "1.1"], "coverage is 1.1; give a share"),
+        (["--coverage", "nan"], "coverage is nan; give a share"),
         (["--coverage", "0.9", "--level", "bytes"], "256 bytes spell every character"),
         (["--coverage", "0.9", "--candidates", "corpus.txt"], "--coverage is for learning"),
     ],

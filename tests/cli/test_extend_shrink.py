@@ -70,7 +70,7 @@ def test_new_atoms_are_of_extending_alone(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--to", 10_000, "-o", "a.volt"], "--to is 10,000, and the vocabulary has "),
+        (["--to", 10_000, "-o", "a.volt"], "to is 10,000, and the vocabulary has "),
         (["--to", 1, "-o", "a.volt"], "are the fewest that can be left: 4 special tokens, "),
         (["--to", 20, "-o", "old.volt"], "old.volt: would be written over old.volt, which is read"),
         (["--to", 20, "-o", "a.npy", "--map", "a.npy"], "a.npy: would be written over a.npy, which is written too"),

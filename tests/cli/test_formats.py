@@ -12,7 +12,6 @@ from commands import TEXT, Run
 
 from volt.formats.registry import FORMATS, format_module, peer_loader
 from volt.vocabulary import Vocabulary
-from volt_cli.remedies import in_options
 
 LISTS = [name for name in FORMATS if peer_loader(name) is None]
 OPTIONS = {"tiktoken": ["--level", "bytes"], "sentencepiece": ["--marker", "prefix"]}
@@ -74,7 +73,7 @@ def test_what_a_foreign_file_does_not_tell_is_said(run: Run) -> None:
     """By import, and where the file is a MODEL, a line each on stderr; not with -q, and not again of what was
     imported."""
     out = str(exported(run, "tiktoken"))
-    told = [f"note: {out}: {in_options(loss)}" for loss in format_module("tiktoken").read(Path(out)).provenance["lost"]]
+    told = [f"note: {out}: {loss}" for loss in format_module("tiktoken").read(Path(out)).provenance["lost"]]
     assert len(told) > 1
     done = run("import", out, "-o", "again.volt")
     assert done.stderr.decode().splitlines()[:-1] == told
@@ -92,7 +91,7 @@ def test_candidates_fit_the_level(run: Run) -> None:
     search = ["search", "corpus.txt", "-q", "-o", "v.volt", "--select", "tokens"]
     run(*search, "--level", "bytes", "--candidates", "merges.txt")
     assert Vocabulary.load("v.volt").merges == (("t", "h"), ("Ġ", "th"), ("th", "e"))
-    assert b"search with --level bytes" in run(*search, "--candidates", "merges.txt", status=1).stderr
+    assert b"find a vocabulary of bytes on your corpus" in run(*search, "--candidates", "merges.txt", status=1).stderr
     assert b"leave out --level bytes" in run(*search, "--level", "bytes", "--candidates", "codes", status=1).stderr
     assert b"note: codes: No merge holds" in run(*search, "--candidates", "codes").stderr
 

@@ -49,7 +49,7 @@ def test_a_pattern_is_asked_for_and_taken(run: Run) -> None:
     for command in (["import", "x.tiktoken", "-o", "v.volt"], ["encode", "-m", "x.tiktoken", "t.txt"]):
         told = run(*command, status=1).stderr.decode()
         assert "x.tiktoken: the file names no pattern" in told
-        assert "give the one that its publisher names, with --pattern NAME or REGEX" in told
+        assert "Give the one that its publisher names with --pattern NAME or REGEX" in told
         assert "cl100k 0" in told
     run("import", "x.tiktoken", "-o", "v.volt", "--pattern", "cl100k")
     ids = run("encode", "-m", "v.volt", "t.txt", "--form", "ids").stdout
@@ -89,7 +89,7 @@ def test_what_ranks_stand_for_are_candidates(run: Run, name: str) -> None:
     merges = Vocabulary.load("s.volt").merges
     assert list(dict.fromkeys(map("".join, merges)))[:4] == ["th", "he", "the", to_characters(b" the")]
     told = run(*[word for word in search if word not in ("--level", "bytes")], status=1).stderr
-    assert b"search with --level bytes" in told
+    assert b"find a vocabulary of bytes on your corpus" in told
 
 
 def test_files_of_other_kinds_are_told_by_name(run: Run) -> None:

@@ -14,14 +14,14 @@ MODEL = ("--model-params", "1e6", "--model-width", "3000000")
 @pytest.mark.parametrize(
     ("given", "found"),
     [
-        (["--select", "scaling"], "scaling needs a language model; give --model-params 1.2e9 --model-width 2048"),
+        (["--select", "scaling"], "the rule scaling needs a language model; give --model-params and --model-width"),
         (["--model-params", "1e9"], "--model-width is missing"),
         (["--model-width", "512"], "--model-params is missing"),
-        (["--model-params", "nan", "--model-width", "512"], "--model-params is nan"),
-        (["--model-params", "1e400", "--model-width", "512"], "--model-params is inf"),
-        (["--model-params", "-1", "--model-width", "512"], "--model-params is -1"),
-        (["--model-params", "0", "--model-width", "512"], "--model-params is 0"),
-        (["--model-params", "1e9", "--model-width", "0"], "--model-width is 0"),
+        (["--model-params", "nan", "--model-width", "512"], "params is nan"),
+        (["--model-params", "1e400", "--model-width", "512"], "params is inf"),
+        (["--model-params", "-1", "--model-width", "512"], "params is -1"),
+        (["--model-params", "0", "--model-width", "512"], "params is 0"),
+        (["--model-params", "1e9", "--model-width", "0"], "width is 0"),
     ],
 )
 def test_half_a_model_is_refused(given: list[str], found: str, run: Run) -> None:

@@ -159,7 +159,7 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder:
         ("en=corpus.txt el=el.txt --parity --candidates el.txt", "--candidates el.txt holds ready ones; leave one out"),
         ("en=corpus.txt el=el.txt --parity --per-source", "--per-source and --parity: each source has a vocabulary of"),
         ("en=corpus.txt el=el.txt --per-source --temperature 2", "--per-source and --temperature: each source has"),
-        ("en=corpus.txt el=el.txt --parity --parity-unit line", "'el' has 8 lines and 'en' 80: with --parity-unit"),
+        ("en=corpus.txt el=el.txt --parity --parity-unit line", "equally many lines or pass --parity-unit character"),
         ("en=corpus.txt el=el.txt --parity --parity-unit line --word-counts", "tables of words have no lines of text"),
         ("en=corpus.txt el=el.txt --per-source -o -", "-o -: stdout takes one file; --per-source writes NAME.volt"),
         ("en=corpus.txt el=el.txt --per-source -o el.txt", "-o el.txt: a file; --per-source writes NAME.volt for each"),
@@ -227,4 +227,4 @@ def test_odd_sources_are_named(run: Run, source: str) -> None:
 def test_warnings_name_options(run: Run) -> None:
     """What a search warns of names the option that helps, not Python's argument."""
     said = run("search", "corpus.txt", "--candidates", "3", "-o", "few.volt").stdout.decode()
-    assert "Raise --candidates" in " ".join(said.split())
+    assert "Learn more merges" in " ".join(said.split())

@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import Run
 
 import volt
-from volt_cli.remedies import in_options
+from volt.errors import VoltError, as_argument
+from volt_cli.options import as_option
+
+SOURCE = [ast.parse(path.read_text(encoding="utf-8")) for path in Path(volt.__file__).parent.rglob("*.py")]
+HINTS = [
+    (ast.literal_eval(key), value.value if isinstance(value, ast.Constant) else "N")
+    for module in SOURCE
+    for call in ast.walk(module)
+    if isinstance(call, ast.keyword) and call.arg == "hint"
+    for hint in ast.walk(call.value)
+    if isinstance(hint, ast.Dict)
+    for key, value in zip(hint.keys, hint.values, strict=True)
+    if key is not None
+]
 
 
-@pytest.mark.parametrize(
-    ("python", "option"),
-    [
-        ("pass errors='replace' or 'skip'", "pass --encoding-errors replace or skip"),
-        ("pass errors='skip'", "pass --encoding-errors skip"),
-        ("drop rare characters with min_count", "drop rare characters with --min-count"),
-        ("or raise n_merges", "or raise --candidates"),
-        ("learn with marker='suffix'", "search with --marker suffix"),
-        ("count with pretokenizer='whitespace'", "search with --pretokenizer whitespace"),
-        ("on your corpus, counted with pretokenizer='bytes'", "on your corpus with volt search --level bytes"),
-        ("Export Vocabulary.closed(), which", "Export with --closed, which"),
-        ("make one with volt.search", "make one with: volt search CORPUS -o NAME.volt"),
-        ("give the merges of the .model to volt.replay_bpe", "give the .model to volt search --candidates"),
-        ("system 'bpee:4': no such system", "--with bpee:4: no such system"),
-        (
-            "dropout draws at random: give a seed, a whole number (it is None)",
-            "--dropout draws at random: give --seed N, a whole number",
-        ),
-        (
-            "dropout draws at random: give a seed, a whole number (it is -3)",
-            "--dropout draws at random: give --seed N, a whole number (it is -3)",
-        ),
-        ("corpus.txt: no such file; check the path", "corpus.txt: no such file; check the path"),
-    ],
-)
-def test_remedies_become_options(python: str, option: str) -> None:
-    """What the library says in Python's terms is said in the command line's; the rest stays as it is."""
-    assert in_options(python) == option
+def options(command: Any) -> Iterator[str]:
+    """Yield the options of a command and of those within it."""
+    for option in command.params:
+        yield from (*option.opts, *option.secondary_opts)
+    for inner in getattr(command, "commands", {}).values():
+        yield from options(inner)
+
+
+@pytest.mark.parametrize(("argument", "value"), sorted(set(HINTS), key=str))
+def test_hints_exist(argument: str, value: object) -> None:
+    """A hint of an error names an argument of some function in Python, and an option of some command."""
+    from typer.main import get_command
+
+    from volt_cli.app import app
+
+    functions = (node for module in SOURCE for node in ast.walk(module) if isinstance(node, ast.FunctionDef))
+    assert argument in {one.arg for node in functions for one in (*node.args.args, *node.args.kwonlyargs)}
+    error = VoltError("a.txt: bad; pass", hint={argument: value})
+    assert str(error) == f"a.txt: bad; pass {argument}={value!r}" == error.text(as_argument)
+    option = error.text(as_option).removeprefix("a.txt: bad; pass ").partition(" ")[0]
+    assert option in set(options(get_command(app)))
 
 
 def test_the_library_speaks_python() -> None:
@@ -55,15 +64,13 @@ def test_the_library_speaks_python() -> None:
 
 
 def test_errors_name_options(run: Run, tmp_path: Path) -> None:
-    """An error on the command line names the option that mends it."""
+    """An error on the command line names the option that fixes it."""
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
-    assert b"pass --encoding-errors replace or skip" in run("search", "latin.txt", status=1).stderr
-    assert b"--min-pair-count" in run("search", "corpus.txt", "--min-pair-count", "9999", status=1).stderr
-    assert (
-        b"raise --candidates"
-        in run("search", "corpus.txt", "--sizes", "12:900:1", "--candidates", "5", status=1).stderr
-    )
-    assert b"volt search CORPUS -o NAME.volt" in run("inspect", "-m", "corpus.txt", status=1).stderr
+    assert b"pass --encoding-errors replace" in run("search", "latin.txt", status=1).stderr
+    assert b"lower min_pair_count" in run("search", "corpus.txt", "--min-pair-count", "9999", status=1).stderr
+    few = run("search", "corpus.txt", "--sizes", "12:900:1", "--candidates", "5", status=1).stderr
+    assert b"learn more with --candidates " in few
+    assert b"find one on your corpus" in run("inspect", "-m", "corpus.txt", status=1).stderr
 
 
 def test_a_normalizer_is_named_in_any_case(run: Run) -> None:

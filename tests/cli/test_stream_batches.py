@@ -160,7 +160,7 @@ def test_a_wrong_configuration_is_refused(volt_stream: Run, config: Path, name: 
         (["b.yaml", *SET, "--rank", 1], "rank 1 of world 1"),
         (["b.yaml", *SET, "--world", 0], "'--world'"),
         (["b.yaml", *SET, "-n", 0], "'--steps'"),
-        (["b.yaml"], "{{tag}} has no value; give --set tag=VALUE"),
+        (["b.yaml"], "{{tag}} has no value; set tag, or"),
         (["no.yaml"], "no.yaml: cannot be read: no such file or directory; check the path"),
         (["b.yaml", *SET, "--resume"], "--resume needs --state; name the file to go on from"),
         (["b.yaml", *SET, "--state", "-"], "--state -: stdout is for the report; name a file"),
@@ -197,7 +197,7 @@ def test_lines_that_do_not_fit_have_a_place(volt_stream: Run, config: Path) -> N
     config.write_text(text.replace("on_long: report", "on_long: raise"))
     found = refused(volt_stream, "b.yaml", status=1)
     assert "pairs.tsv:" in found
-    assert "longest is 15; raise it, drop such lines with the filter length, or set on_long: report" in found
+    assert "max_length is 15; raise it, drop such lines with the filter length, or set on_long to report" in found
     endless = text.replace("  longest: 15\n", "").replace("epochs: 1, ", "")
     config.write_text(endless.replace("max_tokens: 40", "max_tokens: 1"))
     assert "too long (max_tokens is 1), the first at pairs.tsv:" in refused(volt_stream, "b.yaml", status=1)

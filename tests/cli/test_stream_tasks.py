@@ -81,7 +81,7 @@ def test_the_schema_shows_what_a_template_becomes(volt_stream: Run, tasks: Path)
 
 
 FAULTS = {
-    "a missing key": (["run", "tasks.yaml"], "tasks.yaml:2: {{weight}} has no value; give --set weight=VALUE"),
+    "a missing key": (["run", "tasks.yaml"], "tasks.yaml:2: {{weight}} has no value; set weight, or"),
     "another key": (["run", "tasks.yaml", "--set", "weigth=1"], "no place for 'weigth': the file has no {{weigth}}"),
     "no value": (["run", "tasks.yaml", "--set", "weight"], "--set weight: gives no value; write --set weight=VALUE"),
     "no key": (["run", "tasks.yaml", "--set", "=3"], "--set =3: '' is no key; give a word before ="),
@@ -93,7 +93,7 @@ FAULTS = {
     "a key twice": (["run", "tasks.yaml", "--set", "a=1", "--set", "a=2"], "--set a=2: a is given twice; leave one"),
     "an unknown task": (["run", "tasks.yaml", "--set", "weight=1", "--task", "dve"], "no task 'dve'; did you mean dev"),
     "a task of the other split": (
-        ["preview", "tasks.yaml", "--set", "weight=1", "--task", "dev"], "split valid, not train; say --split valid"
+        ["preview", "tasks.yaml", "--set", "weight=1", "--task", "dev"], "train; choose the split valid"
     ),
     "a split of no tasks": (["run", "stream.yaml", "--split", "valid"], "tasks: none is of split valid; name a task"),
     "a pipeline": (["run", "default", "one.tsv", "--split", "valid"], "leave --set, --split and --task out"),

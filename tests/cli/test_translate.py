@@ -65,13 +65,13 @@ FAULTS = {
         "tasks.yaml:1: sources.wmt: is a source, and no task 'wmt'; choose from de_en, dev",
     ),
     "no task": ([*INPUT[:-1]], 2, "Missing option '--task'"),
-    "no value": (["translate-input", "tasks.yaml", "--task", "dev"], 2, "{{src}} has no value; give --set src=VALUE"),
+    "no value": (["translate-input", "tasks.yaml", "--task", "dev"], 2, "{{src}} has no value; set src, or"),
     "no file": ([*INPUT, "dev", "none.txt"], 1, "none.txt: no such file; check the path"),
     "over its input": ([*INPUT, "dev", "corpus.txt", "-o", "corpus.txt"], 2, "would be written over corpus.txt"),
     "over the configuration": ([*INPUT, "dev", "-o", "tasks.yaml"], 2, "would be written over tasks.yaml"),
     "not UTF-8": ([*INPUT, "dev"], 1, "stdin:2: invalid UTF-8 byte 0xff at column 1; convert the file or pass --enc"),
     "no way to skip": ([*INPUT, "dev", "--encoding-errors", "skip"], 2, "'skip' is not one of"),
-    "a long line": ([*INPUT, "dev", "--max-line", "2"], 1, "--max-line"),
+    "a long line": ([*INPUT, "dev", "--max-line", "2"], 1, "raise max_line"),
 }
 
 
@@ -102,7 +102,7 @@ def test_python_files_run_only_when_trusted(config: Path, run: Run) -> None:
         "[user: {file: own.py, function: twice, takes: line}]}}"
     )
     command = ("translate-input", "own.yaml", "--task", "t")
-    assert b"would run the code in own.py; read it, then say --trust" in run(*command, status=2).stderr
+    assert b"would run the code in own.py; read it, then trust it" in run(*command, status=2).stderr
     assert run(*command, "--trust", stdin=b"a\n").stdout == b"a a\n"
 
 

@@ -126,7 +126,7 @@ def test_a_pattern_stands_behind_the_file_that_names_none(tmp_path: Path) -> Non
     tokens = [bytes([byte]) for byte in range(256)] + [b"wa", b"lk", b"!!\n", b" wa", b"s\n", b"?\n"]
     path = tmp_path / "ranks"
     path.write_bytes(b"".join(b"%s %d\n" % (base64.b64encode(token), rank) for rank, token in enumerate(tokens)))
-    with pytest.raises(VocabularyError, match=f"publisher names, as {path}:NAME or :REGEX"):
+    with pytest.raises(VocabularyError, match=f"publisher names with {path}:NAME or REGEX"):
         read_file(str(path))
     spec = parse_spec(f"{path}:cl100k")
     assert (spec, spec.text) == (Spec("file", path=str(path), pattern="cl100k"), f"{path}:cl100k")

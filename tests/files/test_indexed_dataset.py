@@ -216,7 +216,7 @@ def test_the_kind_of_number_follows_from_the_vocabulary() -> None:
     assert [dtype_for(n) for n in (1, 65_499, 65_500)] == ["u16", "u16", "i32"]
     check_dtype("u16", 65_536)
     check_dtype("u8", 256)
-    with pytest.raises(ConfigError, match="dtype='u16' holds ids up to 65,535, and there are ids up to 65,536"):
+    with pytest.raises(ConfigError, match="dtype 'u16' holds ids up to 65,535, and there are ids up to 65,536"):
         check_dtype("u16", 65_537)
     with pytest.raises(ConfigError, match="unknown dtype 'f32'; choose from u8, i8"):
         check_dtype("f32", 1)

@@ -40,7 +40,7 @@ def refused(read, path: Path, most: int) -> int:
     except VoltError as error:
         place, told = str(error).split(": the line has more than ")
         assert told.startswith(f"{most} bytes; cut it, or ")
-        assert "a larger max_line" in told
+        assert "or raise max_line" in told
         return int(place.rpartition(":")[2])
     return 0
 

@@ -237,8 +237,8 @@ def _join(model, left, right):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda data: data["model"].update(type="WordPiece"), "type 'WordPiece'.*volt.search"),
-        (lambda data: data["model"].update(type="Unigram"), "type 'Unigram'.*volt.replay_bpe"),
+        (lambda data: data["model"].update(type="WordPiece"), "type 'WordPiece'.*find a vocabulary"),
+        (lambda data: data["model"].update(type="Unigram"), "type 'Unigram'.*replay the merges"),
         (lambda data: data.update(version="9.0"), "version '9.0'"),
         (lambda data: data.pop("model"), "'model' is missing"),
         (lambda data: data["model"]["merges"].append(["no", "such"]), "'no' is not in"),

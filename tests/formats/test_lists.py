@@ -253,7 +253,7 @@ def test_damaged_lists_are_told_by_file_and_line(name, data, line, said, tmp_pat
 def test_a_list_alone_asks_for_merges(name, tmp_path: Path) -> None:
     """A list without merges, an empty list and a missing one are VocabularyErrors that say what to do."""
     write_vocabulary(SMALL, tmp_path / "list", to=name)
-    with pytest.raises(VocabularyError, match="merges=FILE"):
+    with pytest.raises(VocabularyError, match="merges='FILE'"):
         read_vocabulary(tmp_path / "list", format=name)
     (tmp_path / "codes").write_text(CODES, encoding="utf-8")
     (tmp_path / "empty").write_bytes(b"")

@@ -292,12 +292,12 @@ def test_an_unknown_run_is_one_in_the_library(tmp_path):
     [
         (
             {"marker": "suffix", "pretokenizer": PreTokenizer("unicode"), "merges": (), "tokens": ("a",)},
-            "marker='prefix'",
+            "the marker prefix",
         ),
         ({"marker": "suffix", "merges": (), "tokens": ("▁",)}, "which ends words"),
         ({"merges": (), "tokens": ("lo",), "whole_words": True}, "looks no words up"),
-        ({"pretokenizer": PreTokenizer("metaspace")}, "marker='none'"),
-        ({"pretokenizer": PreTokenizer("gpt2"), "marker": "none"}, "pretokenizer='metaspace'"),
+        ({"pretokenizer": PreTokenizer("metaspace")}, "the marker none"),
+        ({"pretokenizer": PreTokenizer("gpt2"), "marker": "none"}, "the pretokenizer metaspace"),
         ({"special": SpecialTokens(user=("a▁b",))}, "another spelling"),
         ({"merges": (("<", "s"), ("<s", ">")), "tokens": ("<",)}, "rename the special token"),
         ({"merges": (), "tokens": ("\0",)}, r"U\+0000"),

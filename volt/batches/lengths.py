@@ -123,8 +123,7 @@ def refuse_long(rows: Longs, longest: Longs, limit: int, name: str, *, on_long: 
     """
     if arguments.choice(on_long, "on_long", ways) == "raise" and len(rows):
         others = f", and {counted(len(rows) - 1, 'row')} more" if len(rows) > 1 else ""
-        choices = " or ".join(f"on_long='{way}'" for way in ways[1:])
         raise StreamError(
             f"row {rows[0]} of {len(longest):,} has {longest[rows[0]]:,} tokens{others}; {name} is {limit:,}; "
-            f"raise it, shorten such rows, or give {choices}"
+            f"raise it, shorten such rows, or set on_long to {' or '.join(ways[1:])}"
         )

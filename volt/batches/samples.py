@@ -327,7 +327,7 @@ class SampleFormat:
         if not self.eos or not len(column) or not (column.sizes > 0).all():
             return column
         if len(column) > 1 and (column.data[column.starts + column.sizes - 1] == numbering.eos).all():
-            raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; set eos=False")
+            raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; turn eos off")
         return column
 
 
@@ -341,7 +341,7 @@ def _id_of(numbering: Numbering, token: str, name: str) -> int:
 
 def _role(number: int | None, role: str, name: str) -> int:
     if number is None:
-        raise ConfigError(f"the vocabulary of {name} has no {role.upper()}; set {role}=False, or add the token")
+        raise ConfigError(f"the vocabulary of {name} has no {role.upper()}; turn {role} off, or add the token")
     return number
 
 

@@ -211,10 +211,10 @@ class Steps:
             arguments.choice(name, "accept", _ACCEPTABLE)
         stored = {**values.configuration, "window": current["window"]} if "window" in accept else values.configuration
         if lines := differences(stored, current):
-            way = ", or accept it (accept=('window',))" if [one[:7] for one in lines] == ["window:"] else ""
-            raise StreamError(
-                f"the state belongs to other steps: {'; '.join(lines)}; restore it there, or start anew{way}"
-            )
+            message = f"the state belongs to other steps: {'; '.join(lines)}; restore it there, or start anew"
+            if [one[:7] for one in lines] == ["window:"]:
+                raise StreamError(f"{message}, or pass", hint={"accept": ["window"]})
+            raise StreamError(message)
         with self._lock:
             self._drop()
             before = self.state()

@@ -291,9 +291,9 @@ def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
     if not 0 <= noise <= 1:
         raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
     if arguments.choice(sort, "sort", ("length", "sides")) == "sides" and noise:
-        raise ConfigError(f"noise is {noise:g} but sort is 'sides', which has none; give noise=0 or sort='length'")
+        raise ConfigError(f"noise is {noise:g} but sort is 'sides', which has none; set noise to 0 or sort to length")
     if noise and not shuffle:
-        raise ConfigError(f"noise is {noise:g} but shuffle is False; noise is random, so give noise=0 or shuffle=True")
+        raise ConfigError(f"noise is {noise:g} but shuffle is False; noise is random: set it to 0, or shuffle")
     return noise
 
 

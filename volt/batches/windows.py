@@ -195,7 +195,7 @@ class Windows:
         size = int(window.samples.lengths[too_long[0]].max())
         raise StreamError(
             f"{self.shown(window, int(too_long[0]))}: has {size:,} ids; {name} is {limit:,}; raise it, drop such lines "
-            "with the filter length, or set on_long='report'"
+            "with the filter length, or set on_long to report"
         )
 
     def shown(self, window: Window, row: int) -> str:

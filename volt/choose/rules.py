@@ -230,7 +230,7 @@ def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequenc
 def _undecided(candidates: Candidates, pick: Pick) -> str:
     if candidates.left == 0:
         return f"no pair is left to merge after {candidates.n_tokens:,} tokens. Give more text"
-    return f"the candidates end at {candidates.n_tokens:,} tokens. Raise n_merges"
+    return f"the candidates end at {candidates.n_tokens:,} tokens. Learn more merges"
 
 
 def _left_out(counts: WordCounts) -> str:

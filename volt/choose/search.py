@@ -30,9 +30,9 @@ from volt.choose.size_steps import (
     checked_size,
     checked_sizes,
     default_sizes,
-    remedy,
     size_steps,
     step_with,
+    too_few,
 )
 from volt.choose.vocabulary_at import provenance_of, vocabulary_at
 from volt.display import counted, html_curve, html_note, html_page, html_table
@@ -277,9 +277,11 @@ def _rounded_up(
     vocabulary = make(best)
     while missing := -len(vocabulary.pieces) % multiple_of:
         if best.size + missing > candidates.n_tokens:
-            raise CandidateError(
-                f"multiple_of={multiple_of}: {len(vocabulary.pieces):,} ids need {missing:,} more merges, and the "
-                f"candidates end after {candidates.n_tokens - best.size:,}; leave it out, or {remedy(candidates)}"
+            raise too_few(
+                candidates,
+                f"multiple_of is {multiple_of}: {len(vocabulary.pieces):,} ids need {missing:,} more merges, and the "
+                f"candidates end after {candidates.n_tokens - best.size:,}; leave it out",
+                size=best.size + missing,
             )
         retained = np.concatenate([best.kept, np.ones(missing, bool)])
         best = step_with(candidates, retained, parameters)

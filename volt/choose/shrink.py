@@ -276,7 +276,7 @@ def shrink(
     drops = Drops.of(vocabulary, counts, closed=closed, keep_atoms=keep_atoms)
     before = drops.n_pieces
     if drops.drop(n_ids - to) < n_ids - to:
-        raise VocabularyError(_too_few(drops, to, closed=closed, keep_atoms=keep_atoms))
+        raise _too_few(drops, to, closed=closed, keep_atoms=keep_atoms)
     left, n_pieces = exactly_counted(drops.vocabulary(), counts)
     values = {"ids": n_ids, "fingerprint": vocabulary.fingerprint, "corpus": counts.fingerprint}
     left = replace(left, provenance={**vocabulary.provenance, "shrunk_from": values})
@@ -284,7 +284,7 @@ def shrink(
     return Shrunk(left, new_ids, before, n_pieces)
 
 
-def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> str:
+def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> VocabularyError:
     """Return the error for too few droppable tokens. drops: after all of these were dropped"""
     left = drops.vocabulary()
     n, kinds = len(left.ids), Counter(left.kinds)
@@ -298,5 +298,8 @@ def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> str:
         for name, number in values.items()
         if number
     )
-    ways = [f"give {n:,} or more", *(["leave out closed"] * closed), *(["give keep_atoms=False"] * keep_atoms)]
-    return f"to is {to:,}, and {counted(n, 'id')} are the fewest that can be left: {what}; {', or '.join(ways)}"
+    ways = [f"give {n:,} or more", *(["leave out closed"] * closed), *(["pass"] * keep_atoms)]
+    return VocabularyError(
+        f"to is {to:,}, and {counted(n, 'id')} are the fewest that can be left: {what}; {', or '.join(ways)}",
+        hint={"keep_atoms": False} if keep_atoms else None,
+    )

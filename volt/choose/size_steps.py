@@ -61,7 +61,7 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
         if following <= size:
             raise CandidateError(f"sizes must increase, but {following} follows {size}")
     if not sizes:
-        raise CandidateError("no sizes: give at least one, such as sizes=range(1000, 10000, 1000)")
+        raise CandidateError("no sizes: give at least one, such as 1000")
     return [checked_size(candidates, size) for size in sizes]
 
 
@@ -78,16 +78,21 @@ def checked_size(candidates: Candidates, size: int) -> int:
             f"start at {candidates.n_atoms} or more, or drop rare characters with min_count"
         )
     if size > candidates.n_tokens:
-        raise CandidateError(
+        raise too_few(
+            candidates,
             f"size {size} is above the {candidates.n_tokens} tokens that {candidates.n_merges} merges make; "
-            f"stop at {candidates.n_tokens} or less, or {remedy(candidates)}"
+            f"stop at {candidates.n_tokens} or less",
+            size=size,
         )
     return size
 
 
-def remedy(candidates: Candidates) -> str:
-    """Return the remedy for too few candidates."""
-    return "give more text: no pair is left to merge" if candidates.left == 0 else "raise n_merges"
+def too_few(candidates: Candidates, message: str, *, size: int) -> CandidateError:
+    """Return the error for candidates that do not reach a size."""
+    if candidates.left == 0:
+        return CandidateError(f"{message}, or give more text: no pair is left to merge")
+    n_merges = candidates.n_merges + size - candidates.n_tokens
+    return CandidateError(f"{message}, or learn more with", hint={"n_merges": n_merges})
 
 
 def as_text(sizes: Sequence[int]) -> str:

@@ -24,7 +24,6 @@ from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.formats.check import plain_file
 from volt.formats.registry import format_of, read_vocabulary
-from volt.formats.tiktoken.ranks import ASKED_PATTERN
 from volt.text.characters import BYTE_TOKENS, PREFIX
 from volt.vocabulary import Vocabulary
 
@@ -82,7 +81,7 @@ def _model(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
     try:
         return read_vocabulary(path, pattern=pattern), ""
     except VocabularyError as error:
-        reason = str(error).replace(ASKED_PATTERN, f"as {path}:NAME or :REGEX")
+        reason = error.text(lambda _, pattern: f"{path}:{pattern}")
         library = load(path)
     if library is None:
         raise VocabularyError(reason)

@@ -62,11 +62,11 @@ class Budget:
         >>> Budget.of("64M")
         Traceback (most recent call last):
             ...
-        volt.errors.ConfigError: memory='64M': give 512M or more; Python and the libraries take half of that
+        volt.errors.ConfigError: memory is 64M; give 512M or more; Python and the libraries take half of that
         """
         n_bytes = parse_bytes(value, "memory", such_as="512M, which is the least, 2G or 16G")
         if n_bytes < _LEAST:
-            raise ConfigError(f"memory={value!r}: give 512M or more; Python and the libraries take half of that")
+            raise ConfigError(f"memory is {value}; give 512M or more; Python and the libraries take half of that")
         return cls(n_bytes)
 
     def check_learning(self, table: pl.DataFrame, *, approximate: bool = False) -> None:
@@ -187,8 +187,9 @@ class CountHistogram:
         rows = zip(self._least.tolist(), n_words, n_characters, strict=True)
         least, left, _ = next(row for row in rows if learning_bytes(*row[1:]) <= budget.for_words)
         return CorpusError(
-            f"{counted(n_words[0], 'distinct word')} are too many for {shown_bytes(budget.n_bytes)}; give "
-            f"min_count={least}, which leaves {left:,}, or more memory{'' if approximate else ', or approximate=True'}"
+            f"{counted(n_words[0], 'distinct word')} are too many for {shown_bytes(budget.n_bytes)}, and {left:,} of "
+            f"them occur {counted(least, 'time')} or more; give more memory or pass",
+            hint={"min_count": least} if approximate else {"min_count": least, "approximate": True},
         )
 
 

@@ -126,11 +126,9 @@ def count_words(
 def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> Budget | None:
     """Return the memory budget; None for no limit. in_order: whether files are counted one after the other."""
     if memory is None and approximate:
-        raise ConfigError("approximate=True forgets words that do not fit into the memory; give memory='2G', say")
+        raise ConfigError("approximate forgets words that do not fit into the memory; pass", hint={"memory": "2G"})
     if approximate and not in_order:
-        raise ConfigError(
-            "approximate=True takes files in their order, and map= may count several at once; leave out one"
-        )
+        raise ConfigError("approximate takes files in their order, and map may count several at once; leave out one")
     return None if memory is None else Budget.of(memory)
 
 
@@ -157,9 +155,7 @@ def _paths(sources: Sources) -> list[str]:
 
 def _no_words(paths: list[str], counts: WordCounts, *, min_count: int) -> str:
     if counts.bound:
-        return (
-            f"none of {counts.n_left_out:,} words is left within the memory; give more, or leave approximate=True out"
-        )
+        return f"none of {counts.n_left_out:,} words is left within the memory; give more, or leave out approximate"
     if counts.n_left_out:
         return f"no word occurs {counted(min_count, 'time')}, of {counts.n_left_out:,} in all; lower min_count"
     names = ", ".join(paths[:3]) + f" and {len(paths) - 3} more" * (len(paths) > 3)

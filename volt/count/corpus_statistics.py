@@ -83,15 +83,14 @@ def warning(text: Unspaced) -> str:
     """Return a sentence that warns of such text and proposes other pre-tokenisers.
 
     >>> warning(Unspaced("Thai", 0.987, 14.25))
-    "98.7 % of this text is written without spaces between words (mostly Thai), so what white space cuts are clauses, of
-    14.2 letters on average: count with pretokenizer='unicode', which cuts at punctuation as well, or with
-    pretokenizer='metaspace'"
+    '98.7 % of this text is written without spaces between words (mostly Thai), so what white space cuts are clauses, of
+    14.2 letters on average: count with the pretokenizer unicode, which cuts at punctuation as well, or with metaspace'
     """
     return (
         f"{100 * text.share:.1f} % of this text is written without spaces between words "
         f"(mostly {text.script.replace('_', ' ')}), so what white space cuts are clauses, of {text.length:.1f} "
-        "letters on average: count with pretokenizer='unicode', which cuts at punctuation as well, or with "
-        "pretokenizer='metaspace'"
+        "letters on average: count with the pretokenizer unicode, which cuts at punctuation as well, or with "
+        "metaspace"
     )
 
 

@@ -354,5 +354,5 @@ def _parquet_part(texts: pl.LazyFrame, job: CountJob, *, place: str, start: int)
     numbers = texts.select(pl.len(), n_bytes=_TEXT.str.len_bytes().sum(), n_nulls=null.sum(), first=null.arg_max())
     n_rows, n_bytes, n_nulls, first = numbers.collect().row(0)
     if n_nulls and job.errors == "strict":
-        raise CorpusError(f"{place} {start + first + 1} is null; remove it or pass errors='skip'")
+        raise CorpusError(f"{place} {start + first + 1} is null; remove it or pass", hint={"errors": "skip"})
     return CountedPart(job.counted(texts), n_rows, n_bytes, n_nulls)

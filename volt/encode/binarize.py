@@ -168,7 +168,7 @@ def _id_of(encoder: Encoder, token: int | str, name: str) -> int:
     if (result := encoder.vocabulary.id_of(token)) is None:
         shown = arguments.shortened(token)
         raise ConfigError(
-            f"{name}={shown!r} is not a token of the vocabulary; give one of its special tokens, or an id"
+            f"{name} {shown!r} is not a token of the vocabulary; give one of its special tokens, or an id"
         )
     return result
 

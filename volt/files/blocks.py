@@ -384,7 +384,7 @@ def utf8_error(block: Block) -> CorpusError:
     """Return the error for a block that is not UTF-8: file, line, column, byte.
 
     >>> utf8_error(Block("a.txt", 5, 1, b"ab\\xff\\n", 4))
-    CorpusError("a.txt:5: invalid UTF-8 byte 0xff at column 3; convert the file or pass errors='replace' or 'skip'")
+    CorpusError("a.txt:5: invalid UTF-8 byte 0xff at column 3; convert the file or pass errors='replace'")
     """
     try:
         block.data.decode()
@@ -393,9 +393,8 @@ def utf8_error(block: Block) -> CorpusError:
         line = block.first_line + block.data.count(b"\n", 0, start)
         column = len(block.data[start : error.start].decode()) + 1
         result = f"invalid UTF-8 byte 0x{block.data[error.start]:02x} at column {column}"
-    return CorpusError(
-        f"{shown_path(block.path)}:{line}: {result}; convert the file or pass errors='replace' or 'skip'"
-    )
+    message = f"{shown_path(block.path)}:{line}: {result}; convert the file or pass"
+    return CorpusError(message, hint={"errors": "replace"})
 
 
 def smaller_blocks(block: Block, most: int) -> Iterator[Block]:

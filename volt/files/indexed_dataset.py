@@ -266,12 +266,12 @@ def check_dtype(dtype: str, n_ids: int) -> None:
     >>> check_dtype("u8", 300)
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: dtype='u8' holds ids up to 255, and there are ids up to 299; choose dtype='u16'
+    volt.errors.ConfigError: dtype 'u8' holds ids up to 255, and there are ids up to 299; pass dtype='u16'
     """
     most = int(np.iinfo(dtype_of(arguments.choice(dtype, "dtype", tuple(CODES)))).max)
     if n_ids - 1 > most:
-        result = f"dtype={dtype!r} holds ids up to {most:,}, and there are ids up to {n_ids - 1:,}"
-        raise ConfigError(f"{result}; choose dtype={dtype_for(n_ids)!r}")
+        result = f"dtype {dtype!r} holds ids up to {most:,}, and there are ids up to {n_ids - 1:,}"
+        raise ConfigError(f"{result}; pass", hint={"dtype": dtype_for(n_ids)})
 
 
 class IdsWriter:

@@ -29,7 +29,7 @@ def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G"
     >>> parse_bytes("1.5g", "memory")
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: memory='1.5g': give bytes, such as 1000, 64M or 1G
+    volt.errors.ConfigError: memory is '1.5g'; give bytes, such as 1000, 64M or 1G
     """
     if not isinstance(value, str):
         return arguments.whole(value, name, remedy=f"give bytes, such as {such_as}")
@@ -37,7 +37,7 @@ def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G"
     if number[-1:] in _SUFFIXES:
         number, suffix = number[:-1], number[-1:]
     if not (number.isascii() and number.isdecimal() and len(number) < 16):
-        raise ConfigError(f"{name}={quoted(value)}: give bytes, such as {such_as}")
+        raise ConfigError(f"{name} is {quoted(value)}; give bytes, such as {such_as}")
     return int(number) * _SUFFIXES[suffix]
 
 
@@ -78,7 +78,7 @@ def checked_max_line(most: int | None) -> int | None:
     (None, 100)
     """
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 0):
-        raise ConfigError(f"max_line={most!r}: give bytes, 1 or more, or None for no limit")
+        raise ConfigError(f"max_line is {most!r}; give bytes, 1 or more, or None for no limit")
     return most or None
 
 
@@ -99,23 +99,16 @@ def overlong(text: bytes, most: int, *, before: int = 0) -> int:
 
 
 class LongLineError(CorpusError):
-    """A line has more bytes than are read. found: where it is; what to do depends on who reads."""
-
-    def __init__(self, result: str) -> None:
-        self.found = result
-        super().__init__(f"{result}; cut it, or pass a larger max_line=N, or max_line=None")
-
-    def __reduce__(self) -> tuple[type[LongLineError], tuple[str]]:
-        return LongLineError, (self.found,)
+    """A line has more bytes than are read."""
 
 
 def long_line_error(path: str, line: int, most: int) -> LongLineError:
     """Return the error for a line of more than `most` bytes.
 
     >>> long_line_error("a.txt", 5, 3)
-    LongLineError('a.txt:5: the line has more than 3 bytes; cut it, or pass a larger max_line=N, or max_line=None')
+    LongLineError('a.txt:5: the line has more than 3 bytes; cut it, or raise max_line')
     """
-    return LongLineError(f"{shown_path(path)}:{line}: the line has more than {most:,} bytes")
+    return LongLineError(f"{shown_path(path)}:{line}: the line has more than {most:,} bytes; cut it, or raise max_line")
 
 
 class LineLimit:

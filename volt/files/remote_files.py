@@ -162,9 +162,10 @@ def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None
         try:
             yield copy
         except VoltError as error:
-            if (message := str(error)) == (note := message.replace(str(folder), shown_path(url.rpartition("/")[0]))):
+            message = error.message.replace(str(folder), shown_path(url.rpartition("/")[0]))
+            if message == error.message:
                 raise
-            raise type(error)(note) from error
+            raise error.reworded(message) from error
 
 
 def _fetch_beside(url: str, copy: Path, neighbours: Beside | None) -> None:

@@ -115,7 +115,7 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     except VocabularyError as error:
         section, index = error.place or ("", 0)
         line = f":{index + 2}" if section == "merges" else ""
-        raise VocabularyError(f"{path}{line}: {error.message}") from None
+        raise VocabularyError(f"{path}{line}: {error.fault}") from None
     lost = [*_losses(path, vocabulary, neighbours, ids), *_special_losses(vocabulary, flags)]
     return replace(vocabulary, provenance={"format": "merges over bytes", "lost": lost})
 
@@ -144,8 +144,8 @@ def other_pattern(path: Path, tokens: Sequence[bytes], cut: Sequence[bytes]) -> 
     return (
         f"{path}: {len(cut):,} of its {len(tokens):,} tokens, such as {cut[0].decode(errors='backslashreplace')!r}, "
         "are cut by GPT-2's pattern, which VOLT cuts text by: the file goes with another pattern, and VOLT would "
-        "encode otherwise; choose one that goes with GPT-2's, such as r50k_base, or find a vocabulary on your corpus, "
-        "counted with pretokenizer='bytes'"
+        "encode otherwise; choose one that goes with GPT-2's, such as r50k_base, or find a vocabulary of bytes on "
+        "your corpus"
     )
 
 
@@ -192,6 +192,6 @@ def _special_losses(output: Vocabulary, flags: Mapping[str, Json]) -> Iterator[s
         yield FINDS_OTHERS
     if lacking := next((token for token in flags if token not in output.ids), None):
         yield (
-            f"The folder names the token {lacking} without an id, and transformers gives it the next free one; read it "
-            f"with special=[{lacking!r}] for that."
+            f"The folder names the token {lacking} without an id, and transformers gives it the next free one; import "
+            "it with this special token for that."
         )

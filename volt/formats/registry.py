@@ -69,7 +69,7 @@ def _merges_of(path: Path, name: str) -> MergeList:
             return ranks.read_merges(path)
         vocabulary = read_vocabulary(path)
     except VocabularyError as error:
-        raise CandidateError(str(error)) from None
+        raise error.reworded(error.message, CandidateError) from None
     if not vocabulary.merges:
         raise CandidateError(f"{path}: the vocabulary has no merges; give {_ABLE}")
     return MergeList(_pairs(vocabulary), vocabulary.marker, vocabulary.pretokenizer.is_bytes, tuple(_notes(vocabulary)))
@@ -182,8 +182,8 @@ def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> li
     >>> from volt.vocabulary import Vocabulary
     >>> with tempfile.NamedTemporaryFile() as file:
     ...     write_vocabulary(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo")), file.name, to="tokens")
-    ['ids are line numbers + 3: the four tokens with roles are not listed', 'no merges: reading the list back takes
-    merges=FILE']
+    ['ids are line numbers + 3: the four tokens with roles are not listed', 'no merges: reading the list back takes a
+    file of them']
     """
     from volt.vocabulary import Vocabulary
 
@@ -235,7 +235,7 @@ def read_vocabulary(
         except ArgumentError:
             raise
         except VoltError as error:
-            raise type(error)(f"{shown_path(place)}: {error}") from None
+            raise error.reworded(f"{shown_path(place)}: {error.message}") from None
 
 
 def _read(path: Path, format: str | None, merges: str | Path | None, pattern: str | None) -> Vocabulary:
@@ -259,10 +259,10 @@ def _of_file(path: Path, format: str | None, result: Path | None, pattern: str |
         return _format(format).read(path, merges=result)
     read = None if format == "VOLT" else getattr(format_module(format), "read_with_pattern", None)
     if read is None:
-        ranks = "" if format in _UNLIKE_RANKS else "; if it holds tiktoken's ranks, read it with format='tiktoken'"
-        raise ConfigError(
-            f"{path}: its format, {format}, says itself how text is cut into words; leave out the pattern{ranks}"
-        )
+        message = f"{path}: its format, {format}, says itself how text is cut into words; leave out the pattern"
+        if format in _UNLIKE_RANKS:
+            raise ConfigError(message)
+        raise ConfigError(f"{message}; if it holds tiktoken's ranks, import it with", hint={"format": "tiktoken"})
     output: Vocabulary = read(path, merges=result, pattern=arguments.text(pattern, "pattern"))
     return output
 
@@ -358,7 +358,7 @@ def guess_format(path: Path, head: bytes) -> str:
     if (odd := format_module("opennmt").odd_line(head)) is not None:
         raise VocabularyError(f"{path}:{odd}: is not `count<TAB>subword`, as the lines before it are; fix the line")
     raise VocabularyError(
-        f"{path}:1: neither a VOLT vocabulary nor, by its content, {', '.join(FORMATS)}; make one with volt.search"
+        f"{path}:1: neither a VOLT vocabulary nor, by its content, {', '.join(FORMATS)}; find one on your corpus"
     )
 
 

@@ -220,7 +220,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     except VocabularyError as error:
         section, index = error.place or ("merges", -1)
         place, line = (codes, index + 2) if section == "merges" else (listing, index + 1)
-        raise VocabularyError(f"{place}:{line}: {error.message}") from None
+        raise VocabularyError(f"{place}:{line}: {error.fault}") from None
 
 
 def _refuse_01(codes: Path, listing: Path) -> None:
@@ -314,7 +314,7 @@ def _check(vocabulary: Vocabulary) -> None:
     """Raise VocabularyError if subword-nmt's files cannot hold the vocabulary."""
     if vocabulary.marker != "suffix":
         raise VocabularyError(
-            f"marker {vocabulary.marker!r}: subword-nmt marks where words end; learn with marker='suffix'"
+            f"marker {vocabulary.marker!r}: subword-nmt marks where words end; learn with", hint={"marker": "suffix"}
         )
     if vocabulary.pretokenizer.is_bytes:
         raise VocabularyError("its merges are over bytes, and subword-nmt's over characters; export to huggingface")
@@ -323,8 +323,8 @@ def _check(vocabulary: Vocabulary) -> None:
     for token in (*vocabulary.tokens, *vocabulary.atoms):
         if " " in token or token.splitlines() != [token]:
             raise VocabularyError(
-                f"token {token!r} holds a space or what ends a line, which subword-nmt's files cannot; count with "
-                "pretokenizer='whitespace'"
+                f"token {token!r} holds a space or what ends a line, which subword-nmt's files cannot; count with",
+                hint={"pretokenizer": "whitespace"},
             )
 
 

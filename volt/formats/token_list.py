@@ -151,7 +151,8 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
     if merges is None:
         raise VocabularyError(
             f"{path}: lists tokens but holds no merges, which are needed to cut text; name the subword-nmt codes, "
-            "sentencepiece model or VOLT vocabulary that has them: read it with merges=FILE"
+            "sentencepiece model or VOLT vocabulary that has them: import it with",
+            hint={"merges": "FILE"},
         )
     if merges.is_file() and merges.read_bytes()[:7] == b'{"volt"':
         return Vocabulary.load(merges)
@@ -237,7 +238,8 @@ def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where:
         if not bad.isdisjoint(piece):
             raise VocabularyError(
                 f"{path}: token {piece!r} holds white space that {where} cannot hold; export to marian or huggingface, "
-                "or count with pretokenizer='whitespace'"
+                "or count with",
+                hint={"pretokenizer": "whitespace"},
             )
 
 
@@ -245,15 +247,15 @@ def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]
     """Yield a sentence for each property that no list carries. counts: whether the list leaves out counts.
 
     >>> list(not_listed(Vocabulary(merges=(), tokens=("l",))))
-    ['no merges: reading the list back takes merges=FILE']
+    ['no merges: reading the list back takes a file of them']
     """
-    yield "no merges: reading the list back takes merges=FILE"
+    yield "no merges: reading the list back takes a file of them"
     if counts:
         yield "no counts"
     if vocabulary.scaffolding:
         yield (
             f"{len(vocabulary.scaffolding)} merges make tokens that are not listed and have to be split back, as "
-            "VOLT and subword-nmt's --vocabulary do; Vocabulary.closed() lists them"
+            "VOLT and subword-nmt's --vocabulary do; export it closed to list them"
         )
 
 
@@ -264,7 +266,7 @@ def spelling_notes(vocabulary: Vocabulary) -> Iterator[str]:
     []
     """
     if vocabulary.marker == "suffix":
-        yield "spelled as subword-nmt does, '@@' behind what ends no word: cut text with separator='@@'"
+        yield "spelled as subword-nmt does, '@@' behind what ends no word: cut text with the separator @@"
 
 
 def all_lines(head: bytes, fits: Callable[[str], bool]) -> bool:

@@ -197,11 +197,12 @@ def _n_lines(sources: Mapping[str, WordCounts]) -> dict[str, int]:
     for name, n in others:
         if n != wanted:
             raise ConfigError(
-                f"source {first!r} has {wanted:,} lines and {name!r} {n:,}: with unit='line' each line has its "
-                "translation in every source; give texts of equally many lines, or unit='character'"
+                f"source {first!r} has {wanted:,} lines and {name!r} {n:,}, but each line needs its translation in "
+                "every source; give texts of equally many lines or pass",
+                hint={"unit": "character"},
             )
     if not wanted:
-        raise ConfigError("the counts are of no lines: count texts with volt.count_words, or give unit='character'")
+        raise ConfigError("the counts are of no lines; count texts or pass", hint={"unit": "character"})
     return lines
 
 

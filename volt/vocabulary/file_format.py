@@ -43,7 +43,7 @@ from volt.vocabulary.ids import KINDS, UNUSED
 
 PLAIN, FORMAT = 1, 2  # the version of files that need nothing newer, and the newest
 MOST_BYTES, MOST_ROWS, _MOST_MARKS = 64 << 20, 1 << 20, 8 << 20
-_HINT = "; make one with volt.search"
+_HINT = "; find one on your corpus"
 _FOREIGN = {
     "#version:": "subword-nmt codes",
     "{": "the JSON of another program",

@@ -141,14 +141,14 @@ def _unused(old: Vocabulary) -> str:
 
 
 NAMES_NONE = (
-    "The file names no special tokens: text that spells one is text. To have those that its publisher names, read it "
-    "with special={TOKEN: ID} or eos={TOKEN: ID}."
+    "The file names no special tokens: text that spells one is text. To have those that its publisher names, "
+    "import it with them and their ids as special or eos."
 )
 END = "<|endoftext|>"
-FINDS_END = f"transformers finds {END!r} in text, as GPT-2's; read it with special=[{END!r}] for that."
+FINDS_END = f"transformers finds {END!r} in text, as GPT-2's; import it with this special token for that."
 FINDS_OTHERS = (
     "No file beside the merges names special tokens, and transformers finds those of the tokenizer's class in text; "
-    "read it with special=[TOKEN, …] for that."
+    "import it with them as special for that."
 )
 _LONE_END = "The token '</w>', id {}, is VOLT's: it ends words behind bytes or user tokens."
 

@@ -309,9 +309,7 @@ class Vocabulary:
         try:
             vocabulary = cls(**arguments_of(file))
         except VocabularyError as error:
-            raise VocabularyError(
-                f"{file.where(*error.place)}: {error.message}" if error.place else str(error)
-            ) from None
+            raise VocabularyError(f"{file.where(*error.place)}: {error.fault}" if error.place else str(error)) from None
         except ConfigError as error:
             raise VocabularyError(f"{shown_path(path)}: {error}") from None
         if file.data.get("fingerprint", vocabulary.fingerprint) != vocabulary.fingerprint:

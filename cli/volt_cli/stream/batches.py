@@ -27,7 +27,7 @@ from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, 
 from volt_cli.io import check_places, is_stdout
 from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers
 from volt_cli.process import Ended
-from volt_cli.stream.opening import TaskChoice, say_warnings, told_to_trust
+from volt_cli.stream.opening import TaskChoice, say_warnings
 from volt_cli.stream.output import MOST_STATE, Force, Signals, check_kept
 
 if TYPE_CHECKING:
@@ -248,13 +248,14 @@ def batches(
     with loading():
         from volt.batches.from_config import read_steps
         from volt.batches.steps import Steps
+        from volt.stream.transforms.user_file import lead_descriptor
 
     phases, shows_rows = Phases(quiet=quiet), every is not None and not (as_json or quiet)
     prepare_kernels(phases, "stream", "encode", "batches", "samples")
     options: dict[str, Any] = {"seed": seed, "n_workers": workers, "user_code": trust, **choice.options}
     began = time.perf_counter()
-    with told_to_trust():
-        parts = read_steps(config, rank=rank, world=world, **{k: v for k, v in options.items() if v is not None})
+    lead_descriptor()
+    parts = read_steps(config, rank=rank, world=world, **{k: v for k, v in options.items() if v is not None})
     with parts.stream as stream, Signals().listening() as signals:
         check_places([states.state], [*stream.files, *parts.vocabularies])
         check_kept(states.state, resume=states.resume, force=states.force, unit="step")
@@ -402,7 +403,7 @@ def _restore(steps: Steps, states: BatchState) -> None:
         steps.restore(_parsed(read_bytes(path, kind=StreamError, most=MOST_STATE)))
     except StreamError as error:
         place = shown_path(path)
-        raise StreamError(str(error) if str(error).startswith(place) else f"{place}: {error}") from None
+        raise error if error.message.startswith(place) else error.reworded(f"{place}: {error.message}") from None
 
 
 def _parsed(data: bytes) -> Mapping[str, Any]:

@@ -8,8 +8,7 @@ split, some tasks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -201,15 +200,15 @@ class Opening:
 
 def open_stream(
     opening: Opening, choice: TaskChoice, *, rank: int | None = None, world: int | None = None,
-    allow: str = "say --trust", quiet: bool = False, **options: Any,
+    quiet: bool = False, **options: Any,
 ) -> Stream:  # fmt: skip
     """Return the stream of a configuration or pipeline; options that are None are its own, or the environment's.
 
     choice: what of a configuration is wanted
-    allow: what to do so that code which the configuration names is run
     quiet: whether warnings are left out
     """
     from volt.stream.running.resharding import from_environment
+    from volt.stream.transforms.user_file import lead_descriptor
 
     if (rank is None) != (world is None):
         raise ConfigError("--rank and --world go together; give both or none")
@@ -219,8 +218,8 @@ def open_stream(
         choice.refuse(opening.config)
     else:
         inputs |= choice.options
-    with told_to_trust(allow):
-        stream = opening.stream(rank=stored[0], world=stored[1], **inputs)
+    lead_descriptor()
+    stream = opening.stream(rank=stored[0], world=stored[1], **inputs)
     if not quiet:
         say_warnings(stream)
     return stream
@@ -232,15 +231,3 @@ def say_warnings(stream: Stream) -> None:
 
     for warning in warnings_of(source.source for source in stream.sources):
         say(warning, mark="warning", style="bold yellow")
-
-
-@contextmanager
-def told_to_trust(allow: str = "say --trust") -> Iterator[None]:
-    """Say in options what to do so that code which a configuration names is run; what that prints is no data."""
-    from volt.stream.transforms.user_file import lead_descriptor
-
-    lead_descriptor()
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("say user_code=True", allow)) from None

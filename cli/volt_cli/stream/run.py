@@ -184,9 +184,7 @@ def run(
         stdout = identity(STDOUT)
         out = stack.enter_context(own_stdout())
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
-        stream = stack.enter_context(
-            open_stream(opening, choice, allow="leave --no-user-code out", quiet=quiet, **options)
-        )
+        stream = stack.enter_context(open_stream(opening, choice, quiet=quiet, **options))
         _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
         _check_stdout(stdout, stream.files)
         positions = _restored(stream, consumer, states, quiet=quiet)

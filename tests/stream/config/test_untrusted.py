@@ -30,13 +30,15 @@ def test_no_code_runs_where_user_code_is_refused(text: str, stream_folder: Path,
     Path("mine.py").write_text("from pathlib import Path\nPath('ran').touch()\ndef mine(fields): return fields\n")
     Path("theirs.yaml").write_text(text)
     for load in (load_config, volt.Stream.from_config):
-        with pytest.raises(ConfigError, match=r"theirs.yaml:\d: .*would run .* mine.py; .* then say user_code=True"):
+        with pytest.raises(
+            ConfigError, match=r"theirs.yaml:\d: .*would run .* mine.py; .* then trust it \(user_code\)"
+        ):
             load("theirs.yaml", user_code=False)
     for command in (["preview"], ["plan"], ["audit"], ["trace", "0"]):
         told = volt_stream(command[0], "theirs.yaml", *command[1:], status=2).stderr.decode()
-        assert "would run the code in mine.py; read it, then say --trust" in told
+        assert "would run the code in mine.py; read it, then trust it" in told
     told = volt_stream("run", "theirs.yaml", "--no-user-code", status=2).stderr.decode()
-    assert "would run the code in mine.py; read it, then leave --no-user-code out" in told
+    assert "would run the code in mine.py; read it, then trust it" in told
     assert not Path("ran").exists()
     if "wrong" not in text:
         load_config("theirs.yaml")

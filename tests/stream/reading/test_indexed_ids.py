@@ -229,7 +229,7 @@ def test_long_sentences_and_columns_are_refused(tmp_path: Path) -> None:
     prefix = write_pair(tmp_path / "a", LINES, "u16")
     options = {"split_lines": 9, "cache": tmp_path / "cache"}
     open_shard(f"{prefix}.bin", **options, max_line=24)  # type: ignore[arg-type]
-    with pytest.raises(StreamError, match=r"a\.bin:5: .*cut it, or give the source a larger max_line"):
+    with pytest.raises(StreamError, match=r"a\.bin:5: .*cut it, or raise max_line"):
         open_shard(f"{prefix}.bin", **options, max_line=23)  # type: ignore[arg-type]
     with pytest.raises(StreamError, match=r"a\.bin: holds indexed ids, which have no columns"):
         open_shard(f"{prefix}.bin", fields={"src": "de"}, **options)  # type: ignore[arg-type]

@@ -138,7 +138,7 @@ def test_a_run_goes_on_with_other_ranks(make: Make, tmp_path: Path) -> None:
     assert found == whole
     assert state is not None
     assert state["n"] == whole.total()
-    with pytest.raises(StreamError, match=r"another rank: world: 1 in the state, 2 here; .* merge-states"):
+    with pytest.raises(StreamError, match=r"another rank: world: 1 in the state, 2 here; .* merge the states"):
         make(sources, ends="drop", world=2).restore(states[0])
 
 

@@ -139,7 +139,7 @@ def test_a_long_line_is_told_once(tmp_path: Path) -> None:
     """The advice is not repeated when the task is named."""
     with pytest.raises(CorpusError) as error:
         shard([mono_task(tmp_path, {"a": b"x" * 99})], tmp_path / "s", max_line=20)
-    assert str(error.value).count("pass a larger") == 1
+    assert str(error.value).count("raise max_line") == 1
     assert str(error.value).startswith("task 'auto_en': ")
 
 

@@ -128,7 +128,9 @@ def test_a_split_is_read_once_in_order_and_without_noise(mix: Path) -> None:
         both = list(stream)
     assert [line for line in both if line.startswith("Ted")] == [f"Ted {i}\tTed {i}" for i in range(17)]
     assert len(both) == 22
-    with pytest.raises(ConfigError, match=r"mix.yaml:14: tasks.dev: is of split valid, not train; say split='valid'"):
+    with pytest.raises(
+        ConfigError, match=r"mix.yaml:14: tasks.dev: is of split valid, not train; choose the split valid"
+    ):
         load_config(mix, tasks=["dev"])
     with pytest.raises(ConfigError, match=r"mix.yaml:3: tasks: no task 'devv'; did you mean dev"):
         load_config(mix, split="valid", tasks=["devv"])

@@ -104,7 +104,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     except VocabularyError as error:
         section, index = error.place or ("", -1)
         place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
-        raise VocabularyError(f"{path}: {place}{error.message if error.place else error}") from None
+        raise VocabularyError(f"{path}: {place}{error.fault if error.place else error}") from None
     except ConfigError as error:
         raise VocabularyError(f"{path}: {error}") from None
     lost += losses(data, result, is_own=is_own)

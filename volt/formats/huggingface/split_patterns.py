@@ -144,7 +144,7 @@ _NEWER = (
 )
 PUNCTUATION = rf"!-/:-@\[-`{{-~\u166D\U000111C9[\p{{P}}&&[^{_NEWER}]]"
 _ITEM = re.compile(r"\[.*\]|\\.+|[^.()^]", re.DOTALL)  # what may stand inside a class
-_REMEDY = "choose another tokenizer, or find a vocabulary on your corpus with volt.search"
+_REMEDY = "choose another tokenizer, or find a vocabulary on your corpus"
 
 
 class Cut(NamedTuple):

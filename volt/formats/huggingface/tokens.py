@@ -62,7 +62,7 @@ def model_section(path: Path, data: Json) -> Json:
     Traceback (most recent call last):
         ...
     volt.errors.VocabularyError: a.json: a tokenizer of type 'WordPiece'; VOLT reads those of type 'BPE': it cuts off
-    the longest piece first and has no merges; find a vocabulary on its corpus with volt.search
+    the longest piece first and has no merges; find a vocabulary on its corpus
     """
     model, version = data.get("model"), data.get("version", "1.0")
     if not isinstance(model, dict):
@@ -85,12 +85,12 @@ def model_section(path: Path, data: Json) -> Json:
 def _remedy(kind: object) -> str:
     if kind == "Unigram":
         return (
-            "no merges make its pieces; give the merges of the sentencepiece .model that it comes from to "
-            "volt.replay_bpe, or train a BPE tokenizer"
+            "no merges make its pieces; replay the merges of the sentencepiece .model that it comes from, or train a "
+            "BPE tokenizer"
         )
     if kind == "WordPiece":
-        return "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus with volt.search"
-    return "train a BPE tokenizer, or find a vocabulary with volt.search"
+        return "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus"
+    return "train a BPE tokenizer, or find a vocabulary on your corpus"
 
 
 def model_vocab(path: Path, model: Json) -> dict[str, int]:

@@ -130,7 +130,7 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
         raise VocabularyError(
             f"{path}: the vocabulary is pruned: {len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made on "
             "the way and split back into their parts, but this format cannot split back: they would come out as "
-            "pieces. Export Vocabulary.closed(), which keeps them as tokens"
+            "pieces. Export it closed, which keeps them as tokens"
         )
     if lost:
         raise VocabularyError(
@@ -152,17 +152,18 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
     if marker == "suffix" and vocabulary.whole_words:
         raise VocabularyError(
             f"{path}: this format takes words for tokens as they are, without {SUFFIX!r} behind them; "
-            "whole_words=True goes with marker='none' there"
+            "whole_words goes with the marker none there"
         )
     if marker == "suffix" and cut.is_bytes and not {byte + SUFFIX for byte in ALPHABET} <= vocabulary.ids.keys():
         raise VocabularyError(
             f"{path}: the vocabulary lacks tokens for bytes that end words, and this format drops bytes that it does "
-            "not know; learn with marker='none'"
+            "not know; learn with",
+            hint={"marker": "none"},
         )
     if marker == "prefix" and cut.keeps_spaces and not cut.is_bytes:
         raise VocabularyError(
-            f"{path}: this format cannot mark words by {marker!r} that the pre-tokenizer {cut.name!r} cuts; "
-            "learn with marker='none'"
+            f"{path}: this format cannot mark words by {marker!r} that the pre-tokenizer {cut.name!r} cuts; learn with",
+            hint={"marker": "none"},
         )
 
 
@@ -235,7 +236,7 @@ def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
     if scheme.cut.has_own_pattern:
         yield (
             "The regex is read by another engine (Oniguruma), whose \\w, \\d and \\b differ on rare characters, such "
-            "as '¼': check your text with volt.formats.check."
+            "as '¼': check both on your text."
         )
         if vocabulary.marker == "prefix":
             yield "A word that itself begins with '▁' gets no second '▁' in front."

@@ -115,8 +115,7 @@ def check_scheme(vocabulary: Vocabulary) -> None:
     if scheme not in _SCHEMES:
         raise VocabularyError(
             f"marker {scheme[1]!r} with {scheme[0]!r} pre-tokens: sentencepiece marks words with {PREFIX!r} and cuts "
-            "them at spaces; learn with marker='prefix', or count with pretokenizer='metaspace' and learn with "
-            "marker='none'"
+            "them at spaces; learn with the marker prefix, or with the pretokenizer metaspace and the marker none"
         )
     if vocabulary.unmade:
         raise VocabularyError(

@@ -40,7 +40,6 @@ from volt.vocabulary.ids import MOST_IDS
 PUBLISHED = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 MOST_CUT = 0.001  # of the tokens: Whisper's multilingual file has one in 10,000
 TELLING = 10_000  # tokens: so many hold numbers and signs that tell patterns apart
-ASKED_PATTERN = "with pattern='NAME or REGEX'"
 KNOWN = {  # the first digits of the SHA-256 of a file → what it is, and its pattern
     "306cd27f03c1a714": ("r50k_base of OpenAI", "gpt2"),
     "94b5ca7dff4d0076": ("p50k_base of OpenAI", "gpt2"),
@@ -105,7 +104,7 @@ def choose(path: Path, tokens: Sequence[bytes], pattern: str | None) -> SplitCho
         others = [name for name in PUBLISHED[1:] if n_cuts[name] <= n_cuts["gpt2"]]
         if not others or (len(tokens) < TELLING and min(n_cuts.values()) == n_cuts["gpt2"]):
             return SplitChoice(PreTokenizer("bytes"), "assumed", (_assumption(len(tokens), n_cuts["gpt2"], others),))
-    raise VocabularyError(_refusal(path, tokens))
+    raise _refusal(path, tokens)
 
 
 def _digest(path: Path) -> str:
@@ -140,8 +139,8 @@ def _assumption(n_tokens: int, n_gpt2: int, others: list[str]) -> str:
     fit = "which fits all of its tokens" if not n_gpt2 else f"which cuts {n_gpt2:,} of its {n_tokens:,} tokens"
     also = f", as do {', '.join(others)}" if others else ""
     return (
-        f"The file names no pattern: text is cut by GPT-2's, {fit}{also}. If another goes with it, read it "
-        f"{ASKED_PATTERN}."
+        f"The file names no pattern: text is cut by GPT-2's, {fit}{also}. If another goes with it, give its "
+        "name or regex as the pattern."
     )
 
 
@@ -168,7 +167,7 @@ def _cut_notes(tokens: Sequence[bytes], pattern: str, pretokenizer: PreTokenizer
         )
 
 
-def _refusal(path: Path, tokens: Sequence[bytes]) -> str:
+def _refusal(path: Path, tokens: Sequence[bytes]) -> VocabularyError:
     """Return the error for tokens that do not fit GPT-2's pattern, or not it alone."""
     n_cuts = n_cut(tokens, {name: NAMED[name] for name in PUBLISHED})
     hints = ", ".join(f"{name} {n_cuts[name]:,}" for name in sorted(n_cuts, key=n_cuts.__getitem__)[:_N_HINTS])
@@ -176,10 +175,11 @@ def _refusal(path: Path, tokens: Sequence[bytes]) -> str:
     result = (
         f"GPT-2's cuts {len(cut):,} of its {len(tokens):,} tokens, such as {_shown(cut[0])}" if cut else "several fit"
     )
-    return (
-        f"{shown_path(path)}: the file names no pattern that text is cut by, and {result}; give the one that its "
-        f"publisher names, {ASKED_PATTERN}. Of the known ones these cut fewest of its tokens, which does not prove "
-        f"that one goes with it: {hints}"
+    return VocabularyError(
+        f"{shown_path(path)}: the file names no pattern that text is cut by, and {result}; of the known ones these cut "
+        f"fewest of its tokens, which does not prove that one goes with it: {hints}. Give the one that its publisher "
+        "names with",
+        hint={"pattern": "NAME or REGEX"},
     )
 
 

@@ -43,7 +43,8 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
     if not cut.is_bytes or vocabulary.marker != "none":
         raise VocabularyError(
             f"{path}: tiktoken works on bytes, but this vocabulary on the pre-tokenizer {cut.name!r} with the marker "
-            f"{vocabulary.marker!r}; count with pretokenizer='bytes'"
+            f"{vocabulary.marker!r}; count with",
+            hint={"pretokenizer": "bytes"},
         )
     try:
         pattern_of(cut)
@@ -53,7 +54,7 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
         raise VocabularyError(
             f"{path}: the vocabulary is pruned: {len(scaffolding):,} tokens, such as {scaffolding[0]!r}, are made on "
             "the way and split back into their parts, but tiktoken cannot split back: without them it would not reach "
-            "the tokens behind. Export Vocabulary.closed(), which keeps them as tokens"
+            "the tokens behind. Export it closed, which keeps them as tokens"
         )
     retained = set(vocabulary.tokens)
     missing = [atom for atom in ALPHABET if atom not in retained]
@@ -61,7 +62,8 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
     if missing or foreign:
         raise VocabularyError(
             f"{path}: tiktoken needs every byte as a token, and nothing else unmerged: {(missing or foreign)[0]!r} "
-            f"{'is missing' if missing else 'is no byte'}; count with pretokenizer='bytes'"
+            f"{'is missing' if missing else 'is no byte'}; count with",
+            hint={"pretokenizer": "bytes"},
         )
     if cut.name == "bytes" and not vocabulary.whole_words:
         _refuse_crossing(vocabulary, path)
@@ -97,7 +99,7 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
     if not keeps_ids:
         yield (
             "Ids differ from VOLT's: tiktoken merges in the order of ids, but here ids do not follow the merges, so "
-            'tokens are numbered anew from 0. Vocabulary.closed(order="merges") has ids that do.'
+            "tokens are numbered anew from 0. Exported closed, in the order of the merges, they keep their ids."
         )
     if vocabulary.normalizer.name != "none":
         yield f"tiktoken does not normalise: apply {vocabulary.normalizer.name} to a text before you encode it."

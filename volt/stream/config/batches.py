@@ -38,7 +38,6 @@ _BY_TOKENS = (
     "shuffle",
 )  # fmt: skip
 _GONE = "key 'max_tokens' is missing"
-_PYTHON = re.compile(r"\b(?P<key>bos|eos|shuffle|noise)=(?P<value>\w+)")  # options that errors of Python name
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Batches:
             yield
         except VoltError as error:
             notes = Notes(self.document)
-            notes.note(type(error)(_in_yaml(str(error))), self._nearest(str(error), place))
+            notes.note(error, self._nearest(str(error), place))
             raise as_error(notes.found, self.document) from None
 
     def _nearest(self, message: str, place: tuple[str, ...]) -> Place:
@@ -102,15 +101,6 @@ def _held(place: Place, document: Document) -> Place:
     while place and place not in document.lines:
         place = place[:-1]
     return place
-
-
-def _in_yaml(message: str) -> str:
-    """Return a message of the library, with keys in place of Python's arguments.
-
-    >>> _in_yaml("the vocabulary of src has no EOS; say eos=False, or add the token")
-    'the vocabulary of src has no EOS; say eos: false, or add the token'
-    """
-    return _PYTHON.sub(lambda result: f"{result['key']}: {result['value'].lower()}", message)
 
 
 def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source]) -> Batches:

@@ -153,8 +153,8 @@ def parse_config(
     >>> parse_config("sources: {s: {path: a, transforms: [user: {file: f.py, function: f}]}}", user_code=False)
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: stream.yaml:1: sources.s.transforms[1].user: would run the code in f.py; read it, then say
-    user_code=True
+    volt.errors.ConfigError: stream.yaml:1: sources.s.transforms[1].user: would run the code in f.py; read it, then
+    trust it (user_code)
     """
     choice, document = Selection.of(split, tasks), parse_template(text, path=path, values=values)
     return _Builder(document, Path(path).parent, choice, user_code=user_code).configuration()

@@ -51,7 +51,7 @@ def downloaded(name: str, *, langs: str) -> dict[str, str]:
     data.
     """
     if not _CODES.fullmatch(langs):
-        raise ConfigError(f"langs={shown(langs)}: give two codes of three letters, as in deu-eng")
+        raise ConfigError(f"langs is {shown(langs)}; give two codes of three letters, as in deu-eng")
     if not re.fullmatch(r"[\w.-]+", name) or name.startswith(("-", ".")):
         raise ConfigError(f"{shown(name)}: no name of a data set; mtdata list -l {langs} names them")
     folder, codes = folder_of(langs) / name, langs.split("-")
@@ -131,7 +131,7 @@ def parsed_weights(text: str) -> tuple[float, ...]:
     except ValueError:
         weights = ()
     if not any(weights) or not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-        raise ConfigError(f"weights={shown(text)}: give one number from 0 up for each source, as in 2,1")
+        raise ConfigError(f"weights is {shown(text)}; give one number from 0 up for each source, as in 2,1")
     return weights
 
 
@@ -168,9 +168,9 @@ def _check(name: str, pipeline: Pipeline, sources: Sequence[str], weights: Seque
             f"{name} has {counted(len(weights), 'weight')} for {counted(len(sources), 'source')}; give one for each"
         )
     if pipeline.is_mtdata and not langs:
-        raise ConfigError(f"{name}: which languages is not said; give langs, as in langs=deu-eng")
+        raise ConfigError(f"{name}: no languages are given; pass their codes, as in", hint={"langs": "deu-eng"})
     if langs and not pipeline.is_mtdata:
-        raise ConfigError(f"langs={langs}: {name} reads files, which have their languages; leave it out")
+        raise ConfigError(f"langs is {langs}, but {name} reads files, which have their languages; leave it out")
 
 
 def _files(pipeline: Pipeline, paths: Sequence[str]) -> _Sources:

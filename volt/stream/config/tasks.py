@@ -93,7 +93,7 @@ def _check(tasks: Sequence[Task], others: Sequence[str], choice: Selection, note
         elif name not in known:
             notes.add(("tasks",), f"no task {name!r}; {near(name, [*known]) if known else 'the file has none'}")
         elif choice.split == "train" and known[name].split == "valid":
-            notes.add(("tasks", name), "is of split valid, not train; say split='valid'")
+            notes.add(("tasks", name), "is of split valid, not train; choose the split valid")
 
 
 def as_validation(source: Source) -> Source:

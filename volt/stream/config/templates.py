@@ -96,8 +96,7 @@ def parse_template(text: str, *, path: str, values: Mapping[str, object] | None 
 def _parsed(values: Expanded, path: str) -> Document:
     if not values.lines:
         return parse(values.text, path=path)
-    shown_by = f"volt.stream.config.templates.expanded_file({path!r})"
-    hint = f"\n(the file is a template; {shown_by} shows the text that it expands to)"
+    hint = "\n(the file is a template; expand it to see the text that is read)"
     try:
         result = parse(values.text, path=path, lines=values.lines)
     except ConfigError as error:
@@ -225,9 +224,7 @@ def _explained(error: Any, path: str, opening: int) -> ConfigError:
 
     if isinstance(error, UndefinedError):
         key = re.match(r"'(\w+)' is undefined", str(error))
-        message = (
-            f"{{{{{key[1]}}}}} has no value; give values={{'{key[1]}': …}}" if key else f"{error}; fix the template"
-        )
+        message = f"{{{{{key[1]}}}}} has no value; set {key[1]}" if key else f"{error}; fix the template"
         return ConfigError(f"{path}:{_line_of(error)}: {message}, or {_HINT}")
     line = opening if isinstance(error, TemplateSyntaxError) else _line_of(error)
     return ConfigError(

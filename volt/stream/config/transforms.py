@@ -69,7 +69,7 @@ class TransformBuilder:
         if name == "user" and not self.user_code:
             file = options.get("file") if isinstance(options, dict) else options
             shown = self.folder / file if isinstance(file, str) else "its file"
-            self.notes.add(current, f"would run the code in {shown}; read it, then say user_code=True")
+            self.notes.add(current, f"would run the code in {shown}; read it, then trust it (user_code)")
             return None
         return self._transform(name, options, current)
 

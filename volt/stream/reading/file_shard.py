@@ -24,7 +24,6 @@ from typing import Any, Literal, NamedTuple
 from volt.errors import CorpusError, OutputError, StreamError, shown_path, unreadable
 from volt.files.atomic import write_atomic
 from volt.files.blocks import read_raw
-from volt.files.limits import LongLineError
 from volt.files.remote import read_range
 from volt.stream.reading.shard import Shard, Stamp, stamp_of
 from volt.stream.reading.shard_cache import CacheEntry, Record
@@ -282,9 +281,6 @@ def as_stream_errors(path: str) -> Iterator[None]:
     """Tell what goes wrong while a file is indexed as a StreamError."""
     try:
         yield
-    except LongLineError as error:
-        remedy = "cut it, or give the source a larger max_line, or null (None in Python) for any length"
-        raise StreamError(f"{error.found}; {remedy}") from error
     except CorpusError as error:
         raise StreamError(str(error)) from error
     except (OutputError, OSError) as error:

@@ -109,14 +109,12 @@ def refuse_difference(
 def _refusal(refused: Sequence[str], needed: Collection[str]) -> StreamError:
     message, remedy = "; ".join(refused), "restore it there, or start anew"
     if {line.partition(":")[0] for line in refused} <= {"rank", "world"}:
-        merged = "merge the states of all ranks (volt stream merge-states, volt.stream.merge_states)"
+        merged = "merge the states of all ranks"
         return StreamError(
             f"the state belongs to another rank: {message}; restore it there, or {merged} and restore the result"
         )
-    if "" not in needed:
-        names = ", ".join(map(repr, sorted(needed))) + "," * (len(needed) == 1)
-        remedy = f"{remedy}, or accept it (accept=({names}))"
-    return StreamError(f"the state belongs to another stream: {message}; {remedy}")
+    message = f"the state belongs to another stream: {message}; {remedy}"
+    return StreamError(message) if "" in needed else StreamError(f"{message}, or pass", hint={"accept": sorted(needed)})
 
 
 def _acceptable(difference: str, grown: Collection[str]) -> str:

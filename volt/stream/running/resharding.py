@@ -302,7 +302,7 @@ def continued(
         if world > 1 and not state.merged:
             raise StreamError(
                 f"lines were appended to source {next(iter(grown))!r}, and the state is of one rank of {world}; merge "
-                "the states of all ranks (volt stream merge-states, volt.stream.merge_states) and restore the result"
+                "the states of all ranks and restore the result"
             )
         whole = state if state.merged else _merged([state])
         state = replace(state, cursors={**state.cursors, **{name: whole.cursors[name] for name in grown}})

@@ -43,7 +43,7 @@ from volt.count.word_counts import CountedPart, summed
 from volt.errors import ConfigError, VoltError, quoted, shown_path
 from volt.files.atomic import write_atomic
 from volt.files.blocks import Block, checked_block
-from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, LongLineError, checked_max_line
+from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, checked_max_line
 from volt.files.threads import MOST_WORKERS, available_cores, in_order
 from volt.stream.tasks.shard_folder import (
     Compression,
@@ -363,9 +363,8 @@ def _read(
     def read(side: str, path: str) -> InputFile:
         try:
             return known.get((side, path)) or look_at(path, side=side, max_line=max_line, progress=values.add)
-        except VoltError as error:  # one of long lines adds what to do to what was found
-            result = error.found if isinstance(error, LongLineError) else str(error)
-            raise type(error)(f"task {task.name!r}: {result}") from error
+        except VoltError as error:
+            raise error.reworded(f"task {task.name!r}: {error.message}") from error
 
     wanted = [(side, path) for sides in inputs for side, paths in zip(task.sides, sides, strict=True) for path in paths]
     result = in_order(lambda pair: read(*pair), wanted, n_threads=min(n_threads, max(1, len(wanted))))
