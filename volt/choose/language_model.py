@@ -2,9 +2,7 @@
 
     N_v = 3,145,728 · (N / 33·10⁶)^0.8354        V = N_v / d
 
-Tao et al. 2024, "Scaling Laws with Vocabulary", approach 2: N non-embedding parameters deserve N_v parameters of the
-vocabulary, which are V tokens of width d. The law was fitted to models of 33 M to 3 B parameters on English text, each
-trained for as long as is optimal for it.
+Tao et al. 2024, "Scaling Laws with Vocabulary", approach 2, fitted to English models of 33 M to 3 B parameters.
 
 >>> scaling_size(70e9, 8192)  # the paper says of Llama2-70B: at least 216 K
 230865
@@ -51,19 +49,12 @@ class LanguageModel:
 
     @property
     def signature(self) -> str:
-        """The model in short, for the signature of a result.
-
-        >>> LanguageModel(1.2e9, 2048).signature
-        'model:1.2e+09,2048'
-        """
+        """The model in short, for the signature of a result."""
         return f"model:{self.params:g},{self.width}"
 
 
 def vocabulary_parameters(n_params: float) -> float:
-    """N_v, the vocabulary parameters that a language model deserves.
-
-    n_params: N, its parameters without the embedding
-    Raises ConfigError if n_params is not positive and finite.
+    """Return N_v, the vocabulary parameters that a model of N parameters deserves.
 
     >>> vocabulary_parameters(33e6)
     3145728.0
@@ -72,11 +63,7 @@ def vocabulary_parameters(n_params: float) -> float:
 
 
 def scaling_size(n_params: float, width: int) -> int:
-    """V = N_v / d tokens, rounded down, so that they take no more parameters than N_v; 1 at least.
-
-    n_params: N, the model's parameters without the embedding
-    width: d, the numbers that each token's embedding holds
-    Raises ConfigError if one is not positive and finite.
+    """Return V = N_v / d tokens, rounded down; 1 at least.
 
     >>> scaling_size(33e6, 512)
     6144
@@ -85,13 +72,7 @@ def scaling_size(n_params: float, width: int) -> int:
 
 
 def serving_flops_per_byte(n_params: float, width: int, size: int, tokens_per_byte: float) -> float:
-    """2 (N + V d) floating-point operations for each token, times the tokens that a byte of text takes.
-
-    n_params, width: N and d of the model
-    size: V, tokens of the vocabulary
-    tokens_per_byte: pieces of a text over its bytes
-
-    The attention over earlier tokens is left out, which grows with the length of the text.
+    """Return 2 (N + V d) operations for each token, times the tokens per byte; attention is left out.
 
     >>> serving_flops_per_byte(1e9, 1000, 32_000, 0.25)
     516000000.0

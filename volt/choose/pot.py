@@ -1,8 +1,4 @@
-"""The POT library as a second, independent solver of transport problems, for small ones and for tests.
-
->>> sorted(SOLVERS)
-['pot', 'sinkhorn']
-"""
+"""The POT library as a second, independent solver, for small problems and for tests."""
 
 from __future__ import annotations
 
@@ -22,14 +18,12 @@ class PotSolver(Sinkhorn):
 
     One iteration of `Sinkhorn` follows and measures `change` and `converged`.
     max_cells: rows times columns of the largest problem that is accepted
-    Raises TransportError if a problem has more cells.
-    Raises MissingLibraryError if POT is not installed.
     """
 
     max_cells: int = 25_000_000
 
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
-        """Solve `problem`. start: potentials whose row is read. Raises TransportError if that is not (n_rows,)."""
+        """Solve `problem`. start: potentials whose row is read."""
         n_cells = math.prod(problem.cost.shape)
         if n_cells > self.max_cells:
             raise TransportError(f"the problem's {n_cells} dense cells are above {self.max_cells}; use Sinkhorn.")
@@ -40,7 +34,7 @@ class PotSolver(Sinkhorn):
 
 
 def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver) -> tuple[Floats, int]:
-    """Return log u and the number of iterations of POT, whose warnings are suppressed, because `change` says more.
+    """Return log u and the number of iterations of POT; `change` says more than its warnings.
 
     reg_type "entropy" is −ε H(P), while POT's default "kl" is relative to abᵀ; ρ = inf is τ = 1.
     """

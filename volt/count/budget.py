@@ -3,18 +3,12 @@
     exact         tables that are too large are written as sorted runs, and all runs are merged at the end
     approximate   lossy counting: when there are more words than fit, the least frequent ones are forgotten
 
-A sorted run is a table on disk, in the order of words. 32 runs of one level are merged into one run of the next, so few
-files are open however much is written.
-
-Lossy counting: a forgotten word may occur again, and its count then restarts at zero. Each word therefore carries the
-most that it can have lost, which is the bound at the time when it (re)appeared. The words whose count plus loss is
-least are forgotten, and the greatest of these sums becomes the new bound. Hence a count is too low by at most the
-bound, and an absent word occurred at most that often. (After Manku and Motwani 2002; the number of words is fixed in
-advance instead of the error, as in Metwally et al. 2005.)
+A forgotten word may occur again, and its count restarts at zero. Each word therefore carries the most that it can have
+lost: the bound when it (re)appeared. The words whose count plus loss is least are forgotten, and the greatest of these
+sums is the new bound. So no count is too low by more than the bound. (After Manku and Motwani 2002; the number of words
+is fixed instead of the error, as in Metwally et al. 2005.)
 
 >>> parts = [CountedPart(pl.DataFrame({"word": ["a", *text], "count": [3, 1, 1]}), 1, 9, 0) for text in ("bc", "cd")]
->>> bounded_sum(parts, Budget.of("1G"), min_count=2).part.table.rows()
-[('a', 6), ('c', 2)]
 >>> approximate = approximate_sum(parts, n_words=2)
 >>> approximate.part.table.rows(), approximate.bound, approximate.n_left_out
 ([('a', 6)], 2, 4)
@@ -48,32 +42,20 @@ _THRESHOLDS = np.concatenate([np.arange(1, 1 << 16), 1 << np.arange(16, 63)])
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The bytes that a process may take while it counts.
-
-    n_bytes: the total, including Python and the libraries
-    """
+    """The bytes that a process may take while it counts, Python and the libraries included."""
 
     n_bytes: int
 
     @classmethod
     def of(cls, value: int | str) -> Budget:
-        """Parse a number of bytes, or a string such as 2G. Raises ConfigError if it is less than 512 MB or not a size.
-
-        >>> Budget.of("64M")
-        Traceback (most recent call last):
-            ...
-        volt.errors.ConfigError: memory is 64M; give 512M or more; Python and the libraries take half of that
-        """
+        """Parse a number of bytes, or a string such as 2G. Raises ConfigError if it is below 512 MB or not a size."""
         n_bytes = parse_bytes(value, "memory", such_as="512M, which is the least, 2G or 16G")
         if n_bytes < _LEAST:
             raise ConfigError(f"memory is {value}; give 512M or more; Python and the libraries take half of that")
         return cls(n_bytes)
 
     def check_learning(self, table: pl.DataFrame, *, approximate: bool = False) -> None:
-        """Raise CorpusError if learning from these words would take more.
-
-        approximate: whether counting was approximate, so that the error does not propose it
-        """
+        """Raise CorpusError if learning from these words would take more. approximate: as in `refusal`"""
         if learning_bytes(table.height, int(table["word"].str.len_chars().sum())) > self.for_words:
             tally = CountHistogram(1)
             tally.add(table)
@@ -121,10 +103,7 @@ class Budget:
 
 
 def return_freed_memory() -> None:
-    """Return each large array to the system as soon as it is freed, for the rest of this process.
-
-    Otherwise glibc retains hundreds of megabytes that threads freed. Other C libraries lack this call.
-    """
+    """Return each large array to the system once it is freed; otherwise glibc retains hundreds of megabytes."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 128 << 10)
 
@@ -132,8 +111,7 @@ def return_freed_memory() -> None:
 class CounterLimits(NamedTuple):
     """The size limits of a counter of units.
 
-    n_units: units of a thread
-    n_words: words of all threads
+    n_units, n_words: of a thread, and of all threads
     by_block: whether it returns its words after each block, so that parts do not depend on the threads
     """
 
@@ -142,10 +120,8 @@ class CounterLimits(NamedTuple):
     by_block: bool = False
 
     @classmethod
-    def of(cls, budget: Budget | None, *, approximate: bool) -> CounterLimits:
+    def of(cls, budget: Budget, *, approximate: bool) -> CounterLimits:
         """Split what a budget leaves between the units of all threads and their words, half each."""
-        if budget is None:
-            return cls()
         half, least = budget.n_units // 2, 1 << 12
         n_units = min(MOST, max(least, half // available_cores()))
         return cls(n_units, min(4 * MOST, max(least, half)), by_block=approximate)
@@ -165,7 +141,6 @@ class CountHistogram:
     """How many words occur how often; it finds the smallest min_count at which they fit into memory.
 
     That number is exact up to 65,536; above, it is a power of two, at most twice the exact one.
-
     min_count: the requested minimum; no word is rarer
     """
 
@@ -182,7 +157,7 @@ class CountHistogram:
         self._characters += np.bincount(places, lengths, minlength=len(self._characters)).astype(np.int64)
 
     def refusal(self, budget: Budget, *, approximate: bool = False) -> CorpusError:
-        """Return the error for too many words. approximate: whether the rarest have been forgotten already."""
+        """Return the error for too many words. approximate: whether the rarest have been forgotten already"""
         n_words, n_characters = (numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._characters))
         rows = zip(self._least.tolist(), n_words, n_characters, strict=True)
         least, left, _ = next(row for row in rows if learning_bytes(*row[1:]) <= budget.for_words)
@@ -197,9 +172,9 @@ _MOST, _ROWS = 32, 1 << 16
 
 
 class SortedRuns:
-    """Sorted runs in a folder, and their sum, read a few rows of each at a time.
+    """Sorted runs in a folder, and their sum. A run is a table on disk, in the order of words.
 
-    most: the number of runs of one level that are merged into the next
+    most: the number of runs of one level that are merged into one of the next, so that few files are open
     rows: rows of a run that are in memory at once
 
     >>> from tempfile import TemporaryDirectory
@@ -216,10 +191,7 @@ class SortedRuns:
         self._levels, self._n = list[list[Path]](), 0
 
     def write(self, table: pl.DataFrame) -> None:
-        """Add a run. table: columns word and count, sorted by word, no word twice.
-
-        Raises CorpusError if the disk is full.
-        """
+        """Add a run. table: columns word and count, sorted by word, no word twice"""
         self._add([table], level=0)
 
     def merged(self) -> Iterator[pl.DataFrame]:
@@ -244,16 +216,16 @@ class SortedRuns:
         heads = {number: head for number, run in enumerate(runs) if (head := next(run, None)) is not None}
         while heads:
             last = min(head["word"][-1] for head in heads.values())  # up to this word, every run is in memory
-            taken = list[pl.DataFrame]()
+            complete = list[pl.DataFrame]()
             for number, head in [*heads.items()]:
                 end = head["word"].search_sorted(last, side="right")
-                taken.append(head[:end])
+                complete.append(head[:end])
                 rest = head[end:] if end < head.height else next(runs[number], None)
                 if rest is None:
                     del heads[number]
                 else:
                     heads[number] = rest
-            yield pl.concat(taken).group_by("word").agg(_COUNT.sum()).sort("word")
+            yield pl.concat(complete).group_by("word").agg(_COUNT.sum()).sort("word")
 
 
 def _write(path: Path, tables: Iterable[pl.DataFrame], *, rows: int) -> None:
@@ -288,10 +260,9 @@ _COUNT, _MISSED = pl.col("count"), pl.col("missed")
 
 
 class BoundedSum(NamedTuple):
-    """The sum of parts.
+    """The sum of parts, sorted by word.
 
-    part: the sum, sorted by word
-    bound: the most that a count can be too low, and the most that an absent word can have occurred
+    bound: the most that a count can be too low, and that an absent word can have occurred
     n_left_out: occurrences of the absent words
     """
 
@@ -303,8 +274,7 @@ class BoundedSum(NamedTuple):
 def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int) -> BoundedSum:
     """Return the exact sum, without the words that occur less often than min_count.
 
-    Raises CorpusError if the remaining words exceed the budget or the disk is full; OutputError if no temporary folder
-    can be created.
+    Raises CorpusError if the remaining words exceed the budget or the disk is full.
     """
     with ExitStack() as stack:
         runs: SortedRuns | None = None
@@ -344,10 +314,8 @@ def _retained(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget
 
 
 def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None) -> BoundedSum:
-    """Return the sum of about n_words words, the most frequent ones.
+    """Return the sum of about n_words words, the most frequent ones. The parts' order matters.
 
-    parts: the same parts in the same order give the same sum
-    n_words: how many words are remembered; while a part is added, its words come on top
     n_symbols: the most characters of these words, plus one for each word's end; None for no limit
     """
     known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
@@ -356,20 +324,16 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: in
         whole, total = _numbers(whole, part), total + _total(part.table)
         new = part.table.with_columns(missed=pl.lit(bound, pl.Int64))
         known = pl.concat([known, new]).group_by("word").agg(_COUNT.sum(), _MISSED.min())
-        if (n_left := _n_within(known, n_words, n_symbols)) < known.height:
-            most = _COUNT + _MISSED
+        most, n_left = _COUNT + _MISSED, n_words
+        if n_symbols is not None:
+            sizes = known.sort(most, descending=True)["word"].str.len_chars() + 1
+            n_left = min(n_words, int((sizes.cum_sum() <= n_symbols).sum()))
+        if n_left < known.height:
             bound = known.select(most.top_k(n_left + 1).min()).item()
             known = known.filter(most > bound)
     check_total(total)
     table = known.select("word", "count").sort("word")
     return BoundedSum(whole._replace(table=table), bound, total - _total(table))
-
-
-def _n_within(known: pl.DataFrame, n_words: int, n_symbols: int | None) -> int:
-    if n_symbols is None:
-        return min(n_words, known.height)
-    sizes = known.sort(_COUNT + _MISSED, descending=True)["word"].str.len_chars() + 1
-    return min(n_words, int((sizes.cum_sum() <= n_symbols).sum()))
 
 
 def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:
