@@ -1,7 +1,7 @@
 """Validate the arguments of public functions; an error says what was passed and what to do next.
 
-A value of the wrong type raises `ArgumentError`, which is also a TypeError. Ranges and names are checked by the function
-that the argument belongs to.
+A value of the wrong type raises `ArgumentError`, which is also a TypeError. Each function checks its own ranges and
+names.
 
 >>> whole(7, "n_merges"), whole(1e4, "n_merges")
 (7, 10000)
