@@ -28,7 +28,7 @@ from volt.text.patterns.published import drops_rest, splits_of
 from volt.text.patterns.regex_parser import parse, sets_of
 from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.special_roles import control_notes, lone_end_notes
+from volt.vocabulary.special_roles import control_notes, lone_end_note
 
 _FORMS = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
 _SPACE = replace_step(" ", PREFIX)
@@ -238,7 +238,7 @@ def _id_losses(vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
     if lost := [token for token in vocab if token not in retained]:
         yield f"{counted(len(lost), 'token')} that nothing makes: left out, such as {lost[0]!r}, their ids not used."
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids and SUFFIX not in vocab:
-        yield from lone_end_notes(vocabulary)
+        yield lone_end_note(vocabulary)
 
 
 def _renumbered(data: Json, vocab: Json) -> Iterator[str]:
