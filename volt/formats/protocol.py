@@ -1,17 +1,12 @@
 """The protocol of a format: a module, or a sub-package, with the functions of `Format`. Optional names:
 
-    peer                a `LoadPeer`, if a real library cuts text with the format's files
-    original            foreign file, its vocabulary, pattern → `Peer`, loaded as by its publisher, for libraries that
-                        need more than the file
-    peer_of             exported file and its vocabulary → `Peer`, for the same libraries
-    read_with_pattern   `read` with one more argument, `pattern`, if files do not name the pattern that cuts text
-    files_written       path → the files that `write` writes; without it, the path
-    files_read          path → the files that `read` may read; without it, the path
-    CLOSING_ORDER       see `volt.formats.registry.closing_order`
-
->>> from volt.formats import token_list
->>> [hasattr(token_list, name) for name in ("write", "read", "recognises", "peer")]
-[True, True, True, False]
+peer                a `LoadPeer`, if a real library cuts text with the format's files
+original            foreign file, its vocabulary, pattern → `Peer`, loaded as by its publisher
+peer_of             exported file, its vocabulary → `Peer`, for libraries that need more than the file
+read_with_pattern   `read` with one more argument, `pattern`, if files do not name the pattern that cuts text
+files_written       path → the files that `write` writes; without it, the path
+files_read          path → the files that `read` may read; without it, the path
+CLOSING_ORDER       see `volt.formats.registry.closing_order`
 """
 
 from __future__ import annotations
@@ -55,7 +50,8 @@ class LoadPeer(Protocol):
     def __call__(self, path: Path, *, special: SpecialTokens = USUAL) -> Peer:
         """Return the library with the file loaded, and with these special tokens if its file does not hold them.
 
-        Raises MissingLibraryError if the library is not installed."""
+        Raises MissingLibraryError if the library is not installed.
+        """
 
 
 @dataclass(frozen=True, slots=True)

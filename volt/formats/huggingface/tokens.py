@@ -10,60 +10,43 @@ Roles come from the model section and from tokenizer_config.json and special_tok
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from volt.errors import VocabularyError, quoted
+from volt.errors import VocabularyError, quoted, shown_path
 from volt.files.small_files import read_text
 from volt.formats.huggingface.foreign import remade
-from volt.formats.huggingface.pipeline import Scheme
+from volt.formats.huggingface.pipeline import Json, Scheme
 from volt.formats.protocol import MOST_DIGITS
 from volt.text.characters import BYTE_TOKENS, SUFFIX, atom_code
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import LONGEST, ROLES, SpecialTokens
+from volt.vocabulary.file_format import parsed_json
 from volt.vocabulary.ids import MOST_IDS
 from volt.vocabulary.vocabulary import Merging
 
-Json = dict[str, Any]
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 ADDED = "added_tokens.json"
+_REMEDIES = {
+    "Unigram": "no merges make its pieces; replay the merges of the sentencepiece .model that it comes from, or train a "
+    "BPE tokenizer",
+    "WordPiece": "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus",
+}
 
 
 def load(path: Path) -> Json:
     """Return the JSON object in a file."""
-    text = read_text(path, kind=VocabularyError, remedy=", so no JSON; restore the file")
-    try:
-        data = json.loads(text, object_pairs_hook=_without_repeats)
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", 1)
-        raise VocabularyError(f"{path}:{line}: damaged or cut short ({error}); restore the file") from None
+    data = parsed_json(path, read_text(path, kind=VocabularyError, remedy=", so no JSON; restore the file"))
     if not isinstance(data, dict):
-        raise VocabularyError(f"{path}:1: no tokenizer.json: it holds no JSON object; give the file of a tokenizer")
-    return data
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for number, name in enumerate(names) if name in names[:number])
-        raise ValueError(f"{repeated!r} occurs twice in one object")
+        raise VocabularyError(f"{shown_path(path)}:1: holds no JSON object; give the file of a tokenizer")
     return data
 
 
 def model_section(path: Path, data: Json) -> Json:
-    """Return the model of the file. Raises VocabularyError if it is not one that VOLT can be.
-
-    >>> model_section(Path("a.json"), {"model": {"type": "WordPiece"}})
-    Traceback (most recent call last):
-        ...
-    volt.errors.VocabularyError: a.json: a tokenizer of type 'WordPiece'; VOLT reads those of type 'BPE': it cuts off
-    the longest piece first and has no merges; find a vocabulary on its corpus
-    """
+    """Return the model of the file. Raises VocabularyError if VOLT cannot encode as it does."""
     model, version = data.get("model"), data.get("version", "1.0")
     if not isinstance(model, dict):
         raise VocabularyError(f"{path}: no tokenizer.json: 'model' is missing; give the tokenizer.json of a tokenizer")
@@ -71,7 +54,8 @@ def model_section(path: Path, data: Json) -> Json:
         raise VocabularyError(f"{path}: version {version!r} of the format, and VOLT reads '1.0'; restore the file")
     kind = model.get("type", "BPE" if "merges" in model else None)
     if kind != "BPE":
-        raise VocabularyError(f"{path}: a tokenizer of type {kind!r}; VOLT reads those of type 'BPE': {_remedy(kind)}")
+        remedy = _REMEDIES.get(str(kind), "train a BPE tokenizer, or find a vocabulary on your corpus")
+        raise VocabularyError(f"{path}: a tokenizer of type {kind!r}; VOLT reads those of type 'BPE': {remedy}")
     if model.get("continuing_subword_prefix"):
         raise VocabularyError(
             f"{path}: tokens inside words start with {model['continuing_subword_prefix']!r}, which VOLT cannot do; "
@@ -82,23 +66,8 @@ def model_section(path: Path, data: Json) -> Json:
     return model
 
 
-def _remedy(kind: object) -> str:
-    if kind == "Unigram":
-        return (
-            "no merges make its pieces; replay the merges of the sentencepiece .model that it comes from, or train a "
-            "BPE tokenizer"
-        )
-    if kind == "WordPiece":
-        return "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus"
-    return "train a BPE tokenizer, or find a vocabulary on your corpus"
-
-
 def model_vocab(path: Path, model: Json) -> dict[str, int]:
-    """Return the ids of the model's tokens, in their order. Raises VocabularyError if they are no ids, or repeat.
-
-    >>> model_vocab(Path("a.json"), {"vocab": {"lo": 1, "l": 0}})
-    {'l': 0, 'lo': 1}
-    """
+    """Return the ids of the model's tokens, in their order. Raises VocabularyError if they are no ids, or repeat."""
     vocab, of_id = model.get("vocab"), dict[int, str]()
     if not isinstance(vocab, dict) or not vocab:
         raise VocabularyError(f"{path}: model.vocab is missing, empty or no object; restore the file")
@@ -117,11 +86,7 @@ def model_vocab(path: Path, model: Json) -> dict[str, int]:
 
 
 def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
-    """Yield the merges, each of two strings that are tokens and make a token. Raises VocabularyError for others.
-
-    >>> list(model_merges(Path("a.json"), {"vocab": {"l": 0, "o": 1, "lo": 2}, "merges": ["l o"]}))
-    [('l', 'o')]
-    """
+    """Yield the merges, each of two strings that are tokens and make a token. Raises VocabularyError for others."""
     rows, vocab = model.get("merges"), model["vocab"]
     if not isinstance(rows, list):
         raise VocabularyError(f"{path}: model.merges is missing or no list; restore the file")
@@ -142,7 +107,7 @@ def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
 
 
 def _sound_pairs(rows: Sequence[Any], vocab: Mapping[str, int]) -> list[tuple[str, str]] | None:
-    """Return the merges, if all are as they must be, in less time than to look at each; otherwise None."""
+    """Return the merges if all are valid, in less time than to look at each; otherwise None."""
     kinds = {*map(type, rows)}
     if not kinds <= {str} and not kinds <= {list}:
         return None
@@ -194,17 +159,13 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
 
 
 def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
-    """Return the ids of the model's tokens and of the added ones, in their order.
-
-    >>> all_ids({"added_tokens": [{"id": 4, "content": "<a>"}]}, {"l": 0})
-    {'l': 0, '<a>': 4}
-    """
+    """Return the ids of the model's tokens and of the added ones, in their order."""
     result = dict(vocab) | {row["content"]: row["id"] for row in data.get("added_tokens") or []}
     return dict(sorted(result.items(), key=lambda item: item[1]))
 
 
 def role_tokens(path: Path, model: Json) -> dict[str, str]:
-    """Role → its token, for the tokens with a role that the model and the files beside it name."""
+    """Return role → its token, as the model and the files beside it name them."""
     result = {"unk": model.get("unk_token")}
     for name in (MAP, CONFIG):
         neighbours = path.with_name(name)
@@ -214,11 +175,7 @@ def role_tokens(path: Path, model: Json) -> dict[str, str]:
 
 
 def role_names(config: Json) -> Iterator[tuple[str, Any]]:
-    """Role → what a config names for it, if it is text.
-
-    >>> dict(role_names({"eos_token": {"content": "</s>"}}))["eos"]
-    '</s>'
-    """
+    """Yield each role and what a config names for it, which should be text."""
     for role in ROLES:
         value = config.get(f"{role}_token")
         yield role, value.get("content") if isinstance(value, dict) else value
@@ -236,26 +193,21 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
             f"{folder / CONFIG}: add_prefix_space puts a space before each text that starts with none, which VOLT "
             "cannot; set it to false, and put the space there yourself"
         )
-    result = [_of_class(config) for config in configs[-1:]] + configs[::-1]
     roles, added, flags = dict[str, str](), dict[str, int](), dict[str, Json]()
-    for config in result:
+    of_class = [_CLASSES.get(str(config.get("tokenizer_class")).removesuffix("Fast"), {}) for config in configs[-1:]]
+    for config in of_class + configs[::-1]:
         roles |= {role: text for role, text in role_names(config) if isinstance(text, str)}
-        added |= _decoded(config.get("added_tokens_decoder"))
+        decoded = config.get("added_tokens_decoder")
+        for number, row in decoded.items() if isinstance(decoded, dict) else ():
+            is_id = number.isdecimal() and len(number) <= MOST_DIGITS
+            if is_id and isinstance(row, dict) and isinstance(row.get("content"), str):
+                added[row["content"]] = int(number)
         for row in _named(config):
             flags[row["content"]] = flags.get(row["content"], {}) | row
     if (folder / ADDED).exists():
         listed = load(folder / ADDED).items()
         added |= {token: number for token, number in listed if type(number) is int and number >= 0}
     return roles, added, {token: {"content": token} for token in added} | flags
-
-
-def _of_class(config: Json) -> Json:
-    """Return the tokens that the class of a tokenizer has where no file names others.
-
-    >>> _of_class({"tokenizer_class": "GPT2TokenizerFast"})["eos_token"]
-    '<|endoftext|>'
-    """
-    return _CLASSES.get(str(config.get("tokenizer_class")).removesuffix("Fast"), {})
 
 
 def _named(config: Json) -> Iterator[Json]:
@@ -273,31 +225,15 @@ def _named(config: Json) -> Iterator[Json]:
                 yield {"content": text} | (row if isinstance(row, dict) else {})
 
 
-def _decoded(rows: Any) -> dict[str, int]:
-    """Return the ids of the tokens of a tokenizer_config.json.
-
-    >>> _decoded({"5": {"content": "<b>"}})
-    {'<b>': 5}
-    """
-    result = rows.items() if isinstance(rows, dict) else ()
-    return {
-        row["content"]: int(number)
-        for number, row in result
-        if number.isdecimal()
-        and len(number) <= MOST_DIGITS
-        and isinstance(row, dict)
-        and isinstance(row.get("content"), str)
-    }
-
-
 def can_be_special(token: str) -> bool:
-    """Check whether a special token may be spelled so.
-
-    >>> can_be_special("<s>"), can_be_special("a b")
-    (True, False)
-    """
+    """Check whether a special token may be spelled so."""
     plain = token.split() == [token] and token.isprintable() and len(token) <= LONGEST
     return plain and token not in BYTE_TOKENS and not token.endswith(SUFFIX)
+
+
+def can_have_role(token: str) -> bool:
+    """Check whether a token with a role may be spelled so: a lone character would be text."""
+    return len(token) > 1 and can_be_special(token)
 
 
 def read_tokens(
@@ -335,9 +271,7 @@ def read_tokens(
 
 
 def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
-    """Return how tokenizers merges, which is by pairs, as subword-nmt does, unless some token is made in two ways, or
-    joined
-    by a merge that stands before the one that makes it.
+    """Return how tokenizers merges: by steps where a token is made twice or used before it is made, else by pairs.
 
     >>> merging_of([("l", "o")]), merging_of([("lo", "w"), ("l", "o")])
     ('pairs', 'steps')
@@ -346,26 +280,25 @@ def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
 
 
 def joins_later(merges: Sequence[tuple[str, str]]) -> bool:
-    """Check whether a merge joins what a later one makes.
-
-    >>> joins_later([("lo", "w"), ("l", "o")])
-    True
-    """
+    """Check whether a merge joins what a later one makes."""
     first = {token: rank for rank, token in reversed(list(enumerate(map("".join, merges))))}
     return any(first.get(left, -1) >= rank or first.get(right, -1) >= rank for rank, (left, right) in enumerate(merges))
 
 
 def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return the pieces by id; none if ids are those that VOLT gives. Pieces that have no id get the next ones.
+    """Return the pieces by id; () if ids are those that VOLT gives. Pieces without an id get the next ones.
 
-    reserved: the pieces that are no tokens
+    Raises VocabularyError for an invalid id.
 
     >>> order_of({"a": 0, "<s>": 2}, ["<s>"], ["a"]), order_of({"a": 1, "<s>": 0}, ["<s>"], ["a"])
     (('a', '', '<s>'), ())
-
-    Raises VocabularyError, before any room is taken, for an id that is none.
     """
-    _check_ids(ids)
+    for token, number in ids.items():
+        if not 0 <= number < MOST_IDS:  # rows of unused ids would fill the memory
+            result = str(number) if number.bit_length() < 64 else f"of {number.bit_length():,} bits"
+            raise VocabularyError(
+                f"the token {quoted(token)} has the id {result}, and ids are 0 to {MOST_IDS - 1:,}; restore its id"
+            )
     retained = {*reserved, *tokens}
     order = [""] * (1 + max(ids.values(), default=-1))
     for token, number in ids.items():
@@ -376,33 +309,20 @@ def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[s
     return () if order == [*reserved, *tokens] else tuple(order)
 
 
-def _check_ids(ids: Mapping[str, int]) -> None:
-    """Raise VocabularyError for an id below 0, or one so high that rows of unused ids would fill the memory."""
-    wrong = next((token for token, number in ids.items() if not 0 <= number < MOST_IDS), None)
-    if wrong is not None:
-        result = str(ids[wrong]) if ids[wrong].bit_length() < 64 else f"of {ids[wrong].bit_length():,} bits"
-        raise VocabularyError(
-            f"the token {quoted(wrong)} has the id {result}, and ids are 0 to {MOST_IDS - 1:,}; restore its id"
-        )
-
-
 def _special(
     named: Mapping[str, str], unmade: Sequence[str], added: Sequence[str], ids: Mapping[str, int], *, is_own: bool,
     whole: bool,
 ) -> SpecialTokens:  # fmt: skip
-    """Roles: those named; in a file of VOLT's alone those of ids 0 to 3, if the first of them is what its model names
-    for unknown characters. Tokens that nothing makes are control tokens.
+    """Return the special tokens: roles as named; tokens that nothing makes are control tokens, unless words are whole.
 
-    whole: whether words are taken whole, so that such a token may be one
+    In a file of VOLT's alone the tokens of ids 0 to 3 have roles, if the first is what its model names for unknown
+    characters.
     """
     free = [token for token in unmade if token not in added]
     firsts = [token for token, number in ids.items() if number < 4]
     if is_own and len(firsts) == 4 and firsts == free[:4] and firsts[0] == named.get("unk"):
         named = dict(zip(ROLES, free[:4], strict=True)) | dict(named)
     known = {*unmade, *added}
-    roles = {role: named[role] if named.get(role) in known else None for role in ROLES}
-    roles = {
-        role: token if token and can_be_special(token) and len(token) > 1 else None for role, token in roles.items()
-    }
+    roles = {role: token for role, token in named.items() if token in known and can_have_role(token)}
     control = [token for token in free if token not in roles.values() and can_be_special(token) and not whole]
-    return SpecialTokens(**roles, user=tuple(added), control=tuple(control))
+    return SpecialTokens(**{role: roles.get(role) for role in ROLES}, user=tuple(added), control=tuple(control))
