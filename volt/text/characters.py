@@ -157,8 +157,8 @@ def _words(space: str, *, contractions: str = CONTRACTIONS, others: str) -> str:
     return rf"{contractions}|{space}?\p{{L}}+|{space}?\p{{N}}+|{space}?[^{others}\p{{L}}\p{{N}}]+"
 
 
-# GPT-2's pattern: as in its own files; as later files spell it; for text whose spaces are "▁"; and the last of these for
-# an engine without look-ahead, after a space has been put into matches of MARKED_RUN.
+# GPT-2's pattern: as in its own files; as later files spell it; for text whose spaces are "▁"; and the last one for an
+# engine without look-ahead, after a space has been put into matches of MARKED_RUN.
 _TRAILING = r"\s+(?!\S)|\s+"
 ORIGINAL = rf"{_words(' ', others=_PLAIN)}|{_TRAILING}"
 GROUPED = rf"{_words(' ', contractions=GROUPED_CONTRACTIONS, others=_PLAIN)}|{_TRAILING}"
