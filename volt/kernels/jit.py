@@ -1,4 +1,4 @@
-"""Decorators that compile loops with numba, keep their code on disk, and inline the parts that loops call.
+"""Decorators that compile loops with numba, store their code on disk, and inline the parts that loops call.
 
     loop          Python calls it; it runs without the interpreter's lock
     releasing     the same for a loop that allocates nothing: it borrows its arrays from the caller
@@ -6,26 +6,22 @@
     borrowing     a part of a loop that allocates nothing
     inlined       the same, copied into its callers together with what it calls
 
-Borrowing avoids counting references to each array up and down at every call, with instructions that all threads wait
-for: encoding a new unit, with 29 arrays and six calls, took 3.1 µs with such counts and 0.6 µs without. An array is
-seven arguments, so a call with all arrays of a `UnitEncoder` costs 0.1 µs, and parts of the loop over units are copied
-into it. A loop that runs millions of times is split only where that has been measured, so some are longer than other
-functions.
+Borrowing avoids counting references to each array at every call, for which all threads wait: encoding a new unit, with
+29 arrays and six calls, took 3.1 µs with such counts and 0.6 µs without.
 
-Parts: numba would give each function machine code of its own, wrappers and an optimisation. A part is only intermediate
-code, linked into its loops and optimised with them; Python calls the plain function. Loops then compile in half the
-time (experiments/LOG.md), to code as fast. A part is compiled once for all whole numbers, as int64, constants included.
+A part is only intermediate code, linked into its loops and optimised with them; Python calls the plain function. Loops
+compile in half the time that separate functions take (experiments/LOG.md). A part is compiled once for all whole
+numbers, as int64, constants included.
 
-On disk: numba stores the code of a function until the function's own file changes, but most loops hold code of other
-files as well. So code lies in a folder named by a digest of all files in this package and of Python, numba and
-llvmlite:
+numba keeps the code of a function until the function's own file changes, but loops hold code of other files too. So
+code lies in a folder named by a digest of all files of this package and of Python, numba and llvmlite:
 
     the folder that numba chooses (__pycache__, the user's cache folder or NUMBA_CACHE_DIR) / loops-DIGEST
 
 Code is loaded without importing numba's compiler, which takes longer than all else (experiments/bench/startup.py).
 
-Parts and loading use private names of numba. If a version lacks these, `PARTS_DIFFER` or `LOADS_ALONE` is False and
-numba does its own: results are the same, but compiling or loading takes longer.
+If a version of numba lacks the private names used here, `PARTS_DIFFER` or `LOADS_ALONE` is False and numba does its
+own: results are the same, but compiling or loading takes longer.
 """
 
 from __future__ import annotations
@@ -60,8 +56,6 @@ _deciding = Lock()
 
 
 class Keeping(NamedTuple):
-    """Whether code is kept, and the folder for it."""
-
     is_kept: bool
     folder: str = _NUMBA_DECIDES
 
@@ -70,7 +64,7 @@ class Keeping(NamedTuple):
 def kept() -> Iterator[bool]:
     """Set the folder in which numba stores functions that are decorated inside; yield whether code can be stored.
 
-    numba chooses a function's folder when caching is enabled, and NUMBA_CACHE_DIR, a documented setting, goes first.
+    numba chooses a function's folder when caching is enabled, and NUMBA_CACHE_DIR, a documented setting, comes first.
     """
     settings = vars(config)
     with _deciding:
@@ -83,14 +77,14 @@ def kept() -> Iterator[bool]:
 
 
 def is_on_disk(kernel: Any) -> bool:
-    """Check whether an earlier process has left code of the kernel where this one looks for it."""
+    """Check whether an earlier process has stored code of the kernel."""
     folder, function = kernel.stats.cache_path, kernel.py_func
     name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
     return folder is not None and any(Path(folder).glob(f"{name}-*.nbi"))
 
 
 def kept_in() -> str | None:
-    """Return the folder where compiled code is kept, empty where numba chooses it; None if nothing can be kept."""
+    """Return the folder of compiled code, empty where numba chooses it; None if nothing can be stored."""
     keeping = _keeping()
     return keeping.folder if keeping.is_kept else None
 
@@ -112,7 +106,6 @@ def _keeping() -> Keeping:
 
 
 def _place() -> Path:
-    """Return the folder that numba chooses for functions of this file, asked for as numba 0.68 tells it."""
     return Path(str(njit(cache=True)(_example).stats.cache_path)).absolute()
 
 
@@ -121,7 +114,6 @@ def _example() -> None:
 
 
 def _digest(sources: list[Path]) -> str:
-    """Return a digest of the files' names and contents and of what compiles them."""
     digest = sha256(repr((sys.implementation.cache_tag, numba.__version__, llvmlite.__version__)).encode())
     for path in sources:
         content = path.read_bytes()
@@ -130,7 +122,6 @@ def _digest(sources: list[Path]) -> str:
 
 
 def _opened(folder: Path) -> Keeping:
-    """Return the folder, marked as used now. If it is new, folders that have long been unused are removed."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -145,10 +136,9 @@ def _opened(folder: Path) -> Keeping:
 
 
 def _remove_damaged(folder: Path) -> None:
-    """Remove files that were cut short or emptied, as a full disk or a loss of power leaves them.
+    """Remove files that were cut short or emptied, as by a full disk: numba would end every later process with an error.
 
-    numba would end every later process with an error. What it keeps are pickles, which start with 0x80 and end with a
-    full stop.
+    It stores pickles, which start with 0x80 and end with a full stop.
     """
     for path in folder.glob("*/*.nb[ic]"):
         with suppress(OSError):  # another process has removed it
@@ -164,9 +154,9 @@ def _is_whole(path: Path) -> bool:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove the folders beside this one that no process has started with for a day.
+    """Remove the folders of other versions that no process has started with for a day.
 
-    Should one still run with such a folder, it compiles what it has not loaded yet, and numba makes the folder again.
+    A process that still runs with one compiles what it has not loaded yet, and numba recreates the folder.
     """
     for other in folder.parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # another process is removing it
@@ -194,17 +184,12 @@ class CompilingWarning(UserWarning):
 
 
 class _Notice:
-    """Report once a process that a call takes long because loops are compiled: during it where stderr is a terminal,
-    else as a warning when a loop is compiled.
-
-    It fails no call where warnings are errors, as in the tests of users.
-    """
+    """Report once a process that loops are being compiled: at once if stderr is a terminal, else by a warning afterwards."""
 
     def __init__(self) -> None:
         self.is_due, self._start, self._spent, self._timer = True, 0.0, 0.0, Timer(0, self._print)
 
     def begin(self) -> None:
-        """Note that a loop is being compiled."""
         self._start = monotonic()
         if self.is_due and sys.stderr is not None and sys.stderr.isatty():
             self._timer = Timer(max(0.0, SILENT - self._spent), self._print)
@@ -212,7 +197,6 @@ class _Notice:
             self._timer.start()
 
     def end(self) -> None:
-        """Note that the loop is compiled."""
         self._timer.cancel()
         self._spent += monotonic() - self._start
         if self.is_due and self._spent > SILENT:
@@ -232,7 +216,7 @@ _notice = _Notice()
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """Compile without a notice inside: whoever does so says it, as commands do."""
+    """Compile without a notice inside, for callers that show their own."""
     was_due, _notice.is_due = _notice.is_due, False
     try:
         yield
@@ -241,7 +225,7 @@ def announced() -> Iterator[None]:
 
 
 class KeptCode(FunctionCache):
-    """The code of a loop on disk. allocates: whether the loop allocates memory, for which numba has functions."""
+    """The code of a loop on disk."""
 
     def __init__(self, function: Callable[..., Any], *, allocates: bool) -> None:
         make: Any = super().__init__
@@ -249,7 +233,7 @@ class KeptCode(FunctionCache):
         self._allocates = allocates
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code for these types; None if there is none."""
+        """Return the code for these types, or None."""
         cache: Any = self
         if self._allocates:
             rtsys.initialize(target_context)
@@ -260,17 +244,14 @@ class KeptCode(FunctionCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the code for these types, which numba has just compiled."""
+        """Store the code for these types, which numba has just compiled."""
         save: Any = super().save_overload
         save(sig, data)
         _notice.end()
 
 
 def keep(loop: Any, *, allocates: bool) -> None:
-    """Store a loop on disk, in the folder that numba chooses now; the plain function of NUMBA_DISABLE_JIT is not.
-
-    loop: as `numba.njit` gives it
-    """
+    """Store a loop on disk, in the folder that numba chooses now, unless NUMBA_DISABLE_JIT made it a plain function."""
     if not isinstance(loop, Dispatcher):
         return
     if LOADS_ALONE:
@@ -295,7 +276,7 @@ def _untyped(thing: Any) -> Any:
 
 
 class _Code(JITCodeLibrary):
-    """The intermediate code of a part and of the parts that it calls, for loops to link."""
+    """Intermediate code, for loops to link."""
 
     def _optimize_final_module(self) -> None:
         """The loop's code is optimised."""
@@ -327,16 +308,14 @@ class _Part(CPUDispatcher):
         return self.py_func(*arguments)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile the part for these types, made wider."""
         return super().get_call_template(tuple(map(_widened, args)), kws)
 
     def add_overload(self, found: Any) -> None:
-        """Remember what has been compiled, for loops but not for calls from Python."""
         self.overloads[tuple(found.signature.args)] = found
 
 
 def _widened(kind: Any) -> Any:
-    """int64 for whole numbers that fit into it, but for bytes; the type of a constant.
+    """Return int64 for whole numbers that fit into it, but for bytes; the type of a constant.
 
     >>> _widened(types.int32), _widened(types.literal(5)), _widened(types.uint8)
     (int64, int64, uint8)
@@ -346,7 +325,6 @@ def _widened(kind: Any) -> Any:
 
 
 def part(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that makes parts, with numba's options."""
     return lambda function: _Part(function, targetoptions={"nopython": True, **options}, pipeline_class=_PartCompiler)
 
 

@@ -1,10 +1,6 @@
 """Read and write arrays as 64-bit little-endian numbers, find bytes, and decode UTF-8 characters, at any position.
 
 The compiled forms do not check bounds: the caller leaves `PADDING` bytes after the last position.
-
->>> from numba import njit
->>> hex(njit(lambda data: load64(data, np.int64(2)))(np.arange(12, dtype=np.uint8)))
-'0x908070605040302'
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from volt.kernels.jit import borrowing, inlined
 
 @inlined
 def character(data: IntArray, p: int, end: int) -> tuple[Any, int]:
-    """Return the character that starts at p, −1 if the bytes there are not UTF-8; and where the next one starts."""
+    """Return the character that starts at p, −1 if it is not UTF-8; and where the next one starts."""
     first = np.int64(data[p])
     if first < 0x80:
         return first, p + 1
@@ -40,10 +36,7 @@ def character(data: IntArray, p: int, end: int) -> tuple[Any, int]:
 
 @borrowing
 def is_white(code: int) -> bool:
-    """Check whether a character beyond ASCII is white space, as str.split() has it.
-
-    The one list is in volt.text.characters, which compiled code cannot read; tests compare the two.
-    """
+    """Check whether a character beyond ASCII is white space in str.split(), as in volt.text.characters."""
     if code < 0x1680:
         return code == 0x85 or code == 0xA0
     if code < 0x2000:
@@ -88,7 +81,7 @@ else:
 
     @intrinsic
     def load64(typing: Any, data: Any, position: Any) -> Any:
-        """Return the 64-bit number that starts at a position; only llvmlite can say: without alignment or bounds."""
+        """Return the 64-bit number that starts at a position."""
         from llvmlite import ir
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -112,7 +105,7 @@ else:
         return types.void(data, position, value), generate
 
     def _found(context: Any, builder: Any, signature: Any, arguments: Any, *, low: int) -> Any:
-        """Return which of 64 bytes are below `low`, or are the byte that is asked for, as bits of a number."""
+        """Return which of 64 bytes are below `low`, or are the given byte, as bits of a number."""
         from llvmlite import ir
 
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -150,7 +143,6 @@ else:
 
     @intrinsic
     def prefetch(typing: Any, data: Any, position: Any) -> Any:
-        """Prefetch the cache line of a position."""
         from llvmlite import ir
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

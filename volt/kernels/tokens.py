@@ -2,21 +2,6 @@
 
 A token or word is a run of bytes other than the space. Sixty-four bytes give one bit each in a mask: whether the byte
 is a space. A token starts where an unset bit follows a set one, and ends where a set bit follows an unset one.
-
->>> data, out = np.frombuffer(b" to  be", np.uint8), np.empty(1, np.int64)
->>> count_tokens(data, np.array([0]), np.array([7]), out)
->>> starts, sizes = np.empty(out[0], np.int64), np.empty(out[0], np.int64)
->>> cut_tokens(data, np.array([0]), np.array([7]), starts, sizes)
->>> starts.tolist(), sizes.tolist()
-([1, 5], [2, 2])
-
-The table of word types grows as words come.
-
->>> types = Types(np.zeros(8, np.int64), np.zeros(4, np.uint64), np.zeros(5, np.int64), np.zeros(16, np.uint8))
->>> data, numbers, ends = np.frombuffer(b"lo w lo", np.uint8), np.zeros(4, np.int32), np.zeros(1, np.int64)
->>> state = np.zeros(4, np.int64)
->>> find_words(data, np.array([0]), np.array([7]), types, numbers, ends, state), numbers.tolist(), ends.tolist()
-(True, [0, 1, 0, 0], [3])
 """
 
 from __future__ import annotations
@@ -36,23 +21,16 @@ N_TYPES, N_BYTES, N_LINES, N_TOKENS = 0, 1, 2, 3  # what the state counts
 
 
 class Types(NamedTuple):
-    """The word types met so far.
+    """The word types met so far."""
 
-    slots: (a power of two,) int64, the type's number + 1, or 0 while free
-    hashes: (room,) uint64, of each type
-    starts: (room + 1,) int64, where each type's bytes start, and where the last ends
-    bytes: (room,) uint8
-    """
-
-    slots: LongArray
-    hashes: IntArray
-    starts: LongArray
+    slots: LongArray  # (a power of two,), the type's number + 1, or 0 while free
+    hashes: IntArray  # of uint64
+    starts: LongArray  # (room + 1,), where each type's bytes start, and where the last ends
     bytes: FlagArray
 
 
 @inlined
 def is_type(data: IntArray, start: int, size: int, types: Types, number: int) -> bool:
-    """Check whether a type has these bytes."""
     first = types.starts[number]
     k = 0
     if types.starts[number + 1] - first != size:
@@ -64,7 +42,7 @@ def is_type(data: IntArray, start: int, size: int, types: Types, number: int) ->
 
 @inlined
 def _number(data: IntArray, start: int, size: int, code: Any, types: Types, state: LongArray) -> int:
-    """Return the number of a word's type, which is a new one if it has not been met."""
+    """Return the number of a word's type, entered if it is new."""
     mask = len(types.slots) - 1
     slot = slot_of(code, mask)
     while types.slots[slot] != 0:
@@ -85,12 +63,10 @@ def find_words(
     data: IntArray, starts: LongArray, sizes: LongArray, types: Types, numbers: IntArray, ends: LongArray,
     state: LongArray,
 ) -> bool:  # fmt: skip
-    """Write the number of each word's type, line after line, from the line on that the state has got to.
+    """Write the number of each word's type, from the state's line on. Return False if the table needs more room.
 
-    numbers: int32, is written; it has room for every second byte and one more in each line
-    ends: (n_lines,) int64, is set to where each line's numbers end
-    state: (4,) int64, how many types, bytes of types, lines and words there are; is changed
-    Returns whether all lines are done; otherwise the table needs more room.
+    numbers: with room for every second byte and one more in each line;  ends: where each line's numbers end
+    state: how many types, bytes of types, lines and words there are; is changed
     """
     for line in range(state[N_LINES], len(starts)):
         size = max(sizes[line], 0)
@@ -114,7 +90,7 @@ def find_words(
 
 @releasing
 def enter_types(hashes: IntArray, n: int, slots: LongArray) -> None:
-    """Enter n types into slots that are free, (a power of two,) int64."""
+    """Enter n types into slots that are free."""
     mask = len(slots) - 1
     for number in range(n):
         slot = slot_of(hashes[number], mask)
@@ -128,15 +104,11 @@ def choose(
     words: IntArray, ends: LongArray, numbers: IntArray, hashes: IntArray, by_type: bool,
     choice_starts: LongArray, bounds: LongArray, out: IntArray,
 ) -> None:  # fmt: skip
-    """Draw one of the choices of its type for each word.
+    """Draw one of the choices of its type for each word, by the line's random bits, words[line].
 
-    words: (n_lines,) uint64, random bits for each line
-    ends, numbers: as `find_words` writes them
-    hashes: of the types
-    by_type: whether all words of a type in a line get the same, whatever their place; otherwise each draws by its place
-    choice_starts: (n_types + 1,) int64, where each type's choices start; each type has one at least
-    bounds: (n_choices,) float64, for each choice, the share of it and those before it; the last is 1
-    out: (n_words,) int32, is set to the choices
+    by_type: whether all words of a type in a line get one choice; otherwise each draws by its place
+    choice_starts: (n_types + 1,), where each type's choices start; each type has one at least
+    bounds: for each choice, the share of it and those before it; the last is 1
     """
     start = 0
     for line in range(len(ends)):
@@ -159,7 +131,7 @@ _AHEAD = 8  # values that are brought into the cache ahead of their turn
 
 @inlined
 def spaces(data: IntArray, place: int, end: int) -> Any:
-    """Return which of 64 bytes are spaces, or stand behind the end: bit i stands for byte place + i."""
+    """Return which of 64 bytes are spaces, or stand after the end: bit i stands for byte place + i."""
     result, n = ~np.uint64(0), end - place
     if place + _BLOCK <= len(data):
         result = places_of(data, place, SPACE)
@@ -174,10 +146,7 @@ def spaces(data: IntArray, place: int, end: int) -> Any:
 
 @releasing
 def count_tokens(data: IntArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    """Count the tokens of each value; a missing one has none.
-
-    data: uint8;  out: (n,) int64, is written
-    """
+    """Count the tokens of each value; a missing one has none."""
     for i in range(len(starts)):
         if i + _AHEAD < len(starts):
             prefetch(data, starts[i + _AHEAD])
@@ -194,9 +163,12 @@ def count_tokens(data: IntArray, starts: LongArray, sizes: LongArray, out: LongA
 def cut_tokens(
     data: IntArray, starts: LongArray, sizes: LongArray, token_starts: LongArray, token_sizes: LongArray
 ) -> None:
-    """Find the start and the size of all tokens, one value after the other.
+    """Write the start and the size of all tokens, one value after the other.
 
-    data: uint8;  token_starts, token_sizes: (n_tokens,) int64, are written
+    >>> starts, sizes, data = np.empty(2, np.int64), np.empty(2, np.int64), np.frombuffer(b" to  be", np.uint8)
+    >>> cut_tokens(data, np.array([0]), np.array([7]), starts, sizes)
+    >>> starts.tolist(), sizes.tolist()
+    ([1, 5], [2, 2])
     """
     at = 0
     for i in range(len(starts)):
@@ -224,7 +196,7 @@ def cut_tokens(
 
 @inlined
 def copy_over(data: IntArray, start: int, out: IntArray, at: int, size: int) -> None:
-    """out[at:at + size] = data[start:start + size]; up to seven bytes behind that may be overwritten."""
+    """out[at:at + size] = data[start:start + size]; up to seven bytes after that may be overwritten."""
     if start + size + 8 > len(data):
         copy_bytes(data, start, out, at, size)
         return
@@ -241,10 +213,8 @@ def write_tokens(
 ) -> None:  # fmt: skip
     """Write values of chosen tokens, with a space between two, one value after the other.
 
-    data, starts, sizes: tokens;  others, other_starts, other_sizes: further tokens, in another buffer
     chosen: tokens by their number; −1 is the first of the others, −2 the second, and so on
-    ends: (n,) int64, where each value ends in `chosen`
-    out: uint8, is written, `SPARE` bytes longer than the values;  out_ends: (n,) int64, where each value ends in it
+    ends: where each value ends in `chosen`;  out: `SPARE` bytes longer than the values
     """
     at = place = 0
     for i in range(len(ends)):

@@ -1,14 +1,8 @@
 """Compile loops ahead, on two cores, or load their code from disk: once per machine and version.
 
-A job is what a command does; each job runs some of the loops (`JOBS`). A loop is compiled for the types that its
-callers pass (`SIGNATURES`).
-
->>> compile_kernels("learn")
->>> missing("learn")
-[]
-
-A second process compiles some loops while this one compiles the others; they share code on disk. Threads would wait for
-each other, because LLVM holds the interpreter's lock.
+A job is what a command does; each job runs some of the loops (`JOBS`), each compiled for the types that its callers
+pass. A second process compiles some while this one compiles the others; they share code on disk. Threads would wait
+for each other, because LLVM holds the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -45,11 +39,7 @@ Job = Literal[
 
 
 class Loop(NamedTuple):
-    """A loop that Python calls.
-
-    place: its module in volt.kernels, and its name
-    seconds: about how long it takes to compile on an idle core
-    """
+    """A loop that Python calls: its module in volt.kernels with its name, and the seconds it takes to compile."""
 
     place: str
     seconds: float
@@ -224,7 +214,7 @@ SIGNATURES = {
 
 
 def missing(*jobs: Job) -> list[Loop]:
-    """Return the loops of these jobs that are neither compiled in this process nor stored on disk by an earlier one."""
+    """Return the loops of these jobs that are neither compiled in this process nor stored on disk."""
     from numba import config
 
     if vars(config)["DISABLE_JIT"]:
@@ -233,13 +223,17 @@ def missing(*jobs: Job) -> list[Loop]:
 
 
 def compile_kernels(*jobs: Job) -> None:
-    """Compile the loops that these jobs run, or load them from the disk."""
+    """Compile the loops that these jobs run, or load them from the disk.
+
+    >>> compile_kernels("learn")
+    >>> missing("learn")
+    []
+    """
     for loop in _loops(*jobs):
         compile_loop(loop.place)
 
 
 def compile_loop(place: str) -> None:
-    """Compile the loop at this place, or load it from the disk."""
     kernel = Loop(place, 0.0).kernel
     if isinstance(kernel, Dispatcher):
         with announced():
@@ -276,13 +270,7 @@ _SECOND_PROCESS = "import sys; from volt.kernels import warmup; warmup.compile_p
 
 
 def halves(loops: Iterable[Loop]) -> tuple[list[Loop], list[Loop]]:
-    """Divide loops between this process and a second one, which starts later, so that both end early.
-
-    >>> loops = Loop("apply_bpe.trace_each", 1.8), Loop("learn.learn_merges", 4.5), Loop("bpe_tables.fill", 0.3)
-    >>> first, second = halves(loops)
-    >>> [loop.place for loop in first], [loop.place for loop in second]
-    (['learn.learn_merges'], ['apply_bpe.trace_each', 'bpe_tables.fill'])
-    """
+    """Divide loops between this process and a second one, which starts later, so that both end early."""
     first, second = list[Loop](), list[Loop]()
     for loop in sorted(loops, key=lambda loop: -loop.seconds):
         is_sooner = START + _seconds([*second, loop]) < _seconds([*first, loop])
@@ -295,20 +283,16 @@ def _seconds(loops: Iterable[Loop]) -> float:
 
 
 def seconds_for(loops: Iterable[Loop]) -> int:
-    """Estimate the seconds until these loops are compiled.
-
-    >>> seconds_for([Loop("learn.learn_merges", 4.6)])
-    5
-    """
+    """Estimate the seconds until these loops are compiled."""
     first, second = halves(loops) if _can_help() else (list(loops), [])
     return round(max(_seconds(first), START * bool(second) + _seconds(second)))
 
 
 @contextmanager
 def helping(loops: Iterable[Loop]) -> Iterator[list[Loop]]:
-    """Yield the loops that this process is to compile, while a second process compiles the others; then wait for it.
+    """Yield the loops for this process to compile, while a second process compiles the others; then wait for it.
 
-    If the second process fails, time is lost and nothing else: this process compiles what is not on disk in the end.
+    If that fails, this process compiles what is not on disk in the end.
     """
     first, second = halves(loops) if _can_help() else (list(loops), [])
     process = _started(second) if second else None
@@ -323,7 +307,7 @@ def helping(loops: Iterable[Loop]) -> Iterator[list[Loop]]:
 
 
 def compile_places(places: Sequence[str]) -> None:
-    """Compile the loops at these places, in the order of the jobs; the second process calls this."""
+    """Compile the loops at these places, in the order of the jobs, in the second process."""
     for place in dict.fromkeys(loop.place for loops in JOBS.values() for loop in loops):
         if place in places:
             compile_loop(place)
@@ -336,7 +320,6 @@ def _can_help() -> bool:
 
 
 def _started(loops: Sequence[Loop]) -> subprocess.Popen[bytes] | None:
-    """Start a silent process that imports the modules that this one imports, from whatever folder it runs in."""
     command = [sys.executable, "-P", "-c", _SECOND_PROCESS, *(loop.place for loop in loops)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     nothing = subprocess.DEVNULL
