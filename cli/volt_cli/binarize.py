@@ -13,9 +13,8 @@ from volt.errors import ConfigError
 from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.encode import SpeedOptions, is_folder
-from volt_cli.inputs import is_number
 from volt_cli.io import check_places, is_stdout, load_model
-from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Pattern, Quiet
+from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Pattern, Quiet, is_number
 
 if TYPE_CHECKING:
     from volt.encode.binarize import Binarized, Frame
@@ -57,6 +56,7 @@ class FrameOptions:
 def binarize(
     model: Model,
     around: FrameOptions,
+    files: Files,
     speed: SpeedOptions,
     out: Annotated[
         str,
@@ -64,7 +64,6 @@ def binarize(
             "-o", "--output", metavar="PLACE", help="PREFIX of the two files, or a folder (a/) for a pair per file."
         ),
     ],
-    files: Files = None,
     dtype: Annotated[
         Literal["u8", "i8", "i16", "i32", "i64", "u16", "u32", "u64"] | None,
         typer.Option(metavar="KIND", help="Numbers in .bin; default: u16 for fewer than 65,500 ids, else i32."),
@@ -83,18 +82,18 @@ def binarize(
         from volt.encode.encoder import Encoder
         from volt.encode.files import EncodeJob
         from volt.files.limits import parse_max_line
-        from volt.files.paths import expand, total_size
+        from volt.files.paths import total_size
 
         job = EncodeJob("bin", errors=encoding_errors, n_threads=speed.threads, max_line=parse_max_line(max_line))
         out = plain_path(out)
-        paths, phases = expand(files or ["-"]), Phases(quiet=quiet)
-        check_places(_outputs(paths, out), paths, model=model)
-        encoder = Encoder(load_model(model, texts=paths, pattern=pattern), cache_words=speed.cache_words)
+        phases = Phases(quiet=quiet)
+        check_places(_outputs(files, out), files, model=model)
+        encoder = Encoder(load_model(model, texts=files, pattern=pattern), cache_words=speed.cache_words)
         frame = around.frame(encoder)
         prepare_kernels(phases, "encode", "words")
-    total = total_size(paths)
+    total = total_size(files)
     with phases.phase("binarize", total=total, unit="B") as advance:
-        for output in _binarized(encoder, paths, out, frame=frame, dtype=dtype, job=job, progress=advance):
+        for output in _binarized(encoder, files, out, frame=frame, dtype=dtype, job=job, progress=advance):
             if not quiet:
                 _tell(output)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ import typer
 
 from volt.errors import ConfigError, CorpusError
 from volt_cli.console import messages, prepare_kernels, print_json, show
-from volt_cli.inputs import readable_named_texts, readable_sample
 from volt_cli.io import (
     check_one_for_stdout,
     check_place,
@@ -23,14 +21,13 @@ from volt_cli.io import (
     write_bytes,
     written,
 )
-from volt_cli.options import MAX_LINE, Json, MaxLine, ModelOptions, Quiet, SizeOptions
+from volt_cli.options import MAX_LINE, Json, MaxLine, ModelOptions, Quiet, SizeOptions, input_paths, readable
 from volt_cli.search import parse_sizes
 
 if TYPE_CHECKING:
     from volt.comparison import Comparison
 
 N_SAMPLES = 20  # lines of --sample that are shown
-REPORT_HEAD = b'{"version": 1, "signature"'  # how what --json prints begins
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,8 @@ class ReportOptions:
     )
     plots: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The charts, as PNG and SVG.")] = None
     sample: Annotated[
-        Path | None, typer.Option(metavar="FILE", callback=readable_sample, help="Lines to show, cut at every size.")
+        Path | None,
+        typer.Option(metavar="FILE", callback=readable(CorpusError), help="Lines to show, cut at every size."),
     ] = None
     as_json: Json = False
     quiet: Quiet = False
@@ -91,7 +89,6 @@ def compare(
         list[str],
         typer.Argument(
             metavar="CORPUS",
-            callback=readable_named_texts,
             help="Texts, NAME=FILE or FILE; a name such as a language's stands for its file.",
         ),
     ],
@@ -104,7 +101,6 @@ def compare(
         typer.Option(
             "--heldout",
             metavar="TEXT",
-            callback=readable_named_texts,
             help="Text to measure on alone, NAME=FILE or FILE; may repeat.",
         ),
     ] = None,
@@ -127,13 +123,15 @@ def compare(
     cut by those that VOLT cannot read. Prints each one's size,
     cost, and measures on the training and the held-out text; -o writes a page to look at.
     """
+    from volt.count.named_files import source_paths
+    from volt_cli.console import Phases
+
+    texts = input_paths([path for group in (corpus, heldout or []) for path in source_paths(group).values()])
     from volt.comparison.compare import compare as run_compare
     from volt.comparison.systems import DEFAULT_SYSTEMS
     from volt.files.limits import parse_max_line
-    from volt_cli.console import Phases
 
-    _refuse_reports([*corpus, *(heldout or ())])
-    _check_files(corpus, heldout or [], systems or [], reports)
+    _check_files(texts, systems or [], reports)
     requested, model = parse_sizes(sizing.sizes), modelling.model(sizing.select)
     lines = _sample_lines(reports.sample) if reports.sample else []
     _check_targets(reports)
@@ -147,38 +145,13 @@ def compare(
     _write(comparison, reports)
 
 
-def _refuse_reports(texts: list[str]) -> None:
-    """Raise ConfigError if a text is what --json has printed: `--json FILE` was once how a report was written."""
-    for text in texts:
-        for path in (text, text.partition("=")[2]):
-            if _is_report(path):
-                raise ConfigError(
-                    f"{path}: a report of volt compare, no text; --json prints on stdout and takes no file now; "
-                    f"write --json > {path}"
-                )
-
-
-def _is_report(path: str) -> bool:
-    """Check whether a plain file begins as what --json prints; a pipe is not touched."""
-    if not os.path.isfile(path):
-        return False
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(REPORT_HEAD)) == REPORT_HEAD
-    except OSError:  # reported where texts are read
-        return False
-
-
-def _check_files(corpus: list[str], heldout: list[str], systems: list[str], reports: ReportOptions) -> None:
+def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -> None:
     """Raise ConfigError if a report would be written over a text, a vocabulary or another report."""
     from volt.comparison.systems import parse_spec
-    from volt.count.named_files import source_paths
-    from volt.files.paths import expand
     from volt.formats.registry import files_read
 
     if is_stdout(reports.plots):
         raise ConfigError("--plots -: charts are several files, and stdout takes one; name a folder")
-    texts = [file for group in (corpus, heldout) for path in source_paths(group).values() for file in expand(path)]
     vocabularies = [file for system in systems if (path := parse_spec(system).path) for file in files_read(path)]
     check_places(reports.files, [*texts, *vocabularies, reports.sample])
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def decode(
     model: Model,
-    files: Files = None,
+    files: Files,
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write, or - for stdout.")
     ] = Path("-"),
@@ -35,12 +35,11 @@ def decode(
     """
     from volt.errors import ConfigError
     from volt.files.limits import parse_max_line
-    from volt.files.paths import expand
 
-    check_places([out], expand(files or ["-"]), model=model)
+    check_places([out], files, model=model)
     mark = checked_separator(separator)
     reading = {"errors": encoding_errors, "max_line": parse_max_line(max_line), "wait": waiting_beside(out)}
-    vocabulary = load_model(model, texts=files or ["-"], pattern=pattern)
+    vocabulary = load_model(model, texts=files, pattern=pattern)
     if mark and (form == "ids" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
     with open_output(out) as file:
@@ -50,7 +49,7 @@ def decode(
             write_each(file, _from_pieces(vocabulary, files, separator=mark, **reading))
 
 
-def _from_ids(vocabulary: Vocabulary, files: list[str] | None, **reading: Any) -> Iterator[bytes]:
+def _from_ids(vocabulary: Vocabulary, files: list[str], **reading: Any) -> Iterator[bytes]:
     from volt.encode.decoder import Decoder
 
     decoder = Decoder.of(vocabulary)
@@ -58,7 +57,7 @@ def _from_ids(vocabulary: Vocabulary, files: list[str] | None, **reading: Any) -
         yield decoder.decode_text(block.data, place=block.place)
 
 
-def _from_pieces(vocabulary: Vocabulary, files: list[str] | None, *, separator: str, **reading: Any) -> Iterator[bytes]:
+def _from_pieces(vocabulary: Vocabulary, files: list[str], *, separator: str, **reading: Any) -> Iterator[bytes]:
     from volt.encode.decoder import decode
     from volt.text.characters import BYTE_TOKENS
 

@@ -70,7 +70,7 @@ def encode(
     sampling: SamplingOptions,
     speed: SpeedOptions,
     engine: EngineOptions,
-    files: Files = None,
+    files: Files,
     out: Annotated[
         str,
         typer.Option(
@@ -99,14 +99,14 @@ def encode(
         from volt.encode.encoder import Encoder
         from volt.encode.files import EncodeJob
         from volt.files.limits import parse_max_line
-        from volt.files.paths import expand, total_size
+        from volt.files.paths import total_size
 
         job = EncodeJob(
             form, checked_separator(separator), dropout=sampling.dropout, seed=sampling.seed, errors=encoding_errors,
             n_threads=speed.threads, max_line=parse_max_line(max_line),
         )  # fmt: skip
         out = plain_path(out)
-        paths, phases = _inputs(expand(files or ["-"]), out, quiet=quiet), Phases(quiet=quiet)
+        paths, phases = _inputs(files, out, quiet=quiet), Phases(quiet=quiet)
         check_places(_outputs(paths, out, job), paths, model=model)
         _check_engine(engine, paths, out)
         encoder = Encoder(load_model(model, texts=paths, pattern=pattern), cache_words=speed.cache_words)

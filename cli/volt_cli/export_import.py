@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from volt.errors import ConfigError, quoted, shown_path
+from volt.errors import ConfigError, VocabularyError, quoted, shown_path
 from volt_cli.console import say
-from volt_cli.inputs import readable_model, readable_texts
 from volt_cli.io import (
     check_place,
     check_places,
@@ -32,12 +31,33 @@ from volt_cli.io import (
     told_of,
     written,
 )
-from volt_cli.options import FORMATS, MAX_LINE, EncodingErrors, MaxLine, Model, Pattern, Quiet, starting
+from volt_cli.options import (
+    FORMATS,
+    MAX_LINE,
+    EncodingErrors,
+    MaxLine,
+    Model,
+    Pattern,
+    Quiet,
+    input_paths,
+    readable,
+    starting,
+)
 
 if TYPE_CHECKING:
     from volt.files.blocks import Errors
     from volt.formats.check import Agreement
     from volt.vocabulary import Vocabulary
+
+
+Texts = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TEXT",
+        callback=lambda text: input_paths(text) if text else None,
+        help="With --check: files, globs or folders to encode.",
+    ),
+]
 
 
 def refuse_unchecked(text: Sequence[str] | None, check: bool, format: str | None) -> None:
@@ -148,18 +168,14 @@ def token_and_id(argument: str) -> tuple[str, int | None]:
 
 def import_(
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", callback=readable_model, help="A file, or a folder for huggingface.")
+        Path,
+        typer.Argument(metavar="PATH", callback=readable(VocabularyError), help="A file, or a folder for huggingface."),
     ],
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the vocabulary, or - for stdout.")
     ],
     named: NamedTokens,
-    text: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TEXT", callback=readable_texts, help="With --check: files, globs or folders to encode."
-        ),
-    ] = None,
+    text: Texts = None,
     format: Annotated[
         str,
         typer.Option(
@@ -173,7 +189,7 @@ def import_(
         Path | None,
         typer.Option(
             metavar="FILE",
-            callback=readable_model,
+            callback=readable(VocabularyError),
             help="For lists of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary.",
         ),
     ] = None,
@@ -189,12 +205,11 @@ def import_(
 
     Says on stderr what the file does not tell, and what VOLT does differently.
     """
-    from volt.files.paths import expand
     from volt.formats.check import check_import
     from volt.formats.registry import files_read, format_of, read_vocabulary
 
     refuse_unchecked(text, check, None)
-    check_places([out], [*files_read(path, format=format or None), merges, *(expand(text) if text else ())])
+    check_places([out], [*files_read(path, format=format or None), merges, *(text or ())])
     check_place(out)
     with read_once(path) as place:
         if check:
@@ -223,12 +238,7 @@ def export(
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="PLACE", help="The file or folder to write, or - for stdout.")
     ],
-    text: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TEXT", callback=readable_texts, help="With --check: files, globs or folders to encode."
-        ),
-    ] = None,
+    text: Texts = None,
     closed: Annotated[bool, typer.Option("--closed", help="Keep scaffolding as tokens.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Encode TEXT here and with the real library; fail if they differ.")
@@ -242,7 +252,6 @@ def export(
 
     Says on stderr what the format cannot carry, or does differently.
     """
-    from volt.files.paths import expand
     from volt.formats.check import check as compare_with_library
     from volt.formats.registry import files_written, write_vocabulary
 
@@ -250,7 +259,7 @@ def export(
         raise ConfigError(f"-o -: {to} is more than one file, and stdout takes one; name a place")
     refuse_unchecked(text, check, to)
     outputs = [out] if is_stdout(out) else files_written(out, to=to)
-    check_places(outputs, expand(text) if text else (), model=model)
+    check_places(outputs, text or (), model=model)
     vocabulary = load_model(model, texts=text or (), pattern=pattern)
     vocabulary = _closed(vocabulary, to, quiet=quiet) if closed else vocabulary
     with written(out) as path:

@@ -141,23 +141,20 @@ def say_written(place: Path, what: str = "") -> None:
 BLOCK_SIZE = 1 << 20  # bytes, at most, of text whose lines are decoded at once
 
 
-def text_blocks(
-    files: list[str] | None, *, errors: Errors, max_line: int | None, wait: Wait | None = None
-) -> Iterator[Block]:
-    """Yield blocks of the files, or of stdin.
+def text_blocks(files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None) -> Iterator[Block]:
+    """Yield blocks of the files; "-" is stdin.
 
     max_line: as in `read_blocks`
     wait: how pipes are waited for, once the lines that have come are given
     """
     from volt.files.blocks import read_blocks
-    from volt.files.paths import expand
 
-    for path in expand(files or ["-"]):
+    for path in files:
         yield from read_blocks(path, block_size=BLOCK_SIZE, errors=errors, max_line=max_line, wait=wait)
 
 
-def read_lines(files: list[str] | None, **reading: Any) -> Iterator[list[str]]:
-    """Yield lists of lines of the files, or of stdin; a line ends at "\\n" or "\\r\\n".
+def read_lines(files: list[str], **reading: Any) -> Iterator[list[str]]:
+    """Yield lists of lines of the files; a line ends at "\\n" or "\\r\\n".
 
     reading: as in `text_blocks`
     """

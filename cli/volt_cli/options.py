@@ -22,6 +22,7 @@ typer reads options from a command's parameters and accepts no dataclasses; `exp
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -33,9 +34,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hi
 import typer
 from typer.models import OptionInfo
 
-from volt.errors import ConfigError, shown
+from volt.errors import ConfigError, CorpusError, VocabularyError, VoltError, shown
+from volt.files.paths import check_readable, expand
 from volt.formats import registry
-from volt_cli.inputs import is_number, readable_candidates, readable_config, readable_model, readable_texts
+from volt.urls import plain_path
 
 if TYPE_CHECKING:
     from volt.choose.language_model import LanguageModel
@@ -136,13 +138,47 @@ def starting(names: tuple[str, ...]) -> Callable[[str], list[str]]:
     return offered
 
 
+def readable(kind: type[VoltError]) -> Callable[[Path | None], Path | None]:
+    """Return the callback of an option that names a file; it raises an error of this kind if it cannot be read."""
+
+    def checked(path: Path | None) -> Path | None:
+        if path is None:
+            return None
+        if not (kind is VocabularyError and os.path.isfile(f"{path}.model")):  # a name of sentencepiece without .model
+            check_readable(path, kind=kind)
+        return Path(plain_path(str(path)))
+
+    return checked
+
+
+def input_paths(texts: list[str] | None) -> list[str]:
+    """Return the paths of files, globs, folders and -; without any, stdin. Raises CorpusError if one is not readable.
+
+    >>> input_paths(None)
+    ['-']
+    """
+    paths = expand(texts or ["-"])
+    for path in paths:
+        check_readable(path, kind=CorpusError)
+    return paths
+
+
+def is_number(text: str) -> bool:
+    """Check whether this is a whole number, with a sign or without.
+
+    >>> is_number("30000"), is_number("-5"), is_number("merges.txt")
+    (True, True, False)
+    """
+    return text.isascii() and text.removeprefix("-").removeprefix("+").isdecimal()
+
+
 Model = Annotated[
     Path,
     typer.Option(
         "-m",
         "--model",
         metavar="MODEL",
-        callback=readable_model,
+        callback=readable(VocabularyError),
         help="The vocabulary: a file of VOLT or of another library, or - for stdin.",
     ),
 ]
@@ -155,9 +191,12 @@ Pattern = Annotated[
     ),
 ]
 Files = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="FILE", callback=readable_texts, help="Files, globs or folders; default: stdin."),
-]
+    list[str],
+    typer.Argument(
+        metavar="FILE", callback=input_paths, default_factory=list, show_default=False,
+        help="Files, globs or folders; default: stdin.",
+    ),
+]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 EncodingErrors = Annotated[
@@ -192,7 +231,7 @@ Sizes = Annotated[
 Config = Annotated[
     Path,
     typer.Argument(
-        metavar="CONFIG", callback=readable_config, help="A YAML file; `volt stream schema` documents every key."
+        metavar="CONFIG", callback=readable(ConfigError), help="A YAML file; `volt stream schema` documents every key."
     ),
 ]
 NoUserCode = Annotated[
@@ -336,7 +375,6 @@ class CandidateOptions:
         str,
         typer.Option(
             metavar="N|FILE",
-            callback=readable_candidates,
             help="Merges to learn, or a file of them: subword-nmt codes, sentencepiece .model; default: enough.",
         ),
     ] = ""
@@ -358,7 +396,7 @@ class CandidateOptions:
         Path | None,
         typer.Option(
             metavar="MODEL",
-            callback=readable_model,
+            callback=readable(VocabularyError),
             help="A vocabulary that keeps its tokens and ids; merges are learned after its own, and words made as its "
             "are.",
         ),

@@ -8,6 +8,7 @@ change the words, by its number of lines and bytes.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -21,7 +22,6 @@ from volt.errors import CandidateError, ConfigError, VocabularyError, VoltError,
 from volt.urls import name_of, url_of
 from volt_cli.console import Phases, prepare_kernels, print_json, say, show
 from volt_cli.engines import Bounds, EngineOptions
-from volt_cli.inputs import readable_sources
 from volt_cli.io import (
     check_one_for_stdout,
     check_place,
@@ -40,6 +40,7 @@ from volt_cli.options import (
     SizeOptions,
     SpecialOptions,
     TransportOptions,
+    input_paths,
 )
 from volt_cli.search_sources import (
     NamedSourceOptions,
@@ -117,7 +118,6 @@ def search(
         list[str],
         typer.Argument(
             metavar="CORPUS",
-            callback=readable_sources,
             default_factory=list,
             show_default=False,
             help="Files, globs, folders, or - for stdin; .gz .bz2 .xz .zst too. NAME=FILE, or NAME=FILE:N for column "
@@ -157,21 +157,27 @@ def search(
     prints the size, why and how sure that is, ten of the sizes measured, and what every rule would pick. With
     --extend, a vocabulary grows: its ids stay, and new tokens come after them.
     """
+    from volt.count.named_files import named_files
+    from volt.files.paths import check_readable
+
+    if not corpus and sys.stdin.isatty():
+        raise ConfigError("CORPUS is missing: name files, or give a text on stdin, as in volt search < corpus.txt")
+    corpus = corpus or ["-"]
+    named = named_files(corpus)
+    files = {name: input_paths([file.path]) for name, file in named.items()} or {"": input_paths(corpus)}
+    if learning.file:
+        check_readable(learning.file, kind=CandidateError)
     requested = parse_sizes(sizing.sizes)
     from volt.choose.rules import parse_rule
     from volt.choose.search import search as run_search
     from volt.count.counting import is_large
-    from volt.count.named_files import named_files
     from volt.files.atomic import make_folder
-    from volt.files.paths import expand
 
     bounds.budget()
-    named = named_files(corpus)
     if sum(file.path == "-" for file in named.values()) > 1 or corpus.count("-") > 1:
         raise ConfigError("stdin, -, can be read only once; write its lines to a file, and name columns of that")
     check_alone(learning, counting, special, naming)
     naming.check(named, learning.file, word_counts=counting.word_counts, coverage=learning.coverage)
-    files = {name: expand(file.path) for name, file in named.items()} or {"": expand(corpus)}
     if bounds.approximate and engine.is_ray:
         raise ConfigError("--approximate takes files in their order, and --engine ray counts several; leave out one")
     engine.check(chain.from_iterable(files.values()))

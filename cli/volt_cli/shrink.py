@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from volt.errors import ConfigError
+from volt.errors import ConfigError, VocabularyError
 from volt_cli.console import Phases, prepare_kernels, print_json, say
-from volt_cli.inputs import readable_model, readable_texts
 from volt_cli.io import (
     check_one_for_stdout,
     check_place,
@@ -22,7 +21,7 @@ from volt_cli.io import (
     say_written,
     write_bytes,
 )
-from volt_cli.options import MAX_LINE, EncodingErrors, Json, MaxLine, Quiet
+from volt_cli.options import MAX_LINE, EncodingErrors, Json, MaxLine, Quiet, input_paths, readable
 
 if TYPE_CHECKING:
     from volt.choose.shrink import Shrunk
@@ -34,7 +33,10 @@ _KINDS = (".npy", ".json")
 
 def shrink(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", callback=readable_model, help="A file of VOLT or of another library.")
+        Path,
+        typer.Argument(
+            metavar="MODEL", callback=readable(VocabularyError), help="A file of VOLT or of another library."
+        ),
     ],
     to: Annotated[
         int, typer.Option("--to", metavar="N", help="How many ids are left, special and byte tokens included.")
@@ -42,7 +44,7 @@ def shrink(
     texts: Annotated[
         list[str],
         typer.Option(
-            "--on", metavar="TEXT", callback=readable_texts, help="Files, globs or folders to encode; may repeat."
+            "--on", metavar="TEXT", callback=input_paths, help="Files, globs or folders to encode; may repeat."
         ),
     ],
     out: Annotated[
@@ -71,12 +73,11 @@ def shrink(
     order. Rows of an embedding are copied by --map.
     """
     from volt.choose.shrink import shrink as run_shrink
-    from volt.files.paths import expand
 
     if str(model) == "-" and "-" in texts:
         raise ConfigError("MODEL and --on are both -: stdin cannot hold both; name a file for one of them")
     check_one_for_stdout(json=as_json, output=is_stdout(out))
-    check_places([out, id_map], expand(texts), model=model)
+    check_places([out, id_map], texts, model=model)
     if id_map is not None and not str(id_map).endswith(_KINDS):
         raise ConfigError(f"--map {id_map}: tells no format; end its name with .npy or .json")
     for place in filter(None, (out, id_map)):

@@ -46,9 +46,9 @@ class TranslateOptions:
 
 def translate_input(
     config: Config,
+    files: Files,
     task: TaskName,
     reading: TranslateOptions,
-    files: Files = None,
     out: Out = STDOUT,
     settings: Settings = None,
     trust: Trust = False,
@@ -64,9 +64,9 @@ def translate_input(
 
 def translate_output(
     config: Config,
+    files: Files,
     task: TaskName,
     reading: TranslateOptions,
-    files: Files = None,
     out: Out = STDOUT,
     settings: Settings = None,
     trust: Trust = False,
@@ -82,15 +82,14 @@ def translate_output(
 
 @contextmanager
 def _opened(
-    config: Path, task: str, out: Path, files: list[str] | None, settings: list[str] | None, *, trust: bool
+    config: Path, task: str, out: Path, files: list[str], settings: list[str] | None, *, trust: bool
 ) -> Iterator[tuple[Translation, BinaryIO]]:
     """The task and the file to write, when it is seen that nothing is written over what is read."""
     with loading():
-        from volt.files.paths import expand
         from volt.stream.running.translation import Translation
         from volt.stream.transforms.user_file import lead_descriptor
 
-        check_places([out], [config, *expand(files or ["-"])])
+        check_places([out], [config, *files])
         prepare_kernels(Phases(quiet=True), "stream")
         lead_descriptor()
         translation = Translation(config, task, values=values_of(settings), user_code=trust)

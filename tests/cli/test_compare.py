@@ -11,8 +11,6 @@ from typing import NamedTuple
 import pytest
 from commands import status_of
 
-from volt_cli.compare import REPORT_HEAD
-
 ENDS = ("", "s", "ed", "er", "est", "ing")
 STEMS = ("walk", "talk", "jump", "bump", "sing", "ring", "strong", "long", "cold", "bold")
 TEXT = "".join(" ".join(stem + end for end in ENDS[: 2 + i % 4]) + "\n" for i, stem in enumerate(STEMS * 5))
@@ -61,16 +59,6 @@ def test_json_on_stdout_is_one_object_and_nothing_else(run: Run) -> None:
     assert [system["name"] for system in data["systems"]][-2:] == ["bpe 40", "bpe 60"]
     assert data["systems"][0]["heldout"]["n_words"] == len(TEXT[:300].split())
     assert data.keys() == json.loads(run("a.en", *OURS, "--json", "-q").stdout).keys()
-
-
-def test_a_report_is_no_text(run: Run) -> None:
-    """What --json prints is refused as a text, in any place, with today's spelling: an old `--json rep` names one."""
-    report = run("a.en", *OURS, "--json").stdout
-    assert report.encode().startswith(REPORT_HEAD)
-    Path("rep").write_text(report, encoding="utf-8")
-    for arguments in (["--json", "rep", "a.en"], ["a.en", "x=rep"], ["a.en", "--heldout", "rep"]):
-        assert "rep: a report of volt compare" in (told := run(*arguments, status=2).stderr)
-        assert "write --json > rep" in told
 
 
 def test_files_hold_the_same_result(run: Run) -> None:

@@ -8,9 +8,11 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -78,6 +80,21 @@ def exists(path: str | os.PathLike[str]) -> bool:
     except OSError as error:
         raise unreadable(url, error, kind=VoltError) from error
     return True
+
+
+def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> None:
+    """Raise an error of this kind if a path or URL leads nowhere, or its file may not be read; nothing is opened."""
+    if (url := url_of(path)) is None:
+        path = plain_path(os.fspath(path))
+    try:
+        if url is not None:
+            from volt.files.remote import look
+
+            look(url)
+        elif path != "-" and stat.S_ISREG(os.stat(path).st_mode) and not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error, kind=kind) from None
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:

@@ -12,7 +12,6 @@ from volt.display import Grid, LabelledText
 from volt.errors import ConfigError, StreamError
 from volt_cli import commands
 from volt_cli.console import print_json, say, show
-from volt_cli.inputs import readable_config
 from volt_cli.io import is_stdout
 from volt_cli.options import Json, Rank, Seed, Trust, Workers, World
 from volt_cli.stream.batches import batches
@@ -295,11 +294,12 @@ def schema(
 
 def _expand(config: Path | None, settings: list[str] | None, *, others: bool) -> None:
     """Print what a template becomes. others: whether something else is asked for, too."""
+    from volt.files.paths import check_readable
     from volt.stream.config.templates import expanded_file
 
     if config is None or others:
         raise ConfigError("--set needs --expand CONFIG, which goes not with --json and names; give it alone")
-    readable_config(config)
+    check_readable(config, kind=ConfigError)
     typer.echo(expanded_file(config, values=values_of(settings)).text, nl=False)
 
 

@@ -17,7 +17,7 @@ import typer
 
 from volt.errors import ConfigError, CorpusError
 from volt_cli.console import say
-from volt_cli.inputs import readable_config, readable_texts
+from volt_cli.options import input_paths, readable
 
 if TYPE_CHECKING:
     from volt.stream.running.stream import Stream
@@ -97,7 +97,7 @@ def _readable(config: Path) -> Path | None:
     if _is_pipeline(config):
         return config
     try:
-        return readable_config(config)
+        return readable(ConfigError)(config)
     except ConfigError as error:
         raise _hinted(error, str(config)) from None
 
@@ -176,7 +176,8 @@ class Opening:
     def _look_for_sources(self) -> None:
         """Raise CorpusError if a source is missing, and say so if it looks like a weight."""
         try:
-            readable_texts([*self.sources])
+            if self.sources:
+                input_paths([*self.sources])
         except CorpusError as error:
             lost = [source for source in self.sources if source.replace(".", "").isdecimal()]
             if self.options.weights and lost:

@@ -13,9 +13,8 @@ import typer
 from volt.display import counted
 from volt.errors import ConfigError
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say
-from volt_cli.inputs import readable_config
 from volt_cli.io import check_place, check_places, is_stdout, say_written, write_bytes
-from volt_cli.options import Json, Quiet, Trust, Workers
+from volt_cli.options import Json, Quiet, Trust, Workers, readable
 from volt_cli.stream.opening import (
     ConfigOrPipeline,
     Opening,
@@ -30,7 +29,7 @@ from volt_cli.stream.opening import (
 
 def import_dynamicdata(
     config: Annotated[
-        Path, typer.Argument(metavar="CONFIG", callback=readable_config, help="The YAML file of dynamicdata.")
+        Path, typer.Argument(metavar="CONFIG", callback=readable(ConfigError), help="The YAML file of dynamicdata.")
     ],
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the configuration, or - for stdout.")
