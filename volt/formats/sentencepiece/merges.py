@@ -27,7 +27,6 @@ NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # types of piec
 class ImpliedMerges:
     """The merges that a model's pieces imply.
 
-    merges: pairs by rank
     merging: `Vocabulary.merging`
     dropped: pieces that no two others spell
     clash: two pieces with one score, of which sentencepiece takes the left one and ranks cannot; usually None
@@ -40,7 +39,7 @@ class ImpliedMerges:
 
     @classmethod
     def of(cls, scores: Mapping[str, float]) -> ImpliedMerges:
-        """Return a merge for each piece of two or more characters. Those that sentencepiece never makes never apply.
+        """Return a merge for each piece of two or more characters; those that sentencepiece never uses never apply.
 
         >>> scores = {"lo": -1.0, "low": -2.0, "new": -3.0}, {"lo": -2.0, "low": -1.0}
         >>> [ImpliedMerges.of(one).merges for one in scores]
@@ -55,12 +54,17 @@ class ImpliedMerges:
         output = {piece: scores[piece] for piece in ranks}
         is_paired = not late and len(set(output.values())) == len(output)
         ordered = sorted(ranks, key=lambda piece: (-scores[piece], -len(piece)))
-        others = sorted((piece for piece in scores if piece not in ranks), key=len)
-        merges, dropped = _made_anyhow(others, [pair for piece in ordered if (pair := joins[piece])])
-        return cls(
-            tuple(merges), "pairs" if is_paired else "ranks", tuple(dropped),
-            None if is_paired else first_clash(output, late),
-        )  # fmt: skip
+        merges = [pair for piece in ordered if (pair := joins[piece])]
+        known, dropped = set(ordered), list[str]()
+        for piece in sorted((piece for piece in scores if piece not in ranks), key=len):
+            cuts = (cut for cut in two_parts(piece) if all(len(part) == 1 or part in known for part in cut))
+            if pair := next(cuts, None):
+                merges.append(pair)
+                known.add(piece)
+            else:
+                dropped.append(piece)
+        clash = None if is_paired else first_clash(output, late)
+        return cls(tuple(merges), "pairs" if is_paired else "ranks", tuple(dropped), clash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,6 @@ class Letters:
 
     @classmethod
     def of(cls, pieces: Iterable[str]) -> Letters:
-        """Return the letters for the atoms at the ends of these pieces."""
         finals = dict.fromkeys(piece.removesuffix(SUFFIX)[-1:] for piece in pieces if piece.endswith(SUFFIX))
         return cls({final: chr(_PRIVATE + number) for number, final in enumerate(finals) if final})
 
@@ -90,33 +93,14 @@ class Letters:
         return text.translate({ord(letter): final + SUFFIX for final, letter in self.atoms.items()})
 
 
-def _made_anyhow(pieces: Sequence[str], merges: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the merges, and one more for each piece that two parts spell; and the pieces that none do.
-
-    >>> _made_anyhow(["low", "new"], [("l", "o")])
-    ([('l', 'o'), ('lo', 'w')], ['new'])
-    """
-    merges, output, dropped = list(merges), set(map("".join, merges)), list[str]()
-    for piece in pieces:
-        pair = next((cut for cut in two_parts(piece) if all(len(part) == 1 or part in output for part in cut)), None)
-        if pair:
-            merges.append(pair)
-            output.add(piece)
-        else:
-            dropped.append(piece)
-    return merges, dropped
-
-
 def first_clash(scores: Mapping[str, float], late: Sequence[str]) -> tuple[str, str] | None:
-    """Two pieces of one score whose order in text matters; None if of all such pieces the longest may go first.
+    """Return two pieces of one score whose order in text matters; None if of all such pieces the longest may go first.
 
     late: pieces of a better score than their parts
-    Order does not matter if they can share no character. Pieces that are runs of one character, all of one score,
-    grow from the left as the longest does.
+    Order does not matter if they can share no character, or are runs of one character and all such runs have one score.
 
-    >>> first_clash({"ab": 0.0, "bc": 0.0}, []), first_clash({"ab": 0.0, "cd": 0.0}, [])
+    >>> first_clash({"ab": 0.0, "bc": 0.0}, []), first_clash({"--": 0.0, "---": 0.0, "----": 0.0}, [])
     (('ab', 'bc'), None)
-    >>> first_clash({"--": 0.0, "---": 0.0, "----": 0.0}, [])
     """
     groups = defaultdict[float, list[str]](list)
     for piece, score in scores.items():
@@ -140,18 +124,14 @@ def _is_run(piece: str) -> bool:
 
 
 def _inner(piece: str) -> Iterator[str]:
-    """Yield the strings of two characters or more inside a piece, without itself.
-
-    >>> list(_inner("low"))
-    ['lo', 'ow']
-    """
+    """Yield the strings of two characters or more inside a piece, without itself."""
     for start, end in combinations(range(len(piece) + 1), 2):
         if 1 < end - start < len(piece):
             yield piece[start:end]
 
 
 def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
-    """Two pieces of different families of which one holds the other, or ends as the other starts."""
+    """Return two pieces of different families of which one holds the other, or ends as the other starts."""
     starts = defaultdict[str, dict[str, str]](dict)
     for piece, name in family.items():
         for end in range(1, len(piece)):
@@ -166,13 +146,7 @@ def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None:
-    """Return the two parts that sentencepiece joins last when it makes this piece of two or more characters.
-
-    scores: of all pieces. None if sentencepiece never makes the piece.
-
-    >>> last_join("low", {"ow": 0.0, "low": -1.0}), last_join("low", {"low": 0.0})
-    (('l', 'ow'), None)
-    """
+    """Return the two parts that sentencepiece joins last to make a piece; None if it never makes the piece."""
     parts = list(piece)
     while len(parts) > 2:
         joint = [left + right for left, right in pairwise(parts)]
@@ -186,18 +160,14 @@ def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None
 
 
 def two_parts(piece: str) -> Iterator[tuple[str, str]]:
-    """Return all ways to cut a piece in two.
-
-    >>> list(two_parts("low"))
-    [('l', 'ow'), ('lo', 'w')]
-    """
+    """Return all ways to cut a piece in two."""
     return ((piece[:i], piece[i:]) for i in range(1, len(piece)))
 
 
 def merges_that_make(pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Merges for pieces that no merges made, such as those of a unigram model.
+    """Yield merges for pieces that no merges made, such as those of a unigram model.
 
-    Each piece, in this order, is made of the longest strings that are made before it, from left to right.
+    Each piece is made of the longest strings that are made before it, from left to right.
 
     >>> list(merges_that_make(["lo", "lower"]))
     [('l', 'o'), ('lo', 'w'), ('low', 'e'), ('lowe', 'r')]
