@@ -209,7 +209,7 @@ class Vocabulary:
     def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
         """Return the vocabulary with all scaffolding kept as tokens, with the count 0, so that nothing is split back.
 
-        order: "ids" appends scaffolding, and ids stay; "merges" puts the results of merges last, by rank, as tiktoken does
+        order: "ids" appends scaffolding, and ids stay; "merges" puts results of merges last, by rank, as tiktoken does
 
         Raises VocabularyError if scaffolding is spelled like a special token.
 

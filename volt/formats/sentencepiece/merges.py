@@ -1,11 +1,8 @@
 """Pieces and scores of a sentencepiece model → the merges that they imply.
 
 sentencepiece joins the two neighbours whose joint string has the best score, the leftmost on ties, so each piece has
-one last join, which is its merge. If every piece has a worse score than its parts, and no two pieces share a score,
-these merges encode as the scores do. Otherwise ranks must belong to the results of merges ("ranks").
-
->>> last_join("low", {"lo": 0.0, "ow": -1.0, "low": -2.0})
-('lo', 'w')
+one last join, which is its merge. If every piece has a worse score than its parts, and no two share a score, these
+merges encode as the scores do. Otherwise ranks must belong to the results of merges ("ranks").
 """
 
 from __future__ import annotations
@@ -27,9 +24,8 @@ NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # types of piec
 class ImpliedMerges:
     """The merges that a model's pieces imply.
 
-    merging: `Vocabulary.merging`
     dropped: pieces that no two others spell
-    clash: two pieces with one score, of which sentencepiece takes the left one and ranks cannot; usually None
+    clash: two pieces of one score, of which sentencepiece takes the left one and ranks cannot; usually None
     """
 
     merges: tuple[tuple[str, str], ...]
@@ -39,11 +35,10 @@ class ImpliedMerges:
 
     @classmethod
     def of(cls, scores: Mapping[str, float]) -> ImpliedMerges:
-        """Return a merge for each piece of two or more characters; those that sentencepiece never uses never apply.
+        """Return a merge for each piece of two or more characters.
 
-        >>> scores = {"lo": -1.0, "low": -2.0, "new": -3.0}, {"lo": -2.0, "low": -1.0}
-        >>> [ImpliedMerges.of(one).merges for one in scores]
-        [(('l', 'o'), ('lo', 'w')), (('lo', 'w'), ('l', 'o'))]
+        >>> ImpliedMerges.of({"lo": -2.0, "low": -1.0}).merges
+        (('lo', 'w'), ('l', 'o'))
         """
         joins = {piece: last_join(piece, scores) for piece in scores}
         ranks = dict[str, float]()
@@ -94,10 +89,9 @@ class Letters:
 
 
 def first_clash(scores: Mapping[str, float], late: Sequence[str]) -> tuple[str, str] | None:
-    """Return two pieces of one score whose order in text matters; None if of all such pieces the longest may go first.
+    """Return two pieces of one score whose order in text matters; None if the longest may always go first.
 
     late: pieces of a better score than their parts
-    Order does not matter if they can share no character, or are runs of one character and all such runs have one score.
 
     >>> first_clash({"ab": 0.0, "bc": 0.0}, []), first_clash({"--": 0.0, "---": 0.0, "----": 0.0}, [])
     (('ab', 'bc'), None)
@@ -146,7 +140,11 @@ def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None:
-    """Return the two parts that sentencepiece joins last to make a piece; None if it never makes the piece."""
+    """Return the two parts that sentencepiece joins last to make a piece; None if it never makes the piece.
+
+    >>> last_join("low", {"lo": 0.0, "ow": -1.0, "low": -2.0})
+    ('lo', 'w')
+    """
     parts = list(piece)
     while len(parts) > 2:
         joint = [left + right for left, right in pairwise(parts)]
@@ -165,9 +163,7 @@ def two_parts(piece: str) -> Iterator[tuple[str, str]]:
 
 
 def merges_that_make(pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield merges for pieces that no merges made, such as those of a unigram model.
-
-    Each piece is made of the longest strings that are made before it, from left to right.
+    """Yield merges that make each piece of the longest strings that are made before it, from left to right.
 
     >>> list(merges_that_make(["lo", "lower"]))
     [('l', 'o'), ('lo', 'w'), ('low', 'e'), ('lowe', 'r')]

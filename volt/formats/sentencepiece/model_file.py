@@ -1,11 +1,8 @@
 """sentencepiece BPE models, both ways: PATH.model, and PATH.vocab for people.
 
-sentencepiece stores pieces, not merges; each piece has one last join, which is its merge:
-
     score(piece) = −rank of the merge that makes it;  characters below all merges
 
-Scaffolding follows the tokens as pieces of type UNUSED, which sentencepiece splits back into their parts. With
-whitespace pre-tokens the marker is a prefix; metaspace pre-tokens start with "▁" already and have none.
+Scaffolding follows the tokens as pieces of type UNUSED, which sentencepiece splits back into their parts.
 """
 
 from __future__ import annotations
@@ -33,9 +30,8 @@ FIRST_BYTE = b"\x0a"  # field 1, a piece, with a length
 def read_merges(path: str | Path, data: bytes) -> MergeList:
     """Return the merges that a model's pieces imply, as candidates for a search.
 
-    BPE: where a piece can be cut in several ways, one merge for each. Unigram: each piece is built from the longest
-    pieces before it, the most probable piece first.
-    Raises CandidateError if the model is neither, MissingLibraryError if sentencepiece or protobuf is not installed.
+    BPE: all merges for a piece that can be cut in several ways. Unigram: each piece is built from the longest pieces before
+    it, the most probable piece first.
     """
     model = _model(path, data)
     pieces = [
@@ -60,10 +56,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write PATH.model, with the ids of the vocabulary, and PATH.vocab. Returns a sentence for each difference.
-
-    Raises VocabularyError if the marker, the pre-tokeniser or a special token has no counterpart, MissingLibraryError.
-    """
+    """Write PATH.model, with the ids of the vocabulary, and PATH.vocab. Returns a sentence for each difference."""
     check_scheme(vocabulary)
     rows = list(model_rows(vocabulary))
     check_spellings(rows)
@@ -80,10 +73,7 @@ def files_written(path: Path) -> tuple[Path, ...]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read a model; PATH.model if there is no PATH. merges: not used; a model holds its own
-
-    Raises VocabularyError if the model is damaged, is not BPE, or cuts words as VOLT cannot, MissingLibraryError.
-    """
+    """Read a model; PATH.model if there is no PATH. merges: not used; a model holds its own"""
     path = _existing(path)
     model = checked(path, _load(path))
     try:
@@ -93,10 +83,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def normal_pieces(path: Path) -> dict[str, int]:
-    """Return the text pieces of a model of any kind with their ids: no control, unknown, user, byte or unused ones.
-
-    Raises VocabularyError if the model is damaged, MissingLibraryError.
-    """
+    """Return the text pieces of a model of any kind with their ids."""
     model = _load(_existing(path))
     return {piece.piece: number for number, piece in enumerate(model.pieces) if piece.type == NORMAL}
 
@@ -125,9 +112,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 def _one_by_one(
     pieces: Sequence[str], ids: Sequence[int], *, unknown: int, ends: bool = False
 ) -> tuple[list[str], list[int]]:
-    """Return pieces and ids with runs of unknown characters taken apart.
-
-    ends: whether a "▁" ends words, so that it belongs to the character before it, and is "</w>" in VOLT
+    """Return pieces and ids with runs of unknown characters taken apart. ends: "▁" ends words, as "</w>" in VOLT
 
     >>> _one_by_one(["a▁", "éü▁"], [7, 0], unknown=0, ends=True)
     (['a</w>', 'é', 'ü</w>'], [7, 0, 0])

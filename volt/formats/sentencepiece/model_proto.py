@@ -2,11 +2,10 @@ r"""A sentencepiece model's replacements before cutting ⇄ its "precompiled cha
 
     charsmap = size of the trie, 4 bytes | trie | replacements, each followed by a zero byte
 
-The trie is a double array (Aoe 1989): a node is a place in an array of 32-bit units, the child for a byte is at
-`base ^ byte`, and the unit there holds that byte.
+The trie is a double array (Aoe 1989) of 32-bit units; the child for a byte is at `base ^ byte`, and holds that byte.
 
     bits 0–7   the byte       bits 10–30  the node's own place ^ base; shifted by 8 where bit 9 is set
-    bit 8      whether a string ends here: the unit at `base` then has bit 31 set and says where its replacement starts
+    bit 8      a string ends here: the unit at `base` has bit 31 set and says where its replacement starts
 
 >>> table = pack({"\t": " ", "A": "a", "AE": "æ"})
 >>> unpack(table) == {"\t": " ", "A": "a", "AE": "æ"}, find(table, "A"), find(table, "a")
@@ -27,7 +26,7 @@ from volt.errors import VocabularyError, missing
 
 
 def model_class() -> Any:
-    """Return the protobuf class of a sentencepiece model. Raises MissingLibraryError if it is not installed."""
+    """Return the protobuf class of a sentencepiece model."""
     try:
         from sentencepiece import sentencepiece_model_pb2 as pb2
     except ImportError:
@@ -72,7 +71,7 @@ def _codes(text: str) -> str:
 
 
 def unpack(table: bytes) -> dict[str, str]:
-    """Return the replacement of each string: the inverse of `pack`. Raises VocabularyError for a damaged table."""
+    """Return the replacement of each string. Raises VocabularyError for a damaged table."""
     units, texts = _parts(table)
     waiting, result, n_left = [(b"", 0)] * bool(len(units)), dict[str, str](), _MOST_NODES
     try:

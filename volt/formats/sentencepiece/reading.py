@@ -1,9 +1,5 @@
 """A sentencepiece BPE model → a vocabulary that encodes as the library does, with the model's own ids.
 
-    NORMAL   a token                         UNKNOWN  unk
-    CONTROL  bos, eos, pad, or a control token      USER_DEFINED  a user token
-    BYTE     a byte token                    UNUSED   no piece of its own; merges may pass through it
-
 The library's marking of words decides where lines are cut. Nothing joins across a cut:
 
     spaces are kept     no piece spans words         before every space
@@ -58,7 +54,7 @@ class WordScheme:
 
 
 def vocabulary_of(model: Any) -> Vocabulary:
-    """Return the vocabulary of a model. Raises VocabularyError if the model is damaged or VOLT cannot encode as it."""
+    """Return the vocabulary of a model. Raises VocabularyError if it is damaged or VOLT cannot encode as it."""
     _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
     model_proto.check(model.normalizer_spec.precompiled_charsmap)

@@ -17,11 +17,7 @@ GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load the file in tiktoken with its pattern and these special tokens; it finds the user's own in text.
-
-    It shares ids with VOLT if the file leaves room for the special tokens below its ranks.
-    Raises MissingLibraryError, VocabularyError if the pattern is unknown.
-    """
+    """Load the file in tiktoken with its pattern and these special tokens; it finds the user's own in text."""
     ranks = read_ranks(path)
     pattern = pattern_of(choose(path, [token for token in ranks if token], None).pretokenizer)
     shares_ids = min(ranks.values()) >= len(special.all)
@@ -30,10 +26,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 
 
 def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
-    """Load an exported file in tiktoken with the pattern and the special tokens of its vocabulary.
-
-    Raises MissingLibraryError, VocabularyError if tiktoken has no such pattern.
-    """
+    """Load an exported file in tiktoken with the pattern and the special tokens of its vocabulary."""
     ranks, special = read_ranks(path), vocabulary.special
     shares_ids = all(vocabulary.ids.get(to_characters(token)) == rank for token, rank in ranks.items() if token)
     first = max(ranks.values()) + 1
@@ -43,11 +36,7 @@ def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """Load a file in tiktoken as its publisher does: ranks are ids, and the special tokens are the vocabulary's.
-
-    pattern: the name of a published one, or a regular expression as tiktoken reads it; without one, GPT-2's is assumed
-    Raises MissingLibraryError, VocabularyError if tiktoken has no such pattern.
-    """
+    """Load a file in tiktoken as its publisher does: ranks are ids, and special tokens are the vocabulary's."""
     ranks = read_ranks(path)
     choice = choose(path, [token for token in ranks if token], pattern)
     return peer_of_ranks(path.name, pattern_of(choice.pretokenizer), ranks, vocabulary)

@@ -1,11 +1,8 @@
 """Ranks of tiktoken → merges, the pattern that cuts text, and a byte-level vocabulary with the ranks as ids.
 
 A ranks file has a line for each token: its bytes in base64 and its rank, which is its id. tiktoken joins the neighbours
-whose joint bytes have the lowest rank.
-
-The file does not name its pattern. Published files are recognised by their SHA-256. For others, several published
-patterns may fit the tokens, and the best fit may be wrong. So only GPT-2's, the first pattern of such files, is ever
-assumed, and only if it cuts almost no token and no other pattern fits as well.
+whose joint bytes have the lowest rank. Files do not name their pattern. Published ones are recognised by SHA-256. For
+others only GPT-2's is ever assumed, if it cuts almost no token and no other published pattern fits as well.
 
 >>> ranks = {bytes([byte]): byte for byte in range(256)} | {b"lo": 256, b"low": 258}
 >>> vocabulary = vocabulary_of(Path("a"), ranks, PreTokenizer("bytes"), provenance={})
@@ -58,10 +55,8 @@ _N_TRIED = 20_000  # tokens, at even distances, with a pattern that was given
 
 @dataclass(frozen=True, slots=True)
 class SplitChoice:
-    """A pattern that cuts text, and its origin.
+    """A pattern that cuts text: given by the caller, known for a published file, or assumed.
 
-    pretokenizer: the pre-tokeniser over bytes
-    source: "given" by the caller, "known" for a published file, or "assumed"
     notes: sentences for the reader
     """
 
@@ -71,14 +66,9 @@ class SplitChoice:
 
 
 def choose(path: Path, tokens: Sequence[bytes], pattern: str | None) -> SplitChoice:
-    """Choose the pattern for these tokens.
+    """Choose the pattern for these tokens; the path's file may be a published one. pattern: its name or a regex, if given
 
-    path: path of their file, which may be a published one
-    pattern: the name of a published pattern, or a regular expression; None for a published file's, or GPT-2's
     Raises ConfigError for an invalid pattern, VocabularyError if the tokens do not fit GPT-2's alone.
-
-    >>> choose(Path("a"), [b"low", b" low"], None).pretokenizer.name
-    'bytes'
     """
     data = read_bytes(path, kind=VocabularyError) if path.is_file() else b""
     known = KNOWN.get(sha256(data).hexdigest()[:_N_DIGITS])
@@ -167,7 +157,7 @@ def _shown(token: bytes) -> str:
 def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     """Return a pair of tokens for each token that two others spell, in the order of the tokens, lowest rank first.
 
-    A token is made of earlier ones where that is possible, the first one as long as can be, else of any.
+    A token is made of earlier ones where that is possible, else of any.
 
     >>> joins([b"a", b"b", b"c", b"abc", b"bc", b"abcdef"])
     [(b'a', b'bc'), (b'b', b'c')]
@@ -189,11 +179,7 @@ def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
 
 
 def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
-    """Yield each token of several bytes with the parts that lower ranks join it to. tokens: in the order of ranks
-
-    >>> dict(recovered([b"a", b"b", b"c", b"ab", b"abc"]))
-    {b'ab': (b'a', b'b'), b'abc': (b'ab', b'c')}
-    """
+    """Yield each token of several bytes with the parts that lower ranks join it to. tokens: in the order of ranks"""
     ranks = dict[bytes, int]()
     for rank, token in enumerate(tokens):
         if len(token) > 1:
@@ -202,11 +188,7 @@ def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...
 
 
 def merges_of(tokens: Sequence[bytes]) -> list[tuple[str, str]]:
-    """Return the merges that ranks stand for, in VOLT's spelling, each of what earlier ones make; tokens by rank.
-
-    >>> merges_of([b"a", b"b", b"c", b"bc", b"ab", b"abc", b"cab"])
-    [('b', 'c'), ('a', 'b'), ('a', 'bc'), ('c', 'ab')]
-    """
+    """Return the merges that ranks stand for, in VOLT's spelling, each of what earlier ones make; tokens by rank."""
     output, pairs = {token for token in tokens if len(token) == 1}, list[tuple[str, str]]()
     for token, parts in recovered(tokens):
         if len(parts) == 2 and output.issuperset(parts):
@@ -243,10 +225,7 @@ def vocabulary_of(
     special_ids: Mapping[str, int] | None = None,
     provenance: Mapping[str, object],
 ) -> Vocabulary:
-    """Return the vocabulary of tokens with these ids; lower ones are joined first. path: for errors
-
-    Raises VocabularyError if a token is spelled like a special token.
-    """
+    """Return the vocabulary of tokens with these ids; lower ones are joined first. path: for errors"""
     ordered = sorted(filter(None, ranks), key=ranks.__getitem__)
     spelled = {token: to_characters(token) for token in ordered}
     ids = {piece: ranks[token] for token, piece in spelled.items()} | dict(special_ids or {})
@@ -277,7 +256,7 @@ _NO_BYTES = (b"=", b"==")  # what tiktoken's reader takes for a token without by
 def looks_like(head: bytes) -> bool:
     """Check whether the first lines, but for a few damaged ones, are each the base64 of bytes and a rank, in any order.
 
-    Words of a list may look like base64 too, but next to none of them ends with "=".
+    Words of a list may look like base64, too, but few of them end with "=".
     """
     rows = [line.split() for line in head.split(b"\n")[:-1][:_N_TELLING] if line.strip()]
     sound = list[bytes]()
@@ -290,10 +269,7 @@ def looks_like(head: bytes) -> bool:
 
 
 def read_ranks(path: Path) -> dict[bytes, int]:
-    """Return the ranks in a file by their tokens, which need not be in order. A token of no bytes occurs in no text.
-
-    Raises VocabularyError, with file and line, if it is damaged, repeats a token or a rank, or lacks a byte.
-    """
+    """Return the ranks in a file by their tokens, which need not be in order. A token of no bytes occurs in no text."""
     data = read_bytes(path, kind=VocabularyError)
     ranks = _fast(data)
     if ranks is None:

@@ -50,12 +50,7 @@ def looks_like_tekken(head: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tekken:
-    """The content of a tekken.json.
-
-    pattern: the pattern that cuts text
-    special: the special tokens by their ids
-    ranks: the tokens with their ids, which follow those of the special tokens
-    """
+    """The content of a tekken.json. Ids of special tokens come first, then those of ranks."""
 
     pattern: str
     special: tuple[str, ...]
@@ -63,7 +58,7 @@ class Tekken:
 
 
 def read_tekken(path: Path) -> Vocabulary:
-    """Return the vocabulary in a tekken.json. Raises VocabularyError, with the file and the row, if it is damaged."""
+    """Return the vocabulary in a tekken.json."""
     result = read_file(path)
     unk, bos, eos, pad = (token if token in result.special else None for token in _ROLES)
     control = tuple(token for token in result.special if token not in _ROLES)
@@ -156,10 +151,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read ranks as a byte-level vocabulary; ids are those of the file.
-
-    A ranks file names no special tokens and no pattern; `choose` picks one. `provenance["lost"]` says what is missing.
-    """
+    """Read ranks as a byte-level vocabulary; ids are those of the file. `choose` picks the pattern."""
     return read_with_pattern(path, merges=merges)
 
 
@@ -176,10 +168,7 @@ def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | 
 
 
 def read_merges(path: Path) -> MergeList:
-    """Return the merges that ranks stand for, as candidates for a search, whatever cuts text.
-
-    Raises VocabularyError, with file and line, if the file is damaged.
-    """
+    """Return the merges that ranks stand for, as candidates for a search, whatever cuts text."""
     if _is_tekken(path, None):
         result = read_file(path)
         ranks, cut = result.ranks, f"the pattern {quoted(result.pattern, 60)}"
@@ -194,12 +183,7 @@ def read_merges(path: Path) -> MergeList:
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """Load a file in tiktoken as its publisher does, with the pattern and the special tokens that he names.
-
-    vocabulary: the vocabulary read from the file
-    pattern: the name of a published one, or a regular expression as tiktoken reads it; without one, GPT-2's is assumed
-        where the file names none
-    """
+    """Load a file in tiktoken as its publisher does. pattern: a name or a regular expression, if the file names none"""
     if _is_tekken(path, pattern):
         return original_tekken(path, vocabulary)
     return library.original(path, vocabulary, pattern=pattern)

@@ -24,7 +24,6 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the ranks. Returns a sentence for each loss and each difference of tiktoken.
 
     A rank is the token's id in VOLT. If ids do not follow the order of the merges, ranks are numbered from 0 instead.
-    Raises VocabularyError if tiktoken cannot hold this vocabulary.
     """
     _refuse(vocabulary, path)
     output = [vocabulary.ids[token] for token in dict.fromkeys(vocabulary.made)]
@@ -68,7 +67,7 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
 
 
 def _refuse_crossing(vocabulary: Vocabulary, path: Path) -> None:
-    """Raise VocabularyError if GPT-2's pattern cuts a token, as the file would read as one for another pattern."""
+    """Raise VocabularyError if GPT-2's pattern cuts a token: the file would read as one for another."""
     if crossing := cut_tokens([to_bytes(token) for token in vocabulary.tokens], NAMED["gpt2"]):
         raise VocabularyError(
             f"{path}: GPT-2's pattern, which VOLT cuts text by, cuts {len(crossing):,} of the tokens, such as "
