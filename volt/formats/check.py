@@ -27,9 +27,8 @@ _UNKNOWN = ("\u0e01", "😀", "é", "e\u0301", "\u0645\u0631", "中文", "\u200b
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A line that the library cuts differently.
+    """A line that the library cuts differently, counted from 1.
 
-    line: its number, from 1
     ours, theirs: the pieces of both, or the ids where the pieces are equal
     """
 
@@ -42,7 +41,7 @@ class Difference:
 class Agreement:
     """The number of lines in which our encoder and a library agree.
 
-    n_equal_pieces, n_equal_ids: the lines with equal pieces or ids; None if the library has no ids of its own
+    n_equal_ids: None if the library has no ids of its own
     differences: the first few
     """
 
@@ -61,7 +60,7 @@ class Agreement:
 def check(vocabulary: Vocabulary, path: str | Path, format: str, lines: Sequence[str]) -> Agreement:
     """Compare our encoder with the library that loads the file exported to `path`, on these lines.
 
-    Raises ConfigError if the format has no library that cuts text, MissingLibraryError if it is not installed.
+    Raises ConfigError if the format has no library that cuts text.
     """
     peer_of = getattr(format_module(format), "peer_of", None)
     peer = peer_of(Path(path), vocabulary) if peer_of else load_peer(path, format, special=vocabulary.special)
@@ -75,7 +74,6 @@ def check_import(
 
     vocabulary: the vocabulary read from the file
     pattern: the publisher's pattern, if the file does not name it
-    Raises ConfigError if the format has no library that cuts text, MissingLibraryError if it is not installed.
     """
     with plain_file(path) as plain:
         return compared(vocabulary, _original(vocabulary, plain, format, pattern), lines)
@@ -145,8 +143,6 @@ def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) 
 
 def probe_lines(vocabulary: Vocabulary) -> list[str]:
     """Make lines of the vocabulary's tokens: single, two with a space, two joined, and with unknown characters.
-
-    A long vocabulary is sampled at even distances.
 
     >>> probe_lines(Vocabulary(merges=(), tokens=("l", "o")))[:4]
     ['l', 'o', 'l o', 'lo']

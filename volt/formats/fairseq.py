@@ -1,14 +1,9 @@
 """fairseq dict.txt ⇄ vocabulary: "piece count" a line; ids are line numbers + 3, after <s> <pad> </s> <unk>.
 
-fairseq gives its own four tokens the ids 0 to 3, so every id from 4 up equals ours. It reads text that is
-already cut, at white space. A piece spelled like an earlier one is marked with "#fairseq:overwrite".
+Every id from 4 up equals ours. A piece spelled like an earlier one is marked with "#fairseq:overwrite".
 
->>> import tempfile
->>> with tempfile.TemporaryDirectory() as folder:
-...     path = Path(folder, "dict.txt")
-...     notes = write(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo"), counts=(7, 3)), path)
-...     path.read_text().split("\\n")
-['l@@ 7', 'lo@@ 3', '']
+    l@@ 7
+    lo@@ 3
 """
 
 from __future__ import annotations
@@ -50,7 +45,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens with these merges. Raises VocabularyError, with file and line, if they do not fit."""
+    """Return the listed tokens with these merges."""
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
@@ -60,7 +55,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the listed tokens. Raises VocabularyError, with file and line, for an invalid line."""
+    """Yield the listed tokens."""
     for number, line in lists.lines_of(path):
         piece, _, count = line.removesuffix(_OVERWRITE).rpartition(" ")
         if not piece:

@@ -1,11 +1,8 @@
 """GPT-2's merges.txt → vocabulary: merges over bytes, which look like subword-nmt's codes but mark no word ends.
 
 Ids come from a vocab.json or encoder.json in the same folder; without one, bytes come first, in GPT-2's order, then the
-results of merges. Further files in the folder may name special tokens. No file names the pattern that cuts text: it is
-taken to be GPT-2's, and a file with a token that this pattern cuts is refused.
-
->>> spells_bytes([("Ġ", "t"), ("Ġt", "h")]), spells_bytes([("t", "h"), ("th", "e</w>")])
-(True, False)
+results of merges. No file names the pattern that cuts text: it is taken to be GPT-2's, and a file with a token that
+this pattern cuts is refused.
 """
 
 from __future__ import annotations
@@ -67,10 +64,7 @@ def merges_in(folder: Path) -> Path | None:
 
 
 def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
-    """Return the vocabulary of merges over bytes and of further files in their folder.
-
-    Raises VocabularyError if a token that merges use has no id, or the pattern cuts a token.
-    """
+    """Return the vocabulary of merges over bytes and of further files in their folder."""
     output = dict.fromkeys(map("".join, pairs))
     neighbour = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
     listed = {} if neighbour is None else _listed(neighbour)

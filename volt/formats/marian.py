@@ -46,7 +46,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens with these merges. Raises VocabularyError, with file and line, if they do not fit."""
+    """Return the listed tokens with these merges."""
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
@@ -56,7 +56,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the tokens by id, without Marian's own. Raises VocabularyError, with file and line, for an invalid line."""
+    """Yield the tokens by id, without Marian's own."""
     entries = list[tuple[int, int, str]]()
     for line, text in lists.lines_of(path):
         match = _ROW.fullmatch(text)

@@ -2,13 +2,6 @@
 
 The other order, "count<TAB>piece", is read as well, and then a count may have a fraction, as dynamicdata writes for
 sampled text. Pieces that end in "</w>", as in the output of `volt stream vocabulary`, have VOLT's spelling.
-
->>> import tempfile
->>> with tempfile.TemporaryDirectory() as folder:
-...     path = Path(folder, "vocab.txt")
-...     notes = write(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo"), counts=(7, 3)), path)
-...     path.read_text().split("\\n")
-['l@@\\t7', 'lo@@\\t3', '']
 """
 
 from __future__ import annotations
@@ -44,7 +37,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens with these merges. Raises VocabularyError, with file and line, if they do not fit."""
+    """Return the listed tokens with these merges."""
     result = list(rows(path))
     is_ours = any(row.piece.endswith(SUFFIX) and row.piece != SUFFIX for row in result)
     return lists.vocabulary_of(path, result, merges=merges, joined=not is_ours)
@@ -70,10 +63,7 @@ def odd_line(head: bytes) -> int | None:
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the listed tokens. Raises VocabularyError, with file and line, for an invalid line.
-
-    The order of fields is the one that more lines fit; pieces come first in a list of numbers only.
-    """
+    """Yield the listed tokens, in the order of fields that more lines fit; pieces come first in a list of numbers."""
     lines = list(lists.lines_of(path))
     usual, swapped = (sum(bool(row.fullmatch(line)) for _, line in lines) for row in (_ROW, _SWAPPED))
     for number, line in lines:

@@ -243,10 +243,7 @@ def _read(path: Path, format: str | None, merges: Path | None, pattern: str | No
 
 
 def format_of(path: str | Path) -> str:
-    """Return the name of a foreign file's format, one of `FORMATS`.
-
-    Raises VocabularyError if the file cannot be read, has an unknown format, or is VOLT's own.
-    """
+    """Return the name of a foreign file's format, one of `FORMATS`. Raises VocabularyError if it is unknown."""
     with model_at_hand(arguments.path(path)) as copy:
         place = _as_written(_no_pipe(copy))
         head = _head(place)
@@ -256,10 +253,7 @@ def format_of(path: str | Path) -> str:
 
 
 def listed_pieces(path: str | Path) -> list[str] | None:
-    """Return the pieces of a list without merges, in the file's spelling; None for other formats.
-
-    Raises VocabularyError, with file and line, if the file is damaged or in an unknown format.
-    """
+    """Return the pieces of a list without merges, in the file's spelling; None for other formats."""
     with model_at_hand(arguments.path(path)) as copy:
         place = _as_written(_no_pipe(copy))
         head = _head(place)

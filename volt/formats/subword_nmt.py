@@ -1,8 +1,7 @@
 """subword-nmt's codes ⇄ vocabulary: a version line and one merge a line at PATH; tokens and counts at PATH.vocab.
 
 Codes of fastBPE, which have a count after each merge and no version line, are read, too. Codes write the end of a word
-as "</w>", as VOLT does; PATH.vocab writes "@@" after a piece that does not end a word. With both files, subword-nmt
-splits pieces that the vocabulary lacks back into their parts, as VOLT does.
+as "</w>", as VOLT does; PATH.vocab writes "@@" after a piece that does not end a word.
 """
 
 from __future__ import annotations
@@ -74,9 +73,8 @@ def _refuse_others(path: str | Path, pairs: Sequence[tuple[str, str]]) -> None:
 def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator[tuple[str, str]]:
     """Convert merges of version 0.1 to merges of version 0.2 that cut every word alike.
 
-    In 0.1 "</w>" is a separate symbol, so x and "</w>" merge at some rank, or never; until then x merges as elsewhere,
-    afterwards only as "x</w>". In 0.2 "x</w>" is last from the start: each merge of an x that can be last before it
-    joins "</w>" needs a second merge for "x</w>". This is exact if no two merges make the same token.
+    In 0.1 "</w>" is a separate symbol, so x and "</w>" merge at some rank, or never; in 0.2 "x</w>" is one from the
+    start. Each merge of an x that can be last before it joins "</w>" needs a second merge for "x</w>".
 
     >>> list(_from_01("codes", [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]))
     [('l', 'o'), ('l', 'o</w>'), ('lo', 'w'), ('lo', 'w</w>'), ('b', 'o</w>')]
@@ -139,11 +137,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write codes at PATH and tokens with counts at PATH.vocab (1 each if the vocabulary has none).
-
-    Returns a sentence for each difference of subword-nmt.
-    Raises VocabularyError if the marker is not "suffix", or a token holds a space or a line end.
-    """
+    """Write codes at PATH and tokens with counts at PATH.vocab. Returns a sentence for each difference."""
     _check(vocabulary)
     codes = "".join(f"{left} {right}\n" for left, right in vocabulary.merges)
     counts = vocabulary.counts or (1,) * vocabulary.size
@@ -164,8 +158,7 @@ files_read = files_written
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read codes at PATH and the vocabulary at PATH.vocab, if it exists; or a vocabulary at PATH and codes at `merges`.
 
-    Without a vocabulary, the tokens are all characters in merges and all results. Counts that are all 1 stand for no
-    counts. Raises VocabularyError with file and line.
+    Without a vocabulary, the tokens are all characters in merges and all results. Counts of 1 stand for no counts.
     """
     codes, listing = (path, _beside(path)) if merges is None else (merges, path)
     try:
@@ -208,10 +201,7 @@ def _refuse_01(codes: Path, listing: Path) -> None:
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load subword-nmt with these codes, their vocabulary, and user tokens as glossaries.
-
-    A lone "</w>" follows user tokens that end a word, as in VOLT. Raises as `read` does, MissingLibraryError.
-    """
+    """Load subword-nmt with these codes, their vocabulary, and user tokens as glossaries."""
     try:
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
     except ImportError:
@@ -249,10 +239,8 @@ def glossaries(special: SpecialTokens) -> list[str]:
 def _ours(pieces: Iterable[str], *, results: Collection[str]) -> tuple[str, ...]:
     """Return the tokens of a vocabulary file. "@@" marks a piece inside a word, unless merges make it only at an end.
 
-    >>> _ours(["lo@@", "w", "w@@", "a@@"], results={"lo", "a@@</w>", "w@@</w>"})
-    ('lo', 'w</w>', 'w', 'a')
-    >>> _ours(["a@@", "a@@", "bc@@"], results={"a@@</w>", "bc@@</w>"})
-    ('a', 'a@@</w>', 'bc@@</w>')
+    >>> _ours(["lo@@", "w", "a@@", "a@@"], results={"lo", "a@@</w>"})
+    ('lo', 'w</w>', 'a', 'a@@</w>')
     """
     tokens, seen = list[str](), set[str]()
     for piece in pieces:

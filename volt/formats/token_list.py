@@ -1,8 +1,7 @@
 r"""Token list ⇄ vocabulary: one token a line, in the order of ids, without the four tokens with roles.
 
-A list holds no merges: `read` takes them from another file, and tokens that are not listed become scaffolding. The
-dictionaries of fairseq, Marian and OpenNMT are token lists too, for text that subword-nmt cut: tokens that do not end a
-word are spelled with "@@", and no token with "</w>".
+A list holds no merges: `read` takes them from another file, and tokens that are not listed become scaffolding. Lists of
+fairseq, Marian and OpenNMT go with text that subword-nmt cut: tokens that do not end a word are spelled with "@@".
 
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "low</w>"))
 >>> spelled(vocabulary)
@@ -33,11 +32,7 @@ N_ROLES = 4
 
 @dataclass(frozen=True, slots=True)
 class ListEntry:
-    """A token of a foreign list, in the file's spelling.
-
-    line: the number of its line in the file
-    repeats: whether it may be spelled like an earlier one
-    """
+    """A token of a foreign list, in the file's spelling. repeats: whether it may be spelled like an earlier one"""
 
     line: int
     piece: str
@@ -55,12 +50,12 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens with these merges. Raises VocabularyError, with file and line, if they do not fit."""
+    """Return the listed tokens with these merges."""
     return vocabulary_of(path, rows(path), merges=merges)
 
 
 def rows(path: Path) -> Iterator[ListEntry]:
-    """Return the listed tokens. Raises VocabularyError if the file cannot be read."""
+    """Return the listed tokens."""
     return (ListEntry(*numbered) for numbered in lines_of(path))
 
 
@@ -89,10 +84,7 @@ def spelled(vocabulary: Vocabulary) -> list[str]:
 
 
 def glued(vocabulary: Vocabulary) -> list[str]:
-    """Return user tokens and byte tokens as subword-nmt spells them inside a word.
-
-    Text cut with "@@" holds both: "<0xC3>@@ <0xA9>" is an "é" that ends a word.
-    """
+    """Return user tokens and byte tokens as subword-nmt spells them inside a word: "<0xC3>@@ <0xA9>" is an "é"."""
     if vocabulary.marker != "suffix":
         return []
     return [piece + SEPARATOR for piece in (*vocabulary.special.user, *BYTE_TOKENS * vocabulary.byte_fallback)]
@@ -195,10 +187,7 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
 
 
 def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: bool) -> Iterator[tuple[str, int]]:
-    """Yield every listed token with its count, in VOLT's spelling.
-
-    Raises VocabularyError if a token is listed twice or no merge makes it.
-    """
+    """Yield every listed token with its count, in VOLT's spelling."""
     reserved = set(base.ids) - set(base.tokens)
     reserved |= set(glued(base)) if joined else set()
     known, lines = {*base.made, *reserved}, dict[str, int]()
@@ -223,7 +212,7 @@ def _tokens(path: Path, rows: Sequence[ListEntry], base: Vocabulary, *, joined: 
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file with their numbers. Raises VocabularyError if it is unreadable, empty or not UTF-8."""
+    """Yield the lines of a file with their numbers. Raises VocabularyError if it is empty or not UTF-8."""
     lines = read_text(path, kind=VocabularyError).split("\n")
     if lines == [""]:
         raise VocabularyError(f"{path}: empty; restore the file")

@@ -9,8 +9,7 @@
     ["t", "h"],
     …]}
 
-Version 1 lists `tokens`; version 2 lists all `pieces` with their kinds, for vocabularies with their own ids, a missing
-role or another merging. The size is checked before the file is parsed.
+Version 2 lists all `pieces` with their kinds, for vocabularies with their own ids, a missing role or another merging.
 """
 
 from __future__ import annotations
@@ -144,10 +143,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def text_of(vocabulary: Any) -> str:
-    """Return the text of a vocabulary's file. vocabulary: a Vocabulary, whose module lies above this one
-
-    Raises VocabularyError if it is too large to be read again, or its provenance is not JSON.
-    """
+    """Return the text of a Vocabulary's file. Raises VocabularyError if it is too large to be read again."""
     provenance = json_of(vocabulary.provenance, "provenance")
     special, is_plain, counts = vocabulary.special, vocabulary.is_plain, vocabulary.counts
     tokens = {role: getattr(special, role) for role in ROLES} | {"user": list(special.user)}
@@ -173,13 +169,7 @@ def text_of(vocabulary: Any) -> str:
 
 
 def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
-    """Return a value as JSON data. Raises VocabularyError, with its name, if JSON has no such value.
-
-    >>> json_of({"seeds": (1, {2})}, "provenance")
-    Traceback (most recent call last):
-        ...
-    volt.errors.VocabularyError: provenance['seeds'][1] is a set; give texts, numbers, lists or dicts
-    """
+    """Return a value as JSON data. Raises VocabularyError, with its name, if JSON has no such value."""
     if deepest < 0:
         raise VocabularyError(f"the provenance is deeper than {_DEEPEST} lists or dicts in one another; make it flat")
     if isinstance(value, Mapping):

@@ -1,8 +1,5 @@
 """The kinds of pieces, and the checks of a vocabulary's merges, tokens and order.
 
-Ids usually follow a fixed order: special tokens, byte tokens, `tokens`. A foreign vocabulary keeps its ids: `order`
-lists the pieces by id. Parts of merges, and tokens, are characters or results of merges.
-
 >>> next(merge_faults([("l", "o"), ("lo", "wer")], "none"))
 ('merges', 1, "no character and no earlier merge makes 'wer'; restore that merge")
 """
@@ -29,9 +26,7 @@ Fault: TypeAlias = tuple[str, int, str]  # the list, the index in it, and what i
 
 
 def kinds_of(pieces: Sequence[str], special: SpecialTokens, others: Sequence[str]) -> tuple[Kind, ...]:
-    """Return the kind of each piece. One that has a role and is a user token has the kind "user".
-
-    others: the byte tokens and the lone marker, where the vocabulary has them
+    """Return the kind of each piece; a user token with a role is "user". others: byte tokens and the lone marker
 
     >>> kinds_of(("a", "", "<url>"), SpecialTokens(user=("<url>",)), ())
     ('token', 'unused', 'user')

@@ -37,11 +37,10 @@ def with_special(
 ) -> Vocabulary:
     """Add special tokens to a vocabulary. Known tokens keep their ids; new ones get the requested or the next id.
 
-    special: tokens that are found in text and never split, with their ids or None, or a list without ids
-    unk, bos, eos, pad: the token with this role, which alone is not looked for in text; a dict gives its id, too
+    special: tokens that are found in text and never split: a list, or a dict with ids or None
+    unk, bos, eos, pad: the token with this role, which is not looked for in text; a dict gives its id, too
 
-    A token that loses its role becomes a control token.
-    Raises ConfigError if an id belongs to another token, or a token cannot be special.
+    A token that loses its role becomes a control token. Raises ConfigError if an id belongs to another token.
     """
     if isinstance(special, Mapping):
         users = _checked(special, "special")
@@ -134,7 +133,7 @@ FINDS_OTHERS = (
 
 
 def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles: str | Ids | None) -> Vocabulary:
-    """Add special tokens, as `with_special`, to a vocabulary that was read from a file which does not name them.
+    """Add special tokens, as `with_special`, to a vocabulary whose file does not name them.
 
     The provenance lists the new user tokens as "named"; notes that no longer hold are removed.
     """

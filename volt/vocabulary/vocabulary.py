@@ -1,7 +1,6 @@
 """`Vocabulary`: ordered merges, tokens with ids, special tokens, and how text becomes words.
 
-Merges are stored; the rest is derived: an atom is a token that no merge makes, scaffolding is made by a merge but not
-kept as a token.
+An atom is a token that no merge makes; scaffolding is made by a merge but not kept as a token.
 
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
 >>> vocabulary.scaffolding, vocabulary.size, vocabulary.ids["low</w>"]
@@ -39,7 +38,7 @@ class Vocabulary:
 
     merges: pairs of strings, by rank
     tokens: in the order of their ids
-    counts: how often each token occurs in the corpus that it was learned from; may be empty
+    counts: of each token in the corpus that it was learned from; may be empty
     marker, normalizer, pretokenizer: how text becomes words, and words atoms
     special: the tokens with roles, and the user's own
     byte_fallback: whether an unknown character becomes its bytes, which are tokens then
@@ -47,12 +46,10 @@ class Vocabulary:
     merging: which neighbours join next
         "pairs"  all pairs of the lowest rank, from left to right, as in subword-nmt
         "steps"  only the leftmost of these pairs, as in tokenizers; a later merge may make the parts of an earlier one
-        "ranks"  like "steps", but any neighbours that spell a merge's result may join, as in tiktoken and sentencepiece
-    whole_words: whether a pre-token that is a token is taken whole, before merging, as in tiktoken; then tokens need no
-        merge. Dropout ignores it
+        "ranks"  like "steps", but any neighbours that spell a merge's result, as in tiktoken and sentencepiece
+    whole_words: whether a pre-token that is a token is taken whole, as in tiktoken; then tokens need no merge
     order: the pieces by id, "" for an unused id; usually empty: special tokens, byte tokens, then `tokens`
 
-    Names of a normalizer or pre-tokenizer may stand for the objects. `len` counts all ids, `size` only `tokens`.
     Raises VocabularyError if a token or merge repeats, is neither an atom nor the result of a merge, or collides with a
     special token.
 
@@ -137,9 +134,6 @@ class Vocabulary:
         """Return the id of a token, special and byte tokens included; None if the vocabulary lacks it.
 
         token: as it is spelled in the vocabulary, with its marker
-
-        >>> Vocabulary(merges=(), tokens=("a</w>",)).id_of("a</w>")
-        4
         """
         return self.ids.get(arguments.text(token, "token"))
 
@@ -200,11 +194,7 @@ class Vocabulary:
 
     @cached_property
     def unmade(self) -> tuple[str, ...]:
-        """The tokens that are neither atoms nor made by a merge, which `whole_words` allows.
-
-        >>> Vocabulary(merges=(), tokens=("l", "low"), whole_words=True).unmade
-        ('low',)
-        """
+        """The tokens that are neither atoms nor made by a merge, which `whole_words` allows."""
         if not self.whole_words:
             return ()
         known = {*self.made, *self.atoms}
@@ -217,13 +207,11 @@ class Vocabulary:
         return tuple(token for token in dict.fromkeys(self.made) if token not in retained)
 
     def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
-        """Return the vocabulary with all scaffolding kept as tokens, so that nothing is split back.
+        """Return the vocabulary with all scaffolding kept as tokens, with the count 0, so that nothing is split back.
 
-        order: "ids" appends scaffolding, and ids stay; "merges" puts the results of merges last, by rank, as tiktoken
-            numbers tokens
+        order: "ids" appends scaffolding, and ids stay; "merges" puts results of merges last, by rank, as tiktoken does
 
-        Scaffolding gets the count 0, because it does not occur.
-        Raises VocabularyError if scaffolding is spelled like a special token, ConfigError for an unknown order.
+        Raises VocabularyError if scaffolding is spelled like a special token.
 
         >>> Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "low")).closed().tokens
         ('l', 'o', 'w', 'low', 'lo')

@@ -1,7 +1,7 @@
 """Sections of a tokenizer.json by others → the `Scheme` that treats text alike, an error, or notes on losses.
 
-A "▁" for each space comes from Metaspace, or from a normaliser that replaces spaces (Llama, Gemma). A line that nothing
-cuts is one word; VOLT cuts it wherever no token spans the cut, which changes no piece.
+A "▁" for each space comes from Metaspace, or from a normaliser (Llama, Gemma). A line that nothing cuts is one word;
+VOLT cuts it wherever no token spans the cut, which changes no piece.
 
 >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
 >>> read_foreign({"normalizer": {"type": "NFC"}, "pre_tokenizer": level}, {"vocab": {}})
@@ -37,10 +37,7 @@ _EACH_SPACE, _EACH_RUN, _LINE = " [^ ]*|[^ ]+", " +[^ ]*|[^ ]+", r"[\s\S]+"
 
 
 def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Scheme:
-    """Return the scheme that treats text as the sections do. added: the added tokens
-
-    Raises VocabularyError if VOLT has none, ConfigError if a pattern is not supported.
-    """
+    """Return the scheme that treats text as the sections do. added: the added tokens"""
     suffix = model.get("end_of_word_suffix") == SUFFIX
     steps = flat(data.get("normalizer"), "normalizers")
     cuts = flat(data.get("pre_tokenizer"), "pretokenizers")
@@ -264,8 +261,7 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
 def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iterator[str]:
     """Yield how the library finds added tokens in text, where VOLT finds user tokens.
 
-    rows: the added tokens with their flags, in the order in which the library adds them
-    data: the tokenizer.json that they are from, or an empty object
+    rows: the added tokens with their flags, in the library's order;  data: their tokenizer.json, or {}
     """
     users = [row for row in rows if row["content"] in vocabulary.special.user]
     for flag, verbs in _FLAGS.items():
@@ -288,17 +284,13 @@ def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> It
 
 
 def _note(tokens: Sequence[str], one: str, several: str, rest: str) -> Iterator[str]:
-    """Yield a sentence on added tokens, if there are any.
-
-    >>> [*_note(["<a>"], "is", "are", "long."), *_note(list("abcdefg"), "is", "are", "long.")]
-    ['The added token <a> is long.', 'The added tokens a, b, c, d, e and 2 others are long.']
-    """
+    """Yield a sentence on added tokens, if there are any."""
     if tokens:
         yield f"The added token{'s' * (len(tokens) > 1)} {_names(tokens)} {several if len(tokens) > 1 else one} {rest}"
 
 
 def _is_made(token: str, data: Json, vocabulary: Vocabulary) -> bool:
-    """Check whether the model also makes an added token, of text that may spell it otherwise: spaces, bytes, marks."""
+    """Check whether the model also makes an added token, of text that may spell it otherwise."""
     model = data.get("model", {})
     is_plain = vocabulary.marker == "none" and vocabulary.normalizer.name == "none" and PREFIX not in token
     is_bytes = vocabulary.pretokenizer.is_bytes and not token.isascii()

@@ -21,11 +21,7 @@ from volt.vocabulary.special_roles import named_tokens
 
 
 def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
-    """Load merges over bytes and the ids in their folder in tokenizers, as transformers does.
-
-    vocabulary: as VOLT reads them
-    Raises ConfigError if there are no ids, MissingLibraryError.
-    """
+    """Load merges over bytes and the ids in their folder in tokenizers, as transformers does."""
     vocab = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
     if vocab is None:
         raise ConfigError(
@@ -115,10 +111,7 @@ def _atoms(tokenizer: Any, line: str, suffix: str) -> Iterator[str]:
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load the file in tokenizers, which shares ids with VOLT if VOLT wrote the file.
-
-    Raises MissingLibraryError if tokenizers is not installed, VocabularyError if it refuses the file.
-    """
+    """Load the file in tokenizers, which shares ids with VOLT if VOLT wrote the file."""
     merges = _merges(path)
     if merges is not None:
         return peer_of_merges(merges, read(path))
@@ -130,12 +123,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """Load a foreign file in tokenizers, with the user tokens that the file does not name.
-
-    vocabulary: the vocabulary read from the file
-    pattern: not used, as the file names it
-    Raises as `peer` does.
-    """
+    """Load a foreign file in tokenizers, with the user tokens that the file does not name."""
     merges = _merges(path)
     if merges is not None:
         return peer_of_merges(merges, vocabulary)

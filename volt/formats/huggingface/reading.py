@@ -1,16 +1,7 @@
 """tokenizer.json, alone or in a folder → vocabulary, with the ids of the file.
 
-Files of type BPE are read, by VOLT and by others. Added tokens become user tokens; roles are only those that the model
-or files in its folder name. Tokens that no merge makes become control tokens, or leave their ids unused.
-
->>> import json, tempfile
->>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
->>> model = {"type": "BPE", "vocab": {"l": 1, "o": 0, "lo": 3}, "merges": ["l o"]}
->>> with tempfile.TemporaryDirectory() as folder:
-...     path = Path(folder, "tokenizer.json")
-...     _ = path.write_text(json.dumps({"model": model, "pre_tokenizer": level}))
-...     read(path).pieces
-('o', 'l', '', 'lo')
+Added tokens become user tokens; roles are only those that the model or files in its folder name. Tokens that no merge
+makes become control tokens, or leave their ids unused.
 """
 
 from __future__ import annotations
@@ -49,7 +40,6 @@ _ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read a tokenizer.json, or the folder that holds one or merges over bytes with their ids.
 
-    `provenance["lost"]` says what is not carried and what VOLT does differently.
     Raises VocabularyError, with file and place, if it is damaged, of another type, or cuts text in a way VOLT cannot.
     """
     if merges is not None:

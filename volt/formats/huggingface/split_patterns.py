@@ -1,7 +1,7 @@
 r"""Foreign pre_tokenizer sections → the pre-tokeniser that cuts text alike; our patterns → Oniguruma's spelling.
 
 Steps that keep all text are splits, one inside the other. A step that drops text is a regex, and later steps may only
-cut classes of characters, such as digits, out of its words. Oniguruma, the engine of tokenizers, writes:
+cut classes of characters out of its words. Oniguruma, the engine of tokenizers, writes:
 
     $           \z                the end of the text; Oniguruma's is before each line end
     c{1,3}+     (?>c{1,3})        its {1,3}+ repeats the whole
@@ -125,7 +125,7 @@ _REMEDY = "choose another tokenizer, or find a vocabulary on your corpus"
 class Cut(NamedTuple):
     """Words are the matches of a pattern and, unless these are dropped, the text between them.
 
-    inside: of the class [...] whose characters, or runs of characters, are all that the pattern matches; else empty
+    inside: of the class [...] whose characters, or runs of them, are all that the pattern matches; else empty
     """
 
     pattern: str
@@ -137,7 +137,6 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
     r"""Return the name of the pre-tokeniser that cuts as these steps do.
 
     isolated: tokens that are cut out of the text before
-    Raises VocabularyError if there is none, ConfigError if a pattern is not supported.
 
     >>> step = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated", "invert": False}
     >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
@@ -240,8 +239,6 @@ def _class(inside: str, behavior: str, *, is_run: bool = False, inverted: bool =
 
 def _leaves_whole(pattern: str, isolated: Sequence[str]) -> bool:
     r"""Check whether GPT-2's pattern, as far as can be told, leaves the matches of another one whole.
-
-    isolated: texts that no match is
 
     >>> _leaves_whole(r"'s|[\p{L}]+|[\p{N}]|<a>|[^\s\p{L}\p{N}]+", ["<a>"]), _leaves_whole(r"\w+", [])
     (True, False)

@@ -1,7 +1,5 @@
 """Model section and added tokens of a tokenizer.json → tokens, ids, merges and roles of a vocabulary, validated.
 
-Roles come from the model section and from tokenizer_config.json and special_tokens_map.json in the same folder.
-
 >>> vocab, scheme = {"l": 0, "o": 1, "lo": 2, "<end>": 4}, Scheme("none", "none", "bytes", users=())
 >>> fields = read_tokens(scheme, {}, vocab, [("l", "o")], {"eos": "<end>"}, ["<end>"], is_own=False)
 >>> fields["tokens"], fields["order"], fields["special"].all
@@ -67,7 +65,7 @@ def model_section(path: Path, data: Json) -> Json:
 
 
 def model_vocab(path: Path, model: Json) -> dict[str, int]:
-    """Return the ids of the model's tokens, in their order. Raises VocabularyError if they are no ids, or repeat."""
+    """Return the ids of the model's tokens, in their order. Raises VocabularyError if ids are invalid, or repeat."""
     vocab, of_id = model.get("vocab"), dict[int, str]()
     if not isinstance(vocab, dict) or not vocab:
         raise VocabularyError(f"{path}: model.vocab is missing, empty or no object; restore the file")
@@ -86,7 +84,7 @@ def model_vocab(path: Path, model: Json) -> dict[str, int]:
 
 
 def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
-    """Yield the merges, each of two strings that are tokens and make a token. Raises VocabularyError for others."""
+    """Yield the merges, each of two strings that are tokens and make a token."""
     rows, vocab = model.get("merges"), model["vocab"]
     if not isinstance(rows, list):
         raise VocabularyError(f"{path}: model.merges is missing or no list; restore the file")
@@ -118,7 +116,7 @@ def _sound_pairs(rows: Sequence[Any], vocab: Mapping[str, int]) -> list[tuple[st
 
 
 def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
-    """Check whether unknown characters become bytes. Raises VocabularyError if only some of the bytes are tokens."""
+    """Check whether unknown characters become bytes. Raises VocabularyError if only some bytes are tokens."""
     n_bytes = sum(token in vocab for token in BYTE_TOKENS)
     if model.get("byte_fallback") and 0 < n_bytes < len(BYTE_TOKENS):
         lacking = next(token for token in BYTE_TOKENS if token not in vocab)
@@ -182,11 +180,7 @@ def role_names(config: Json) -> Iterator[tuple[str, Any]]:
 
 
 def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[str, Json]]:
-    """Return the tokens that the files of a folder without a tokenizer.json name.
-
-    Returns role → its token, the ids of those with an id there, and all of them with their flags.
-    Raises VocabularyError if the folder asks for a space before each text.
-    """
+    """Return what a folder without a tokenizer.json names: role → token, token → id, token → its flags."""
     configs = [load(folder / name) for name in (MAP, CONFIG) if (folder / name).exists()]
     if any(config.get("add_prefix_space") for config in configs):
         raise VocabularyError(
@@ -211,11 +205,7 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
 
 
 def _named(config: Json) -> Iterator[Json]:
-    """Yield the special tokens that a config names, each with its flags.
-
-    >>> [*_named({"sep_token": "</s>", "additional_special_tokens": ["<a>"], "add_bos_token": True})]
-    [{'content': '</s>'}, {'content': '<a>'}]
-    """
+    """Yield the special tokens that a config names, each with its flags."""
     for key, value in config.items():
         listed = {"additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"}
         several = value if key in listed else [value] if key.endswith("_token") else ()
@@ -240,11 +230,7 @@ def read_tokens(
     scheme: Scheme, model: Json, ids: Mapping[str, int], merges: Sequence[tuple[str, str]], named: Mapping[str, str],
     added: Sequence[str], *, is_own: bool,
 ) -> Json:  # fmt: skip
-    """Return the arguments of Vocabulary.
-
-    ids: of all tokens, rising;  named: tokens by their roles;  added: the user tokens
-    is_own: whether VOLT wrote the file
-    """
+    """Return the arguments of Vocabulary. ids: rising;  named: tokens by role;  added: user tokens"""
     output, fallback = set(map("".join, merges)), falls_back(model, model.get("vocab", ids))
     whole = bool(model.get("ignore_merges")) and not scheme.takes_users_as_words
     atoms = {token for token in ids if atom_code(token, marker=scheme.marker) is not None}
@@ -271,11 +257,7 @@ def read_tokens(
 
 
 def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
-    """Return how tokenizers merges: by steps where a token is made twice or used before it is made, else by pairs.
-
-    >>> merging_of([("l", "o")]), merging_of([("lo", "w"), ("l", "o")])
-    ('pairs', 'steps')
-    """
+    """Return how tokenizers merges: by steps where a token is made twice or used before it is made, else by pairs."""
     return "steps" if joins_later(merges) or next(remade(merges), None) else "pairs"
 
 
@@ -287,8 +269,6 @@ def joins_later(merges: Sequence[tuple[str, str]]) -> bool:
 
 def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]) -> tuple[str, ...]:
     """Return the pieces by id; () if ids are those that VOLT gives. Pieces without an id get the next ones.
-
-    Raises VocabularyError for an invalid id.
 
     >>> order_of({"a": 0, "<s>": 2}, ["<s>"], ["a"]), order_of({"a": 1, "<s>": 0}, ["<s>"], ["a"])
     (('a', '', '<s>'), ())
@@ -315,8 +295,7 @@ def _special(
 ) -> SpecialTokens:  # fmt: skip
     """Return the special tokens: roles as named; tokens that nothing makes are control tokens, unless words are whole.
 
-    In a file of VOLT's alone the tokens of ids 0 to 3 have roles, if the first is what its model names for unknown
-    characters.
+    In VOLT's own file the ids 0 to 3 have roles, if the first is what its model names for unknown characters.
     """
     free = [token for token in unmade if token not in added]
     firsts = [token for token, number in ids.items() if number < 4]
