@@ -159,8 +159,7 @@ def search(
     --extend, a vocabulary grows: its ids stay, and new tokens come after them.
     """
     requested = parse_sizes(sizing.sizes)
-    from volt.choose.language_model import checked_model
-    from volt.choose.rules import parse_rule
+    from volt.choose.rules import checked_model, parse_rule
     from volt.choose.search import search as run_search
     from volt.count.counting import is_large
     from volt.count.named_files import named_files

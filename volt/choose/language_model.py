@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from volt import arguments
 from volt.errors import ConfigError
 
-RULE = "scaling"
 EXPONENT = 0.8354
 _PARAMS, _VOCABULARY_PARAMS = 33e6, 3_145_728  # of the model that the law starts from
 _MOST_WIDTH = 1_000_000_000
@@ -78,23 +77,6 @@ def serving_flops_per_byte(n_params: float, width: int, size: int, tokens_per_by
     516000000.0
     """
     return _FLOPS * (n_params + size * width) * tokens_per_byte
-
-
-def checked_model(model: LanguageModel | None, select: str = "") -> LanguageModel | None:
-    """Return the model, if it is one or None. select: the rule; "scaling" needs a model.
-
-    >>> checked_model(None, "scaling")
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: the rule scaling needs a language model; give
-    model=volt.LanguageModel(params=1.2e9, width=2048), say
-    """
-    example = "give model=volt.LanguageModel(params=1.2e9, width=2048), say"
-    if model is not None:
-        return arguments.instance(model, LanguageModel, "model", remedy=example)
-    if select == RULE:
-        raise ConfigError(f"the rule {RULE} needs a language model; {example}")
-    return None
 
 
 def _checked_params(n_params: float) -> float:

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServingCost:
-    """The cost of using a vocabulary.
-
-    tokens_per_byte: pieces of a text divided by its bytes, spaces included
-    serving_flops_per_byte: of the language model that the vocabulary is for, None without one
-    """
+    """Pieces per byte of text, spaces included, and the language model's operations per byte, if there is a model."""
 
     tokens_per_byte: float
     serving_flops_per_byte: float | None
@@ -41,14 +37,7 @@ def serving_cost(n_pieces: int, n_bytes: int, size: int, model: LanguageModel | 
 
 
 def serving_costs(result: SearchResult, steps: Sequence[SizeStep] | None = None) -> list[ServingCost]:
-    """Return the cost of these sizes of a search, by default of all measured ones.
-
-    >>> from volt.choose.search import search
-    >>> from volt.learn.bpe import learn_bpe
-    >>> result = search(learn_bpe({"low": 5, "lower": 2}, n_merges=3), sizes=[7, 9])
-    >>> [round(cost.tokens_per_byte, 3) for cost in serving_costs(result)]  # 25, 18 and 11 pieces for 32 bytes
-    [0.781, 0.562, 0.344]
-    """
+    """Return the cost of these sizes of a search, by default of all measured ones."""
     n_bytes = text_bytes(result.candidates.counts)
     measured = result.steps if steps is None else steps
     return [serving_cost(step.n_pieces, n_bytes, step.size, result.model) for step in measured]
@@ -113,11 +102,9 @@ def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
 def as_text(
     result: SearchResult, *, seconds: Seconds | None = None, full: bool = False, hint: str = ""
 ) -> RenderableType:
-    """Return the report of a search, for a rich console; print it with `crop=False`.
+    """Return the report for a rich console; print it with `crop=False`.
 
-    seconds: of each phase
     full: whether the table shows all sizes and their transports, instead of ten sizes
-    hint: a sentence on how to see all sizes
     """
     from rich.console import Group
     from rich.text import Text
@@ -149,7 +136,6 @@ def as_text(
 
 
 def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[RenderableType]:
-    """Return a table with a row for each size, and a note; the chosen row is bold."""
     from rich.text import Text
 
     n, picked = len(result.steps), {pick.index for pick in result.picks.values()}
@@ -199,7 +185,6 @@ def rows_shown(n: int, picked: Collection[int], *, most: int = MOST_ROWS) -> Seq
 
 
 def _cost_columns(result: SearchResult) -> tuple[list[str], list[list[str]]]:
-    """Return the headings of the cost columns, and their cells in each row."""
     costs = serving_costs(result)
     tokens, flops = [f"{cost.tokens_per_byte:.4f}" for cost in costs], [cost.serving_flops_per_byte for cost in costs]
     if result.model is None:
