@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from volt.choose import criteria
 from volt.choose.criteria import Length
 from volt.choose.language_model import LanguageModel
-from volt.choose.report import serving_cost
 
 Longs = NDArray[np.int64]
 
@@ -123,7 +122,7 @@ def measure(
     fertility, slope = criteria.fertility(n_pieces, n_words), None
     if atoms is not None and entropy is not None and n_types > atoms[1]:
         slope = (atoms[0] - entropy) / (n_types - atoms[1])
-    cost = serving_cost(n_pieces, n_bytes, n_types, model)
+    tokens_per_byte = n_pieces / n_bytes
     result = Measures(
         n_words=n_words,
         n_characters=sum(text.n_characters for text, _ in parts),
@@ -137,8 +136,8 @@ def measure(
         muv=None,
         muv_from_atoms=slope,
         fertility=fertility,
-        tokens_per_byte=cost.tokens_per_byte,
-        serving_flops_per_byte=cost.serving_flops_per_byte,
+        tokens_per_byte=tokens_per_byte,
+        serving_flops_per_byte=model.flops_per_byte(n_types, tokens_per_byte) if model else None,
         continued_word_rate=criteria.continued_word_rate(per_word, word_counts),
         renyi=criteria.renyi_efficiency(counts) if n_pieces else None,
         f95=criteria.f95(counts),

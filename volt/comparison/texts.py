@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from volt import arguments
 from volt.count.corpus import count_words
@@ -16,9 +15,8 @@ from volt.count.word_counts import WordCounts, as_counts
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.files.blocks import read_blocks
+from volt.files.limits import MAX_LINE
 from volt.files.paths import expand
-
-Progress = Callable[[str, int, "int | None"], object]
 
 N_SAMPLES = 4  # lines per text, where none are given
 SAMPLE_LENGTHS = range(40, 161)  # characters
@@ -59,15 +57,19 @@ class NamedText:
         return int((table["word"].str.len_chars().cast(table["count"].dtype) * table["count"]).sum())
 
 
-def read_sources(
-    arguments: Sequence[str], *, progress: Progress | None = None, **options: Any
-) -> tuple[NamedText, ...]:
-    """Read each text and count its words, in the order given. progress, options: see `count_words`"""
+def read_sources(texts: Sequence[str | NamedText], *, max_line: int | None = MAX_LINE) -> tuple[NamedText, ...]:
+    """Read and count the texts that are files. Raises ConfigError if two texts have the same name."""
+    files = iter(source_paths([text for text in texts if isinstance(text, str)]).items())
     result = []
-    for name, path in source_paths(arguments).items():
-        counts = count_words(path, progress=progress, **options)
-        files = expand(path)
-        result.append(NamedText(name, counts, tuple(files), sample_lines(files[0])))
+    for text in texts:
+        if not isinstance(text, NamedText):
+            name, path = next(files)
+            counts, places = count_words(path, max_line=max_line), tuple(expand(path))
+            text = NamedText(name, counts, places, sample_lines(places[0]))
+        result.append(text)
+    names = [text.name for text in result]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"source names {', '.join(names)} are not distinct; give each a different name")
     return tuple(result)
 
 
@@ -133,28 +135,18 @@ def as_texts(texts: Texts, name: str) -> list[str | NamedText]:
     """Return a list of one or several texts: `NamedText`s, or strings such as NAME=FILE."""
     is_one = isinstance(texts, str | os.PathLike | NamedText | WordCounts)
     listed = [texts] if is_one else arguments.several(texts, name)
-    return [_text(text, f"{name}[{place}]") for place, text in enumerate(listed)]
-
-
-def _text(text: str | os.PathLike[str] | NamedText, name: str) -> str | NamedText:
-    if isinstance(text, str | os.PathLike):
-        return arguments.path(text, name)
     remedy = "give NAME=FILE, or volt.comparison.NamedText('name', counts)"
-    return arguments.instance(text, NamedText, name, remedy=remedy)
+    return [
+        arguments.path(text, f"{name}[{place}]")
+        if isinstance(text, str | os.PathLike)
+        else arguments.instance(text, NamedText, f"{name}[{place}]", remedy=remedy)
+        for place, text in enumerate(listed)
+    ]
 
 
 def read_both(
     training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], max_line: int | None
 ) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...], list[str]]:
-    texts, others = _read(training, max_line), _read(heldout, max_line)
+    texts, others = read_sources(training, max_line=max_line), read_sources(heldout, max_line=max_line)
     held, notes = match_names([text.name for text in texts], others)
     return texts, held, [*notes, *filter(None, (unseen_characters(texts, text) for text in held))]
-
-
-def _read(texts: Sequence[str | NamedText], max_line: int | None) -> tuple[NamedText, ...]:
-    files = iter(read_sources([text for text in texts if isinstance(text, str)], max_line=max_line))
-    result = tuple(text if isinstance(text, NamedText) else next(files) for text in texts)
-    names = [text.name for text in result]
-    if len(set(names)) < len(names):
-        raise ConfigError(f"source names {', '.join(names)} are not distinct; give each a different name")
-    return result
