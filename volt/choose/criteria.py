@@ -142,22 +142,12 @@ def fertility(n_pieces: int, n_words: int) -> float:
 
 
 def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
-    """Return the share of words that are cut into more than one piece (Rust et al. 2021).
-
-    >>> continued_word_rate(np.array([1, 3]), np.array([3, 1]))
-    0.25
-    """
+    """Return the share of words that are cut into more than one piece (Rust et al. 2021)."""
     return float(probs(word_counts) @ (np.asarray(pieces_per_word)[np.asarray(word_counts) > 0] > 1))
 
 
 def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.83) -> float:
-    """Return the share of pieces whose types rank between the fractions `low` and `high` (Zouhar et al. 2023).
-
-    Σ_r p_r for ⌊low K⌋ < r ≤ ⌊high K⌋, where K types occur and the most frequent has rank 1.
-
-    >>> percentile_frequency(np.array([50, 20, 20, 10]), low=0.25, high=0.75)
-    0.4
-    """
+    """Return Σ_r p_r for ⌊low K⌋ < r ≤ ⌊high K⌋, of K types that occur, by rank (Zouhar et al. 2023)."""
     if not 0 <= low < high <= 1:
         raise ConfigError(f"low is {low}, high {high}; give 0 ≤ low < high ≤ 1")
     p = np.sort(probs(counts))[::-1]
@@ -165,11 +155,7 @@ def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.
 
 
 def rare_share(counts: Numbers, *, below: int = 100) -> float:
-    """Return the share of the types seen fewer than `below` times, unseen ones included.
-
-    >>> rare_share(np.array([500, 100, 99, 0]))
-    0.5
-    """
+    """Return the share of the types seen fewer than `below` times, unseen ones included."""
     if len(counts) == 0:
         raise CriterionError("there are no counts; give the counts of a vocabulary")
     return float((np.asarray(counts) < below).mean())
@@ -181,21 +167,13 @@ def unknown_rate(n_unknown: int, n_pieces: int) -> float:
 
 
 def parity(fertilities: Sequence[float]) -> list[float]:
-    """Return each source's fertility over the mean of all sources.
-
-    >>> parity([1.0, 3.0])
-    [0.5, 1.5]
-    """
+    """Return each source's fertility over the mean of all sources."""
     mean = sum(fertilities) / max(1, len(fertilities))
     return [value / mean for value in fertilities]
 
 
 def premiums(pieces: Sequence[int]) -> list[float]:
-    """Return each source's pieces relative to the source with fewest (Petrov et al. 2023), for parallel texts.
-
-    >>> premiums([100, 150])
-    [1.0, 1.5]
-    """
+    """Return each source's pieces relative to the source with fewest (Petrov et al. 2023), for parallel texts."""
     return [n / min(pieces) for n in pieces]
 
 
@@ -203,9 +181,6 @@ def source_shares(counts: Longs) -> Floats:
     """Return each source's mean part in the counts of the tokens in use, (n_sources,); 0 if no token is used.
 
     counts: (n_sources, n_tokens)
-
-    >>> source_shares(np.array([[4, 1, 0], [0, 3, 0]]))
-    array([0.625, 0.375])
     """
     used = counts[:, counts.sum(axis=0) > 0]
     return np.asarray((used / used.sum(axis=0)).sum(axis=1) / max(1, used.shape[1]))

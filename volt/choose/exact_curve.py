@@ -2,9 +2,8 @@
 
     MUV(v_t) = −(H_t − H_{t−1}) / (|v_t| − |v_{t−1}|)       (Eq. 1), which MUV-search maximises
 
-Neither the searched sizes nor the number of candidates changes a pick, if the candidates reach beyond it (for knee,
-beyond its range); otherwise the rule says "at least". For an extended vocabulary, the smallest size A is the number of
-tokens that its merges make, and median500 and f95 count new tokens alone.
+The searched sizes do not change a pick. For an extended vocabulary, the smallest size A is the number of tokens that
+its merges make, and median500 and f95 count new tokens alone.
 """
 
 from __future__ import annotations
@@ -32,13 +31,7 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntropyCurve:
-    """Every size of a BPE sweep, from exact counts.
-
-    sizes: (n,) int64, tokens
-    entropies: (n,) Eq. 2, nats per character
-    muv: (n − 1,) Eq. 1 against the size before
-    n_pieces: (n,) int64, pieces of the corpus
-    """
+    """Every size (tokens) of a BPE sweep, from exact counts: its entropy, MUV against the size before, and pieces."""
 
     sizes: Longs
     entropies: Floats
@@ -87,10 +80,7 @@ KNEE_RANGE = 1_000, 30_000  # tokens
 
 @dataclass(frozen=True, slots=True)
 class RuleReading:
-    """The pick of a rule on the curve.
-
-    at_least: whether the candidates end before the rule is decided, so that the size may be greater
-    """
+    """The pick of a rule on the curve; `at_least` if the candidates end before the rule is decided."""
 
     size: int
     why: str
@@ -99,10 +89,7 @@ class RuleReading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactCurve:
-    """The sweep of candidates with lengths by type, and the rules that read it.
-
-    merges_at: (n_sizes,) int64, the merges that make each size of the curve
-    """
+    """The sweep of candidates with lengths by type, and the rules that read it."""
 
     candidates: Candidates
     curve: EntropyCurve
@@ -126,12 +113,9 @@ class ExactCurve:
         return RuleReading(median500.size, f"{median500.why} (median500; utility is not larger)", median500.at_least)
 
     def utility(self) -> RuleReading:
-        """Return the first size S ≥ max(1,000, 2 A) whose last doubling lowered the entropy by less than 1/8.
-
-        Later falls below 1/8 do not count: near the end the entropy falls only because tokens grow long.
-        """
+        """Return the first size S ≥ max(1,000, 2 A) whose last doubling lowered the entropy by less than 1/8."""
         doublings, start = self.doublings(), self._utility_start()
-        result = np.flatnonzero(doublings < UTILITY)
+        result = np.flatnonzero(doublings < UTILITY)  # later falls come only from tokens that grow long
         if len(result):
             size = start + int(result[0])
             fell = "the last doubling lowered the entropy by less than 1/8 of its value"
@@ -203,14 +187,12 @@ class ExactCurve:
         )
 
     def _types(self, least: int) -> Longs:
-        """Return how many tokens of each size occur at least so often, (n_sizes,)."""
         first = self._first
         often = self.candidates.curve(lambda counts, tokens: (counts >= least) & (tokens >= first))
         return often[self.merges_at].astype(np.int64)
 
     @property
     def _first(self) -> int:
-        """The first token that counts for median500 and f95."""
         return self.candidates.smallest if self.candidates.extends else 0
 
     @property
@@ -218,10 +200,8 @@ class ExactCurve:
         return "new token" if self.candidates.extends else "token"
 
     def _last(self, enough: Flags, least: int) -> tuple[int | None, bool]:
-        """Return the index of the last size with enough, and whether more candidates could change it.
-
-        While merges still make tokens that occur `least` times, a corpus with many rare characters may reach enough.
-        """
+        """Return the index of the last size with enough, and whether more candidates could change it."""
+        # While merges still make tokens that occur `least` times, many rare characters may still reach enough.
         faded = np.flatnonzero(~enough & (self.merges_at >= self._faded(least)))
         end = int(faded[0]) if len(faded) else len(enough)
         result = np.flatnonzero(enough[:end])
@@ -231,11 +211,11 @@ class ExactCurve:
         return int(result[-1]), undecided and bool(enough[-1])
 
     def _faded(self, least: int) -> int:
-        """Return after how many merges no merge makes a token that occurs so often; overlaps ("aaa") are ignored."""
+        """Return after how many merges no merge makes a token that occurs so often."""
         parts, gains = self.candidates.parts, self.candidates.gains()
         extends = self.candidates.extends
         gains[: len(extends.vocabulary.merges) if extends else 0] = least  # these merges belong to every size
-        faded = np.flatnonzero((gains < least) & (parts[:, 0] != parts[:, 1]))
+        faded = np.flatnonzero((gains < least) & (parts[:, 0] != parts[:, 1]))  # without overlaps ("aaa")
         if len(faded):
             return int(faded[0])
         known = self.candidates.left is not None and self.candidates.left < least
@@ -267,7 +247,7 @@ def learn_enough(
 
 
 def learned_until_decided(learn: Callable[..., Candidates], model: LanguageModel | None) -> Candidates:
-    """Learn with more and more merges while a rule is undecided. learn: takes the number of merges, or no argument."""
+    """Learn with more and more merges while a rule is undecided."""
     result = learn()
     while result.left != 0 and result.n_merges < MOST_GROWN:
         readings = ExactCurve.of(result)

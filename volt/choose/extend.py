@@ -1,8 +1,8 @@
 """A vocabulary and the counts of another corpus → candidates: its merges first, then new ones.
 
-Words are encoded with the vocabulary, and merging continues from there. New merges rank last and their tokens are new,
-so text is encoded as before up to the first new merge. If merging goes by ranks of texts, a new token and its neighbour
-may spell an old token; so the final counts come from encoding with all merges.
+Words are encoded with the vocabulary, and merging continues from there, so text is encoded as before up to the first
+new merge. If merging goes by ranks of texts, a new token and its neighbour may spell an old token; so the final counts
+come from encoding with all merges.
 """
 
 from __future__ import annotations
@@ -87,19 +87,14 @@ def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *,
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """The words after the vocabulary's merges, in the numbers of the candidates.
-
-    tokens: atoms, whole-word tokens, new atoms, then the results of merges;  n_first: how many no merge makes
-    retained, final: (n_tokens,) which every vocabulary keeps, and which carry the end-of-word marker
-    atom_counts: (n_first,) before any merge
-    """
+    """The words after the vocabulary's merges, and the tokens in their new order: unmade ones, then merged ones."""
 
     tokens: list[str]
-    n_first: int
-    retained: NDArray[np.bool_]
-    final: Flags
+    n_first: int  # tokens that no merge makes
+    retained: NDArray[np.bool_]  # by every vocabulary
+    final: Flags  # with an end-of-word marker
     words: Words
-    atom_counts: Longs
+    atom_counts: Longs  # (n_first,), before any merge
 
 
 def _unknown(atoms: Words) -> list[int]:
@@ -181,7 +176,6 @@ def _candidates(
 def _ranked(
     vocabulary: Vocabulary, start: _Start, merges: Sequence[tuple[str, str]], table: Ints, numbers: Mapping[str, int]
 ) -> tuple[Ints, Replacements]:
-    """Return the pair that makes each token, whichever merge names it, and its replacements at each new merge."""
     from volt.kernels.bpe_tables import pairs_met
 
     tables = MergeTables.of(replace(vocabulary, merges=tuple(merges), counts=(), order=()))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from volt.choose.language_model import LanguageModel, serving_flops_per_byte
 from volt.choose.search import readable_cuts, sample_cuts
 from volt.count.corpus_statistics import text_bytes
 from volt.display import Grid, LabelledText, at_bars, counted
@@ -21,37 +20,14 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 
-@dataclass(frozen=True, slots=True)
-class ServingCost:
-    """The cost of using a vocabulary.
-
-    tokens_per_byte: pieces of a text divided by its bytes, spaces included
-    serving_flops_per_byte: of the language model that the vocabulary is for, None without one
-    """
-
-    tokens_per_byte: float
-    serving_flops_per_byte: float | None
-
-
-def serving_cost(n_pieces: int, n_bytes: int, size: int, model: LanguageModel | None) -> ServingCost:
-    """Return the cost of a vocabulary of this size that cuts n_bytes into n_pieces."""
-    tokens = n_pieces / n_bytes
-    flops = None if model is None else serving_flops_per_byte(model.params, model.width, size, tokens)
-    return ServingCost(tokens, flops)
-
-
-def serving_costs(result: SearchResult, steps: Sequence[SizeStep] | None = None) -> list[ServingCost]:
-    """Return the cost of these sizes of a search, by default of all measured ones.
-
-    >>> from volt.choose.search import search
-    >>> from volt.learn.bpe import learn_bpe
-    >>> result = search(learn_bpe({"low": 5, "lower": 2}, n_merges=3), sizes=[7, 9])
-    >>> [round(cost.tokens_per_byte, 3) for cost in serving_costs(result)]  # 25, 18 and 11 pieces for 32 bytes
-    [0.781, 0.562, 0.344]
-    """
-    n_bytes = text_bytes(result.candidates.counts)
-    measured = result.steps if steps is None else steps
-    return [serving_cost(step.n_pieces, n_bytes, step.size, result.model) for step in measured]
+def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> list[dict[str, float | None]]:
+    """Return the pieces per byte of text at these sizes, spaces included, and the language model's operations."""
+    n_bytes, model = text_bytes(result.candidates.counts), result.model
+    tokens = [step.n_pieces / n_bytes for step in steps]
+    return [
+        {"tokens_per_byte": n, "serving_flops_per_byte": model.flops_per_byte(step.size, n) if model else None}
+        for step, n in zip(steps, tokens, strict=True)
+    ]
 
 
 Seconds = Mapping[str, float]
@@ -61,8 +37,8 @@ MOST_ROWS = 10  # of a short table
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
     """Return all values of the report as JSON data. seconds: of each phase"""
-    costs, coverage, counts = serving_costs(result), result.candidates.coverage, result.candidates.counts
-    [best] = serving_costs(result, [result.best])
+    costs, coverage, counts = _serving_costs(result, result.steps), result.candidates.coverage, result.candidates.counts
+    [best] = _serving_costs(result, [result.best])
     return {
         "signature": result.signature,
         "fingerprint": result.vocabulary.fingerprint,
@@ -90,8 +66,8 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
     }
 
 
-def _step_data(step: SizeStep, cost: ServingCost) -> dict[str, Any]:
-    return {name: value for name, value in asdict(step).items() if name != "kept"} | asdict(cost)
+def _step_data(step: SizeStep, cost: Mapping[str, float | None]) -> dict[str, Any]:
+    return {name: value for name, value in asdict(step).items() if name != "kept"} | dict(cost)
 
 
 def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
@@ -113,11 +89,9 @@ def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
 def as_text(
     result: SearchResult, *, seconds: Seconds | None = None, full: bool = False, hint: str = ""
 ) -> RenderableType:
-    """Return the report of a search, for a rich console; print it with `crop=False`.
+    """Return the report for a rich console; print it with `crop=False`.
 
-    seconds: of each phase
     full: whether the table shows all sizes and their transports, instead of ten sizes
-    hint: a sentence on how to see all sizes
     """
     from rich.console import Group
     from rich.text import Text
@@ -149,7 +123,6 @@ def as_text(
 
 
 def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[RenderableType]:
-    """Return a table with a row for each size, and a note; the chosen row is bold."""
     from rich.text import Text
 
     n, picked = len(result.steps), {pick.index for pick in result.picks.values()}
@@ -199,10 +172,9 @@ def rows_shown(n: int, picked: Collection[int], *, most: int = MOST_ROWS) -> Seq
 
 
 def _cost_columns(result: SearchResult) -> tuple[list[str], list[list[str]]]:
-    """Return the headings of the cost columns, and their cells in each row."""
-    costs = serving_costs(result)
-    tokens, flops = [f"{cost.tokens_per_byte:.4f}" for cost in costs], [cost.serving_flops_per_byte for cost in costs]
+    costs = _serving_costs(result, result.steps)
+    cells = [[f"{cost['tokens_per_byte']:.4f}"] for cost in costs]
     if result.model is None:
-        return ["tokens/byte"], [[cell] for cell in tokens]
-    cells = [f"{value / 1e9:#.3g}" for value in flops if value is not None]
-    return ["tokens/byte", "GFLOP/byte"], [list(row) for row in zip(tokens, cells, strict=True)]
+        return ["tokens/byte"], cells
+    flops = [f"{(cost['serving_flops_per_byte'] or 0) / 1e9:#.3g}" for cost in costs]
+    return ["tokens/byte", "GFLOP/byte"], [[*row, cell] for row, cell in zip(cells, flops, strict=True)]

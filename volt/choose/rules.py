@@ -5,13 +5,11 @@ utility    the first size at which doubling lowered the entropy by less than 1/8
 median500  the largest size at which half of the tokens in use occur at least 500 times
 knee       where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
 f95        the largest size at which 95 % of the tokens occur at least 100 times (Gowda & May 2020)
-muv        argmax of Eq. 1 (the paper's text); on a BPE sweep that is the first size
+muv        argmax of Eq. 1 among the searched sizes (the paper's text); on a BPE sweep that is the first
 renyi      the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023)
 tokens     the fewest pieces in the corpus, so always the largest size
 scaling    the size that a language model deserves (Tao et al. 2024)
 fixed:N    N tokens
-
-The first five are read off the exact curve; muv, renyi and tokens choose among the searched sizes.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ import numpy as np
 
 from volt import arguments
 from volt.choose.exact_curve import MEDIAN_COUNT, ExactCurve, RuleReading
-from volt.choose.language_model import RULE, LanguageModel
+from volt.choose.language_model import LanguageModel
 from volt.choose.size_steps import SizeStep
 from volt.count.corpus_statistics import unspaced, warning
 from volt.display import counted
@@ -32,15 +30,15 @@ from volt.errors import ConfigError
 from volt.learn.candidates import Candidates
 
 DEFAULT = "balanced"
+SCALING = "scaling"
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The size that a rule picks.
+    """The size (of the step `index`) that a rule picks.
 
-    index, size: of the step
     on_edge: whether it is the first or the last size that the rule could pick
-    at_least: whether the candidates end before the rule is decided, so that the true pick may be larger
+    at_least: whether the candidates end before the rule is decided
     """
 
     rule: str
@@ -52,17 +50,14 @@ class Pick:
 
     @property
     def size_text(self) -> str:
-        """The size as text, with "at least" if it may be larger."""
         return "at least " * self.at_least + f"{self.size:,}"
 
     @property
     def reason(self) -> str:
-        """The reason, with a note if the searched range decides."""
         return self.why + " (edge of the range)" * (self.on_edge and not self.at_least)
 
 
 def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """Return the index of the greatest MUV, and why; 0 for a single step."""
     values = [(before.entropy - step.entropy) / (step.size - before.size) for before, step in pairwise(steps)]
     if not values:
         return 0, "the only size"
@@ -72,13 +67,11 @@ def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
 
 
 def pick_renyi(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """Return the index of the greatest Rényi efficiency, and why."""
     index = int(np.argmax([step.renyi for step in steps]))
     return index, f"greatest Rényi efficiency of {_searched(steps)}, {steps[index].renyi:.3f}"
 
 
 def pick_tokens(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """Return the index of the fewest pieces, and why."""
     index = int(np.argmin([step.n_pieces for step in steps]))
     return index, f"fewest pieces of {_searched(steps)}, {steps[index].n_pieces:,}"
 
@@ -102,7 +95,6 @@ AMONG_STEPS: dict[str, Callable[[Sequence[SizeStep]], tuple[int, str]]] = {
 
 
 def rules() -> tuple[str, ...]:
-    """Return the names of all rules that need no language model."""
     return (*EXACT, *AMONG_STEPS)
 
 
@@ -116,34 +108,36 @@ def as_rule(rule: str | int) -> str:
 
 
 def parse_rule(rule: str) -> int | None:
-    """Return the size of a "fixed:N" rule, None for the other rules. Raises ConfigError if there is no such rule.
-
-    >>> parse_rule("fixed:8000"), parse_rule("knee")
-    (8000, None)
-    """
+    """Return the size of a "fixed:N" rule, None for others. Raises ConfigError if there is no such rule."""
     name, _, size = rule.partition(":")
     if name == "fixed" and size.isdecimal():
         return int(size)
-    if rule not in (*rules(), RULE):
-        names = ", ".join((*rules(), RULE))
+    if rule not in (*rules(), SCALING):
+        names = ", ".join((*rules(), SCALING))
         raise ConfigError(f"unknown rule {arguments.shortened(repr(rule))}; choose from {names}, fixed:N")
+    return None
+
+
+def checked_model(model: LanguageModel | None, select: str = "") -> LanguageModel | None:
+    """Return the model, if it is one or None. select: the rule; "scaling" needs a model"""
+    example = "give model=volt.LanguageModel(params=1.2e9, width=2048), say"
+    if model is not None:
+        return arguments.instance(model, LanguageModel, "model", remedy=example)
+    if select == SCALING:
+        raise ConfigError(f"the rule {SCALING} needs a language model; {example}")
     return None
 
 
 def exact_readings(readings: ExactCurve, model: LanguageModel | None = None) -> dict[str, RuleReading]:
     """Return the reading of every rule on the exact curve. model: for the rule scaling"""
     result = {rule: read(readings) for rule, read in EXACT.items()}
-    return result if model is None else {**result, RULE: readings.scaling(model)}
+    return result if model is None else {**result, SCALING: readings.scaling(model)}
 
 
 def all_picks(
     steps: Sequence[SizeStep], readings: dict[str, RuleReading], *, searched: Sequence[int], fixed: int | None = None
 ) -> dict[str, Pick]:
-    """Return the pick of every rule.
-
-    steps: the measured sizes, those of all readings and `fixed` included
-    searched: the sizes that the rules muv, renyi and tokens choose from
-    """
+    """Return the pick of every rule. searched: the sizes that muv, renyi and tokens choose from"""
     at = {step.size: index for index, step in enumerate(steps)}
     picks = {
         rule: Pick(rule, at[one.size], one.size, one.why, on_edge=one.at_least, at_least=one.at_least)

@@ -13,8 +13,18 @@ import numpy as np
 from volt import arguments
 from volt.arguments import shortened
 from volt.choose.exact_curve import EntropyCurve, ExactCurve, muv_search
-from volt.choose.language_model import LanguageModel, checked_model
-from volt.choose.rules import DEFAULT, Pick, all_picks, as_rule, caveats, exact_readings, parse_rule, supported
+from volt.choose.language_model import LanguageModel
+from volt.choose.rules import (
+    DEFAULT,
+    Pick,
+    all_picks,
+    as_rule,
+    caveats,
+    checked_model,
+    exact_readings,
+    parse_rule,
+    supported,
+)
 from volt.choose.size_steps import (
     SearchParameters,
     SizeStep,
@@ -58,13 +68,7 @@ def sample_cuts(candidates: Candidates, vocabulary: Vocabulary, *, n_words: int 
 
 
 def readable_cuts(cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
-    """Yield words with their pieces, joined by bars, as readable text without markers.
-
-    >>> from volt.text.pretokenizer import PreTokenizer
-    >>> vocabulary = Vocabulary((("Ã", "©"),), ("Ã", "©", "Ġ", "Ã©"), marker="none", pretokenizer=PreTokenizer("bytes"))
-    >>> list(readable_cuts([("ĠÃ©Ã©", ["Ġ", "Ã©", "Ã", "©"])], vocabulary))
-    [('éé', 'é|<0xC3>|<0xA9>')]
-    """
+    """Yield words with their pieces, joined by bars, as readable text without markers."""
     for word, pieces in cuts:
         if vocabulary.pretokenizer.is_bytes:
             yield _without_space([word]), _without_space(pieces)
@@ -96,13 +100,11 @@ class SearchResult:
     vocabulary: the vocabulary of the best step
     warnings: sentences to read before trusting this result
     signature: the settings that reproduce it
-    candidates: the searched candidates
-    model: the language model that the vocabulary is for, if given
+    candidates, model: as given
 
     >>> from volt.learn.bpe import learn_bpe
-    >>> result = search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
-    >>> result, result.range
-    (<SearchResult: balanced picks at least 20, keeps 16 tokens>, (11, 20))
+    >>> search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
+    <SearchResult: balanced picks at least 20, keeps 16 tokens>
     """
 
     best: SizeStep
@@ -183,8 +185,7 @@ def search(
         of the extended vocabulary, at their ids
     sizes: increasing numbers of tokens, with atoms and without special tokens, that are measured in addition to the
         sizes that rules pick; by default about twenty round ones
-    select: the rule: balanced, utility, median500, knee, f95, muv, renyi, tokens, scaling, or a size such as 8000,
-        which is "fixed:8000" (volt.choose.rules)
+    select: the rule (see volt.choose.rules), or a size such as 8000, which is "fixed:8000"
     parameters: of the criteria and the transport; by default `SearchParameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`, or the extended vocabulary's
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
@@ -248,7 +249,6 @@ def _rounded_up(
     candidates: Candidates, best: SizeStep, make: Callable[[SizeStep], Vocabulary], multiple_of: int,
     parameters: SearchParameters,
 ) -> tuple[SizeStep, Vocabulary]:  # fmt: skip
-    """Add merges until the number of ids is a multiple, and keep their tokens."""
     vocabulary = make(best)
     while missing := -len(vocabulary.pieces) % multiple_of:
         if best.size + missing > candidates.n_tokens:
@@ -265,7 +265,6 @@ def _rounded_up(
 
 
 def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
-    """Return what a vocabulary file records about its search."""
     counts, coverage = candidates.counts, candidates.coverage
     result: dict[str, Any] = {
         "words": counts.total,

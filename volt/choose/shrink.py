@@ -1,12 +1,8 @@
 """A vocabulary and the counts of a corpus → the vocabulary with fewer ids, and a map from old ids to new ones.
 
-The tokens that the corpus misses least are dropped in turn. Dropped tokens that others are merged from become
-scaffolding; merges that no token needs are removed. The remaining tokens keep their order, and a text whose pieces
-all remain keeps them.
-
-Dropping a token splits its n pieces back into the k kept parts of its first merge, which adds n (k − 1) pieces, and
-each part occurs n times more. So costs only rise, and a heap, whose entries are checked when they come up, finds the
-cheapest token. Removing merges at the end changes a few words, so the corpus is then counted again.
+Dropping a token splits its n pieces back into the k kept parts of its first merge, which adds n (k − 1) pieces. So
+costs only rise, and a heap, whose entries are checked when they come up, finds the cheapest token. Tokens that others
+are merged from become scaffolding. Removing unneeded merges at the end changes a few words, which are counted again.
 """
 
 from __future__ import annotations
@@ -40,17 +36,15 @@ _Entry = tuple[int, int, int]  # pieces more, pieces, − number of a token
 class Drops:
     """The tokens of a vocabulary while some are dropped, numbered as by `MergeTables`.
 
-    kept: whether each is a token;  made: whether each is one, or a merge makes it on the way to one
-    counts: how often each kept token occurs;  n_unknown: how often unknown characters occur
-    first_parts: the two tokens that each is split back into, if a merge makes it
-    parts: all that each is merged from;  needs: how many others that are made are merged from it
-    fixed: whether each stays a token;  closed: whether what others need stays one, too
+    in_use: whether each is a token (retained), or a merge makes it on the way to one
+    first_parts, parts: the two that each is split back into; all that any merge makes it from
+    needs: how many others in use are merged from it;  closed: whether these need it as a token
     """
 
     old: Vocabulary
     tokens: tuple[str, ...]
-    kept: list[bool]
-    made: list[bool]
+    retained: list[bool]
+    in_use: list[bool]
     counts: list[int]
     n_unknown: int
     first_parts: list[tuple[int, int] | None]
@@ -90,13 +84,12 @@ class Drops:
             [is_atom[number] and (always or bool(occur[number])) for number in range(n)], closed,
         )  # fmt: skip
         for number in reversed(range(n)):
-            if not drops.kept[number] and drops.first_parts[number] is not None:
+            if not drops.retained[number] and drops.first_parts[number] is not None:
                 drops._split_back(number)
         return drops
 
     @property
     def n_pieces(self) -> int:
-        """The number of pieces of the corpus while all merges stay."""
         return sum(self.counts) + self.n_unknown
 
     def drop(self, n: int) -> int:
@@ -112,7 +105,7 @@ class Drops:
             if (now := self._entry(number)) > entry:
                 heappush(heap, now)
                 continue
-            self.kept[number] = False
+            self.retained[number] = False
             self._split_back(number)
             n_dropped += 1
             for part in self._released(number):
@@ -122,8 +115,8 @@ class Drops:
 
     def vocabulary(self) -> Vocabulary:
         """Return the remaining vocabulary: kept tokens, the merges that they need, ids without gaps."""
-        retained = {token for token, keep in zip(self.tokens, self.kept, strict=True) if keep}
-        output = {token for token, is_made in zip(self.tokens, self.made, strict=True) if is_made}
+        retained = {token for token, keep in zip(self.tokens, self.retained, strict=True) if keep}
+        output = {token for token, is_made in zip(self.tokens, self.in_use, strict=True) if is_made}
         counts = dict(zip(self.tokens, self.counts, strict=True))
         tokens = tuple(token for token in self.old.tokens if token in retained)
         reserved = {piece for piece, kind in zip(self.old.pieces, self.old.kinds, strict=True) if kind != "token"}
@@ -136,8 +129,7 @@ class Drops:
         )
 
     def _may_go(self, number: int) -> bool:
-        """Check whether a token may be dropped: an atom only if nothing is made of it."""
-        if self.fixed[number] or not self.kept[number]:
+        if self.fixed[number] or not self.retained[number]:
             return False
         is_part = self.needs[number] > 0
         return not is_part or not (self.closed or self.first_parts[number] is None)
@@ -154,7 +146,7 @@ class Drops:
         while stack:
             part = stack.pop()
             within = self.first_parts[part]
-            if self.kept[part] or within is None:
+            if self.retained[part] or within is None:
                 result.append(part)
             else:
                 stack += within
@@ -171,10 +163,10 @@ class Drops:
         result, stack = [], [number]
         while stack:
             token = stack.pop()
-            if self.kept[token] or self.needs[token] or not self.made[token]:
+            if self.retained[token] or self.needs[token] or not self.in_use[token]:
                 result.append(token)
                 continue
-            self.made[token] = False
+            self.in_use[token] = False
             for part in self.parts[token]:
                 self.needs[part] -= 1
                 stack.append(part)
@@ -201,11 +193,10 @@ def _last_joins(vocabulary: Vocabulary) -> Iterator[tuple[str, tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shrunk:
-    """A vocabulary with fewer ids, and the counts of the corpus.
+    """A vocabulary with fewer ids, the counts of the corpus, and its pieces before and after.
 
-    new_ids: (n_old_ids,) int64, the new id of each old one, −1 for dropped tokens: copy row i of an embedding to row
+    new_ids: (n_old_ids,) the new id of each old one, −1 for dropped tokens: copy row i of an embedding to row
         new_ids[i]
-    n_pieces_before, n_pieces: the pieces of the corpus; an unknown character counts as one
     """
 
     vocabulary: Vocabulary
@@ -261,7 +252,6 @@ def shrink(
 
 
 def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> VocabularyError:
-    """Return the error for too few droppable tokens, all of which were dropped."""
     left = drops.vocabulary()
     n, kinds = len(left.ids), Counter(left.kinds)
     atoms = set(left.atoms)

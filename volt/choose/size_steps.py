@@ -35,7 +35,7 @@ LARGEST, MOST = 30_000, 24  # of the default sizes: the largest, and how many
 
 
 def default_sizes(candidates: Candidates) -> list[int]:
-    """Return at most 24 round sizes, up to 30,000 tokens or twice the smallest size, as far as the candidates reach."""
+    """Return at most 24 round sizes, up to 30,000 tokens or twice the smallest size."""
     low = candidates.smallest
     high = min(candidates.n_tokens, max(LARGEST, 2 * low))
     step = next(step for k in range(9) for step in (10**k, 2 * 10**k, 5 * 10**k) if (high - low) / step <= MOST)
@@ -59,7 +59,6 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
 
 
 def checked_size(candidates: Candidates, size: int) -> int:
-    """Check a size. Raises CandidateError if the candidates do not offer it."""
     if candidates.extends and size < candidates.smallest:
         raise CandidateError(
             f"size {size} is below the {candidates.smallest} tokens that are extended, those that it only makes on "
@@ -81,7 +80,6 @@ def checked_size(candidates: Candidates, size: int) -> int:
 
 
 def too_few(candidates: Candidates, message: str, *, size: int) -> CandidateError:
-    """Return the error for candidates that do not reach a size."""
     if candidates.left == 0:
         return CandidateError(f"{message}, or give more text: no pair is left to merge")
     n_merges = candidates.n_merges + size - candidates.n_tokens
@@ -153,7 +151,7 @@ class SearchParameters:
 
 
 def checked_parameters(parameters: SearchParameters | None) -> SearchParameters:
-    """Return the parameters, by default `SearchParameters()`. Raises ArgumentError for another object."""
+    """Return the parameters, by default `SearchParameters()`."""
     remedy = "give volt.SearchParameters(epsilon=0.5), say"
     return arguments.instance(parameters or SearchParameters(), SearchParameters, "parameters", remedy=remedy)
 
@@ -209,7 +207,6 @@ def size_steps(
     """Measure each size in turn, smallest first.
 
     grid: the sizes between which Eq. 1 is taken, by default all
-    report: called with the number of sizes done
     kept: (size,) bool, which tokens to keep; by default those with sufficient transported mass
     """
     parameters = parameters or SearchParameters()
@@ -247,7 +244,7 @@ def transport_costs(candidates: Candidates) -> csc_array:
 
 
 def character_mass(candidates: Candidates) -> NDArray[np.float64]:
-    """Return a_i, each character's share of the corpus, (n_characters,); a start-of-word marker counts as one."""
+    """Return a_i, each character's share of the corpus; a start-of-word marker counts as one."""
     sums = dict.fromkeys(_characters(candidates), 0)
     for atom, count in zip(candidates.tokens, candidates.atom_counts.tolist(), strict=False):
         sums[atom[0]] += count
@@ -260,7 +257,6 @@ def _characters(candidates: Candidates) -> list[str]:
 
 
 def _flags(plan: TransportPlan, always: Flags, *, min_share: float) -> Flags:
-    """Return which tokens are kept: `always` for the first ones, the others if their transported mass suffices."""
     mass = plan.token_mass
     retained = (mass >= min_share * plan.problem.column_mass) & ((mass > 0) | (min_share == 0))
     retained[: len(always)] = always
@@ -298,7 +294,7 @@ def _step(
 
 
 def n_pieces(candidates: Candidates, counts: NDArray[np.int64]) -> int:
-    """Return the number of pieces at a size with these counts; scaffolding of an extended vocabulary is split back."""
+    """Return the number of pieces at a size; scaffolding of an extended vocabulary is split back."""
     if candidates.kept_always.all():
         return int(counts.sum())
     retained = np.ones(len(counts), bool)

@@ -85,12 +85,10 @@ class TransportProblem:
 
 
 def like(matrix: Matrix, entries: Floats) -> Matrix:
-    """Return a matrix with these entries at the same places."""
     return sparse.csr_array((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def _active(cost: Matrix, rows: Mask, columns: Mask) -> tuple[Mask, Mask]:
-    """Return which of these rows and columns a stored entry joins to a partner among them."""
     support = like(cost, np.ones(cost.nnz))
     joined = rows & (support @ columns.astype(np.float64) > 0)
     require(joined.any(), "no stored cost joins a row and a column of positive mass; extend the support.")
@@ -98,14 +96,12 @@ def _active(cost: Matrix, rows: Mask, columns: Mask) -> tuple[Mask, Mask]:
 
 
 def _refuse_stranded(name: str, mass: Floats, active: Mask, *, tau: float) -> None:
-    """Raise TransportError if a hard marginal has mass without a partner."""
     stranded = (mass > 0) & ~active
     result = f"{name} {int(stranded.argmax())} has mass, but no stored cost to a partner with mass"
     require(tau < 1 or not stranded.any(), f"{result}; add one, set its mass to 0, or {name}_tau below 1.")
 
 
 def require(holds: bool | np.bool_, message: str) -> None:
-    """Raise TransportError with this message unless a condition holds."""
     if not holds:
         raise TransportError(message)
 
@@ -249,8 +245,6 @@ class Sinkhorn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
-    """One marginal: its mass, its τ, and the kernel with one csr row for each mass."""
-
     log_kernel: Matrix
     kernel: Matrix
     log_mass: Floats
@@ -304,11 +298,8 @@ def _step(sides: Sides, row: Floats, *, previous: float = math.inf) -> _Step:
 
 
 def _translated(sides: Sides, step: _Step) -> Floats:
-    """Return the new log u, moved by the constant t that maximises the dual (Séjourné et al. 2022).
-
-    The optimum over (log u + t, log v − t) is
-    t = log(mass after the row half step / mass after the column half step) / (ε/ρ_a + ε/ρ_b).
-    """
+    """Return the new log u, moved by the constant t that maximises the dual (Séjourné et al. 2022)."""
+    # t = log(mass after the row half step / mass after the column half step) / (ε/ρ_a + ε/ρ_b)
     softness = sum((1 - side.tau) / side.tau for side in sides)
     after, before = (np.logaddexp.reduce(row + step.row_sums) for row in (step.row, step.before))
     return step.row + (float(after - before) / softness if softness else 0.0)
@@ -343,18 +334,13 @@ def _start_row(problem: TransportProblem, start: Potentials | None) -> Floats:
 
 
 def scattered(values: Floats, active: Mask, *, other: float) -> Floats:
-    """Return the values of the active lines at their places among all, `other` elsewhere."""
     full = np.full(active.size, other)
     full[active] = values
     return full
 
 
 def _log_sum_rows(log_kernel: Matrix, potential: Floats) -> Floats:
-    """Return log Σ_j exp(L_ij + x_j) for each row of L, none of which is empty (reduceat would misread one).
-
-    >>> _log_sum_rows(sparse.csr_array([[-1.0, -2.0], [0.0, -3.0]]), np.array([-999.0, -9e9])).tolist()
-    [-1000.0, -9000000003.0]
-    """
+    """Return log Σ_j exp(L_ij + x_j) for each row of L, none of which is empty (reduceat would misread one)."""
     starts = log_kernel.indptr[:-1]
     terms = log_kernel.data + potential[log_kernel.indices]
     top: Floats = np.maximum.reduceat(terms, starts)

@@ -25,13 +25,10 @@ def vocabulary_at(
     byte_fallback: bool = False,
     provenance: dict[str, Any] | None = None,
 ) -> Vocabulary:
-    """Return the vocabulary of a size.
+    """Return the vocabulary of a size, or the extended vocabulary with further tokens.
 
-    kept: (size,) bool, which of its tokens the vocabulary holds (default: all); the others are split back
-    special, byte_fallback, provenance: of the vocabulary
-
-    A token that is spelled like a special one is also split back. Candidates that extend a vocabulary give that
-    vocabulary with further tokens, and with its own special tokens and byte_fallback.
+    kept: (size,) bool, which of its tokens the vocabulary holds (default: all); the others are split back, and so are
+        tokens that are spelled like a special one
 
     >>> from volt.learn import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)
@@ -61,13 +58,12 @@ def _extended(
     retained: NDArray[np.bool_] | None,
     provenance: dict[str, Any],
 ) -> Vocabulary:
-    """Return the extended vocabulary: the old tokens at their ids, followed by the kept new ones."""
     old, tokens = extended.vocabulary, candidates.tokens_at(size)
     reserved = {piece for piece, kind in zip(old.pieces, old.kinds, strict=True) if kind != "token"}
     retained = (np.ones(size, bool) if retained is None else retained) & np.array(
         [token not in reserved for token in tokens], bool
     )
-    retained[: len(extended.kept)] = extended.kept
+    retained[: len(extended.retained)] = extended.retained
     numbers, counts = np.flatnonzero(retained).tolist(), counts_of_kept(candidates, retained)
     own = set(old.tokens)
     new = tuple(tokens[number] for number in numbers if tokens[number] not in own)
@@ -97,11 +93,7 @@ def vocabulary_of(
 
 
 def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
-    """Return exact counts of a size's tokens after dropped ones are split back into the parts of their first merge.
-
-    kept: (size,) bool
-    Returns (size,) int64; the counts of dropped tokens have no meaning.
-    """
+    """Return exact counts of a size's tokens after dropped ones, not `kept`, are split back into their parts."""
     counts = candidates.counts_at(len(kept))
     results, first_merges = np.unique(candidates.results, return_index=True)
     parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))

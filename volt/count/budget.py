@@ -1,17 +1,10 @@
 """Counted parts → their sum within a memory budget: surplus words are spilled to disk, or the rarest are dropped.
 
-    exact         tables that are too large are written as sorted runs, and all runs are merged at the end
-    approximate   lossy counting: when there are more words than fit, the least frequent ones are forgotten
+    exact         tables that are too large are written as sorted runs, which are merged at the end
+    approximate   lossy counting (Manku and Motwani 2002) of a fixed number of words (Metwally et al. 2005)
 
-A forgotten word may occur again, and its count restarts at zero. Each word therefore carries the most that it can have
-lost: the bound when it (re)appeared. The words whose count plus loss is least are forgotten, and the greatest of these
-sums is the new bound. So no count is too low by more than the bound. (After Manku and Motwani 2002; the number of words
-is fixed instead of the error, as in Metwally et al. 2005.)
-
->>> parts = [CountedPart(pl.DataFrame({"word": ["a", *text], "count": [3, 1, 1]}), 1, 9, 0) for text in ("bc", "cd")]
->>> approximate = approximate_sum(parts, n_words=2)
->>> approximate.part.table.rows(), approximate.bound, approximate.n_left_out
-([('a', 6)], 2, 4)
+A forgotten word's count restarts at zero, so each word carries the most that it can have lost: the bound when it
+(re)appeared. The words whose count plus loss is least are forgotten; the greatest of these sums is the new bound.
 """
 
 from __future__ import annotations
@@ -37,6 +30,7 @@ from volt.files.threads import available_cores
 _LEAST, _BASE = 512 << 20, 320 << 20  # what Python and the libraries take themselves
 _ROW, _UNIT, _SYMBOL = 32, 160, 60  # bytes of a word in a table, besides its text; of a unit; of a character learned
 _MMAP_THRESHOLD = -3  # the name of this setting of mallopt
+# Exact up to 65,536; above, at most twice the exact number.
 _THRESHOLDS = np.concatenate([np.arange(1, 1 << 16), 1 << np.arange(16, 63)])
 
 
@@ -55,7 +49,7 @@ class Budget:
         return cls(n_bytes)
 
     def check_learning(self, table: pl.DataFrame, *, approximate: bool = False) -> None:
-        """Raise CorpusError if learning from these words would take more. approximate: as in `refusal`"""
+        """Raise CorpusError if learning from these words would take more."""
         if learning_bytes(table.height, int(table["word"].str.len_chars().sum())) > self.for_words:
             tally = CountHistogram(1)
             tally.add(table)
@@ -63,7 +57,6 @@ class Budget:
 
     @property
     def for_words(self) -> int:
-        """Bytes for all data of counting and learning."""
         return self.n_bytes - _BASE
 
     @property
@@ -83,7 +76,6 @@ class Budget:
 
     @property
     def rows(self) -> int:
-        """Rows of each sorted run that are in memory at once."""
         return max(1, min(1 << 16, self.for_words >> 15))
 
     @property
@@ -103,15 +95,14 @@ class Budget:
 
 
 def return_freed_memory() -> None:
-    """Return each large array to the system once it is freed; otherwise glibc retains hundreds of megabytes."""
+    """Return each large array to the system once it is freed, which glibc does not."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 128 << 10)
 
 
 class CounterLimits(NamedTuple):
-    """The size limits of a counter of units.
+    """The size limits of a counter of units: units of a thread, and words of all threads.
 
-    n_units, n_words: of a thread, and of all threads
     by_block: whether it returns its words after each block, so that parts do not depend on the threads
     """
 
@@ -121,14 +112,12 @@ class CounterLimits(NamedTuple):
 
     @classmethod
     def of(cls, budget: Budget, *, approximate: bool) -> CounterLimits:
-        """Split what a budget leaves between the units of all threads and their words, half each."""
         half, least = budget.n_units // 2, 1 << 12
         n_units = min(MOST, max(least, half // available_cores()))
         return cls(n_units, min(4 * MOST, max(least, half)), by_block=approximate)
 
 
 def table_bytes(table: pl.DataFrame) -> int:
-    """Estimate the memory of a table of words."""
     return int(table["word"].str.len_bytes().sum()) + _ROW * table.height
 
 
@@ -138,11 +127,7 @@ def learning_bytes(n_words: int, n_characters: int) -> int:
 
 
 class CountHistogram:
-    """How many words occur how often; it finds the smallest min_count at which they fit into memory.
-
-    That number is exact up to 65,536; above, it is a power of two, at most twice the exact one.
-    min_count: the requested minimum; no word is rarer
-    """
+    """How many words occur how often; it finds the smallest min_count at which they fit into memory."""
 
     def __init__(self, min_count: int) -> None:
         self._least = np.union1d(_THRESHOLDS, [min_count])
@@ -150,14 +135,13 @@ class CountHistogram:
         self._words, self._characters = (np.zeros(len(self._least), np.int64) for _ in range(2))
 
     def add(self, table: pl.DataFrame) -> None:
-        """Add words, none of which is rarer than min_count."""
         places = np.searchsorted(self._least, table["count"].to_numpy(), side="right") - 1
         lengths = table["word"].str.len_chars().to_numpy()
         self._words += np.bincount(places, minlength=len(self._words))
         self._characters += np.bincount(places, lengths, minlength=len(self._characters)).astype(np.int64)
 
     def refusal(self, budget: Budget, *, approximate: bool = False) -> CorpusError:
-        """Return the error for too many words. approximate: whether the rarest have been forgotten already"""
+        """Return the error for too many words."""
         n_words, n_characters = (numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._characters))
         rows = zip(self._least.tolist(), n_words, n_characters, strict=True)
         least, left, _ = next(row for row in rows if learning_bytes(*row[1:]) <= budget.for_words)
@@ -172,18 +156,9 @@ _MOST, _ROWS = 32, 1 << 16
 
 
 class SortedRuns:
-    """Sorted runs in a folder, and their sum. A run is a table on disk, in the order of words.
+    """Sorted runs (tables on disk, in the order of words) and their sum, read `rows` of each at a time.
 
     most: the number of runs of one level that are merged into one of the next, so that few files are open
-    rows: rows of a run that are in memory at once
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     runs = SortedRuns(Path(folder))
-    ...     runs.write(pl.DataFrame({"word": ["a", "c"], "count": [1, 2]}))
-    ...     runs.write(pl.DataFrame({"word": ["b", "c"], "count": [5, 1]}))
-    ...     [row for table in runs.merged() for row in table.rows()]
-    [('a', 1), ('b', 5), ('c', 3)]
     """
 
     def __init__(self, folder: Path, *, most: int = _MOST, rows: int = _ROWS) -> None:
@@ -195,7 +170,7 @@ class SortedRuns:
         self._add([table], level=0)
 
     def merged(self) -> Iterator[pl.DataFrame]:
-        """Return the sum of all runs, as consecutive tables in the order of words."""
+        """Yield the sum of all runs, as consecutive tables in the order of words."""
         return self._merge([path for level in self._levels for path in level])
 
     def _add(self, tables: Iterable[pl.DataFrame], level: int) -> None:
@@ -260,11 +235,7 @@ _COUNT, _MISSED = pl.col("count"), pl.col("missed")
 
 
 class BoundedSum(NamedTuple):
-    """The sum of parts, sorted by word.
-
-    bound: the most that a count can be too low, and that an absent word can have occurred
-    n_left_out: occurrences of the absent words
-    """
+    """The sum of parts, the most that a count can be too low, and the occurrences of absent words."""
 
     part: CountedPart
     bound: int
@@ -272,10 +243,7 @@ class BoundedSum(NamedTuple):
 
 
 def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int) -> BoundedSum:
-    """Return the exact sum, without the words that occur less often than min_count.
-
-    Raises CorpusError if the remaining words exceed the budget or the disk is full.
-    """
+    """Return the exact sum, without the words that occur less often than min_count."""
     with ExitStack() as stack:
         runs: SortedRuns | None = None
         pending, n_bytes, whole = list[CountedPart](), 0, CountedPart(EMPTY, 0, 0, 0)
@@ -314,9 +282,9 @@ def _retained(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget
 
 
 def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None) -> BoundedSum:
-    """Return the sum of about n_words words, the most frequent ones. The parts' order matters.
+    """Return the sum of about n_words words, the most frequent ones.
 
-    n_symbols: the most characters of these words, plus one for each word's end; None for no limit
+    n_symbols: the most characters of these words, plus one for each word's end
     """
     known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
     whole, bound, total = CountedPart(EMPTY, 0, 0, 0), 0, 0

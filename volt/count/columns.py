@@ -57,7 +57,7 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
 
 
 def first_columns(path: str) -> list[str]:
-    """Return the columns of a text's first line, if its first lines have several; [] otherwise, and for a pipe."""
+    """Return the columns of a text's first line, if its first lines have several; [] otherwise."""
     if not is_file(path) or is_json_lines(path) or is_parquet(path):
         return []
     blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
@@ -67,17 +67,11 @@ def first_columns(path: str) -> list[str]:
 
 
 def is_json_lines(path: str) -> bool:
-    """Check whether a file's name says that it holds JSON lines, compressed or not.
-
-    >>> is_json_lines("a.jsonl.gz"), is_json_lines("a.json")
-    (True, False)
-    """
     stem, ending = os.path.splitext(path)
     return (stem if ending in {".gz", ".bz2", ".xz", ".zst"} else path).endswith((".jsonl", ".ndjson"))
 
 
 def json_columns(path: str) -> str:
-    """Return the columns of the first line of a file of JSON lines, as an error names them."""
     for block in read_blocks(path, block_size=1):
         line = block.data.decode().split("\n")[0]
         return ", ".join(_json_record(f"{path}:1", line))
@@ -85,13 +79,7 @@ def json_columns(path: str) -> str:
 
 
 def json_texts(block: Block, column: str) -> list[str]:
-    """Return the texts of one column, "" for an empty line. Raises CorpusError, with file and line.
-
-    >>> json_texts(Block("a.jsonl", 5, 1, b'{"text": 7}', 11), "text")
-    Traceback (most recent call last):
-        ...
-    volt.errors.CorpusError: a.jsonl:5: column 'text' is 7, not a string; repair the line
-    """
+    """Return the texts of one column, "" for an empty line. Raises CorpusError, with file and line."""
     lines = block.data.decode().split("\n")
     texts = [_json_text(line, column) for line in lines]
     return [
@@ -101,7 +89,6 @@ def json_texts(block: Block, column: str) -> list[str]:
 
 
 def _json_text(line: str, column: str) -> str | None:
-    """Return the text of one line, or None if it needs a second, careful look."""
     try:
         record, end = _decode_json(line)
         text = record[column]
@@ -143,7 +130,7 @@ def _json_record(place: str, line: str) -> dict[str, Any]:
 
 
 def is_parquet(path: str) -> bool:
-    """Check whether a file starts as Parquet files do. A pipe is never read, because its bytes would be lost."""
+    """Check whether a file starts as Parquet files do. A pipe is never read."""
     if not is_file(path):
         return False
     with suppress(CorpusError):  # the error comes when it is read

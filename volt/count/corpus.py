@@ -57,8 +57,7 @@ def count_words(
     pretokenizer: how lines are cut into words: whitespace, unicode, metaspace, gpt2, bytes or regex:PATTERN
     fields: columns of tab-separated text, numbered from 1: 2, "1,2" or [1, 2]
     column: the text column of .jsonl or .parquet
-    word_counts: whether the files are tables, a word and its count per line; words are normalised, and cut if the
-        pre-tokeniser cuts at white space or makes bytes
+    word_counts: whether the files are tables, a word and its count per line
     errors: what to do with a line that is not UTF-8 (or null in parquet): "strict", "replace" or "skip"
     min_count: leave out words that occur less often
     special: user tokens, which are never cut
@@ -67,9 +66,9 @@ def count_words(
     block_size: how many bytes are read at a time
     max_line: the most bytes of a line; None for no limit
     memory: about how many bytes the process may take, such as "2G", at least 512M; surplus words are spilled to disk.
-        With a map, this limits the process that adds up; each worker holds the words of a file, or of a range
-    approximate: forget the rarest words, block by block, instead of spilling. No count is then too low by more than
-        `bound`, counts of absent words included
+        With a map, this limits the process that adds up
+    approximate: forget the rarest words, block by block, instead of spilling; no count is then too low by more than
+        `bound`
     Raises CorpusError, with file and line, if a source cannot be read, or there are no words or too many.
 
     >>> import tempfile
@@ -112,7 +111,6 @@ def count_words(
 
 
 def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> Budget | None:
-    """Return the memory budget; None for no limit. in_order: whether files are counted in turn"""
     if memory is None and approximate:
         raise ConfigError("approximate forgets words that do not fit into the memory; pass", hint={"memory": "2G"})
     if approximate and not in_order:
@@ -142,14 +140,7 @@ ShardMap = Callable[[Callable[[Shard], WordCounts], Iterable[Shard]], Iterable[W
 
 
 def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
-    """Return a map for `count_words` that passes ranges of `size` bytes to another map, such as a pool's.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-    ...     _ = file.write(b"low lower low\\n" * 5) and file.flush()
-    ...     count_words(file.name, map=in_ranges(map, size=30)) == count_words(file.name)
-    True
-    """
+    """Return a map for `count_words` that passes ranges of `size` bytes to another map, such as a pool's."""
     shard_map = cast(ShardMap, arguments.function(map, "map") or builtins.map)
 
     def mapped(function: Callable[[Shard], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:

@@ -1,9 +1,7 @@
 """WordCounts → facts about the text: which characters a coverage leaves out, whether it has spaces, its bytes.
 
-coverage    The commonest characters that make up a share of all characters stay; ties go to the lower code point. A
-            space for each word counts as a character, and always stays. (sentencepiece's character_coverage)
-spacing     Where a script has no spaces between words, white space cuts clauses, which hardly ever repeat.
-text bytes  The bytes of the text follow from the words alone, whatever the format of the corpus.
+Coverage is sentencepiece's character_coverage: the commonest characters stay, the space always. Without spaces
+between words, white space cuts clauses, which hardly ever repeat. The bytes follow from the words alone.
 """
 
 from __future__ import annotations
@@ -37,10 +35,8 @@ _WORD, _COUNT = pl.col("word"), pl.col("count").cast(pl.Float64)
 
 @dataclass(frozen=True, slots=True)
 class Unspaced:
-    """Text in scripts that have no spaces between words.
+    """Text in scripts that have no spaces between words: the commonest script, and their share of the characters.
 
-    script: the commonest of them, as Unicode names it
-    share: the share of all characters that belongs to words in such scripts
     length: the mean number of letters of such scripts in a word that holds any
     """
 
@@ -50,12 +46,7 @@ class Unspaced:
 
 
 def unspaced(counts: WordCounts) -> Unspaced | None:
-    """Detect text without spaces between words; None for other text, and unless words are cut at white space.
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> unspaced(WordCounts.from_pairs({"係呢個講座同係睇轉播嘅女性": 1, "TED": 1}))
-    Unspaced(script='Han', share=0.8125, length=13.0)
-    """
+    """Detect text without spaces between words; None for other text, and unless words are cut at white space."""
     if counts.pretokenizer.name != "whitespace":
         return None
     about_to_use_polars()
@@ -96,9 +87,6 @@ _MORE = len(SPACE.encode()) - 1  # bytes that "▁" takes more than the space th
 def text_bytes(counts: WordCounts) -> int:
     """Return the number of UTF-8 bytes of all words and their spaces, repetitions included.
 
-    If the pre-tokeniser drops white space, each word counts one byte more. If it keeps spaces, "▁" is one byte. For
-    "bytes", each character is one.
-
     >>> from volt.count.word_counts import WordCounts
     >>> text_bytes(WordCounts.from_pairs({"für": 2, "a": 1}))  # "für für a" and a line end
     12
@@ -116,12 +104,7 @@ def text_bytes(counts: WordCounts) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The characters beyond a share of all characters.
-
-    share: the requested share
-    left_out: the distinct characters that are left out, the commonest first
-    n_left_out, n_characters: occurrences of these, and of all characters, spaces included
-    """
+    """The distinct characters beyond a share of all, the commonest first, and their occurrences."""
 
     share: float
     left_out: str
@@ -145,13 +128,7 @@ def checked_share(share: float, *, is_bytes: bool = False) -> float:
 
 
 def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
-    """Return the characters beyond a share of all characters; None for the share 1.
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> coverage = coverage_of(WordCounts.from_pairs({"low": 5, "löw": 1}), 0.9)
-    >>> coverage.left_out, coverage.n_left_out, coverage.n_characters  # 6 spaces among them
-    ('ö', 1, 24)
-    """
+    """Return the characters beyond a share of all characters; None for the share 1."""
     if checked_share(share, is_bytes=counts.pretokenizer.is_bytes) == 1:
         return None
     words = counts.words

@@ -1,14 +1,7 @@
 r"""One file → counted parts, block by block: how text, tables, JSON lines and Parquet become words.
 
-Polars counts one block while the next is read and decompressed. Large plain text is counted by units instead
-(volt.count.unit_table): each thread fills a table of units, and cuts its units into words when the table is full. All
-words are in one table, which a lock protects.
-
->>> counter = UnitCounter(UnitCutter.of(PreTokenizer("gpt2")))
->>> list(counter.add(Block("a.txt", 1, 1, b"low low", 7)))
-[]
->>> [table.sort("word").rows() for table in counter.rest()]
-[[('low', 1), ('▁low', 1)]]
+Polars counts one block while the next is read. Large plain text is counted by units instead: each thread fills a table
+of units, and cuts these into words when it is full. All words are in one table, which a lock protects.
 """
 
 from __future__ import annotations
@@ -44,11 +37,7 @@ _PIECE = 1 << 20  # bytes
 
 
 class UnitCounter:
-    """A counter of the words of blocks, with threads.
-
-    piece: bytes that a thread counts at once
-    most_units, most_words: about how many units a thread holds, and how many words all hold together
-    """
+    """A counter of the words of blocks, with threads that count `piece` bytes at once."""
 
     def __init__(
         self, cutter: UnitCutter, *, piece: int = _PIECE, n_threads: int | None = None, most_units: int = MOST,
@@ -82,7 +71,6 @@ class UnitCounter:
         return words
 
     def _cut(self, units: UnitTable) -> pl.DataFrame | None:
-        """Move the words of a thread's units into the common table; return that table if it is full."""
         with self._lock:
             self._cutter.add(self._words, units.units())
             units.clear()
@@ -136,10 +124,7 @@ def is_large(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShardCounter:
-    """The function that `count_words` maps over paths: it counts a file, or a range of one.
-
-    The fields are the arguments of `count_words`. It can be pickled if `progress` can be.
-    """
+    """The function that `count_words`, whose arguments it holds, maps over paths: it counts a file or a range."""
 
     normalizer: Normalizer
     pretokenizer: PreTokenizer
@@ -178,7 +163,6 @@ class ShardCounter:
             yield from self._count_parquet(str(copy), path)
 
     def silent(self) -> ShardCounter:
-        """Return the counter without its callback for progress."""
         return replace(self, progress=None)
 
     @property
@@ -187,7 +171,7 @@ class ShardCounter:
         return self._unit_cutter is not None
 
     def counted(self, texts: pl.LazyFrame) -> pl.DataFrame:
-        """Return the table of word and count of a column text; texts that were cut first are grouped beforehand."""
+        """Return the table of word and count of a column text."""
         words = self.pretokenizer.extract(self._normal(_TEXT))
         if self._cuts_first:
             texts = texts.group_by("text").agg(count=pl.len().cast(pl.Int64))
@@ -226,7 +210,6 @@ class ShardCounter:
         return UnitCutter.of(self.pretokenizer)
 
     def _normal(self, text: pl.Expr) -> pl.Expr:
-        """Hide the user tokens of a text and normalise it."""
         return self.normalizer.apply(self.special.hide(text) if self.special else text)
 
     def _counted_range(self, shard: FileRange, first_line: int) -> CountedPart:
@@ -252,7 +235,6 @@ class ShardCounter:
     def _smaller(
         self, first: Sequence[Block], ahead: Generator[Block, None, None]
     ) -> Iterator[tuple[Block, pl.LazyFrame]]:
-        """Yield smaller blocks with their texts; closing it closes the file."""
         with closing(ahead):
             for block in chain(first, ahead):
                 for part in smaller_blocks(block, _MOST_LINES):
@@ -273,7 +255,6 @@ class ShardCounter:
         yield from (CountedPart(table, 0, 0, 0) for table in counter.rest())
 
     def _table_block(self, block: Block) -> pl.DataFrame:
-        """Return the table of a block of lines "word count"; blank lines are skipped."""
         parts = _TEXT.str.extract_groups(_TABLE_LINE).struct
         word = self._normal(parts[0])
         if self.pretokenizer.name == "whitespace" or self.pretokenizer.is_bytes:
@@ -293,7 +274,6 @@ class ShardCounter:
         return rows.group_by("word").agg(_COUNT.sum())
 
     def _count_parquet(self, path: str, source: str) -> Iterator[CountedPart]:
-        """Yield the counts of a Parquet file. source: the path that progress reports"""
         size = size_of(path)
         try:
             texts = parquet_texts(path, self.column)

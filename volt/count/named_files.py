@@ -22,10 +22,7 @@ ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv")
 
 
 class NamedFile(NamedTuple):
-    """The file of a name: a path, a glob, a folder, or "-".
-
-    column: of tab-separated text, from 1; None for whole lines
-    """
+    """The file of a name: a path, a glob, a folder, or "-"; and its column, from 1."""
 
     path: str
     column: int | None = None
@@ -44,10 +41,7 @@ def source_paths(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
-    """Return the files of each name, sorted by name; none if no argument has a name.
-
-    Raises ConfigError if only some have a name, a name is empty or occurs twice, or a column is 0.
-    """
+    """Return the files of each name, sorted by name; none if no argument has a name."""
     split = [(argument, *split_name(argument)) for argument in arguments]
     if not any(name is not None for _, name, _ in split):
         return {}
@@ -77,7 +71,6 @@ def split_name(argument: str) -> tuple[str | None, str]:
 
 
 def _with_column(name: str, path: str) -> NamedFile:
-    """Parse FILE or FILE:N; an existing path that ends in :N is a path."""
     result = re.fullmatch(r"(.+):([0-9]+)", path, re.DOTALL)
     if result is None or os.path.lexists(path):
         return NamedFile(path)

@@ -35,11 +35,7 @@ _COUNT = pl.col("count")
 
 
 class CountedPart(NamedTuple):
-    """The count of a part of a corpus.
-
-    table: columns word and count, in any order, no word twice
-    n_lines, n_bytes, n_bad_lines: as in `WordCounts`
-    """
+    """The count of a part of a corpus. table: columns word and count, in any order, no word twice"""
 
     table: pl.DataFrame
     n_lines: int
@@ -293,7 +289,7 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
 
 
 def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts", *, call: str = "{}") -> WordCounts:
-    """Return counts, converted from a mapping if need be. call: the call, for an error, with {} for the counts"""
+    """Return counts, converted from a mapping if need be. call: for an error, with {} for the counts"""
     if isinstance(value, Mapping):
         return WordCounts.from_pairs(value)
     return arguments.instance(value, WordCounts, name, call=call)

@@ -72,7 +72,7 @@ def learn_bpe(
 
 
 def checked_limits(n_merges: int | None, min_pair_count: int) -> tuple[int | None, int]:
-    """Check the number of merges and the count of their pairs. Raises CandidateError if one is out of range."""
+    """Check the number of merges and the count of their pairs."""
     if n_merges is not None:
         n_merges = arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError)
     return n_merges, arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
@@ -84,8 +84,7 @@ def learn_merges(
 ) -> tuple[Ints, Longs, int]:  # fmt: skip
     """Learn merges of words that consist of these tokens; merge k makes token len(tokens) + k.
 
-    final: (n_tokens,) uint8, which tokens carry the end-of-word marker
-    Returns the parts of each merge (n, 2), how often it is made (n,), and how often the best remaining pair occurs.
+    Returns the parts of each merge, how often it is made, and how often the best remaining pair occurs.
     """
     from volt.kernels.bpe_tables import MOST
     from volt.kernels.learn import Until, learn
@@ -106,7 +105,7 @@ def learn_merges(
 
 
 def token_strings(tokens: Sequence[str], n_more: int) -> TokenStrings:
-    """Return the code points of tokens, and where each starts, with room for the starts of further ones."""
+    """Return the code points of tokens and their starts, with room for `n_more` starts."""
     from volt.kernels.arrays import TokenStrings
 
     starts = np.zeros(len(tokens) + n_more + 2, np.int64)
@@ -115,7 +114,6 @@ def token_strings(tokens: Sequence[str], n_more: int) -> TokenStrings:
 
 
 def ending_of(marker: Marker) -> Ints:
-    """Return the code points of the end-of-word marker; none for other markers."""
     return _code_points(SUFFIX if marker == "suffix" else "")
 
 
@@ -169,10 +167,7 @@ def replay_bpe(
 
 
 class Replacements(NamedTuple):
-    """The replacements that merges make. All (n,).
-
-    steps: at which merge;  ranks: of which merge's pair;  counts: how many
-    """
+    """How many replacements a merge makes, at which merge (the step), and of which merge's pair. All (n,)."""
 
     steps: Longs
     ranks: Longs
@@ -180,7 +175,6 @@ class Replacements(NamedTuple):
 
 
 def as_marker(marker: Marker | None, counts: WordCounts) -> Marker:
-    """Return a marker; None stands for the one that suits the pre-tokens."""
     if marker is None:
         return "none" if counts.pretokenizer.keeps_spaces else "suffix"
     check_marker(marker)
@@ -204,10 +198,7 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
 
 
 def check_atoms(lengths: Longs, counts: Longs) -> None:
-    """Raise CorpusError if the atoms of all words, repetitions included, and so a pair's count, exceed 64 bits.
-
-    lengths, counts: (n_words,) int64, the atoms of each word, and how often it occurs
-    """
+    """Raise CorpusError if all words hold more atoms, repetitions included, than 64 bits hold."""
     if float(lengths @ counts.astype(float)) > 2.0**62:  # far above the error of rounding
         total = sum(length * count for length, count in zip(lengths.tolist(), counts.tolist(), strict=True))
         if total >= 2**63:
@@ -215,7 +206,7 @@ def check_atoms(lengths: Longs, counts: Longs) -> None:
 
 
 def without_hidden(codes: Longs, ends: Longs, counts: Longs, coverage: Coverage | None) -> tuple[Longs, Longs, Longs]:
-    """Remove hidden user tokens and uncovered characters from words; the parts on either side become two words."""
+    """Remove hidden user tokens and uncovered characters from words."""
     if coverage is None and codes.max(initial=0) >> 1 < FIRST_HIDDEN:
         return codes, ends, counts
     hidden = is_hidden(codes)
@@ -225,19 +216,13 @@ def without_hidden(codes: Longs, ends: Longs, counts: Longs, coverage: Coverage 
 
 
 def is_hidden(codes: Longs) -> NDArray[np.bool_]:
-    """Return which codes of atoms stand for user tokens, (n,) bool."""
     return np.asarray((codes >> 1 >= FIRST_HIDDEN) & (codes >> 1 <= LAST_HIDDEN))
 
 
 def without(
     removed: NDArray[np.bool_], symbols: NDArray[Any], ends: Longs, counts: Longs
 ) -> tuple[NDArray[Any], Longs, Longs]:
-    """Remove some symbols from words: the parts on either side become two words.
-
-    >>> removed, symbols = np.array([0, 1, 0, 1], bool), np.array([3, 4, 5, 6])
-    >>> [part.tolist() for part in without(removed, symbols, np.array([3, 4]), np.array([7, 8]))]
-    [[3, 5], [1, 2], [7, 7]]
-    """
+    """Remove some symbols from words: the parts on either side become two words."""
     words = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))[~removed]
     starts = np.flatnonzero(np.diff(words + np.cumsum(removed)[~removed], prepend=-1))
     return symbols[~removed], np.append(starts[1:], len(words))[: len(starts)], counts[words[starts]]
@@ -246,7 +231,7 @@ def without(
 def traced(
     words: Words, parts: Ints, results: Ints, report: Report | None, *, one_by_one: bool = False
 ) -> Replacements:
-    """Return the replacements of encoding as merges are added in turn. one_by_one: as in the kernels' Merges"""
+    """Return the replacements of encoding as merges are added in turn."""
     from volt.kernels.apply_bpe import trace
     from volt.kernels.bpe_tables import MOST, ranked_merges
 
@@ -278,7 +263,7 @@ def _candidates(
 
 
 def trajectory_of(atom_counts: Longs, parts: Ints, results: Ints, changes: Replacements) -> Trajectory:
-    """Sum the changes that each merge makes to each token, and add them up along the merges."""
+    """Sum the changes that each merge makes to each token along the merges."""
     tokens = np.concatenate([results[changes.ranks], parts[changes.ranks, 0], parts[changes.ranks, 1]]).astype(np.int64)
     keys, groups = np.unique(tokens * max(1, len(results)) + np.tile(changes.steps, 3), return_inverse=True)
     sums = np.zeros(len(keys), np.int64)

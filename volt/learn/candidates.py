@@ -29,11 +29,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """Every change of a token's count, by token, then by merge. All (n_changes,).
-
-    tokens, merges: int32, which token changes, and by which merge
-    before, after: int64, its counts
-    """
+    """Every change of a token's count, by token, then by merge. All (n_changes,)."""
 
     tokens: Ints
     merges: Ints
@@ -43,14 +39,14 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extended:
-    """The vocabulary that candidates extend; every size holds all tokens that its merges make.
+    """The vocabulary that candidates extend.
 
-    kept: (n,) bool, which of the first n tokens every vocabulary keeps: the vocabulary's own tokens, and new atoms
-    counts: (n,) int64, how often each occurs when the vocabulary's merges encode, before scaffolding is split back
+    retained: (n,) bool, which of the first n tokens every vocabulary keeps: its own tokens, and new atoms
+    counts: (n,) int64, how often each occurs before scaffolding is split back
     """
 
     vocabulary: Vocabulary
-    kept: NDArray[np.bool_]
+    retained: NDArray[np.bool_]
     counts: Longs
 
 
@@ -123,12 +119,12 @@ class Candidates:
     @property
     def smallest(self) -> int:
         """The smallest size: the number of atoms, or of all tokens that the extended vocabulary's merges make."""
-        return len(self.extends.kept) if self.extends else self.n_atoms
+        return len(self.extends.retained) if self.extends else self.n_atoms
 
     @property
     def kept_always(self) -> NDArray[np.bool_]:
         """(smallest,) bool: which tokens of the smallest size every vocabulary keeps."""
-        return self.extends.kept if self.extends else np.ones(self.n_atoms, bool)
+        return self.extends.retained if self.extends else np.ones(self.n_atoms, bool)
 
     @property
     def first_counts(self) -> Longs:

@@ -60,17 +60,15 @@ def learn_parity(
 
     sources: the counts of two sources or more, by name; their order does not matter
     n_merges: how many merges to learn, 0 or more; None is 30,000
-    unit: of the length of a source: "character" or "byte" of its words, or "line", for texts that are translations of
-        each other line by line
+    unit: of the length of a source: "character" or "byte" of its words, or "line", for line-by-line translations
     temperature: of the mixture (`mix`) that gives the candidates their token counts; it does not affect the merges
     marker: as in `learn_bpe`
     min_pair_count: how often a pair must occur, in the source that chooses, to be merged
     report: called with the number of merges done, several times a second
 
     Of equally compressed sources, the one with most words chooses, then the one whose fingerprint sorts first. If the
-    worst source has no pair that occurs often enough, the next worst chooses. Pairs tie as in `learn_bpe`.
-    Raises ConfigError, CorpusError or CandidateError if there are too few sources, their lines differ, a source is
-    empty, or a number is out of range.
+    worst source has no pair that occurs often enough, the next worst chooses.
+    Raises ConfigError, CorpusError or CandidateError if a source or a number does not suit.
 
     >>> candidates = learn_parity({"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}, n_merges=3)
     >>> candidates, candidates.merges[:2]
@@ -101,11 +99,7 @@ def learn_parity(
 
 
 class SourceParity(NamedTuple):
-    """How a source is compressed.
-
-    n_units: its length
-    plain, fair: its pieces under plain BPE, and under the measured candidates
-    """
+    """A source's length, and its pieces under plain BPE and under the measured candidates."""
 
     name: str
     n_units: int
@@ -212,7 +206,6 @@ def _length(counts: WordCounts, unit: Unit) -> int:
 
 
 def _several(sources: Named, temperature: float) -> tuple[dict[str, WordCounts], WordCounts]:
-    """Return the counts of each source, sorted by name, and their mixture."""
     remedy = "give the counts of each source by its name, such as {'de': german, 'en': english}"
     result = arguments.mapping(sources, "sources", remedy=remedy)
     names = sorted(arguments.text(name, "the name of a source") for name in result)
