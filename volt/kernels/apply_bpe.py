@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, copy_into, grown_longs, longs
+from volt.kernels.arrays import ByteArray, IntArray, LongArray, Words, copy_into, fraction_of, grown_longs, longs, mixed
 from volt.kernels.bpe_tables import N_FIRST, NO_RANK, NO_TOKEN, Merges, Spellings, rank_of, token_of, token_spelled
 from volt.kernels.jit import borrowing, inlined, loop, releasing
 
@@ -44,7 +44,7 @@ class WordBuffers(NamedTuple):
 
     word: Word
     positions: IntArray  # of one merge in a long word; the rank and position of each pair in a short one
-    passed: FlagArray  # pairs that dropout passes over
+    passed: ByteArray  # pairs that dropout passes over
     stack: IntArray  # tokens yet to be split back
 
 
@@ -92,20 +92,24 @@ def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
 def _random(state: LongArray) -> float:
     """Return the next number in [0, 1) of SplitMix64, whose state advances."""
     state[0] += np.int64(-7046029254386353131)
-    z = np.uint64(state[0])
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * (1.0 / (1 << 53))
+    return fraction_of(mixed(np.uint64(state[0])))
+
+
+@borrowing
+def link_word(symbols: IntArray, word: Word) -> None:
+    """Copy and link the symbols of a long word."""
+    for p in range(len(symbols)):
+        word.symbols[p], word.precedes[p], word.follows[p] = symbols[p], p - 1, p + 1
+    if len(symbols) > 0:
+        word.follows[len(symbols) - 1] = -1
 
 
 @borrowing
 def load_word(symbols: IntArray, word: Word, merges: Merges) -> int:
     """Copy and link a word's symbols. Return the size of the heap of its pairs."""
-    n, size = len(symbols), 0
-    for p in range(n):
-        word.symbols[p], word.precedes[p], word.follows[p] = symbols[p], p - 1, p + 1
-    word.follows[n - 1] = -1
-    for p in range(n - 1):
+    size = 0
+    link_word(symbols, word)
+    for p in range(len(symbols) - 1):
         size = _push_pair(p, size, word, merges)
     return size
 
@@ -192,7 +196,7 @@ def _least(places: IntArray, n: Any) -> Any:
 
 
 @borrowing
-def _least_drawn(places: IntArray, passed: FlagArray, n: Any, dropout: float, state: LongArray) -> Any:
+def _least_drawn(places: IntArray, passed: ByteArray, n: Any, dropout: float, state: LongArray) -> Any:
     result: Any = NO_PLACE
     for p in range(1, n):
         if places[p] < NO_PLACE:
@@ -267,13 +271,13 @@ def merge_word(n: int, room: WordBuffers, merges: Merges, dropout: float, state:
 class PieceRule(NamedTuple):
     """How a word becomes pieces, other than by merging."""
 
-    kept: FlagArray  # (n_tokens,), whether each token may stay
+    kept: ByteArray  # (n_tokens,), whether each token may stay
     parts: LongArray  # (n_tokens,), the pair key of the two parts that each token is split back into, −1 for an atom
     words: Spellings  # tokens that are looked up as whole words, unless dropout is on
 
 
 @borrowing
-def _split_back(token: int, retained: FlagArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
+def _split_back(token: int, retained: ByteArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
     stack[0], depth = token, 1
     while depth > 0:
         depth -= 1

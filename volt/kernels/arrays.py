@@ -6,9 +6,10 @@ half are taken.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
 from volt.kernels.jit import borrowing, compiled, inlined
@@ -27,6 +28,20 @@ def slot_of(key: int, mask: int) -> int:
     return int(np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(mask)))
 
 
+@inlined
+def mixed(word: Any) -> Any:
+    """Mix all bits of a number: the finaliser of SplitMix64 (Steele et al. 2014)."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@inlined
+def fraction_of(word: Any) -> float:
+    """Return the upper bits of a random word as a number in [0, 1)."""
+    return float(word >> np.uint64(11)) * (1.0 / (1 << 53))
+
+
 @compiled
 def table_size(n_keys: int) -> int:
     """Return the number of slots for so many keys, a power of two.
@@ -40,9 +55,21 @@ def table_size(n_keys: int) -> int:
     return n_slots
 
 
-FlagArray = NDArray[Any]  # of uint8
-IntArray = NDArray[Any]  # of int32; the names tell people what numba finds out for itself
-LongArray = NDArray[Any]  # of int64
+# Arrays by type, as loops that Python calls are compiled for them (`volt.kernels.warmup`); in parts, for readers only.
+# TextArray and IdArray are buffers that cannot be written to.
+TextArray = Annotated[NDArray[Any], types.Array(types.uint8, 1, "C", readonly=True)]
+IdArray = Annotated[NDArray[Any], types.Array(types.int32, 1, "C", readonly=True)]
+FlagArray = Annotated[NDArray[Any], types.boolean[::1]]
+ByteArray = Annotated[NDArray[Any], types.uint8[::1]]
+ShortArray = Annotated[NDArray[Any], types.uint16[::1]]
+IntArray = Annotated[NDArray[Any], types.int32[::1]]
+LongArray = Annotated[NDArray[Any], types.int64[::1]]
+KeyArray = Annotated[NDArray[Any], types.uint64[::1]]
+FloatArray = Annotated[NDArray[Any], types.float64[::1]]
+IntTable = Annotated[NDArray[Any], types.int32[:, ::1]]
+LongTable = Annotated[NDArray[Any], types.int64[:, ::1]]
+FloatTable = Annotated[NDArray[Any], types.float64[:, ::1]]
+LongCube = Annotated[NDArray[Any], types.int64[:, :, ::1]]
 
 
 class Words(NamedTuple):

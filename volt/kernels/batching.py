@@ -11,21 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray, slot_of
-from volt.kernels.columns import mixed
+from volt.kernels.arrays import ByteArray, FlagArray, IdArray, IntArray, LongArray, LongTable, TextArray
 from volt.kernels.jit import borrowing, compiled, loop, releasing
-from volt.kernels.tokens import Types, is_type
+from volt.kernels.tokens import Types, read_word, type_slot
 
 NEVER = 1 << 62
 
 
 @loop
-def apportion(lags: LongArray, units: LongArray, lengths: LongArray, turns: LongArray, whole: int) -> None:
+def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: LongArray, whole: int) -> None:
     """Fill `turns` with the sources of the next samples and advance `lags`.
 
-    A source's j-th sample may come once more than j − 1 samples are owed to it, and must come before more than j are; of
-    the sources that may come, the one with the earliest deadline does. The shares are a fractional plan that meets all
-    these windows, so a whole one exists, and this rule finds it (Tijdeman, The chairman assignment problem, 1980).
+    A source's j-th sample may come once more than j − 1 samples are owed to it, and must come before more than j are;
+    of the sources that may come, the one with the earliest deadline does. The shares are a fractional plan that meets
+    all these windows, so a whole one exists, and this rule finds it (Tijdeman, The chairman assignment problem, 1980).
 
     lags: (n_sources,), what each source is owed, in units, of which a sample has `whole`
     units: (n_stretches, n_sources), the share of each source in a sample;  lengths: the samples of each stretch
@@ -70,31 +69,19 @@ def samples_until(need: int, units: LongArray, lengths: LongArray, source: int, 
     return int(samples)
 
 
-_SPACE = 0x20
-
-
 @releasing
 def look_up(
-    data: IntArray, starts: LongArray, sizes: LongArray, types: Types, ids: IntArray, ends: LongArray
+    data: TextArray, starts: LongArray, sizes: LongArray, types: Types, ids: IntArray, ends: LongArray
 ) -> None:  # fmt: skip
     """Look up the number of each piece between spaces, −1 if it has none. ends: is set to where each line's ids end."""
-    at, mask = 0, len(types.slots) - 1
+    at = 0
     for line in range(len(starts)):
         place, end = starts[line], starts[line] + max(sizes[line], 0)
         while place < end:
-            first, code = place, np.uint64(0xCBF29CE484222325)
-            while place < end and data[place] != _SPACE:
-                code = (code ^ np.uint64(data[place])) * np.uint64(0x100000001B3)  # FNV-1a
-                place += 1
+            first = place
+            place, code = read_word(data, first, end)
             if place > first:
-                code = mixed(code)
-                slot, result = slot_of(code, mask), -1
-                while result < 0 and types.slots[slot] != 0:
-                    number = types.slots[slot] - 1
-                    if types.hashes[number] == code and is_type(data, first, place - first, types, number):
-                        result = number
-                    slot = (slot + 1) & mask
-                ids[at] = result
+                ids[at] = types.slots[type_slot(data, first, place - first, code, types)] - 1
                 at += 1
             place += 1
         ends[line] = at
@@ -102,7 +89,7 @@ def look_up(
 
 @releasing
 def frame_ids(
-    data: IntArray, starts: LongArray, sizes: LongArray, head: IntArray, tail: IntArray, n_ids: int, out: IntArray
+    data: IdArray, starts: LongArray, sizes: LongArray, head: IdArray, tail: IdArray, n_ids: int, out: IntArray
 ) -> int:
     """Write each value between a head and a tail. Return the first value with an id outside 0 to n_ids − 1, or −1."""
     at, bad = 0, -1
@@ -124,13 +111,13 @@ def frame_ids(
 
 @releasing
 def put_rows(
-    ids: IntArray, offsets: LongArray, rows: LongArray, places: LongArray, firsts: LongArray, is_last: FlagArray,
-    eos: int, out: IntArray, before: IntArray, mask: FlagArray, positions: LongArray,
+    ids: IdArray, offsets: LongArray, rows: LongArray, places: LongArray, firsts: LongArray, is_last: FlagArray,
+    eos: int, out: LongArray | IntArray, before: LongArray | IntArray, mask: FlagArray, positions: LongArray,
 ) -> int:  # fmt: skip
     """Write row i's sample, ids[offsets[rows[i]]:offsets[rows[i] + 1]], at places[i].
 
-    Arrays that are not empty get, for each id, the id before it (`before`, which starts with firsts[i]), True (`mask`), and
-    its place in the sample (`positions`).
+    Arrays that are not empty get, for each id, the id before it (`before`, which starts with firsts[i]), True (`mask`),
+    and its place in the sample (`positions`).
     Returns the first row that must end in EOS and does not, if `before` is written, or −1.
     """
     bad = -1
@@ -154,17 +141,6 @@ def put_rows(
     return bad
 
 
-@borrowing
-def _last_fitting(longest: LongArray, start: int, max_tokens: int, max_sentences: int, world: int) -> int:
-    top, end = np.int64(0), start
-    while end < len(longest):
-        top, share = max(top, longest[end]), (end - start) // world + 1
-        if share > max_sentences or share * top > max_tokens:
-            break
-        end += 1
-    return end
-
-
 @releasing
 def cut_steps(
     longest: LongArray, max_tokens: int, max_sentences: int, multiple: int, world: int, ends: LongArray
@@ -176,7 +152,12 @@ def cut_steps(
     """
     n, n_steps, start = len(longest), 0, 0
     while n - start >= world:
-        end = _last_fitting(longest, start, max_tokens, max_sentences, world)
+        top, end = np.int64(0), start
+        while end < n:
+            top, share = max(top, longest[end]), (end - start) // world + 1  # the rows of a rank, rounded up
+            if share > max_sentences or share * top > max_tokens:
+                break
+            end += 1
         if end < n:
             unit = multiple * world if end - start >= multiple * world else world
             end -= (end - start) % unit
@@ -208,7 +189,7 @@ def deal_rows(
 
 
 @borrowing
-def _least_from(tree: FlagArray, leaf: int) -> int:
+def _least_from(tree: ByteArray, leaf: int) -> int:
     """Return the first leaf that is set, from `leaf` on, or −1."""
     n_leaves = len(tree) // 2
     node = n_leaves + leaf
@@ -224,7 +205,7 @@ def _least_from(tree: FlagArray, leaf: int) -> int:
 
 
 @borrowing
-def _mark(tree: FlagArray, leaf: int, flag: int) -> None:
+def _mark(tree: ByteArray, leaf: int, flag: int) -> None:
     node = len(tree) // 2 + leaf
     tree[node] = flag
     while node > 1:
@@ -233,7 +214,7 @@ def _mark(tree: FlagArray, leaf: int, flag: int) -> None:
 
 
 @releasing
-def fit_best(sizes: LongArray, space: int, tree: FlagArray, tops: LongArray, below: LongArray, packs: LongArray) -> int:
+def fit_best(sizes: LongArray, space: int, tree: ByteArray, tops: LongArray, below: LongArray, packs: LongArray) -> int:
     """Put each size into the pack with the least free space that holds it, else a new one. Return the number of packs.
 
     Packs with the same free space lie on a stack; a tree of flags over all free spaces finds the next stack.

@@ -11,12 +11,11 @@ from the hashes of the prefix and the whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.arrays import IntArray, KeyArray, LongArray, table_size
 from volt.kernels.jit import borrowing, inlined, releasing
 
 NO_TOKEN = -1
@@ -38,15 +37,10 @@ def _added(hashed: Any, symbol: Any) -> Any:
     return (hashed + np.uint64(np.int64(symbol)) + np.uint64(1)) * _BASE
 
 
-@inlined
-def _home_slot(hashed: Any, slots: IntArray) -> Any:
-    return (((hashed ^ hashed >> _HALF) * _MIX) >> _HALF) & np.uint64(len(slots) - 1)
-
-
 @borrowing
 def _find(symbols: IntArray, start: Any, n: Any, hashed: Any, table: Spellings) -> Any:
     """Return the slot of the token that these n symbols spell, or the free one where it belongs."""
-    slot = _home_slot(hashed, table.slots)
+    slot = (((hashed ^ hashed >> _HALF) * _MIX) >> _HALF) & np.uint64(len(table.slots) - 1)
     while table.slots[slot] != 0:
         first = table.starts[table.slots[slot] - 1]
         if table.starts[table.slots[slot]] - first == n:
@@ -72,12 +66,10 @@ def token_spelled(symbols: IntArray, start: int, n: int, table: Spellings) -> in
 
 def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
     """Return the table of tokens, given their symbols and where each token ends."""
-    n_slots, starts = 8, np.append(0, ends).astype(np.int64)
+    starts = np.append(0, ends).astype(np.int64)
     sizes = np.diff(starts)
-    while n_slots < 2 * np.count_nonzero(sizes):
-        n_slots *= 2
-    longest = int(sizes.max(initial=0))
-    table = Spellings(np.zeros(n_slots, np.int32), np.ascontiguousarray(symbols, np.int32), starts, longest)
+    slots = np.zeros(table_size(int(np.count_nonzero(sizes))), np.int32)
+    table = Spellings(slots, np.ascontiguousarray(symbols, np.int32), starts, int(sizes.max(initial=0)))
     enter(table)
     return table
 
@@ -108,7 +100,7 @@ def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
 
 
 @releasing
-def find_cuts(table: Spellings, hashes: LongArray, lefts: IntArray, rights: IntArray, wholes: IntArray) -> int:
+def find_cuts(table: Spellings, hashes: KeyArray, lefts: IntArray, rights: IntArray, wholes: IntArray) -> int:
     """Write the ways to cut tokens. Return their number. hashes: (longest + 1,) uint64, memory to work in."""
     result = 0
     for token in range(len(table.starts) - 1):
@@ -143,7 +135,7 @@ class Merges(NamedTuple):
     """Ranked merges."""
 
     # of uint64, a cuckoo table (Pagh and Rodler 2001) of pairs and their ranks; of equal pairs, the first
-    pairs: LongArray
+    pairs: KeyArray
     results: IntArray  # (n_merges,), the token that each merge makes
     first_ranks: IntArray  # (256 · 256,), the rank of each pair of the first 256 tokens, or NO_RANK
     one_by_one: bool  # whether pairs are compared again after each place of a merge, not after all its places
@@ -189,30 +181,24 @@ def ranked_merges(
     """
     lefts, rights = (np.ascontiguousarray(side, np.int32) for side in (lefts, rights))
     ranks = np.ascontiguousarray(np.arange(len(lefts)) if ranks is None else ranks, np.int32)
-    enter = partial(_entered, lefts=lefts, rights=rights, ranks=ranks)
+
+    def enter(merges: Merges) -> bool:
+        return bool(fill(merges.pairs, merges.first_ranks, lefts, rights, ranks))
+
     return filled(len(lefts), results, enter, one_by_one=one_by_one)
 
 
-def _entered(merges: Merges, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
-    return bool(fill(merges.pairs, merges.first_ranks, lefts, rights, ranks))
-
-
 def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, one_by_one: bool) -> Merges:
-    """Return a table large enough for its pairs. enter: fills an empty table, and returns whether it was large enough."""
-    n_slots, results = 8, results.astype(np.int32)
-    while n_slots < 2 * n_pairs:
-        n_slots *= 2
+    """Return a table large enough for its pairs. enter: fills an empty table, and returns whether it was that."""
+    n_slots, results = table_size(n_pairs), results.astype(np.int32)
+    first = int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
     for _ in range(_MOST_DOUBLINGS):
         first_ranks = np.full(N_FIRST * N_FIRST, NO_RANK, np.int32)
-        merges = Merges(np.zeros(n_slots, np.uint64), results, first_ranks, one_by_one, _first(results))
+        merges = Merges(np.zeros(n_slots, np.uint64), results, first_ranks, one_by_one, first)
         if enter(merges):
             return merges
         n_slots *= 2
     raise ValueError("the pairs of these merges share their slots at every size")
-
-
-def _first(results: IntArray) -> int:
-    return int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
 
 
 def pairs_met(merges: Merges) -> tuple[IntArray, IntArray, IntArray]:
@@ -227,7 +213,7 @@ def ranks_met(merges: Merges) -> IntArray:
 
 
 @releasing
-def fill(pairs: LongArray, first_ranks: IntArray, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
+def fill(pairs: KeyArray, first_ranks: IntArray, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
     """Enter pairs into a table. Return False if it must be larger; then a pair is lost."""
     for i in range(len(lefts) - 1, -1, -1):
         if max(lefts[i], rights[i]) < N_FIRST:

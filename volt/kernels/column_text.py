@@ -10,20 +10,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import config, types
-from numba.extending import intrinsic
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.arrays import ByteArray, FlagArray, IntArray, LongArray, ShortArray, TextArray
 from volt.kernels.columns import copy_bytes
 from volt.kernels.jit import inlined, releasing
-from volt.kernels.memory import load64, store64, trailing_zeros
+from volt.kernels.memory import BLOCK as BLOCK
+from volt.kernels.memory import load64, ones, store64, trailing_zeros, within
 
 NO_CASE, CASED, UNTOLD = 0, 1, 2  # what `find_case` finds, of a character and of a value
 
 
 @releasing
 def surround(
-    data: IntArray, starts: LongArray, sizes: LongArray, before: IntArray, after: IntArray, out: IntArray, at: LongArray
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    before: TextArray,
+    after: TextArray,
+    out: ByteArray,
+    at: LongArray,
 ) -> None:
     """Write each value between the same bytes before and after, from at[i] on; nothing for a missing one."""
     for i in range(len(starts)):
@@ -34,7 +39,7 @@ def surround(
 
 
 @inlined
-def code_at(data: IntArray, place: int, end: int) -> tuple[int, int]:
+def code_at(data: ByteArray, place: int, end: int) -> tuple[int, int]:
     """Return a character's code point and size; −1 and 1 where it has four bytes, or is not whole."""
     byte = int(data[place])
     if byte < 0x80:
@@ -67,8 +72,8 @@ def flipped(word: Any, letter: Any) -> Any:
 
 @releasing
 def change_case(
-    data: IntArray, starts: LongArray, sizes: LongArray, letter: int, inner: IntArray, first: IntArray,
-    opens: IntArray, out: IntArray, at: LongArray, is_hard: IntArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, letter: int, inner: ShortArray, first: ShortArray,
+    opens: ByteArray, out: ByteArray, at: LongArray, is_hard: FlagArray,
 ) -> None:  # fmt: skip
     """Write each value in another case, character by character, by tables.
 
@@ -97,7 +102,7 @@ def change_case(
 
 
 @releasing
-def find_case(data: IntArray, starts: LongArray, sizes: LongArray, cased: IntArray, found: IntArray) -> None:
+def find_case(data: TextArray, starts: LongArray, sizes: LongArray, cased: ByteArray, out: ByteArray) -> None:
     """Check whether each value holds a character that has case; an ASCII letter decides.
 
     cased: (65,536,) uint8 code point → NO_CASE, CASED, or UNTOLD where its neighbours matter
@@ -106,61 +111,11 @@ def find_case(data: IntArray, starts: LongArray, sizes: LongArray, cased: IntArr
         place, end, known = starts[i], starts[i] + max(sizes[i], 0), NO_CASE
         while place < end:
             code, width = code_at(data, place, end)
-            message = UNTOLD if code < 0 else int(cased[code])
-            known, place = max(known, message), place + width
-            if message == CASED and code < 0x80:
+            case = UNTOLD if code < 0 else int(cased[code])
+            known, place = max(known, case), place + width
+            if case == CASED and code < 0x80:
                 known, place = CASED, end
-        found[i] = known
-
-
-BLOCK = 64  # bytes that are looked at together; `data` holds as many at least
-
-if vars(config)["DISABLE_JIT"]:
-
-    def within(data: IntArray, position: Any, first: int, span: int) -> Any:
-        """Return which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
-        block = data[position : position + BLOCK].astype(np.int64)
-        bits = np.packbits((block >= first) & (block <= first + span), bitorder="little")
-        return np.uint64(int.from_bytes(bits.tobytes(), "little"))
-
-    def ones(word: Any) -> Any:
-        """Return how many bits are set."""
-        return int(word).bit_count()
-
-else:
-
-    @intrinsic
-    def within(typing: Any, data: Any, position: Any, first: Any, span: Any) -> Any:
-        """Return which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
-        from llvmlite import ir
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), BLOCK)
-            zeros = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), [0] * BLOCK)
-
-            def everywhere(number: Any) -> Any:
-                one = builder.insert_element(
-                    ir.Constant(bytes_, ir.Undefined), builder.trunc(number, byte), ir.IntType(32)(0)
-                )
-                return builder.shuffle_vector(one, one, zeros)
-
-            place = builder.gep(array.data, [arguments[1]])
-            block = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
-            above = builder.sub(block, everywhere(arguments[2]))
-            result = builder.icmp_unsigned("<=", above, everywhere(arguments[3]))
-            return builder.bitcast(result, ir.IntType(BLOCK))
-
-        return types.uint64(data, position, first, span), generate
-
-    @intrinsic
-    def ones(typing: Any, word: Any) -> Any:
-        """Return how many bits are set."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.ctpop(arguments[0])
-
-        return types.int64(word), generate
+        out[i] = known
 
 
 @inlined
@@ -170,7 +125,7 @@ def _lowest(n: int) -> Any:
 
 
 @inlined
-def _wide_space(data: IntArray, place: Any, end: int) -> int:
+def _wide_space(data: ByteArray, place: Any, end: int) -> int:
     """Return the size of the white space at a place with the byte C2, E1, E2 or E3, or 0."""
     first = data[place]
     if place + 1 >= end:
@@ -193,8 +148,8 @@ def _wide_space(data: IntArray, place: Any, end: int) -> int:
 
 
 @inlined
-def _white(data: IntArray, place: int, end: int, spilled: Any) -> tuple[Any, Any]:
-    """Return which of the 64 bytes from a place on are white, or after `end`; and which of the next 64 are (`spilled`)."""
+def _white(data: ByteArray, place: int, end: int, spilled: Any) -> tuple[Any, Any]:
+    """Return which of 64 bytes from a place on are white, or after `end`; and `spilled`: which of the next 64 are."""
     last = len(data) - BLOCK
     shift = np.uint64(max(place - last, 0))
     at = min(place, last)
@@ -216,7 +171,7 @@ def _white(data: IntArray, place: int, end: int, spilled: Any) -> tuple[Any, Any
 
 
 @releasing
-def count_words(data: IntArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
+def count_words(data: TextArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
     r"""Count the words of each value. data: 64 bytes at least, as below.
 
     >>> data, starts, sizes, out = np.zeros(64, np.uint8), np.array([0]), np.array([8]), np.empty(1, np.int64)
@@ -237,7 +192,7 @@ def count_words(data: IntArray, starts: LongArray, sizes: LongArray, out: LongAr
 
 
 @releasing
-def find_blank(data: IntArray, starts: LongArray, sizes: LongArray, out: FlagArray) -> None:
+def find_blank(data: TextArray, starts: LongArray, sizes: LongArray, out: FlagArray) -> None:
     """Check whether each value has no words: empty, white space or missing."""
     for i in range(len(starts)):
         place, end, spilled = starts[i], starts[i] + sizes[i], np.uint64(0)
@@ -250,7 +205,7 @@ def find_blank(data: IntArray, starts: LongArray, sizes: LongArray, out: FlagArr
 
 
 @releasing
-def count_within(data: IntArray, starts: LongArray, sizes: LongArray, first: int, span: int, out: LongArray) -> None:
+def count_within(data: TextArray, starts: LongArray, sizes: LongArray, first: int, span: int, out: LongArray) -> None:
     """Count the bytes of each value that lie from `first` to first + span."""
     last = len(data) - BLOCK
     for i in range(len(starts)):
@@ -263,7 +218,7 @@ def count_within(data: IntArray, starts: LongArray, sizes: LongArray, first: int
 
 
 @releasing
-def find_any(data: IntArray, starts: LongArray, sizes: LongArray, wanted: FlagArray, out: FlagArray) -> None:
+def find_any(data: TextArray, starts: LongArray, sizes: LongArray, wanted: FlagArray, out: FlagArray) -> None:
     """Check whether each value holds any byte b with wanted[b]."""
     for i in range(len(starts)):
         place, end = starts[i], starts[i] + sizes[i]

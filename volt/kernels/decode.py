@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import IntArray, LongArray
-from volt.kernels.jit import inlined, loop, releasing
+from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, TextArray
+from volt.kernels.jit import loop, releasing
 from volt.kernels.memory import PADDING, load64, store64
 
 
 @releasing
 def expand(
-    numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray, out: IntArray, out_ends: LongArray,
-    is_text: bool,
+    numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray | ByteArray,
+    out: IntArray | ByteArray, out_ends: LongArray, is_text: bool,
 ) -> int:  # fmt: skip
     """Write the values of each number, values[starts[number]:starts[number + 1]]. Return how many were written.
 
@@ -48,14 +48,14 @@ _SPACE, _NEWLINE, _RETURN, _ZERO, _NINE = 32, 10, 13, 48, 57
 class TextTable(NamedTuple):
     """The texts of all pieces."""
 
-    rows: LongArray  # (2 · n_pieces,) uint64, the first 15 bytes of each text, then their number or LONG
+    rows: KeyArray  # (2 · n_pieces,) uint64, the first 15 bytes of each text, then their number or LONG
     starts: LongArray  # (n_pieces + 1,), where each text starts in `bytes`
-    bytes: IntArray  # uint8, text after text, and PADDING
+    bytes: ByteArray  # uint8, text after text, and PADDING
 
 
 @loop
 def expand_lines(
-    ids: IntArray, offsets: LongArray, first: int, texts: TextTable, drops: int, out: IntArray, ends: LongArray
+    ids: IntArray, offsets: LongArray, first: int, texts: TextTable, drops: int, out: ByteArray, ends: LongArray
 ) -> int:
     """Write the texts of lines, from line `first` on, until there is no room for another. Return the next line.
 
@@ -70,7 +70,7 @@ def expand_lines(
             return line
         at = start
         if drops == FIRST_SPACE:
-            while begin < end and _length(rows, ids[np.uint64(begin)]) == 0:
+            while begin < end and rows[(np.uint64(ids[np.uint64(begin)]) << _ONE) + _ONE] >> np.uint64(56) == 0:
                 begin += 1
             if begin < end and rows[np.uint64(ids[np.uint64(begin)]) << _ONE] & _BYTE == _SPACE:
                 at -= 1  # the space falls on the line end in front, which is then written again
@@ -98,13 +98,8 @@ def expand_lines(
     return len(offsets) - 1
 
 
-@inlined
-def _length(rows: LongArray, number: int) -> int:
-    return int(np.int64(rows[(np.uint64(number) << _ONE) + _ONE] >> np.uint64(56)))
-
-
 @loop
-def parse_ids(data: IntArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
+def parse_ids(data: TextArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
     r"""Read whole numbers below `limit` with spaces between them, line by line.
 
     data: with a line end, "\n" or "\r\n", after every line

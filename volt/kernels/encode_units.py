@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, LongTable, TextArray
 from volt.kernels.jit import borrowing, inlined, releasing
-from volt.kernels.memory import character, load64, prefetch, separators, store64, trailing_zeros
+from volt.kernels.memory import character, load64, store64, trailing_zeros, within
 from volt.kernels.pretokenize import CARRIES, OPEN, PARTS, Cutter, cut_unit
 from volt.kernels.unit_encoder import (
     BEHIND_BREAK,
@@ -44,15 +44,14 @@ from volt.kernels.unit_encoder import (
     enter_unit,
     write_words,
 )
-from volt.kernels.unit_table import FIRST, UnitRows, find_row, home_slot, slot_shift, unit_key
+from volt.kernels.unit_table import FIRST, UnitRows, find_row, slot_shift, wait_for_row
+from volt.kernels.unit_table import RING as RING
 
 DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
-LINES = 128  # lines that may end before the loop looks again whether there is room
+LINES = RING // 4  # that may end before the loop looks again whether there is room
 ROOM = 8 * LINES + 64  # bytes that may be written meanwhile
-# The ring of units that wait for their rows has four numbers for each: the two halves of its key; the slot where its
-# row is looked for, above its length; and where it starts, above its kind. The kind has bit 0 set if there is a unit,
-# and bit 1 if a line ends behind it.
-RING = 4 * LINES
+# Units wait for their rows in the ring of volt.kernels.unit_table; where each starts stands above its kind, which has
+# bit 0 set if there is a unit, and bit 1 if a line ends after it.
 # Unsigned places need no look at whether they count from the end.
 _U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
 _EIGHT, _BLOCK = np.uint64(8), np.uint64(64)
@@ -72,18 +71,8 @@ class Rule(NamedTuple):
     is_text: bool  # whether values are text, with a space after each, and a line end after each line
 
 
-@inlined
-def _ask_for_row(low: Any, high: Any, begin: Any, length: Any, kind: Any, rows: LongArray, ring: LongArray, head: Any,
-                 shift: Any) -> Any:  # fmt: skip
-    slot = home_slot(low, high, shift)
-    prefetch(rows, slot << _U2)
-    ring[head], ring[head + _U1] = low, high
-    ring[head + _U2], ring[head + _U3] = slot << _HALF | length, begin << _U2 | kind
-    return (head + _U4) & _RING_MASK
-
-
 @borrowing
-def _kind_before(data: IntArray, place: Any, rule: Rule, cutter: Cutter) -> int:
+def _kind_before(data: ByteArray, place: Any, rule: Rule, cutter: Cutter) -> int:
     first = int(place) - 1
     if data[first] <= 32 and rule.clinging >> int(data[first]) & 1:
         return CARRIES
@@ -95,7 +84,7 @@ def _kind_before(data: IntArray, place: Any, rule: Rule, cutter: Cutter) -> int:
 
 @inlined
 def _find_units(
-    data: IntArray, base: Any, stop: Any, rule: Rule, rows: LongArray, shift: Any, ring: LongArray, head: Any,
+    data: ByteArray, base: Any, stop: Any, rule: Rule, rows: LongArray, shift: Any, ring: LongArray, head: Any,
     start: Any, behind_break: Any, flag: Any, cutter: Cutter,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Find the ends of units and lines in a block of 64 bytes, and let the units wait in the ring.
@@ -105,7 +94,7 @@ def _find_units(
     """
     separator = np.uint64(rule.separator)
     breaks, clinging = np.uint64(rule.breaks) | _U1 << (separator & _LAST), np.uint64(rule.clinging)
-    result = separators(data, base, rule.separator)
+    result = within(data, base, 0, 32) | within(data, base, rule.separator, 0)
     if base + _BLOCK > stop:
         result &= (_U1 << (stop - base)) - _U1
     while result != _U0:
@@ -127,9 +116,9 @@ def _find_units(
                     behind_break = behind_break if kind_before == CARRIES else place + _U1
                     continue
         if is_unit:
-            low, high = unit_key(data, start, end - start)
-            kind = np.uint64(ends_line) << _U1 | _U1
-            head, flag = _ask_for_row(low, high | flag, start, end - start, kind, rows, ring, head, shift), _U0
+            next_head = wait_for_row(data, start, end - start, flag, rows, shift, ring, head)
+            ring[head + _U3] = start << _U2 | np.uint64(ends_line) << _U1 | _U1
+            head, flag = next_head, _U0
         elif ends_line:
             ring[head + _U2], ring[head + _U3], head = _U0, end << _U2 | _U2, (head + _U4) & _RING_MASK
         behind_break = place + _U1
@@ -143,20 +132,7 @@ def _find_units(
 
 
 @inlined
-def _look_up(
-    data: IntArray, ring: LongArray, tail: Any, table: UnitRows, encoder: UnitEncoder, state: LongArray
-) -> Any:
-    """Return the row of the unit that has waited longest; NO_ROW if it is new and there is no room for it."""
-    low, high, slot = ring[tail], ring[tail + _U1], ring[tail + _U2] >> _HALF
-    start, length = ring[tail + _U3] >> _U2, ring[tail + _U2] & _SIZE
-    row = find_row(data, start, length, low, high, slot, table)
-    if table.rows[row + _U2] != _U0:
-        return row
-    return enter_unit(data, start, length, low, high, row, table, encoder, state)
-
-
-@inlined
-def _is_closed(data: IntArray, end: Any, ends_line: Any, rule: Rule) -> bool:
+def _is_closed(data: ByteArray, end: Any, ends_line: Any, rule: Rule) -> bool:
     """Check whether an open unit has the values of its row: its line ends, or one break and then text follow.
 
     White space beyond ASCII, which would extend it, starts with 0xC2 or 0xE1 to 0xE3. A private character, at which the
@@ -171,23 +147,16 @@ def _is_closed(data: IntArray, end: Any, ends_line: Any, rule: Rule) -> bool:
 
 
 @inlined
-def _write(source: Any, i: Any, n: Any, table: UnitRows, out: IntArray, at: Any) -> None:
-    while i < n:
-        store64(out, at + i, load64(table.values, source + i))
-        i += _EIGHT
-
-
-@inlined
 def _unit_end(ring: LongArray, tail: Any) -> Any:
     return (ring[tail + _U3] >> _U2) + (ring[tail + _U2] & _SIZE)
 
 
 @inlined
 def _write_unit(
-    data: IntArray, ring: LongArray, tail: Any, row: Any, rule: Rule, table: UnitRows, out: IntArray, at: Any,
+    data: ByteArray, ring: LongArray, tail: Any, row: Any, rule: Rule, table: UnitRows, out: IntArray, at: Any,
     room: Any, state: LongArray,
 ) -> tuple[Any, int]:  # fmt: skip
-    """Write the values of the unit that has waited longest. Return where the next unit's start, and OUT_FULL or DONE."""
+    """Write the values of the unit that has waited longest. Return where the next values go, and DONE or OUT_FULL."""
     rows, entry = table.rows, table.rows[row + _U2]
     n = entry & _SIZE
     store64(out, at, rows[row + _U3])
@@ -203,7 +172,9 @@ def _write_unit(
         elif at + n > room:
             return at, OUT_FULL
         else:
-            _write(source, i, n, table, out, at)
+            while i < n:
+                store64(out, at + i, load64(table.values, source + i))
+                i += _EIGHT
     return at + n, DONE
 
 
@@ -226,8 +197,8 @@ def _end_line(
 
 @releasing
 def encode_units(
-    data: IntArray, stop: int, rule: Rule, table: UnitRows, encoder: UnitEncoder, out: IntArray,
-    line_ends: LongArray, left_lines: LongArray, ring: LongArray, state: LongArray,
+    data: TextArray, stop: int, rule: Rule, table: UnitRows, encoder: UnitEncoder, out: ByteArray,
+    line_ends: LongArray, left_lines: LongTable, ring: KeyArray, state: LongArray,
 ) -> int:  # fmt: skip
     """Write the values of the units of data[:stop], and add new units to the table.
 
@@ -258,7 +229,10 @@ def encode_units(
         while (head - tail) & _RING_MASK > lag:
             kind = ring[tail + _U3]
             if kind & _U1 != _U0:
-                row = _look_up(data, ring, tail, table, encoder, state)
+                low, high, begin, length = ring[tail], ring[tail + _U1], kind >> _U2, ring[tail + _U2] & _SIZE
+                row = find_row(data, begin, length, low, high, ring[tail + _U2] >> _HALF, table)
+                if table.rows[row + _U2] == _U0:
+                    row = enter_unit(data, begin, length, low, high, row, table, encoder, state)
                 if row == NO_ROW:
                     status = TABLE_FULL
                     break
@@ -282,7 +256,7 @@ def encode_units(
 
 @releasing
 def encode_pending(
-    data: IntArray, table: UnitRows, encoder: UnitEncoder, numbers: LongArray, sizes: LongArray, used: int
+    data: TextArray, table: UnitRows, encoder: UnitEncoder, numbers: LongArray, sizes: LongArray, used: int
 ) -> int:  # fmt: skip
     """Try to encode pending units now that more characters are known. Return the bytes of values then in use.
 

@@ -37,7 +37,7 @@ from pathlib import Path
 from shutil import rmtree
 from threading import Lock, Timer
 from time import monotonic, time
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import llvmlite
 import numba
@@ -51,13 +51,7 @@ from numba.core.runtime.nrt import rtsys
 
 UNUSED = 24 * 3600  # seconds since a process last started with a folder, after which it may be removed
 _PREFIX = "loops-"
-_NUMBA_DECIDES = ""
 _deciding = Lock()
-
-
-class Keeping(NamedTuple):
-    is_kept: bool
-    folder: str = _NUMBA_DECIDES
 
 
 @contextmanager
@@ -68,10 +62,10 @@ def kept() -> Iterator[bool]:
     """
     settings = vars(config)
     with _deciding:
-        keeping, users = _keeping(), settings["CACHE_DIR"]
-        settings["CACHE_DIR"] = keeping.folder or users
+        folder, users = kept_in(), settings["CACHE_DIR"]
+        settings["CACHE_DIR"] = folder or users
         try:
-            yield keeping.is_kept
+            yield folder is not None
         finally:
             settings["CACHE_DIR"] = users
 
@@ -83,30 +77,32 @@ def is_on_disk(kernel: Any) -> bool:
     return folder is not None and any(Path(folder).glob(f"{name}-*.nbi"))
 
 
+@cache
 def kept_in() -> str | None:
     """Return the folder of compiled code, empty where numba chooses it; None if nothing can be stored."""
-    keeping = _keeping()
-    return keeping.folder if keeping.is_kept else None
-
-
-@cache
-def _keeping() -> Keeping:
     if hasattr(sys, "frozen"):  # numba looks at the whole program, which holds all loops
-        return Keeping(True)
+        return ""
     try:
-        place = _place()
-    except AttributeError:  # loops run as plain Python, or this numba does not tell
-        return Keeping(True)
+        chosen = njit(cache=True)(_example).stats.cache_path  # as numba 0.68 reports the folder of this file
+    except AttributeError:  # loops run as plain Python, or this numba does not report it
+        return ""
     except RuntimeError:  # numba has found no folder that can be written to
-        return Keeping(False)
+        return None
     sources = sorted(Path(__file__).parent.glob("*.py"))
     if not sources:  # as in a zip file: rather compile every time than run old code
-        return Keeping(False)
-    return _opened(place / (_PREFIX + _digest(sources)))
-
-
-def _place() -> Path:
-    return Path(str(njit(cache=True)(_example).stats.cache_path)).absolute()
+        return None
+    folder = Path(str(chosen)).absolute() / (_PREFIX + _digest(sources))
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        with suppress(OSError):  # mark the folder as used now; the mark is not worth failing for
+            os.utime(folder)
+        _remove_damaged(folder)
+    except OSError:
+        return None
+    else:
+        _remove_unused(folder)
+    return str(folder)
 
 
 def _example() -> None:
@@ -121,36 +117,19 @@ def _digest(sources: list[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _opened(folder: Path) -> Keeping:
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        with suppress(OSError):  # the mark is not worth failing for
-            os.utime(folder)
-        _remove_damaged(folder)
-    except OSError:
-        return Keeping(False)
-    else:
-        _remove_unused(folder)
-    return Keeping(True, str(folder))
-
-
 def _remove_damaged(folder: Path) -> None:
-    """Remove files that were cut short or emptied, as by a full disk: numba would end every later process with an error.
+    """Remove files that were cut short or emptied, as by a full disk: with them, numba fails in every process.
 
-    It stores pickles, which start with 0x80 and end with a full stop.
+    Whole ones are pickles, which start with 0x80 and end with a full stop.
     """
     for path in folder.glob("*/*.nb[ic]"):
         with suppress(OSError):  # another process has removed it
-            if not _is_whole(path):
+            with path.open("rb") as file:
+                first = file.read(1)
+                file.seek(-1 if first else 0, os.SEEK_END)
+                is_whole = first == b"\x80" and file.read(1) == b"."
+            if not is_whole:
                 path.unlink()
-
-
-def _is_whole(path: Path) -> bool:
-    with path.open("rb") as file:
-        first = file.read(1)
-        file.seek(-1 if first else 0, os.SEEK_END)
-        return first == b"\x80" and file.read(1) == b"."
 
 
 def _remove_unused(folder: Path) -> None:
@@ -164,17 +143,20 @@ def _remove_unused(folder: Path) -> None:
                 rmtree(other, ignore_errors=True)
 
 
-LOADS_ALONE = all(
-    hasattr(owner, name)
-    for owner, names in (
-        (FunctionCache, ("load_overload", "save_overload", "_load_overload", "_guard_against_spurious_io_errors")),
-        (Dispatcher, ("enable_caching",)),
-        (rtsys, ("initialize",)),
-    )
-    for name in names
+def _have(*owners: tuple[Any, str]) -> bool:
+    return all(hasattr(owner, name) for owner, names in owners for name in names.split())
+
+
+LOADS_ALONE = _have(
+    (FunctionCache, "load_overload save_overload _load_overload _guard_against_spurious_io_errors"),
+    (Dispatcher, "enable_caching"),
+    (rtsys, "initialize"),
 )
-
-
+PARTS_DIFFER = _have(
+    (JITCodeLibrary, "_optimize_final_module _finalize_final_module _finalize_dynamic_globals"),
+    (CPUDispatcher, "add_overload get_call_template"),
+    (Compiler, "compile_extra"),
+)
 SILENT = 2.0  # seconds that compiling may take without a word
 MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it ahead"
 
@@ -184,7 +166,7 @@ class CompilingWarning(UserWarning):
 
 
 class _Notice:
-    """Report once a process that loops are being compiled: at once if stderr is a terminal, else by a warning afterwards."""
+    """Reports once a process that loops are compiled: at once if stderr is a terminal, else by a warning later."""
 
     def __init__(self) -> None:
         self.is_due, self._start, self._spent, self._timer = True, 0.0, 0.0, Timer(0, self._print)
@@ -260,17 +242,6 @@ def keep(loop: Any, *, allocates: bool) -> None:
         loop.enable_caching()
 
 
-PARTS_DIFFER = all(
-    hasattr(owner, name)
-    for owner, names in (
-        (JITCodeLibrary, ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals")),
-        (CPUDispatcher, ("add_overload", "get_call_template")),
-        (Compiler, ("compile_extra",)),
-    )
-    for name in names
-)
-
-
 def _untyped(thing: Any) -> Any:
     return thing
 
@@ -310,8 +281,8 @@ class _Part(CPUDispatcher):
     def get_call_template(self, args: Any, kws: Any) -> Any:
         return super().get_call_template(tuple(map(_widened, args)), kws)
 
-    def add_overload(self, found: Any) -> None:
-        self.overloads[tuple(found.signature.args)] = found
+    def add_overload(self, compiled_part: Any) -> None:
+        self.overloads[tuple(compiled_part.signature.args)] = compiled_part
 
 
 def _widened(kind: Any) -> Any:
@@ -322,10 +293,6 @@ def _widened(kind: Any) -> Any:
     """
     kind = _untyped(types).unliteral(kind)
     return types.int64 if kind in (types.int16, types.int32) else kind
-
-
-def part(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    return lambda function: _Part(function, targetoptions={"nopython": True, **options}, pipeline_class=_PartCompiler)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -351,8 +318,12 @@ def _loop(**options: Any) -> Decorator:
 
 
 def _part(**options: Any) -> Decorator:
-    output: Decorator = (part if PARTS_DIFFER and not vars(config)["DISABLE_JIT"] else njit)(**options)
-    return output
+    if vars(config)["DISABLE_JIT"] or not PARTS_DIFFER:
+        plain: Decorator = njit(**options)
+        return plain
+    settings = {"nopython": True, **options}
+    make: Any = _Part
+    return lambda function: make(function, targetoptions=settings, pipeline_class=_PartCompiler)
 
 
 loop = _loop()

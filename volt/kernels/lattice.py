@@ -10,12 +10,21 @@ Of paths of equal cost, the one with the longer last piece comes first, then the
 from __future__ import annotations
 
 from math import exp, inf, log1p
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from volt.kernels.apply_bpe import Word, WordBuffers, _merge_at, _pop, _push, _random, _split_back
-from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.apply_bpe import Word, WordBuffers, _merge_at, _pop, _push, _random, _split_back, link_word
+from volt.kernels.arrays import (
+    ByteArray,
+    FloatArray,
+    FloatTable,
+    IdArray,
+    IntArray,
+    IntTable,
+    KeyArray,
+    LongArray,
+)
 from volt.kernels.bpe_tables import NO_RANK, rank_of
 from volt.kernels.jit import borrowing, releasing
 
@@ -23,10 +32,10 @@ from volt.kernels.jit import borrowing, releasing
 class JoinTable(NamedTuple):
     """The pairs of symbols that join."""
 
-    pairs: LongArray  # two symbols → a row, as in volt.kernels.bpe_tables
+    pairs: KeyArray  # two symbols → a row, as in volt.kernels.bpe_tables
     results: IntArray  # (n_rows,), the piece that a row makes
     orders: IntArray  # (n_rows,), the priority: the lowest first, then the leftmost
-    kept: FlagArray  # (n_symbols,), 0 for a piece that is split back into what it was joined from
+    kept: ByteArray  # (n_symbols,), 0 for a piece that is split back into what it was joined from
 
 
 @borrowing
@@ -73,10 +82,7 @@ def join_lines(
     n_out, start, word = 0, 0, room.word
     for line in range(len(ends)):
         n, size = ends[line] - start, 0
-        for p in range(n):
-            word.symbols[p], word.precedes[p], word.follows[p] = symbols[start + p], p - 1, p + 1
-        if n > 0:
-            word.follows[n - 1] = -1
+        link_word(symbols[start : ends[line]], word)
         for p in range(n - 1):
             size = _push_join(p, size, word, joins, parts)
         _join(word, size, joins, parts, dropout, states[line : line + 1])
@@ -92,16 +98,16 @@ class Trie(NamedTuple):
     """The pieces of a unigram model by their characters."""
 
     # a state and a character's symbol → the next state − 1, as in volt.kernels.bpe_tables; the first is 0
-    steps: LongArray
+    steps: KeyArray
     pieces: IntArray  # (n_states,), the piece that a state spells, or −1
-    scores: Any  # (n_pieces,) float64, scaled; costs for `best_paths`
+    scores: FloatArray  # (n_pieces,) float64, scaled; costs for `best_paths`
     unknown: float  # the score of a character that is not a piece
 
 
 class Lattice(NamedTuple):
     """Room for the lattice of one line of n characters."""
 
-    sums: Any  # (n + 1,) float64, the logarithm of the sum over all paths up to a position
+    sums: FloatArray  # (n + 1,) float64, the logarithm of the sum over all paths up to a position
     heads: IntArray  # (n + 1,), the last node that ends at a position, or −1
     nexts: IntArray  # of each node: the node before it that ends there too; where it begins; its piece
     begins: IntArray
@@ -153,7 +159,7 @@ def _drawn(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
 
 @releasing
 def draw_paths(
-    symbols: IntArray, codes: IntArray, ends: LongArray, trie: Trie, states: LongArray, lattice: Lattice, out: IntArray,
+    symbols: IntArray, codes: IdArray, ends: LongArray, trie: Trie, states: LongArray, lattice: Lattice, out: IntArray,
     out_ends: LongArray,
 ) -> int:  # fmt: skip
     """Write the pieces of lines, and where each line's end; −1 − code for an unknown character. Return their number.
@@ -178,9 +184,9 @@ class Paths(NamedTuple):
     """Room for the best paths of a word of m characters, n to each place."""
 
     sizes: LongArray  # (m + 1,), how many paths there are
-    costs: Any  # (m + 1, n) float64, the least first
-    starts: IntArray  # (m + 1, n), where the last piece starts, and the number of the path to there
-    ranks: IntArray
+    costs: FloatTable  # (m + 1, n) float64, the least first
+    starts: IntTable  # (m + 1, n), where the last piece starts, and the number of the path to there
+    ranks: IntTable
 
 
 @borrowing
@@ -221,8 +227,8 @@ def _find(symbols: IntArray, first: int, n: int, trie: Trie, paths: Paths) -> No
 
 @releasing
 def best_paths(
-    symbols: IntArray, ends: LongArray, trie: Trie, paths: Paths, n_paths: LongArray, costs: Any, sizes: LongArray,
-    cuts: IntArray,
+    symbols: IntArray, ends: LongArray, trie: Trie, paths: Paths, n_paths: LongArray, costs: FloatArray,
+    sizes: LongArray, cuts: IntArray,
 ) -> int:  # fmt: skip
     """Write the best paths of words. Return their number.
 

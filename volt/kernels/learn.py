@@ -17,9 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import (
-    FlagArray,
+    ByteArray,
     IntArray,
+    IntTable,
     LongArray,
+    LongTable,
     TokenStrings,
     Words,
     append_text,
@@ -129,12 +131,19 @@ def _resized(table: LongArray, n_rows: int, room: int) -> LongArray:
 
 
 @inlined
-def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int:
-    """Return the number of the pair with this key. A new key gets `n_pairs`, the next free number."""
+def _pair_slot(key: int, pairs: LongArray, slots: IntArray) -> int:
+    """Return the slot of the pair with this key, or the free one where it belongs."""
     mask = len(slots) - 1
     slot = slot_of(key, mask)
     while slots[slot] != 0 and pairs[slots[slot] - 1, KEY] != key:
         slot = (slot + 1) & mask
+    return slot
+
+
+@inlined
+def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int:
+    """Return the number of the pair with this key. A new key gets `n_pairs`, the next free number."""
+    slot = _pair_slot(key, pairs, slots)
     if slots[slot] == 0:
         slots[slot] = n_pairs + 1
         pairs[n_pairs, KEY] = key
@@ -150,18 +159,18 @@ def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
 
 
 @compiled
-def _place(result: IntArray, n_found: int, first: int, pool: IntArray, pairs: LongArray) -> int:
+def _place(result: IntArray, n_new: int, first: int, pool: IntArray, pairs: LongArray) -> int:
     """Write the occurrences of new pairs (−1: none) to the pool, by pair and in their order. Return its new end."""
-    for i in range(n_found):
+    for i in range(n_new):
         if result[i, PAIR] >= 0:
             pairs[result[i, PAIR], SIZE] += 1
     end = first
-    for i in range(n_found):
+    for i in range(n_new):
         pair = result[i, PAIR]
         if pair >= 0 and pairs[pair, START] == 0:
             end += pairs[pair, SIZE]
-            pairs[pair, START] = end  # filled from behind, below
-    for i in range(n_found - 1, -1, -1):
+            pairs[pair, START] = end  # filled from the end, below
+    for i in range(n_new - 1, -1, -1):
         pair = result[i, PAIR]
         if pair >= 0:
             pairs[pair, START] -= 1
@@ -170,8 +179,10 @@ def _place(result: IntArray, n_found: int, first: int, pool: IntArray, pairs: Lo
 
 
 @compiled
-def _number_pairs(at: IntArray, counts: LongArray, pairs: LongArray, slots: IntArray, result: IntArray) -> int:
-    n_pairs = 0
+def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArray, int, IntArray, int]:
+    """Return all pairs of the words, their number, the pool of their positions and its end."""
+    pairs = long_table(min(n_atoms * n_atoms, len(at)) + 1, 5)
+    result, pool, slots, n_pairs = int_table(len(at), 2), ints(2 * len(at) + 1), _slots_for(pairs, 0), 0
     for p in range(len(at)):
         result[p, PAIR], result[p, POSITION] = -1, p
         if at[p, FOLLOWS] >= 0:
@@ -179,15 +190,6 @@ def _number_pairs(at: IntArray, counts: LongArray, pairs: LongArray, slots: IntA
             n_pairs = max(n_pairs, pair + 1)
             pairs[pair, COUNT] += counts[at[p, WORD]]
             result[p, PAIR] = pair
-    return n_pairs
-
-
-@compiled
-def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArray, int, IntArray, int]:
-    """Return all pairs of the words, their number, the pool of their positions and its end."""
-    pairs = long_table(min(n_atoms * n_atoms, len(at)) + 1, 5)
-    result, pool = int_table(len(at), 2), ints(2 * len(at) + 1)
-    n_pairs = _number_pairs(at, counts, pairs, _slots_for(pairs, 0), result)
     pool_end = _place(result, len(at), 1, pool, pairs)
     return _resized(pairs, n_pairs, 2 * n_pairs + 1), n_pairs, pool, pool_end
 
@@ -209,13 +211,13 @@ def _merge(
     pair: int, new: int, stamp: int, n_pairs: int, positions: IntArray, at: IntArray, counts: LongArray,
     result: IntArray, known: LongArray, pairs: LongArray, slots: IntArray,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Replace the pair by `new` wherever `positions` still hold it, and list occurrences of pairs with `new` in `result`.
+    """Replace the pair by `new` wherever `positions` still hold it; list occurrences of pairs with `new` in `result`.
 
     known: (4, n_tokens), stamp << 32 | pair of each token with the pair's left part, right part, and with `new`
     Returns the replacements weighted by word count, the number of occurrences listed, and the number of pairs.
     """
     left, right = pairs[pair, KEY] >> 32, pairs[pair, KEY] & RIGHT
-    replaced = n_found = 0
+    replaced = n_new = 0
     for p in positions:
         second = at[p, FOLLOWS]
         if at[p, SYMBOL] != left or second < 0 or at[second, SYMBOL] != right:
@@ -231,7 +233,7 @@ def _merge(
             n_pairs = max(n_pairs, gained + 1)
             pairs[lost, COUNT] -= count
             pairs[gained, COUNT] += count
-            result[n_found, PAIR], result[n_found, POSITION], n_found = gained, before, n_found + 1
+            result[n_new, PAIR], result[n_new, POSITION], n_new = gained, before, n_new + 1
         if after >= 0:
             at[after, PRECEDES] = p
             token = at[after, SYMBOL]
@@ -240,9 +242,9 @@ def _merge(
             n_pairs = max(n_pairs, gained + 1)
             pairs[lost, COUNT] -= count
             pairs[gained, COUNT] += count
-            result[n_found, PAIR], result[n_found, POSITION], n_found = gained, p, n_found + 1
+            result[n_new, PAIR], result[n_new, POSITION], n_new = gained, p, n_new + 1
     pairs[pair, COUNT] -= replaced
-    return replaced, n_found, n_pairs
+    return replaced, n_new, n_pairs
 
 
 @compiled
@@ -260,23 +262,14 @@ def _roomy(
 
 
 @compiled
-def _push_found(
-    result: IntArray, n_found: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings
+def _push_new(
+    result: IntArray, n_new: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings
 ) -> tuple[LongArray, int]:
-    if size + n_found > len(heap):
-        heap = _resized(heap, size, 2 * (size + n_found))
-    for i in range(n_found):
+    if size + n_new > len(heap):
+        heap = _resized(heap, size, 2 * (size + n_new))
+    for i in range(n_new):
         pair = result[i, PAIR]
         if pairs[pair, COUNT] >= min_count and pairs[pair, COUNT] > pairs[pair, PUSHED]:
-            size = _push(heap, size, pair, pairs, texts)
-    return heap, size
-
-
-@compiled
-def _first_heap(n_pairs: int, min_count: int, pairs: LongArray, texts: TokenStrings) -> tuple[LongArray, int]:
-    heap, size = long_table(n_pairs + 1, 2), 0
-    for pair in range(n_pairs):
-        if pairs[pair, COUNT] >= min_count:
             size = _push(heap, size, pair, pairs, texts)
     return heap, size
 
@@ -291,7 +284,7 @@ class Until(NamedTuple):
 
 
 def learn(
-    words: Words, texts: TokenStrings, final_atoms: FlagArray, marker: IntArray, until: Until, progress: LongArray
+    words: Words, texts: TokenStrings, final_atoms: ByteArray, marker: IntArray, until: Until, progress: LongArray
 ) -> tuple[IntArray, LongArray, int]:
     """Learn merges until one of the ends is reached.
 
@@ -314,15 +307,18 @@ def learn(
 
 @loop
 def learn_merges(
-    words: Words, texts: TokenStrings, n_atoms: int, final: FlagArray, marker: IntArray, until: Until,
-    known: LongArray, merges: IntArray, replacements: LongArray, progress: LongArray,
+    words: Words, texts: TokenStrings, n_atoms: int, final: ByteArray, marker: IntArray, until: Until,
+    known: LongTable, merges: IntTable, replacements: LongArray, progress: LongArray,
 ) -> tuple[int, int]:  # fmt: skip
     """Fill `merges` and `replacements`. Return their number, and how often the best pair left occurs."""
     n_done = left_count = 0
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms)
     slots, result = _slots_for(pairs, n_pairs), int_table(1 << 12, 2)
-    heap, size = _first_heap(n_pairs, until.min_count, pairs, texts)
+    heap, size = long_table(n_pairs + 1, 2), 0
+    for pair in range(n_pairs):
+        if pairs[pair, COUNT] >= until.min_count:
+            size = _push(heap, size, pair, pairs, texts)
 
     while progress[1] == 0:
         pair, size = _best(heap, size, pairs, texts)
@@ -339,13 +335,13 @@ def learn_merges(
         n_positions = pairs[pair, SIZE]
         positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
         result, pairs, slots = _roomy(n_positions, new, n_pairs, result, pairs, slots)
-        replaced, n_found, n_pairs = _merge(
+        replaced, n_new, n_pairs = _merge(
             pair, new, n_done + 1, n_pairs, positions, at, words.counts, result, known, pairs, slots
         )
-        if pool_end + n_found > len(pool):
-            pool = grown_ints(pool, 2 * (pool_end + n_found))
-        pool_end = _place(result, n_found, pool_end, pool, pairs)
-        heap, size = _push_found(result, n_found, until.min_count, heap, size, pairs, texts)
+        if pool_end + n_new > len(pool):
+            pool = grown_ints(pool, 2 * (pool_end + n_new))
+        pool_end = _place(result, n_new, pool_end, pool, pairs)
+        heap, size = _push_new(result, n_new, until.min_count, heap, size, pairs, texts)
         merges[n_done, 0], merges[n_done, 1], replacements[n_done] = left, right, replaced
         n_done += 1
         progress[0] = n_done

@@ -13,9 +13,12 @@ pair is too rare stays without a choice.
 import numpy as np
 
 from volt.kernels.arrays import (
-    FlagArray,
+    ByteArray,
     IntArray,
+    IntTable,
     LongArray,
+    LongCube,
+    LongTable,
     TokenStrings,
     Words,
     append_text,
@@ -23,7 +26,6 @@ from volt.kernels.arrays import (
     grown_ints,
     int_table,
     pair_key,
-    slot_of,
 )
 from volt.kernels.jit import compiled, loop
 from volt.kernels.learn import (
@@ -36,9 +38,10 @@ from volt.kernels.learn import (
     _link_words,
     _list_pairs,
     _merge,
+    _pair_slot,
     _place,
     _push,
-    _push_found,
+    _push_new,
     _roomy,
     _slots_for,
 )
@@ -51,15 +54,6 @@ def _worst(pieces: LongArray, units: LongArray, sizes: LongArray) -> int:
         if sizes[source] > 0 and (worst < 0 or pieces[source] / units[source] > pieces[worst] / units[worst]):
             worst = source
     return worst
-
-
-@compiled
-def _known(key: int, pairs: LongArray, slots: IntArray) -> int:
-    mask = len(slots) - 1
-    slot = slot_of(key, mask)
-    while slots[slot] != 0 and pairs[slots[slot] - 1, KEY] != key:
-        slot = (slot + 1) & mask
-    return int(slots[slot]) - 1
 
 
 @compiled
@@ -85,7 +79,7 @@ def _first_heaps(heaps: LongArray, sizes: LongArray, n_pairs: int, min_count: in
 
 
 def learn_parity(
-    words: Words, texts: TokenStrings, final_atoms: FlagArray, marker: IntArray, units: LongArray, pieces: LongArray,
+    words: Words, texts: TokenStrings, final_atoms: ByteArray, marker: IntArray, units: LongArray, pieces: LongArray,
     n_merges: int, min_count: int, progress: LongArray,
 ) -> tuple[IntArray, IntArray]:  # fmt: skip
     """Learn up to `n_merges` merges, fewer where no pair occurs `min_count` times in any source.
@@ -109,8 +103,8 @@ def learn_parity(
 
 @loop
 def learn_parity_merges(
-    words: Words, texts: TokenStrings, n_atoms: int, final: FlagArray, marker: IntArray, units: LongArray,
-    pieces: LongArray, min_count: int, heaps: LongArray, sizes: LongArray, known: LongArray, merges: IntArray,
+    words: Words, texts: TokenStrings, n_atoms: int, final: ByteArray, marker: IntArray, units: LongArray,
+    pieces: LongArray, min_count: int, heaps: LongCube, sizes: LongArray, known: LongTable, merges: IntTable,
     chosen_by: IntArray, progress: LongArray,
 ) -> int:  # fmt: skip
     """Fill `merges` and `chosen_by`. Return their number."""
@@ -135,22 +129,22 @@ def learn_parity_merges(
             continue
         final[new] = final[right]
         for source in range(n):
-            pair = _known(pair_key(left * n + source, right * n + source), pairs, slots)
-            if pair < 0:
+            pair = slots[_pair_slot(pair_key(left * n + source, right * n + source), pairs, slots)] - 1
+            if pair < 0:  # it never occurred
                 continue
             n_positions = pairs[pair, SIZE]
             positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
             result, pairs, slots = _roomy(n_positions, new, n_pairs, result, pairs, slots)
-            replaced, n_found, n_pairs = _merge(
+            replaced, n_new, n_pairs = _merge(
                 pair, new * n + source, n_done * n + source + 1, n_pairs, positions, at, words.counts, result, known,
                 pairs, slots,
             )  # fmt: skip
             pieces[source] -= replaced
-            if pool_end + n_found > len(pool):
-                pool = grown_ints(pool, 2 * (pool_end + n_found))
-            pool_end = _place(result, n_found, pool_end, pool, pairs)
-            heaps = _with_room(heaps, sizes, sizes[source] + n_found)
-            _, sizes[source] = _push_found(result, n_found, min_count, heaps[source], sizes[source], pairs, texts)
+            if pool_end + n_new > len(pool):
+                pool = grown_ints(pool, 2 * (pool_end + n_new))
+            pool_end = _place(result, n_new, pool_end, pool, pairs)
+            heaps = _with_room(heaps, sizes, sizes[source] + n_new)
+            _, sizes[source] = _push_new(result, n_new, min_count, heaps[source], sizes[source], pairs, texts)
         merges[n_done, 0], merges[n_done, 1], chosen_by[n_done] = left, right, worst
         n_done += 1
         progress[0] = n_done

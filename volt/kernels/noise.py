@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.arrays import ByteArray, FloatArray, IntArray, KeyArray, LongArray, TextArray, fraction_of, mixed
 from volt.kernels.column_text import code_at
-from volt.kernels.columns import copy_bytes, mixed
+from volt.kernels.columns import copy_bytes
 from volt.kernels.jit import inlined, releasing
 from volt.kernels.memory import load64
 
@@ -31,11 +31,11 @@ def stepped(state: Any) -> Any:
 @inlined
 def fraction(state: Any) -> float:
     """Draw a number in [0, 1) in a state."""
-    return float(mixed(state) >> np.uint64(11)) * (1.0 / (1 << 53))
+    return fraction_of(mixed(state))
 
 
 @inlined
-def next_place(data: IntArray, place: int, end: int) -> int:
+def next_place(data: ByteArray, place: int, end: int) -> int:
     place += 1
     while place < end and data[place] & 0xC0 == 0x80:
         place += 1
@@ -43,7 +43,7 @@ def next_place(data: IntArray, place: int, end: int) -> int:
 
 
 @inlined
-def put(data: IntArray, place: int, end: int, out: IntArray, at: int) -> int:
+def put(data: ByteArray, place: int, end: int, out: IntArray, at: int) -> int:
     for k in range(place, end):
         out[at] = data[k]
         at += 1
@@ -51,7 +51,7 @@ def put(data: IntArray, place: int, end: int, out: IntArray, at: int) -> int:
 
 
 @inlined
-def drawn_place(data: IntArray, begin: int, end: int, place: int, state: Any) -> int:
+def drawn_place(data: ByteArray, begin: int, end: int, place: int, state: Any) -> int:
     """Draw the place of a character of a value, other than a space; `place` after 64 tries without one."""
     for _ in range(_TRIES):
         state = stepped(state)
@@ -63,7 +63,7 @@ def drawn_place(data: IntArray, begin: int, end: int, place: int, state: Any) ->
 
 @inlined
 def edited(
-    data: IntArray, begin: int, place: int, end: int, kind: int, is_bare: bool, state: Any, out: IntArray, at: int
+    data: ByteArray, begin: int, place: int, end: int, kind: int, is_bare: bool, state: Any, out: IntArray, at: int
 ) -> tuple[int, int]:
     """Write what becomes of a character that is hit. Return where to continue reading, and writing.
 
@@ -106,7 +106,7 @@ def n_letters(word: Any) -> int:
 
 
 @inlined
-def behind_letters(data: IntArray, place: int, end: int, n: int) -> int:
+def behind_letters(data: ByteArray, place: int, end: int, n: int) -> int:
     """Return the place of the character that has n others, spaces not counted, before it."""
     if n >= end - place:
         return end
@@ -126,8 +126,8 @@ def behind_letters(data: IntArray, place: int, end: int, n: int) -> int:
 
 @releasing
 def misspell(
-    data: IntArray, starts: LongArray, sizes: LongArray, seeds: IntArray, powers: IntArray, kinds: IntArray,
-    out: IntArray, ends: LongArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, seeds: KeyArray, powers: FloatArray, kinds: ByteArray,
+    out: ByteArray, ends: LongArray,
 ) -> None:  # fmt: skip
     """Write values with misspelt characters. Spaces stay, and of each word one character at least.
 
@@ -159,16 +159,16 @@ def misspell(
 
 
 @inlined
-def told_at(data: IntArray, place: int, end: int, told: IntArray) -> tuple[int, int]:
+def kind_at(data: ByteArray, place: int, end: int, kinds: ByteArray) -> tuple[int, int]:
     """Return the table's kind of the character at a place, and its size; a place past the end counts as a mark."""
     if place >= end:
         return MARK, 0
     code, width = code_at(data, place, end)
-    return 0 if code < 0 else int(told[code]), width
+    return 0 if code < 0 else int(kinds[code]), width
 
 
 @inlined
-def last_place(data: IntArray, begin: int, end: int) -> int:
+def last_place(data: ByteArray, begin: int, end: int) -> int:
     place = end - 1
     while place > begin and data[place] & 0xC0 == 0x80:
         place -= 1
@@ -176,11 +176,11 @@ def last_place(data: IntArray, begin: int, end: int) -> int:
 
 
 @inlined
-def final_place(data: IntArray, begin: int, end: int, told: IntArray) -> int:
+def final_place(data: ByteArray, begin: int, end: int, kinds: ByteArray) -> int:
     """Return where the marks start that a value ends with and that end a sentence."""
     while end > begin:
         place = last_place(data, begin, end)
-        if told_at(data, place, end, told)[0] & FINAL == 0:
+        if kind_at(data, place, end, kinds)[0] & FINAL == 0:
             return end
         end = place
     return end
@@ -188,7 +188,7 @@ def final_place(data: IntArray, begin: int, end: int, told: IntArray) -> int:
 
 @inlined
 def thinned(
-    data: IntArray, begin: int, stop: int, end: int, state: Any, drop: float, told: IntArray, out: IntArray, at: int
+    data: ByteArray, begin: int, stop: int, end: int, state: Any, drop: float, kinds: ByteArray, out: IntArray, at: int
 ) -> int:
     """Write a value as far as `stop`, without some of its marks. Return where the next one goes.
 
@@ -196,9 +196,9 @@ def thinned(
     """
     first, place, is_inside = at, begin, False
     while place < stop:
-        kind, width = told_at(data, place, end, told)
+        kind, width = kind_at(data, place, end, kinds)
         after = place + width
-        if kind & MARK and not (kind & INNER and is_inside and is_letter(data, after, end, told)):
+        if kind & MARK and not (kind & INNER and is_inside and is_letter(data, after, end, kinds)):
             state, is_inside = stepped(state), False
             if fraction(state) < drop:
                 if after < stop and data[after] == _SPACE and (at == first or out[at - 1] == _SPACE):
@@ -214,8 +214,8 @@ def thinned(
 
 
 @inlined
-def is_letter(data: IntArray, place: int, end: int, told: IntArray) -> bool:
-    return place < end and data[place] > _SPACE and told_at(data, place, end, told)[0] & MARK == 0
+def is_letter(data: ByteArray, place: int, end: int, kinds: ByteArray) -> bool:
+    return place < end and data[place] > _SPACE and kind_at(data, place, end, kinds)[0] & MARK == 0
 
 
 @inlined
@@ -227,8 +227,8 @@ def is_blank(out: IntArray, first: int, at: int) -> bool:
 
 @releasing
 def change_marks(
-    data: IntArray, starts: LongArray, sizes: LongArray, seeds: IntArray, drop: float, final: float, told: IntArray,
-    out: IntArray, ends: LongArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, seeds: KeyArray, drop: float, final: float, kinds: ByteArray,
+    out: ByteArray, ends: LongArray,
 ) -> None:  # fmt: skip
     """Write values without some of their punctuation marks, or with one more full stop.
 
@@ -242,9 +242,9 @@ def change_marks(
         begin, end, first, state = starts[i], starts[i] + max(sizes[i], 0), at, stepped(seeds[i])
         stop, last = end, MARK
         if fraction(state) < final and begin < end:
-            stop = final_place(data, begin, end, told)
-            last = told_at(data, last_place(data, begin, end), end, told)[0]
-        at = thinned(data, begin, stop, end, state, drop, told, out, at)
+            stop = final_place(data, begin, end, kinds)
+            last = kind_at(data, last_place(data, begin, end), end, kinds)[0]
+        at = thinned(data, begin, stop, end, state, drop, kinds, out, at)
         if is_blank(out, first, at):
             copy_bytes(data, begin, out, first, end - begin)
             at = first + end - begin
@@ -267,7 +267,7 @@ def below(state: Any, n: int) -> Any:
 
 
 @releasing
-def count_hits(counts: LongArray, rate: float, seeds: IntArray, out: LongArray) -> None:
+def count_hits(counts: LongArray, rate: float, seeds: KeyArray, out: LongArray) -> None:
     """Draw how many tokens of each value are hit, each with the same probability."""
     for i in range(len(counts)):
         state, total = seeds[i], 0
@@ -279,7 +279,7 @@ def count_hits(counts: LongArray, rate: float, seeds: IntArray, out: LongArray) 
 
 
 @releasing
-def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: IntArray, hits: LongArray) -> None:
+def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: KeyArray, hits: LongArray) -> None:
     """Hit numbers[i] tokens of value i, all sets being equally likely (selection sampling, Knuth 3.4.2).
 
     hits: is set to a choice, drawn below n_choices, or to −1 for a token that is not hit
@@ -299,7 +299,7 @@ def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: IntAr
 
 
 @releasing
-def reorder_tokens(ends: LongArray, distance: float, seeds: IntArray, keys: IntArray, order: LongArray) -> None:
+def reorder_tokens(ends: LongArray, distance: float, seeds: KeyArray, keys: FloatArray, order: LongArray) -> None:
     """Sort the tokens of each value, stably, by their place plus a number drawn from 0 up to a distance.
 
     A token stays before one that stands `distance` or more after it, so none moves further than that.
@@ -318,7 +318,7 @@ def reorder_tokens(ends: LongArray, distance: float, seeds: IntArray, keys: IntA
 
 
 @inlined
-def is_marked(data: IntArray, start: int, size: int) -> bool:
+def is_marked(data: ByteArray, start: int, size: int) -> bool:
     return (
         size >= 3
         and data[start] == TOKEN_MARK[0]
@@ -328,7 +328,7 @@ def is_marked(data: IntArray, start: int, size: int) -> bool:
 
 
 @inlined
-def is_less(data: IntArray, start: int, size: int, other: IntArray, other_start: int, other_size: int) -> bool:
+def is_less(data: ByteArray, start: int, size: int, other: IntArray, other_start: int, other_size: int) -> bool:
     for k in range(min(size, other_size)):
         if data[start + k] != other[other_start + k]:
             return bool(data[start + k] < other[other_start + k])
@@ -336,8 +336,8 @@ def is_less(data: IntArray, start: int, size: int, other: IntArray, other_start:
 
 
 @inlined
-def found(
-    data: IntArray, start: int, size: int, others: IntArray, starts: LongArray, sizes: LongArray, skip: int, low: int,
+def text_place(
+    data: ByteArray, start: int, size: int, others: IntArray, starts: LongArray, sizes: LongArray, skip: int, low: int,
     high: int,
 ) -> int:  # fmt: skip
     """Return the place of a text among sorted texts from `low` to `high`, `skip` bytes of each left out, or −1."""
@@ -355,7 +355,7 @@ def found(
 
 @releasing
 def toggle_marks(
-    data: IntArray, starts: LongArray, sizes: LongArray, hits: LongArray, others: IntArray, other_starts: LongArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, hits: LongArray, others: TextArray, other_starts: LongArray,
     other_sizes: LongArray, low: int, high: int, chosen: LongArray,
 ) -> None:  # fmt: skip
     """Remove or add the mark before tokens that are hit, where that gives a token of a vocabulary (`others`, sorted).
@@ -368,8 +368,8 @@ def toggle_marks(
             continue
         start, size = starts[token], sizes[token]
         if is_marked(data, start, size):
-            other = found(data, start + 3, size - 3, others, other_starts, other_sizes, 0, 0, len(other_starts))
+            other = text_place(data, start + 3, size - 3, others, other_starts, other_sizes, 0, 0, len(other_starts))
         else:
-            other = found(data, start, size, others, other_starts, other_sizes, 3, low, high)
+            other = text_place(data, start, size, others, other_starts, other_sizes, 3, low, high)
         if other >= 0:
             chosen[token] = -1 - other

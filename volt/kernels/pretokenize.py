@@ -20,19 +20,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.arrays import ByteArray, IntArray, LongArray
 from volt.kernels.jit import borrowing, inlined
 from volt.kernels.memory import character, is_white
-from volt.kernels.regex_cutting import SplitTables, cut_span, find_matches
+from volt.kernels.regex_cutting import SplitTables, find_words
 
 # How a unit is cut. The order matters: from METASPACE on, a "▁" stands for a space; from BYTES on, atoms are bytes.
 NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE_PATTERN = range(11)
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
 APART, TOGETHER, OPEN = range(3)  # shapes of a unit
-PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(
-    5
-)  # how a class stands in front of a break: volt.text.patterns.split_points
+PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(5)  # how a class stands before a break: volt.text.patterns.split_points
 LONGEST = 1024  # bytes of a unit; Python cuts longer ones
 SPACE_CODE, PRIVATE = 0x2581, 0x10F000
 LEFT_TO_PYTHON = -1  # stands where a number is returned otherwise
@@ -44,7 +42,7 @@ class Cutter(NamedTuple):
 
     cut: int  # how units are cut, see above
     marker: int  # NO_MARKER, SUFFIX or PREFIX
-    classes: FlagArray  # (0x110000,), the class of each character; for a pattern, those of its tables
+    classes: ByteArray  # (0x110000,), the class of each character; for a pattern, those of its tables
     symbol_of: IntArray  # (2 · 0x110000,), the atom of each code, see volt.encode.merge_tables
     # (512,), the atom of each byte, or ASCII character, "▁" for a space; then the same where a word ends
     byte_symbols: IntArray
@@ -53,11 +51,11 @@ class Cutter(NamedTuple):
     moves: IntArray  # of a pattern's tables, as end and splits: see volt.kernels.regex_cutting
     end: int
     splits: LongArray
-    kinds: FlagArray  # (n_classes,), how each of a pattern's classes stands before a break
+    kinds: ByteArray  # (n_classes,), how each of a pattern's classes stands before a break
     breaks: int  # bit b is set if byte b parts units that a pattern cuts
     alone: int  # 1 if a pattern cuts each word the same when it stands alone
     matches_only: int  # 1 if text between a pattern's matches is dropped
-    user_starts: FlagArray  # (256,), 1 for each byte that begins a user token; (0,) if there is none
+    user_starts: ByteArray  # (256,), 1 for each byte that begins a user token; (0,) if there is none
 
 
 @inlined
@@ -66,7 +64,7 @@ def _is_hidden(code: Any, cutter: Cutter) -> bool:
 
 
 @inlined
-def _kind(data: IntArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
+def _kind(data: ByteArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
     """Return the class of the character at p as the pattern sees it, or NO_CLASS, and where the next one starts."""
     code = np.int64(data[p])
     if code < 0x80:
@@ -90,7 +88,7 @@ def _add(start: int, end: int, n_words: int, cutter: Cutter) -> int:
 
 
 @borrowing
-def _split(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
+def _split(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
     p, n_words = start, 0
     while p < end:
         byte, before = data[p], p
@@ -107,7 +105,7 @@ def _split(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
 
 
 @borrowing
-def _metaspace(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
+def _metaspace(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
     """Find the words: one for each space but the last, and one from there on. A line's first unit has one "▁" more."""
     p, n_words, has_marker = start, 0, first
     while p < end and data[p] == 32:
@@ -118,7 +116,7 @@ def _metaspace(data: IntArray, start: int, end: int, first: bool, cutter: Cutter
 
 
 @borrowing
-def _run(data: IntArray, p: int, end: int, cutter: Cutter) -> int:
+def _run(data: ByteArray, p: int, end: int, cutter: Cutter) -> int:
     """Return the end of the run of characters of one class that starts at p, or LEFT_TO_PYTHON."""
     kind, p = _kind(data, p, end, cutter)
     result = kind
@@ -131,7 +129,7 @@ def _run(data: IntArray, p: int, end: int, cutter: Cutter) -> int:
 
 
 @borrowing
-def _unicode(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
+def _unicode(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
     """Find the words: several spaces are one, a single space belongs to the run after it."""
     p, n_words, n_spaces = start, 0, int(first)
     while p < end and data[p] == 32:
@@ -147,7 +145,7 @@ def _unicode(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) 
 
 
 @borrowing
-def _contraction(data: IntArray, p: int, end: int) -> int:
+def _contraction(data: ByteArray, p: int, end: int) -> int:
     """Return the length of an English contraction that starts at p, 0 if there is none."""
     if data[p] != _QUOTE or p + 1 >= end:
         return 0
@@ -164,7 +162,7 @@ def _contraction(data: IntArray, p: int, end: int) -> int:
 
 
 @borrowing
-def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
+def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
     """Find the words of GPT-2's pattern, and the unit's shape.
 
     Repeatedly, these are words: white space without its last character; that character, unless it is a space; and a
@@ -197,7 +195,7 @@ def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, in
 
 
 @borrowing
-def _pattern_shape(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
+def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
     """Return the shape of a unit that a pattern cuts, or LEFT_TO_PYTHON.
 
     White space that is not a break may mean something else where the next unit begins, and where it stands alone.
@@ -219,30 +217,16 @@ def _pattern_shape(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
 
 
 @borrowing
-def _by_pattern(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
+def _by_pattern(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
     shape = _pattern_shape(data, start, end, cutter)
     if shape == LEFT_TO_PYTHON:
         return TOGETHER, LEFT_TO_PYTHON
     tables = SplitTables(cutter.classes, cutter.moves, cutter.end, cutter.splits)
-    if cutter.matches_only:
-        return shape, find_matches(data, start, end, tables, cutter.starts, cutter.ends)
-    n_words = cut_span(data, start, end, tables, cutter.ends, cutter.starts, 0)
-    for word in range(n_words):
-        cutter.starts[word], start = start, cutter.ends[word]
-    return shape, n_words
+    return shape, find_words(data, start, end, tables, cutter.matches_only, cutter.starts, cutter.ends)
 
 
 @borrowing
-def _may_hold_user_token(data: IntArray, start: int, end: int, cutter: Cutter) -> bool:
-    if len(cutter.user_starts) > 0:
-        for p in range(start, end):
-            if cutter.user_starts[data[p]]:
-                return True
-    return False
-
-
-@borrowing
-def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
+def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
     """Note where the words of a unit are. Return the unit's shape and its number of words, or LEFT_TO_PYTHON.
 
     first: whether the unit starts its line, if that is marked; its first word has a "▁" more then
@@ -251,8 +235,10 @@ def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) 
     """
     if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):
         return TOGETHER, LEFT_TO_PYTHON
-    if _may_hold_user_token(data, start, end, cutter):
-        return TOGETHER, LEFT_TO_PYTHON
+    if len(cutter.user_starts) > 0:
+        for p in range(start, end):
+            if cutter.user_starts[data[p]]:
+                return TOGETHER, LEFT_TO_PYTHON
     if cutter.cut <= WORD or cutter.cut == RUNS:
         return TOGETHER, _add(start, end, 0, cutter)
     if cutter.cut == SPLIT:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.arrays import ByteArray, IntArray, LongArray, TextArray
 from volt.kernels.jit import borrowing, inlined, releasing
 from volt.kernels.memory import character
 
@@ -29,14 +29,14 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 class SplitTables(NamedTuple):
     """A sequence of splits."""
 
-    classes: FlagArray  # (0x110000,), the class of each character
+    classes: ByteArray  # (0x110000,), the class of each character
     moves: IntArray  # (n_rows · (n_classes + 1),), as above; a row is named by where it starts
     end: int  # the column of the end of a span, after those of the classes
     splits: LongArray  # (n_splits,), 2 · (the row where each starts) + (1 if it reads its spans from their ends)
 
 
 @inlined
-def _kind_at(data: IntArray, p: int, end: int, tables: SplitTables) -> tuple[Any, int]:
+def _kind_at(data: ByteArray, p: int, end: int, tables: SplitTables) -> tuple[Any, int]:
     if data[p] < 0x80:
         return tables.classes[data[p]], p + 1
     code, after = character(data, p, end)
@@ -46,7 +46,7 @@ def _kind_at(data: IntArray, p: int, end: int, tables: SplitTables) -> tuple[Any
 
 
 @borrowing
-def behind_replaced(data: IntArray, p: int, end: int) -> int:
+def behind_replaced(data: ByteArray, p: int, end: int) -> int:
     """Return the end of the bytes at p that one U+FFFD stands for: all that could begin one character, or one byte."""
     first = data[p]
     n = 1 if first < 0xC2 or first > 0xF4 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
@@ -59,7 +59,7 @@ def behind_replaced(data: IntArray, p: int, end: int) -> int:
 
 
 @inlined
-def _before(data: IntArray, start: int, p: int, tables: SplitTables) -> tuple[Any, int]:
+def _before(data: ByteArray, start: int, p: int, tables: SplitTables) -> tuple[Any, int]:
     """Return the class of the character that ends at p, and where it starts. A stray byte is one by itself."""
     first = p - 1
     while first > start and first > p - 4 and data[first] & 0xC0 == 0x80:
@@ -77,7 +77,7 @@ def _move(row: Any, kind: Any, tables: SplitTables) -> Any:
 
 
 @inlined
-def _match_end(data: IntArray, result: int, p: int, end: int, row: Any, tables: SplitTables) -> int:
+def _match_end(data: ByteArray, result: int, p: int, end: int, row: Any, tables: SplitTables) -> int:
     """Return where a match ends, of which the characters up to p are read; `result` if there is none."""
     while row != _U0:
         kind, after = _kind_at(data, p, end, tables) if p < end else (tables.end, p)
@@ -89,7 +89,7 @@ def _match_end(data: IntArray, result: int, p: int, end: int, row: Any, tables: 
 
 
 @inlined
-def _match_start(data: IntArray, start: int, p: int, result: int, row: Any, tables: SplitTables) -> int:
+def _match_start(data: ByteArray, start: int, p: int, result: int, row: Any, tables: SplitTables) -> int:
     """Return where a match starts, of which the characters from p on are read; `result` if there is none."""
     while row != _U0:
         kind, before = _before(data, start, p, tables) if p > start else (tables.end, p)
@@ -101,7 +101,7 @@ def _match_start(data: IntArray, start: int, p: int, result: int, row: Any, tabl
 
 
 @borrowing
-def _split(data: IntArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int) -> int:
+def _split(data: ByteArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int) -> int:
     """Append the ends of the words of a span to the n in `ends`. Return their new number."""
     p = start
     while p < end:
@@ -121,7 +121,7 @@ def _split(data: IntArray, start: int, end: int, row: Any, tables: SplitTables, 
 
 @borrowing
 def _split_from_end(
-    data: IntArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int
+    data: ByteArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int
 ) -> int:  # fmt: skip
     first, p = n, end
     while p > start:
@@ -143,7 +143,7 @@ def _split_from_end(
 
 @borrowing
 def cut_span(
-    data: IntArray, start: int, end: int, tables: SplitTables, ends: LongArray, spare: LongArray, n: int
+    data: ByteArray, start: int, end: int, tables: SplitTables, ends: LongArray, spare: LongArray, n: int
 ) -> int:  # fmt: skip
     """Append the ends of the words of a text to the n in `ends`, split after split. Return their new number.
 
@@ -171,7 +171,7 @@ def cut_span(
 
 @borrowing
 def find_matches(
-    data: IntArray, start: int, end: int, tables: SplitTables, starts: LongArray, ends: LongArray
+    data: ByteArray, start: int, end: int, tables: SplitTables, starts: LongArray, ends: LongArray
 ) -> int:  # fmt: skip
     """Write where the matches of the one split, which reads forwards, start and end. Return their number."""
     n, p, row = 0, start, np.uint64(tables.splits[0] >> 1)
@@ -186,9 +186,22 @@ def find_matches(
     return n
 
 
+@borrowing
+def find_words(
+    data: ByteArray, start: int, end: int, tables: SplitTables, matches_only: int, starts: LongArray, ends: LongArray
+) -> int:
+    """Note where the words of a text start and end. Return their number."""
+    if matches_only:
+        return find_matches(data, start, end, tables, starts, ends)
+    n_words = cut_span(data, start, end, tables, ends, starts, 0)
+    for word in range(n_words):
+        starts[word], start = start, ends[word]
+    return n_words
+
+
 @releasing
 def cut_texts(
-    data: IntArray, bounds: LongArray, tables: SplitTables, ends: LongArray, spare: LongArray, n_words: LongArray
+    data: TextArray, bounds: LongArray, tables: SplitTables, ends: LongArray, spare: LongArray, n_words: LongArray
 ) -> int:  # fmt: skip
     """Cut text i, data[bounds[i] : bounds[i + 1]], by itself. Return the number of words in all.
 
@@ -209,13 +222,13 @@ WIDEST, MORE = 4, 4  # bytes that one byte may become, with the space behind its
 class WordSpelling(NamedTuple):
     """How words are written."""
 
-    spelled: FlagArray  # (256 · 4,), how many bytes each byte becomes, and which
+    spelled: ByteArray  # (256 · 4,), how many bytes each byte becomes, and which
     keeps_hidden: int  # 1 if a word that is one private character of the user tokens stays as it is
     matches_only: int  # 1 if text between the matches of the one split is dropped
 
 
 @inlined
-def _is_hidden(data: IntArray, start: int, end: int) -> bool:
+def _is_hidden(data: ByteArray, start: int, end: int) -> bool:
     """Check whether a word is one character from U+10F000 to U+10FFFD."""
     if end - start != 4 or data[start] != 0xF4 or data[start + 1] != 0x8F:
         return False
@@ -223,7 +236,7 @@ def _is_hidden(data: IntArray, start: int, end: int) -> bool:
 
 
 @borrowing
-def _write(data: IntArray, start: int, end: int, spelling: WordSpelling, out: FlagArray, n: int) -> int:
+def _write(data: ByteArray, start: int, end: int, spelling: WordSpelling, out: ByteArray, n: int) -> int:
     if spelling.keeps_hidden and _is_hidden(data, start, end):
         for p in range(start, end):
             out[n], n = data[p], n + 1
@@ -238,24 +251,19 @@ def _write(data: IntArray, start: int, end: int, spelling: WordSpelling, out: Fl
 
 @releasing
 def write_words(
-    data: IntArray, line_starts: LongArray, line_ends: LongArray, tables: SplitTables, spelling: WordSpelling,
-    spare: LongArray, ends: LongArray, out: FlagArray,
+    data: TextArray, line_starts: LongArray, line_ends: LongArray, tables: SplitTables, spelling: WordSpelling,
+    starts: LongArray, ends: LongArray, out: ByteArray,
 ) -> int:  # fmt: skip
     """Write the words of lines, a space after each but a line's last, and 0xFF after each line. Return the bytes.
 
     Words hold neither byte, because a table spells each byte: a space becomes "▁", or each byte a character of GPT-2's.
-    out: with room for WIDEST bytes a byte, two a line, and MORE;  spare, ends: one for each byte of the longest line
+    out: with room for WIDEST bytes a byte, two a line, and MORE;  starts, ends: one for each byte of the longest line
     """
     n = 0
     for line in range(len(line_starts)):
-        start, end = line_starts[line], line_ends[line]
-        if spelling.matches_only:
-            n_words = find_matches(data, start, end, tables, spare, ends)
-        else:
-            n_words = cut_span(data, start, end, tables, ends, spare, 0)
+        n_words = find_words(data, line_starts[line], line_ends[line], tables, spelling.matches_only, starts, ends)
         for i in range(n_words):
-            n = _write(data, spare[i] if spelling.matches_only else start, ends[i], spelling, out, n)
-            start = ends[i]
+            n = _write(data, starts[i], ends[i], spelling, out, n)
             out[n], n = SPACE, n + 1
         n -= n_words > 0
         out[n], n = LINE_END, n + 1

@@ -10,13 +10,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray, slot_of
-from volt.kernels.column_text import ones
-from volt.kernels.columns import copy_bytes, mixed
+from volt.kernels.arrays import (
+    ByteArray,
+    FloatArray,
+    IntArray,
+    KeyArray,
+    LongArray,
+    TextArray,
+    fraction_of,
+    mixed,
+    slot_of,
+)
+from volt.kernels.columns import copy_bytes, prefetch_ahead, same_bytes
 from volt.kernels.jit import inlined, releasing
-from volt.kernels.memory import load64, places_of, prefetch, store64, trailing_zeros
+from volt.kernels.memory import BLOCK, load64, ones, store64, trailing_zeros, within
 
-_SPACE = 0x20
+SPACE = 0x20
+SPARE = 8  # bytes after what is written that may be overwritten
 N_TYPES, N_BYTES, N_LINES, N_TOKENS = 0, 1, 2, 3  # what the state counts
 
 
@@ -24,32 +34,42 @@ class Types(NamedTuple):
     """The word types met so far."""
 
     slots: LongArray  # (a power of two,), the type's number + 1, or 0 while free
-    hashes: IntArray  # of uint64
+    hashes: KeyArray  # of uint64
     starts: LongArray  # (room + 1,), where each type's bytes start, and where the last ends
-    bytes: FlagArray
+    bytes: ByteArray
 
 
 @inlined
-def is_type(data: IntArray, start: int, size: int, types: Types, number: int) -> bool:
-    first = types.starts[number]
-    k = 0
-    if types.starts[number + 1] - first != size:
-        return False
-    while k < size and data[start + k] == types.bytes[first + k]:
-        k += 1
-    return k == size
+def read_word(data: ByteArray, place: int, end: int) -> tuple[Any, Any]:
+    """Return the end of the word that starts at a place, and its hash (FNV-1a, mixed)."""
+    code = np.uint64(0xCBF29CE484222325)
+    while place < end and data[place] != SPACE:
+        code = (code ^ np.uint64(data[place])) * np.uint64(0x100000001B3)
+        place += 1
+    return place, mixed(code)
 
 
 @inlined
-def _number(data: IntArray, start: int, size: int, code: Any, types: Types, state: LongArray) -> int:
-    """Return the number of a word's type, entered if it is new."""
+def type_slot(data: ByteArray, start: int, size: int, code: Any, types: Types) -> int:
+    """Return the slot of a word's type, or the free one where it belongs."""
     mask = len(types.slots) - 1
     slot = slot_of(code, mask)
     while types.slots[slot] != 0:
         number = types.slots[slot] - 1
-        if types.hashes[number] == code and is_type(data, start, size, types, number):
-            return int(number)
+        first = types.starts[number]
+        has_size = types.hashes[number] == code and types.starts[number + 1] - first == size
+        if has_size and same_bytes(data, start, types.bytes, first, size):
+            break
         slot = (slot + 1) & mask
+    return slot
+
+
+@inlined
+def _number(data: ByteArray, start: int, size: int, code: Any, types: Types, state: LongArray) -> int:
+    """Return the number of a word's type, entered if it is new."""
+    slot = type_slot(data, start, size, code, types)
+    if types.slots[slot] != 0:
+        return int(types.slots[slot]) - 1
     number, at = state[N_TYPES], state[N_BYTES]
     for k in range(size):
         types.bytes[at + k] = data[start + k]
@@ -60,7 +80,7 @@ def _number(data: IntArray, start: int, size: int, code: Any, types: Types, stat
 
 @releasing
 def find_words(
-    data: IntArray, starts: LongArray, sizes: LongArray, types: Types, numbers: IntArray, ends: LongArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, types: Types, numbers: IntArray, ends: LongArray,
     state: LongArray,
 ) -> bool:  # fmt: skip
     """Write the number of each word's type, from the state's line on. Return False if the table needs more room.
@@ -75,12 +95,10 @@ def find_words(
             return False
         place, end = starts[line], starts[line] + size
         while place < end:
-            first, code = place, np.uint64(0xCBF29CE484222325)
-            while place < end and data[place] != _SPACE:
-                code = (code ^ np.uint64(data[place])) * np.uint64(0x100000001B3)  # FNV-1a
-                place += 1
+            first = place
+            place, code = read_word(data, first, end)
             if place > first:
-                numbers[state[N_TOKENS]] = _number(data, first, place - first, mixed(code), types, state)
+                numbers[state[N_TOKENS]] = _number(data, first, place - first, code, types, state)
                 state[N_TOKENS] += 1
             place += 1
         ends[line] = state[N_TOKENS]
@@ -89,7 +107,7 @@ def find_words(
 
 
 @releasing
-def enter_types(hashes: IntArray, n: int, slots: LongArray) -> None:
+def enter_types(hashes: KeyArray, n: int, slots: LongArray) -> None:
     """Enter n types into slots that are free."""
     mask = len(slots) - 1
     for number in range(n):
@@ -101,8 +119,8 @@ def enter_types(hashes: IntArray, n: int, slots: LongArray) -> None:
 
 @releasing
 def choose(
-    words: IntArray, ends: LongArray, numbers: IntArray, hashes: IntArray, by_type: bool,
-    choice_starts: LongArray, bounds: LongArray, out: IntArray,
+    words: KeyArray, ends: LongArray, numbers: IntArray, hashes: KeyArray, by_type: bool,
+    choice_starts: LongArray, bounds: FloatArray, out: IntArray,
 ) -> None:  # fmt: skip
     """Draw one of the choices of its type for each word, by the line's random bits, words[line].
 
@@ -115,7 +133,7 @@ def choose(
         for place in range(start, ends[line]):
             number = numbers[place]
             by = hashes[number] if by_type else np.uint64(place - start + 1) * np.uint64(0x9E3779B97F4A7C15)
-            share = float(mixed(words[line] ^ mixed(by)) >> np.uint64(11)) * (1.0 / (1 << 53))
+            share = fraction_of(mixed(words[line] ^ mixed(by)))
             choice, last = choice_starts[number], choice_starts[number + 1] - 1
             while choice < last and share >= bounds[choice]:
                 choice += 1
@@ -123,19 +141,13 @@ def choose(
         start = ends[line]
 
 
-SPACE = 0x20
-SPARE = 8  # bytes behind what is written that may be overwritten
-_BLOCK = 64  # bytes that are looked at at a time
-_AHEAD = 8  # values that are brought into the cache ahead of their turn
-
-
 @inlined
-def spaces(data: IntArray, place: int, end: int) -> Any:
+def spaces(data: ByteArray, place: int, end: int) -> Any:
     """Return which of 64 bytes are spaces, or stand after the end: bit i stands for byte place + i."""
     result, n = ~np.uint64(0), end - place
-    if place + _BLOCK <= len(data):
-        result = places_of(data, place, SPACE)
-        if n < _BLOCK:
+    if place + BLOCK <= len(data):
+        result = within(data, place, SPACE, 0)
+        if n < BLOCK:
             result |= ~np.uint64(0) << np.uint64(n)
         return result
     for k in range(n):
@@ -145,23 +157,22 @@ def spaces(data: IntArray, place: int, end: int) -> Any:
 
 
 @releasing
-def count_tokens(data: IntArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
+def count_tokens(data: TextArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
     """Count the tokens of each value; a missing one has none."""
     for i in range(len(starts)):
-        if i + _AHEAD < len(starts):
-            prefetch(data, starts[i + _AHEAD])
+        prefetch_ahead(data, starts, i)
         place, end, total, before = starts[i], starts[i] + sizes[i], 0, np.uint64(1)
         while place < end:
             result = spaces(data, place, end)
             total += ones(~result & ((result << np.uint64(1)) | before))
-            before = result >> np.uint64(_BLOCK - 1)
-            place += _BLOCK
+            before = result >> np.uint64(BLOCK - 1)
+            place += BLOCK
         out[i] = total
 
 
 @releasing
 def cut_tokens(
-    data: IntArray, starts: LongArray, sizes: LongArray, token_starts: LongArray, token_sizes: LongArray
+    data: TextArray, starts: LongArray, sizes: LongArray, token_starts: LongArray, token_sizes: LongArray
 ) -> None:
     """Write the start and the size of all tokens, one value after the other.
 
@@ -172,13 +183,12 @@ def cut_tokens(
     """
     at = 0
     for i in range(len(starts)):
-        if i + _AHEAD < len(starts):
-            prefetch(data, starts[i + _AHEAD])
+        prefetch_ahead(data, starts, i)
         place, end, before, is_open = starts[i], starts[i] + sizes[i], np.uint64(1), False
         while place < end:
             result = spaces(data, place, end)
             edges = result ^ ((result << np.uint64(1)) | before)
-            before = result >> np.uint64(_BLOCK - 1)
+            before = result >> np.uint64(BLOCK - 1)
             while edges != np.uint64(0):
                 edge = place + np.int64(trailing_zeros(edges))
                 edges &= edges - np.uint64(1)
@@ -188,14 +198,14 @@ def cut_tokens(
                 else:
                     token_starts[at] = edge
                 is_open = not is_open
-            place += _BLOCK
+            place += BLOCK
         if is_open:
             token_sizes[at] = end - token_starts[at]
             at += 1
 
 
 @inlined
-def copy_over(data: IntArray, start: int, out: IntArray, at: int, size: int) -> None:
+def copy_over(data: ByteArray, start: int, out: IntArray, at: int, size: int) -> None:
     """out[at:at + size] = data[start:start + size]; up to seven bytes after that may be overwritten."""
     if start + size + 8 > len(data):
         copy_bytes(data, start, out, at, size)
@@ -208,8 +218,8 @@ def copy_over(data: IntArray, start: int, out: IntArray, at: int, size: int) -> 
 
 @releasing
 def write_tokens(
-    data: IntArray, starts: LongArray, sizes: LongArray, others: IntArray, other_starts: LongArray,
-    other_sizes: LongArray, chosen: LongArray, ends: LongArray, out: IntArray, out_ends: LongArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, others: TextArray, other_starts: LongArray,
+    other_sizes: LongArray, chosen: LongArray, ends: LongArray, out: ByteArray, out_ends: LongArray,
 ) -> None:  # fmt: skip
     """Write values of chosen tokens, with a space between two, one value after the other.
 

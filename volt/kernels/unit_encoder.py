@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.apply_bpe import PieceRule, WordBuffers, encode_word, room_of
-from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.arrays import ByteArray, IntArray, LongArray
 from volt.kernels.bpe_tables import Merges, no_spellings
 from volt.kernels.jit import borrowing, inlined
 from volt.kernels.memory import PADDING, character, load64, store64
@@ -77,7 +77,7 @@ class UnitEncoder(NamedTuple):
     room: WordBuffers  # memory to work in, as pieces
     pieces: IntArray
     starts: LongArray  # (n_symbols + 1,), symbol s is rendered as rendered[starts[s]:starts[s + 1]]
-    rendered: IntArray  # of uint8, with 8 bytes to spare
+    rendered: ByteArray  # of uint8, with 8 bytes to spare
     widest: int  # the most bytes that a symbol is rendered as
     width: int  # the bytes of every symbol, if all are alike, so that symbol s starts at width · s; else 0
     # (256,), the ids of the byte tokens that spell unknown characters; (0,) leaves these words to Python
@@ -100,7 +100,7 @@ def numbering() -> UnitEncoder:
 
 
 @borrowing
-def _put_atoms(data: IntArray, p: int, end: int, marked: bool, cutter: Cutter, symbols: IntArray) -> int:
+def _put_atoms(data: ByteArray, p: int, end: int, marked: bool, cutter: Cutter, symbols: IntArray) -> int:
     """Write the atoms of a word, with a "▁" in front if it is marked. Return their number, or LEFT_TO_PYTHON."""
     n, code = 0, np.int64(0)
     if marked or cutter.marker == PREFIX:
@@ -122,7 +122,7 @@ def _put_atoms(data: IntArray, p: int, end: int, marked: bool, cutter: Cutter, s
 
 @borrowing
 def write_word(
-    data: IntArray, start: int, end: int, marked: bool, encoder: UnitEncoder, values: IntArray, at: int
+    data: ByteArray, start: int, end: int, marked: bool, encoder: UnitEncoder, values: IntArray, at: int
 ) -> int:
     """Write the values of the word data[start:end] to values[at:]. Return the bytes written, or LEFT_TO_PYTHON."""
     if encoder.cutter.cut == NUMBER:
@@ -170,7 +170,7 @@ def _mark_last(n: int, symbols: IntArray, values: IntArray, at: int) -> int:
 
 
 @borrowing
-def write_words(data: IntArray, first: bool, n_words: int, encoder: UnitEncoder, values: IntArray, at: int) -> int:
+def write_words(data: ByteArray, first: bool, n_words: int, encoder: UnitEncoder, values: IntArray, at: int) -> int:
     """Write the values of all words of the unit that was cut last. Return the bytes written, or LEFT_TO_PYTHON."""
     cutter, began = encoder.cutter, at
     for word in range(n_words):
@@ -203,7 +203,7 @@ def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArr
 
 @inlined
 def _enter(
-    data: IntArray, start: Any, length: int, low: Any, high: Any, row: Any, n: int, is_open: bool, table: UnitRows,
+    data: ByteArray, start: Any, length: int, low: Any, high: Any, row: Any, n: int, is_open: bool, table: UnitRows,
     state: LongArray,
 ) -> None:  # fmt: skip
     """Fill the row of a unit whose values, n bytes, follow those in use; it is pending if n is below 0.
@@ -226,7 +226,7 @@ def _enter(
 
 @borrowing
 def _word_row(
-    data: IntArray, start: Any, length: Any, marked: bool, table: UnitRows, encoder: UnitEncoder, state: LongArray
+    data: ByteArray, start: Any, length: Any, marked: bool, table: UnitRows, encoder: UnitEncoder, state: LongArray
 ) -> Any:
     """Return the row of a word, entered if it is new, and empty if Python must encode it; NO_ROW without room."""
     low, high = unit_key(data, start, length)
@@ -244,7 +244,7 @@ def _word_row(
 
 @borrowing
 def _join_words(
-    data: IntArray, first: bool, n_words: int, size: int, table: UnitRows, encoder: UnitEncoder, state: LongArray
+    data: ByteArray, first: bool, n_words: int, size: int, table: UnitRows, encoder: UnitEncoder, state: LongArray
 ) -> int:
     """Write the values of a unit's words after those in use. Return the bytes written, or _PENDING, or _NO_ROOM."""
     starts, ends, is_pending = encoder.cutter.starts, encoder.cutter.ends, False
@@ -277,7 +277,7 @@ def _join_words(
 
 @borrowing
 def enter_unit(
-    data: IntArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, encoder: UnitEncoder,
+    data: ByteArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, encoder: UnitEncoder,
     state: LongArray,
 ) -> Any:  # fmt: skip
     """Enter a new unit with its values, or as pending. Return its row, or NO_ROW if there is no room."""

@@ -6,7 +6,7 @@ hash, and its bytes are compared too.
 
 For counting, a row holds a count of 64 bits in place of values. It is prefetched when the unit's end is found, and read
 `_LAG` units later, when it is in the cache. Where breaks are kept, a unit does not end after white space, because the
-meaning of white space depends on all of it. Every distinct unit is cut into words once; words have a table of their own.
+meaning of white space depends on all of it. Every distinct unit is cut into words once; words have their own table.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.arrays import ByteArray, KeyArray, LongArray, TextArray
 from volt.kernels.jit import borrowing, inlined, releasing
-from volt.kernels.memory import PADDING, character, is_white, load64, prefetch, separators, store64, trailing_zeros
-from volt.kernels.regex_cutting import SplitTables, cut_span, find_matches
+from volt.kernels.memory import PADDING, character, is_white, load64, prefetch, store64, trailing_zeros, within
+from volt.kernels.regex_cutting import SplitTables, find_words
 
 # Unsigned places need no look at whether they count from the end.
 _U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
@@ -33,17 +33,17 @@ _HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uin
 class UnitRows(NamedTuple):
     """A table with room for n units, in more than n slots."""
 
-    rows: LongArray  # (4 · n_slots,) uint64, see above
-    bytes: IntArray  # the bytes of all units, one after the other
+    rows: KeyArray  # (4 · n_slots,) uint64, see above
+    bytes: ByteArray  # the bytes of all units, one after the other
     starts: LongArray  # (n + 1,), where the bytes of each unit start
-    firsts: IntArray  # (n,) uint8, 1 for a unit that starts its line, where that is marked
+    firsts: ByteArray  # (n,) uint8, 1 for a unit that starts its line, where that is marked
     value_starts: LongArray  # (n,), where the values of each unit start
-    values: IntArray  # of uint8: text, or numbers of four bytes
+    values: ByteArray  # of uint8: text, or numbers of four bytes
     pending: LongArray  # the numbers of the units that Python must encode
 
 
 @borrowing
-def _long_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
+def _long_key(data: ByteArray, start: Any, length: Any) -> tuple[Any, Any]:
     low, high, i = _MIX, _MIX2, _U0
     while i + _EIGHT <= length:
         word = load64(data, start + i)
@@ -56,7 +56,7 @@ def _long_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
 
 
 @inlined
-def unit_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
+def unit_key(data: ByteArray, start: Any, length: Any) -> tuple[Any, Any]:
     if length >= _SIXTEEN:
         return _long_key(data, start, length)
     high = load64(data, start + _EIGHT) & _HIGH_MASKS[length]
@@ -70,7 +70,7 @@ def home_slot(low: Any, high: Any, shift: Any) -> Any:
 
 
 @borrowing
-def same_bytes(data: IntArray, start: Any, length: Any, table: UnitRows, number: Any) -> bool:
+def same_bytes(data: ByteArray, start: Any, length: Any, table: UnitRows, number: Any) -> bool:
     at = np.uint64(table.starts[number])
     if np.uint64(table.starts[number + _U1]) - at != length:
         return False
@@ -81,7 +81,7 @@ def same_bytes(data: IntArray, start: Any, length: Any, table: UnitRows, number:
 
 
 @inlined
-def find_row(data: IntArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: UnitRows) -> Any:
+def find_row(data: ByteArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: UnitRows) -> Any:
     """Return the row of the unit with this key, or the free row where it belongs. The search starts at a slot."""
     rows = table.rows
     while True:
@@ -117,7 +117,7 @@ def row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
 
 
 @releasing
-def rebuild(rows: LongArray, old: LongArray) -> None:
+def rebuild(rows: KeyArray, old: KeyArray) -> None:
     """Enter the rows of an old table into a new, empty one."""
     for at in range(0, len(old), 4):
         if old[at + 2] != 0:
@@ -160,7 +160,7 @@ class Ends(NamedTuple):
 
 
 @borrowing
-def _is_behind_white(data: IntArray, place: Any) -> bool:
+def _is_behind_white(data: ByteArray, place: Any) -> bool:
     first = int(place) - 1
     if data[first] < 0x80:
         return bool(data[first] <= 32 and (_WHITE >> np.int64(data[first])) & 1 != 0)
@@ -170,29 +170,29 @@ def _is_behind_white(data: IntArray, place: Any) -> bool:
 
 
 @inlined
-def _await(data: IntArray, start: Any, end: Any, flag: Any, rows: LongArray, shift: Any, ring: LongArray,
-           head: Any) -> Any:  # fmt: skip
-    low, high = unit_key(data, start, end - start)
+def wait_for_row(data: ByteArray, start: Any, length: Any, flag: Any, rows: LongArray, shift: Any, ring: LongArray,
+                 head: Any) -> Any:  # fmt: skip
+    """Prefetch a unit's row, and let the unit wait for it in the ring. Return the ring's new head."""
+    low, high = unit_key(data, start, length)
     high |= flag
     slot = home_slot(low, high, shift)
     prefetch(rows, slot << _U2)
     ring[head], ring[head + _U1] = low, high
-    ring[head + _U2], ring[head + _U3] = slot << _HALF | (end - start), start
+    ring[head + _U2], ring[head + _U3] = slot << _HALF | length, start
     return (head + _U4) & _MASK
 
 
 @inlined
 def _find_units(
-    data: IntArray, base: Any, stop: Any, ends: Ends, rows: LongArray, shift: Any, ring: LongArray, head: Any,
+    data: ByteArray, base: Any, stop: Any, ends: Ends, rows: LongArray, shift: Any, ring: LongArray, head: Any,
     start: Any, flag: Any,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Find the ends of units in a block of bytes, and let the units wait in the ring.
 
-    Returns the ring's new head, where the next unit starts, and its flag: FIRST if it is the first of its line and that is
-    marked, else 0.
+    Returns the ring's new head, where the next unit starts, and its flag: FIRST if it is a marked first one, else 0.
     """
     separator, breaks = np.uint64(ends.separator), np.uint64(ends.breaks)
-    result = separators(data, base, ends.separator)
+    result = within(data, base, 0, 32) | within(data, base, ends.separator, 0)
     if base + _STEP > stop:
         result &= (_U1 << (stop - base)) - _U1
     while result != _U0:
@@ -204,11 +204,11 @@ def _find_units(
             if ends.strips_return and start < place and data[place - _U1] == 13:
                 end = place - _U1
             if start < end:
-                head = _await(data, start, end, flag, rows, shift, ring, head)
+                head = wait_for_row(data, start, end - start, flag, rows, shift, ring, head)
             start, flag = place + _U1, FIRST if ends.marks_first else _U0
         elif (breaks >> (byte & _LAST)) & _U1 != _U0:
             if start < place and not (ends.keeps_breaks and _is_behind_white(data, place)):
-                head, flag = _await(data, start, place, flag, rows, shift, ring, head), _U0
+                head, flag = wait_for_row(data, start, place - start, flag, rows, shift, ring, head), _U0
                 start = place
             if not ends.keeps_breaks:
                 start = place + _U1
@@ -217,7 +217,7 @@ def _find_units(
 
 @borrowing
 def enter_row(
-    data: IntArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, state: LongArray
+    data: ByteArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, state: LongArray
 ) -> bool:
     """Fill the row of a new unit, or word. Return whether there was room. state: begins with the number of units."""
     number, size = state[N_UNITS], int(np.int64(length))
@@ -233,7 +233,7 @@ def enter_row(
 
 
 @releasing
-def count_units(data: IntArray, stop: int, ends: Ends, table: UnitRows, ring: LongArray, state: LongArray) -> bool:
+def count_units(data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: KeyArray, state: LongArray) -> bool:
     """Count the units of data[:stop], and add new units to the table. Return whether all is counted.
 
     If not, a new unit finds no room; with a longer table, the loop continues with it.
@@ -276,7 +276,7 @@ _U2, _U3 = np.uint64(2), np.uint64(3)
 
 @releasing
 def add_words(
-    data: IntArray, starts: LongArray, ends: LongArray, counts: LongArray, tables: SplitTables, matches_only: int,
+    data: TextArray, starts: LongArray, ends: LongArray, counts: LongArray, tables: SplitTables, matches_only: int,
     word_starts: LongArray, word_ends: LongArray, table: UnitRows, state: LongArray,
 ) -> bool:  # fmt: skip
     """Add to the count of each word how often the units that hold it were met. Return whether all are added.
@@ -289,16 +289,9 @@ def add_words(
     """
     shift = slot_shift(table.rows)
     for unit in range(state[UNIT], len(ends)):
-        before = starts[unit]
-        if matches_only:
-            n_words = find_matches(data, before, ends[unit], tables, word_starts, word_ends)
-        else:
-            n_words = cut_span(data, before, ends[unit], tables, word_ends, word_starts, 0)
-        for word in range(n_words):
-            start, end = np.uint64(word_starts[word] if matches_only else before), np.uint64(word_ends[word])
-            before = word_ends[word]
-            if word < state[WORD]:
-                continue
+        n_words = find_words(data, starts[unit], ends[unit], tables, matches_only, word_starts, word_ends)
+        for word in range(state[WORD], n_words):
+            start, end = np.uint64(word_starts[word]), np.uint64(word_ends[word])
             low, high = unit_key(data, start, end - start)
             row = find_row(data, start, end - start, low, high, home_slot(low, high, shift), table)
             if table.rows[row + _U2] == 0 and not enter_row(data, start, end - start, low, high, row, table, state):
