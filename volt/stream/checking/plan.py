@@ -164,13 +164,7 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The first block of a source.
-
-    n_lines: lines of the block.
-    n_read: lines that were read for it.
-    size: its bytes.
-    work: the most bytes that its computation takes, the block included.
-    """
+    """The first block of a source; `work` is the most bytes that its computation takes, the block included."""
 
     n_lines: int
     n_read: int

@@ -61,14 +61,8 @@ class ShardSettings:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of a task's folder.
+    """The content of a task's folder: the inputs that were read, and the files that were written, in order.
 
-    folder: the task's own
-    task: its name
-    sides: src and tgt, or mono
-    layout: the number of shards, their compression and the order of lines
-    inputs: the files that were read
-    shards: the files that were written, in order
     words: the tables of words, one for each side
     """
 
@@ -131,11 +125,7 @@ class Manifest:
 
 
 def shard_name(number: int, side: str, compress: Compression) -> str:
-    """Return the name of a side of a shard.
-
-    >>> shard_name(7, "src", "zstd")
-    '00007.src.zst'
-    """
+    """Return the name of a side of a shard, such as 00007.src.zst."""
     return f"{number:05d}.{side}{SUFFIXES[compress]}"
 
 

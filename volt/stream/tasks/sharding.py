@@ -97,8 +97,7 @@ def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
 def mixed_order(first: Longs, n_lines: Longs, counts: Longs) -> Longs:
     """Return the order of the lines of a chunk, as indices of its inputs laid end to end.
 
-    first, n_lines: (n_inputs,) the shard's lines of each input that are in the chunk
-    counts: (n_inputs,) the shard's lines of each input
+    first, n_lines, counts: (n_inputs,) the first line and the lines of the chunk, and the lines of the shard
     """
     places = [
         (2 * np.arange(at, at + n) + 1) / (2 * max(1, of)) for at, n, of in zip(first, n_lines, counts, strict=True)
@@ -235,10 +234,10 @@ def shard(
     max_line: the most bytes of a line; None for no limit
     progress: called with "count lines" or "shard", the lines done, and the lines in all if that is known
 
-    Lines keep their bytes, but words are counted only in lines that are UTF-8. Tasks of the split "valid" keep the
-    order of their lines; others are mixed. A run that was killed resumes after its last finished shard.
-    Raises ConfigError if a task is unknown or has no inputs, StreamError or CorpusError if an input is empty, damaged
-    or of unequal sides, or another process writes to the folder; OutputError if shards cannot be written.
+    Words are counted in lines that are UTF-8. Tasks of the split "valid" keep the order of their lines; others are
+    mixed. A run that was killed resumes after its last finished shard.
+    Raises ConfigError, StreamError or CorpusError for tasks and inputs that are wrong, OutputError if shards cannot be
+    written.
 
     >>> shard([Task("empty", "mono", ())], "shards")
     Traceback (most recent call last):

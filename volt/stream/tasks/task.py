@@ -53,13 +53,9 @@ class Task:
 
     name: also the name of its source in the stream.
     kind: "para" for lines with a source and a target side, "mono" for lines with one.
-    inputs: its corpora; () if it shares the inputs of another task.
+    inputs: its corpora; () if it shares the inputs of the task `shares`.
     split: "train" to be mixed by weight, "valid" to be read by itself, without noise.
-    weight: its share of the mixture.
-    transforms: the transforms of its lines, in order.
-    src_lang, tgt_lang, extra_prefix: its language tags.
     n_shards: the number of shards that `volt shard` makes; None to derive it from the number of lines.
-    shares: the task whose inputs, and shards, it reads.
     """
 
     name: str
@@ -98,11 +94,9 @@ _NO_ENDS = np.zeros(0, np.int64)
 class InputFile:
     """A file of an input, as it was when it was read.
 
-    side: `src`, `tgt` or `mono`
     size, modified: bytes on disk, and time of change
-    digest: the digest of its decompressed text
-    n_lines, n_bytes: lines and bytes of its text
-    first_bad, first_tab: the numbers of its first line that is not UTF-8, and of the first with a tab; 0 if none is
+    digest, n_lines, n_bytes: of its decompressed text
+    first_bad, first_tab: the number of its first line that is not UTF-8, or has a tab; 0 if there is none
     """
 
     side: str
