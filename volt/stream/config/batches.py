@@ -35,16 +35,10 @@ _BY_TOKENS = (
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The section `batches`.
+    """The section `batches`; its values by field, or as arguments of the named class.
 
-    vocabularies: name of the field → the path of its vocabulary, in the order of the lines' fields.
-    prefix: name of the field → the tokens before each of its samples, if any.
-    samples: further arguments of `SampleFormat`, by their names.
-    by_tokens, by_packs: the arguments of `ByTokens` or of `ByPacks`; None for the other.
-    layout: the arguments of `Layout`, but for the padding.
-    pad: the token that fills rows.
-    window: the number of samples that are sorted together, or "epoch".
-    document: the file.
+    prefix: the tokens before each sample of a field.
+    samples: `SampleFormat`; by_tokens: `ByTokens`; by_packs: `ByPacks`, or None; layout: `Layout`.
     """
 
     vocabularies: Mapping[str, str]
@@ -62,8 +56,7 @@ class Batches:
         """Raise an error of the block as a ConfigError with the file's name and line; `place` is within the section.
 
         >>> document = Document("stream.yaml", {}, {("batches", "pad"): 7})
-        >>> batches = Batches({}, {}, {}, None, None, {}, "<pad>", 1, document)
-        >>> with batches.naming("pad"):
+        >>> with Batches({}, {}, {}, None, None, {}, "<pad>", 1, document).naming("pad"):
         ...     raise VoltError("no such token; name another")
         Traceback (most recent call last):
             ...

@@ -43,12 +43,11 @@ Ends = Literal["stop", "drop"]
 class Configuration:
     """A configuration file: the arguments of a `Stream`, by their names, and the tasks.
 
-    files: the files of transforms, loaded to be checked; the stream uses them, too.
-    tasks: all tasks of the file, of both splits.
-    shards: the folder of their shards, if the file names one.
-    named: the files and globs of all sources, tasks, transforms and batches of the file, selected or not.
+    files: the loaded files of transforms.
+    tasks: all tasks of the file, of both splits; shards: the folder of their shards.
+    named: the files and globs of all sources, tasks, transforms and batches, selected or not.
     mix: the mixture by numbers of lines; None if the sources have weights.
-    batches: the section for trainers, if the file has it.
+    batches: the section for trainers.
     """
 
     sources: tuple[Source, ...]
@@ -101,12 +100,12 @@ def load_config(
 ) -> Configuration:  # fmt: skip
     """Read and check a configuration file. Raises ConfigError with the line of every mistake.
 
-    user_code: whether it may name Python files, which are run to be checked; if not, a `user` transform is a mistake
+    user_code: whether it may name Python files, which are run to be checked
     values: the values of a template, by key
-    split: "train" for the sources and tasks of training; "valid" for validation: each line once, without noise
+    split: "train" for training, "valid" for validation: each line once, without noise
     tasks: the names of the only tasks to read; for "valid", they may be of any split
-    use_shards: whether tasks are read from the folder `shards`; `volt shard`, which writes it, does not
-    check_files: whether files of sources, tasks and shards must exist; translation does not read them
+    use_shards: whether tasks are read from the folder `shards`
+    check_files: whether files of sources, tasks and shards must exist
     """
     selection = Selection.of(split, tasks)
     document = read(path, values=values)

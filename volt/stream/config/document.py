@@ -77,7 +77,6 @@ _Loader.add_implicit_resolver(
 class Document:
     """A parsed file.
 
-    path: the name of the file in errors.
     value: its content, JSON-able.
     lines: the line, from 1, of each key and item, by its place; {} if the values are not from a file.
     hint: the end of every error.

@@ -1,18 +1,6 @@
-r"""Convert a configuration of OpenNMT-py's dynamicdata loader into one of a stream with tasks, and note differences.
+"""Convert a configuration of OpenNMT-py's dynamicdata loader into one of a stream with tasks, and note differences.
 
 `OldOptions` checks the keys of the original; `PARAMETERS` maps its parameters to the options of transforms.
-
->>> old = "tasks: {a: {type: mono, transforms: [drop]}}\ninputs: {i: {mono: a.en, task: a}}\n"
->>> print(imported(old + "meta: {train: {drop_temperature: 3}}", path="old.yaml").text)
-defaults:
-  drop: {temperature: 3}
-tasks:
-  a:
-    type: mono
-    inputs:
-      i: {mono: a.en}
-    transforms: [drop]
-<BLANKLINE>
 """
 
 from __future__ import annotations
@@ -154,7 +142,7 @@ _TRAIN_NOTES = {
 
 
 class Imported(NamedTuple):
-    """The new configuration, with the notes as comments; and a note for each key that is different or left out."""
+    """The new configuration, with the notes as comments, and a note for each different key."""
 
     text: str
     notes: tuple[str, ...]
@@ -171,6 +159,18 @@ def imported(
     folder: the new file's; relative paths of the original start from the current folder, and are rewritten
     batch_samples: the samples of a minibatch, which the original's schedule counts
     check_files: look for the inputs' files; missing ones get a note
+
+    >>> old = "tasks: {a: {type: mono, transforms: [drop]}}\\ninputs: {i: {mono: a.en, task: a}}\\n"
+    >>> print(imported(old + "meta: {train: {drop_temperature: 3}}", path="old.yaml").text)
+    defaults:
+      drop: {temperature: 3}
+    tasks:
+      a:
+        type: mono
+        inputs:
+          i: {mono: a.en}
+        transforms: [drop]
+    <BLANKLINE>
     """
     document = parse_template(text, path=path, values=values)
     notes = Notes(document)

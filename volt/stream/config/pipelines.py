@@ -79,10 +79,8 @@ _CASE_NOISE = {
 class Pipeline:
     """A named stream.
 
-    about: its purpose, in one line.
     least, most: the bounds of the number of sources; None for any number.
-    names: the names of its sources; by default they are named after their files.
-    steps: the transforms of each named source.
+    names: the names of its sources, instead of names after their files; steps: the transforms of each.
     is_mtdata: whether its sources are names of data sets of MTData.
     """
 

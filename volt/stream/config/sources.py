@@ -75,9 +75,7 @@ _READING = _CHECKS | {field.name for field in fields(Source)} - {"name", "paths"
 class Sources:
     """Makes sources from their options.
 
-    notes: collects the mistakes.
     folder: the start of relative paths.
-    files: the loaded files of the transforms.
     check_files: whether files must exist.
     user_code: whether a transform may name a Python file to run.
     """

@@ -2,12 +2,6 @@
 
 Training mixes the sources and the tasks of the split `train`. Validation reads the tasks of the split `valid`: every
 line once, in order, without noise. A task selected by name can be read in that way, too.
-
->>> from volt.stream.config.build import parse_config
->>> text = "tasks: {de_en: {type: para, inputs: {wmt: {src: a.de, tgt: a.en}}, src_lang: de, tgt_lang: en}}"
->>> config = parse_config(text, path="data/stream.yaml")
->>> config.tasks[0].src_lang, config.sources[0].paths
-('de', ('data/a.de', 'data/a.en'))
 """
 
 from __future__ import annotations

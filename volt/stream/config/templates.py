@@ -45,21 +45,13 @@ class Expanded(NamedTuple):
 
 
 def read(path: str | Path, *, values: Mapping[str, object] | None = None) -> Document:
-    """Parse a configuration file, which may be a template. Raises ConfigError if it cannot be read or is not YAML.
-
-    values: text or a number for each key of the template
-    """
+    """Parse a configuration file, which may be a template. Raises ConfigError if it cannot be read or is not YAML."""
     text = read_text(path, kind=ConfigError).removeprefix("\ufeff")
     return parse_template(text, path=str(path), values=values)
 
 
 def parse_template(text: str, *, path: str, values: Mapping[str, object] | None = None) -> Document:
-    """Parse a configuration that may be a template. Errors name the lines of the template.
-
-    >>> document = parse_template("{% if a %}\\n{% endif %}\\nseed: {{n}}\\n", path="a", values={"a": 1, "n": 7})
-    >>> document.value, document.line(("seed",))
-    ({'seed': 7}, 3)
-    """
+    """Parse a configuration that may be a template. Errors name the lines of the template."""
     result = expanded(text, values, path=path)
     if not result.lines:
         return parse(result.text, path=path)
@@ -81,8 +73,7 @@ def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str
 
     values: text or a number for each key
     path: the file's name in errors
-    Raises ConfigError, with its line, for a key without a value, a value that no placeholder uses, and for syntax that
-    templates do not allow.
+    Raises ConfigError, with its line, for invalid syntax, a key without a value, and a value without a placeholder.
 
     >>> expanded("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
     Expanded(text='src: de\\n\\n- 0\\n- 1\\n', lines=(1, 2, 3, 3, 4))

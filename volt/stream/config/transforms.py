@@ -26,9 +26,8 @@ from volt.stream.transforms.transform import LoadedFiles, Transform, loaded
 class TransformBuilder:
     """Makes the transforms of a source.
 
-    notes, folder, files, user_code: as in `Sources`.
     names: the names of the source's fields.
-    task: the keys src_lang, tgt_lang and extra_prefix of a task, for transforms that use them.
+    task: the languages and prefix of a task, for transforms that use them.
     defaults: options of transforms, by the transform's name, that a step may leave out.
     """
 
