@@ -113,7 +113,6 @@ class ByTokens:
     ) -> WindowPlan:  # fmt: skip
         """Return the steps of a window.
 
-        world: the number of ranks
         n_old: how many of the first samples earlier windows have left
         is_last: whether no window follows. Otherwise, with several ranks, one step is left for the next window, so that
             the last window has rows for all ranks.
@@ -219,6 +218,5 @@ class ByPacks:
 
 
 def _make_whole(rule: ByTokens | ByPacks, name: str, *, high: int) -> None:
-    """Store an option as an int from 1 to `high`, unless it is None."""
     if (value := getattr(rule, name)) is not None:
         object.__setattr__(rule, name, arguments.whole(value, name, low=1, high=high))

@@ -113,8 +113,7 @@ def collate(
     pad: the id that fills rows; or one for each field by name
     eos: the id that ends each target and starts its input; or one for each field
     left_pad_source, left_pad_target: whether padding stands on the left
-    width: of the arrays, or of each field; by default of the longest row. With `TokenBatches.longest` of a step, all
-        ranks have the same width.
+    width: of the arrays, or of each field; by default of the longest row
     pad_to_multiple: widths are rounded up to a multiple of it
     dtype: int64 or int32, of ids
 
@@ -122,7 +121,7 @@ def collate(
     `tgt_mask` (true where ids stand), and `net_input` with `src_tokens`, `src_lengths` and `prev_output_tokens`.
     With one field, `src_tokens` holds the id before each id of `target`, and there is no `prev_output_tokens`.
 
-    Raises ConfigError if there are no rows or an index is out of range, StreamError if a target does not end in EOS.
+    Raises StreamError if a target does not end in EOS.
 
     >>> step = collate(Samples.of({"text": [[5, 6, 2]]}), [0], pad=1, eos=2, pad_to_multiple=4)
     >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist(), step["tgt_mask"].tolist()
@@ -173,16 +172,12 @@ def collate_packed(
     Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and `net_input` with `src_tokens`,
     `position_ids` (n_packs, length), which start anew with each sample, and, for attention within samples,
     `cu_seqlens` (n_segments + 1,) int32 and `max_seqlen`: where, in the flat batch, each sample starts. The padding of
-    a row is a segment of its own, and so is a part of a line.
-
-    Raises ConfigError if there are no packs, or one is longer than a row; StreamError if a line does not end in EOS.
+    a row is a segment of its own.
 
     >>> samples = Samples.of({"text": [[5, 2], [6, 7, 2], [2]]})
     >>> step = collate_packed(samples, [[1, 2], [0]], length=4, pad=1, eos=2)
     >>> step["net_input"]["src_tokens"].tolist(), step["net_input"]["position_ids"].tolist()
     ([[2, 6, 7, 2], [2, 5, 1, 1]], [[0, 1, 2, 0], [0, 1, 0, 1]])
-    >>> step["target"].tolist(), step["net_input"]["cu_seqlens"].tolist()
-    ([[6, 7, 2, 2], [5, 2, 1, 1]], [0, 3, 4, 6, 8])
     """
     source, target = _sides(arguments.instance(samples, Samples, "samples"))
     if source != target:
@@ -259,7 +254,6 @@ def _of(field: str, option: Each, name: str, samples: Samples) -> int:
 
 
 def _rows(rows: Rows, n: int) -> Longs:
-    """Return indices of samples as an array."""
     chosen = np.asarray(rows if isinstance(rows, np.ndarray) else arguments.wholes(rows, "rows"))
     if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
         raise ConfigError(

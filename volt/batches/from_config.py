@@ -38,15 +38,7 @@ def read_steps(
     values: Mapping[str, object] | None = None, split: Split = "train", tasks: Sequence[str] | None = None,
     **options: Any,
 ) -> ReadSteps:  # fmt: skip
-    """Read the stream and the batches of a configuration file.
-
-    path: of the file
-    rank, world: which batch of each step to give; checked before anything is read
-    user_code, values, split, tasks: as in `Stream.from_config`
-    options: of `Stream`, which override the file
-
-    Raises ConfigError, with the line of each mistake; also for tokens that a vocabulary lacks.
-    """
+    """Read the stream and the batches of a configuration file."""
     check_rank(rank, world)
     where = Path(arguments.path(path, remedy="give the path of a YAML file"))
     data = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)

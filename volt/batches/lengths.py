@@ -31,11 +31,7 @@ _RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
 
 
 def table(lengths: Any, name: str = "lengths") -> Longs:
-    """Return lengths as (n, n_sides) int64, from 0 to 2⁵³; (n,) counts as one side.
-
-    >>> table([[3, 4], [5, 1]]).shape, table([3, 4]).shape
-    ((2, 2), (2, 1))
-    """
+    """Return lengths as (n, n_sides) int64, from 0 to 2⁵³; (n,) counts as one side."""
     remedy = "give whole numbers, (n,) or (n, sides)"
     try:
         array = np.asarray(lengths)
@@ -88,12 +84,7 @@ def stable_order(values: Longs) -> NDArray[np.intp]:
 
 
 def refuse_long(rows: Longs, longest: Longs, limit: int, name: str, *, on_long: str, ways: tuple[str, ...]) -> None:
-    """Raise StreamError for the first of the rows that are too long, unless on_long says otherwise.
-
-    rows: longer than the limit, which is called `name`
-    longest: (n,) the lengths of all rows
-    ways: the values that on_long may have, "raise" first
-    """
+    """Raise StreamError for the first of the rows that are too long, unless on_long says otherwise."""
     if arguments.choice(on_long, "on_long", ways) == "raise" and len(rows):
         others = f", and {counted(len(rows) - 1, 'row')} more" if len(rows) > 1 else ""
         choices = " or ".join(f"on_long='{way}'" for way in ways[1:])

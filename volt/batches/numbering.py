@@ -89,11 +89,7 @@ class Numbering:
 
 
 def numbering_of(vocabulary: Any, name: str) -> Numbering:
-    """Return the numbering of a field.
-
-    vocabulary: a vocabulary or an encoder, the path of a vocabulary or of a SentencePiece model, or a list of tokens
-    name: of the field, for errors
-    """
+    """Return the numbering of a field."""
     from volt.encode.encoder import Encoder
     from volt.vocabulary import Vocabulary
 
@@ -156,7 +152,6 @@ def _of_model(path: Path, data: bytes) -> Numbering:
 
 
 def _transformed(transform: Transform, column: Column) -> Column:
-    """Return a column after a transform of field 1."""
     from volt.stream.transforms.batch import Batch
     from volt.stream.transforms.line_rng import LineRng
 

@@ -1,12 +1,7 @@
 """`pack`: lengths of rows → packs, rows laid end to end into a fixed length; `cut_samples`: long samples → parts.
 
 Rows are placed from the longest to the shortest, each into the pack with the least free space that holds it, or into a
-new one: best-fit decreasing takes at most 11/9 of the fewest possible packs, and four (Johnson, 1974). A tree over the
-free spaces finds the pack: n rows in packs of L tokens take time n · (log n + log L).
-
->>> packs = pack([5, 3, 4, 2], 7, shuffle=False)
->>> [one.rows.tolist() for one in packs], packs.padding_share
-([[0, 3], [2, 1]], 0.0)
+new one: best-fit decreasing takes at most 11/9 of the fewest possible packs, and four (Johnson, 1974).
 """
 
 from __future__ import annotations

@@ -63,8 +63,7 @@ class Totals:
     """The totals of a rank since its steps were opened or restored.
 
     n_steps, n_samples: steps, and samples in its batches
-    n_tokens: ids, of all fields
-    n_laid_out: ids and padding
+    n_tokens, n_laid_out: ids of all fields, without and with padding
     seconds: how long its trainer has waited for steps
     n_too_long, n_too_short: samples, of all ranks, that are in no batch
     too_long: the places of the first ten lines that are too long
@@ -105,8 +104,6 @@ class Counted(Generic[T]):
 
     steps: any iterable; if it has a number n, as `Steps` do, counting starts from n
     start: the step to continue at; earlier ones are skipped, by `steps.skip` if it exists
-
-    Raises ConfigError if `steps` are already past the start, or end before it.
 
     >>> counted = Counted("abcde", start=3)
     >>> next(counted), counted.n, list(counted), counted.n
@@ -153,13 +150,13 @@ class Report:
     step: steps so far, over all runs
     rank, world: the reporting rank, and the number of ranks
     seconds: since the first step of this run was requested
-    sentences, tokens: of this run; tokens are ids of all fields, without padding
-    padding: the share of padding in the arrays of this run, 0 to 1
+    sentences, tokens: of this run; tokens are ids of all fields
+    padding: the share of padding in the arrays of this run
     longest: the widest array of this run, in ids
     tokens_per_second: since the last report
-    waited: the share of the time since the last report in which the trainer waited for steps, 0 to 1
+    waited: the share of time since the last report in which the trainer waited for steps
     first_wait: seconds until the first step of this run
-    too_long, too_short: rows of this run, of all ranks, that were in no batch; 0 where steps do not report them
+    too_long, too_short: rows of this run, of all ranks, that were in no batch
     """
 
     step: int = 0
@@ -200,10 +197,10 @@ class Report:
 class Progress(Generic[T]):
     """An iterator over steps that reports their progress after every few steps, and at their end.
 
-    steps: dicts of arrays, of numpy or of torch, as `collate` and `collate_packed` return them
+    steps: dicts of arrays, as `collate` and `collate_packed` return them
     every: how many steps between two reports
-    to: where rank 0 reports to: an open text file, such as sys.stderr, gets a line of text; a path gets a line of JSON
-        at its end; a function gets a `Report`; None gets nothing
+    to: where rank 0 reports to: an open text file, such as sys.stderr; the path of a file for lines of JSON; a function
+        of a `Report`; None for nowhere
     rank, world: by default of `steps`, or 0 and 1
 
     >>> import sys

@@ -2,9 +2,6 @@ r"""Lines as columns → `Samples`: the ids of each field, framed by BOS, prefix
 
     [BOS] [prefix …] id … id [EOS]
 
-Columns of ids, from `encode` with `to: ids` or from binary shards, are used as they are; text is encoded, looked up
-piece by piece, or read as numbers.
-
 >>> tokens = ["<unk>", "<s>", "</s>", "<2de>", "lo", "w"]
 >>> pairs = SampleFormat({"src": tokens, "tgt": tokens}, prefix={"src": ["<2de>"]})
 >>> samples = pairs.samples(Batch.of(["lo w\tw", "w\tlo lo"]))
@@ -173,17 +170,14 @@ class SampleFormat:
     """The format of samples: how lines become ids.
 
     vocabularies: name of the field → its vocabulary: a vocabulary or encoder, the path of a vocabulary or of a
-        SentencePiece model, or a list of tokens, in which <unk>, <s> and </s> have their roles. The first name stands
-        for field 1 of the lines, the second for field 2, and so on.
-    holds: how to read text in the fields: "text" to be encoded, "pieces" between spaces, or "ids" as numbers; by
-        default text, or pieces for a list of tokens. A column of ids is used as it is.
+        SentencePiece model, or a list of tokens with <unk>, <s> and </s>. The names stand for fields 1, 2 and so on.
+    holds: "text" to be encoded, "pieces" between spaces, or "ids" as numbers; by default text, or pieces for a list of
+        tokens. A column of ids is used as it is.
     bos, eos: whether samples start with BOS, and end with EOS. Binary shards have EOS already: set eos=False.
     prefix: name of the field → the tokens between BOS and the tokens of the line
     max_length: the most ids of a field, including BOS, prefix and EOS; None for any number
     beyond: for a longer field: "refuse" it, or "truncate" the ids of the line at their end
     unknown: "replace" pieces that the vocabulary lacks by its <unk>, or "refuse" them
-
-    Raises ConfigError if the vocabulary lacks a token.
 
     >>> SampleFormat({"text": ["<s>", "</s>", "lo", "w"]}, bos=True, max_length=3)
     <SampleFormat: text, with BOS, EOS, at most 3 ids>
@@ -239,9 +233,6 @@ class SampleFormat:
         batch: of `Stream.batches`, or lines alone, whose samples are numbered from 0
 
         Raises StreamError, with the place of the line, if one lacks a field, is too long, or holds refused pieces.
-
-        >>> SampleFormat({"text": ["lo", "w"]}, eos=False).samples(Batch.of(["w lo w"]))["text"][0].tolist()
-        [1, 0, 1]
         """
         lines = batch.lines if isinstance(batch, StreamBatch) else arguments.instance(batch, Batch, "batch")
         numbers = batch.numbers if isinstance(batch, StreamBatch) else np.arange(len(lines))
@@ -338,7 +329,6 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
 def _unknown(
     name: str, column: Column, ids: Column, is_unknown: NDArray[np.bool_], place: Place, *, is_text: bool
 ) -> StreamError:
-    """Return the error for the first id of an unknown piece."""
     first, bounds = int(np.argmax(is_unknown)), np.append(ids.starts, len(ids.data))
     line = int(np.searchsorted(bounds, first, side="right")) - 1
     [value] = column.take([line]).strings()

@@ -1,8 +1,7 @@
 """`Steps`: a stream → the arrays of each step of one rank, endless and exact to the sample.
 
-Lines are read one window at a time, become samples, and a rule puts these into steps. Every rank reads the same lines,
-makes the same steps and takes its own batch of each: so all ranks have equally many, of similar cost, without
-communication, and a state is the same for all.
+Lines are read one window at a time, become samples, and a rule puts these into steps. Every rank makes the same steps
+and takes its own batch of each: all have equally many, of similar cost, without communication.
 """
 
 from __future__ import annotations
@@ -46,19 +45,19 @@ class Steps:
     r"""An iterable of steps; each iterator continues where the last one stopped.
 
     stream: of lines, which the steps own from now on
-    samples: how lines become samples of two fields, source and target, or of one, for a language model
+    samples: how lines become samples of source and target, or of one field, for a language model
     batches: the rule: `ByTokens` or `ByPacks`
-    window: how many lines to read for a window; or "epoch", for the lines of an epoch of the source, or, with several
-        sources, of a virtual epoch (`Stream.epoch_lines`), or all lines if the sources end
+    window: how many lines to read for a window; "epoch" for the lines of an epoch of the source; with several sources,
+        of a virtual epoch (`Stream.epoch_lines`), or all lines if the sources end
     layout: of the arrays
-    rank, world: this rank, and the number of ranks: each gets one batch of a step; their numbers of rows differ by one
-        at most. Where each rank has a stream of its own lines, world is 1, and numbers of steps may differ.
+    rank, world: this rank, and the number of ranks: each gets one batch of a step. Where each rank has a stream of its
+        own lines, world is 1, and numbers of steps may differ.
     ahead: whether a thread makes the next window while this one is in use
 
     A step is the result of `collate` or `collate_packed`. Its `id` is the number of each line in the stream.
 
+    >>> from volt.stream import Source
     >>> import tempfile
-    >>> from volt.stream.reading.source import Source
     >>> tokens = ["<pad>", "</s>", "<unk>", "low", "new"]
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
     ...     _ = file.write(b"low\tnew new\n" * 3 + b"low low low\tnew\n") and file.flush()
@@ -101,26 +100,14 @@ class Steps:
         values: Mapping[str, object] | None = None, split: Split = "train", tasks: Sequence[str] | None = None,
         ahead: bool = True, **options: Any,
     ) -> Self:  # fmt: skip
-        r"""Return the steps that a YAML file describes, in its section `batches`.
+        """Return the steps that a YAML file describes, in its section `batches`.
 
         path: of the file
         rank, world, ahead: as in `Steps`
         user_code, values, split, tasks: as in `Stream.from_config`
         options: of `Stream`, which override the file
 
-        Raises ConfigError, with the line of each mistake, if the file does not describe steps.
-
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from volt import Vocabulary
-        >>> text = "sources: {a: {path: a.tsv, epochs: 1}}\n"
-        >>> text += "batches: {fields: {text: v.volt}, max_tokens: 8, pad: </s>}"
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Vocabulary((("l", "o"),), ("l", "o", "lo", "w</w>")).save(Path(folder, "v.volt"))
-        ...     _ = Path(folder, "a.tsv").write_text("low\nlow low\n"), Path(folder, "stream.yaml").write_text(text)
-        ...     with Steps.from_config(Path(folder, "stream.yaml")) as steps:
-        ...         [sorted(step["id"].tolist()) for step in steps]
-        [[0], [1]]
+        Raises ConfigError, with the line of each mistake. volt.ext.torch has an example.
         """
         from volt.batches.from_config import read_steps
 
@@ -187,10 +174,7 @@ class Steps:
     def state(self, *, at: int | None = None) -> dict[str, Any]:
         """Return the state of the steps, as JSON values; it is the same for all ranks after equally many steps.
 
-        at: an earlier step n, for a trainer that has used only n, within the last windows; by default the step after
-            the last one given
-
-        Raises StreamError if `at` is ahead, or no longer remembered.
+        at: an earlier step, within the last windows, for a trainer that has used only so many; by default the next one
         """
         with self._lock:
             at = self.n if at is None else arguments.whole(at, "at", low=0)
@@ -204,11 +188,11 @@ class Steps:
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Continue where a state was taken, with any rank, number of ranks and number of workers.
 
-        state: of `state`, of this or another process
+        state: of `state`
         accept: the differences to accept: only "window"; the next window then has the size of these steps
 
         With as many ranks as before, the same steps follow; else the rest of the window is put into other steps. Raises
-        StreamError if it is not a state, or belongs to other steps or another stream; the error names the differences.
+        StreamError, with the differences, if the state belongs to other steps or another stream.
         """
         values, current = StepsState.from_json(state), self._start.configuration
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
@@ -233,8 +217,8 @@ class Steps:
     def close(self) -> None:
         """End the thread, and the workers of the stream. Reading may continue afterwards.
 
-        The window that the thread has begun is made again if reading continues. A thread that does not stop within two
-        seconds, in a slow transform, ends later. At the end of the interpreter, and in a fork, nothing is closed.
+        A thread that does not stop within two seconds, in a slow transform, ends later. At the end of the interpreter,
+        and in a fork, nothing is closed.
         """
         if not can_wait(self._pid):
             return
@@ -284,7 +268,6 @@ class Steps:
     # reading
 
     def _to_next_step(self) -> Window | None:
-        """Return the window of the next step; None at the end."""
         if self._pid != os.getpid():
             raise StreamError("the steps were opened in another process; open them here, and restore their state")
         waiting, fruitless = 0, 0

@@ -3,19 +3,16 @@
 A batch costs its number of rows times its longest side, rounded up to the multiple that arrays are padded to.
 
     order    rows are permuted, then sorted by their longest side, ties by the first side less the last: upwards for
-             even lengths, downwards for odd ones, so that neighbours are alike on all sides. With noise ρ they are
-             sorted by length + U(−ρ · length, ρ · length) alone. sort="sides" sorts as fairseq does: by the last side,
-             then by the one before it, up to the first.
+             even lengths, downwards for odd ones, so that neighbours are alike on all sides; with noise ρ, by
+             length + U(−ρ · length, ρ · length) alone. sort="sides" sorts by the last side, then the one before it, …
     cut      from its first row on, a step takes as many rows as fit, k. It uses m · ⌊k / m⌋ of them, or all where
-             k < m; the rest begins the next step. The last step uses all. m is `multiple`.
+             k < m = `multiple`; the rest begins the next step. The last step uses all.
     buckets  each side of a row counts as long as the smallest bucket that holds it
     deal     with w ranks, a step is w batches: m is 8 · w, or w where fewer rows fit. Its rows are dealt to ranks in
-             turn; in the last step, numbers of rows differ by one at most. If fewer than w rows would remain for the
-             last step, the step before cedes some, if it can.
+             turn. If fewer than w rows would remain for the last step, the step before cedes some, if it can.
     shuffle  the steps are permuted
 
-All randomness follows from (seed, epoch, window) and, for noise, the row's number. In a stream, the rows that are left
-of a window go before the next window, so that no row is lost.
+All randomness follows from (seed, epoch, window) and, for noise, the row's number.
 """
 
 from __future__ import annotations
@@ -78,8 +75,7 @@ def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window:
     world: the number of ranks
     seed, epoch, window: of the choice of batches that are left, and of the order of steps
 
-    The total costs of two ranks differ at most by the difference between the dearest and the cheapest batch: the rank
-    that gets the dearest batch of a step gets the cheapest of the next dearer step.
+    The total costs of two ranks differ at most by the difference between the dearest and the cheapest batch.
 
     >>> dealt = deal([10, 20, 11, 21], world=2)
     >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
@@ -100,8 +96,7 @@ class TokenBatches:
 
     order: (n_kept,) int64, rows, batch after batch
     ends: (n_batches,) int64, where each batch ends in `order`
-    longest: (n_batches,) int64, the width of a batch: the longest side of any row of its step, or the bucket that holds
-        it, rounded up to `pad_to_multiple`
+    longest: (n_batches,) int64, the width of a batch: the longest side of any row of its step, or its bucket, padded
     too_long, too_short: int64, rows longer than max_length, max_tokens or the last bucket, or shorter than min_length
     left: int64, rows that are too few for one more step; put them into the next window
     world: the number of batches of a step: batch i is for rank i % world
@@ -145,10 +140,6 @@ class TokenBatches:
         """Return the batches of one rank, one of each step.
 
         rank: from 0
-
-        >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, world=2, shuffle=False)
-        >>> [rows.tolist() for rows in batches.of_rank(0)], [rows.tolist() for rows in batches.of_rank(1)]
-        ([[2, 3]], [[0, 1]])
         """
         mine = list(self)[check_rank(rank, self.world)[0] :: self.world]
         ends = np.cumsum([len(rows) for rows in mine], dtype=np.int64)
@@ -180,19 +171,17 @@ def token_batches(
     lengths: (n,) or (n, sides) whole numbers, tokens; the length of a row is its longest side
     max_tokens, max_sentences: the most tokens, with padding, and rows of a batch
     multiple: the number of rows of a batch is a multiple of it, where that many fit
-    pad_to_multiple: the width of a batch counts as the next multiple of it, as `collate` pads arrays
+    pad_to_multiple: the width of a batch counts as the next multiple of it
     sort: "length" leaves less padding; "sides" is fairseq's order
-    noise: ρ, from 0 to 1: how far lengths are blurred before rows are sorted, anew in each epoch
+    noise: ρ, from 0 to 1: how far lengths are blurred before sorting
     buckets: rising lengths, up to max_tokens: `longest` is always one of them, and longer rows are too long
     max_length, min_length: rows with more tokens (by default more than max_tokens), or fewer, are in no batch
     on_long: for rows that are too long: "raise" an error, or "report" them in `too_long`
-    world: the number of ranks; all get equally many batches, of equally many rows. Padded to `longest`, the batches of
-        a step cost the same within one row, and so do the batches of a rank over all steps.
+    world: the number of ranks; all get equally many batches, of equally many rows
     shuffle: False leaves steps in the order of lengths, and equally long rows in their own
     seed, epoch, window: of all randomness
 
-    A row is in one batch, or listed as too long, too short or left.
-    Raises StreamError for a row that is too long.
+    A row is in one batch, or listed as too long, too short or left. Raises StreamError for a row that is too long.
 
     >>> batches = token_batches([[3, 4], [9, 7], [2, 2], [8, 9]], max_tokens=18, seed=1)
     >>> sorted(sorted(rows.tolist()) for rows in batches)
@@ -257,7 +246,6 @@ def limit_of(
 
 
 def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> Longs:
-    """Return (n_buckets,) int64, rising lengths; empty without buckets."""
     widths = [] if buckets is None else arguments.wholes(buckets, "buckets")
     if buckets is not None and not widths:
         raise ConfigError("buckets is empty; give lengths that rise, or None")
@@ -299,7 +287,6 @@ def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place
 
 
 def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Longs) -> tuple[Longs, Longs, Longs]:
-    """Return the rows batch after batch, where each batch ends, and the longest side of its step."""
     from volt.kernels.batching import deal_rows
 
     n_steps = len(step_ends)
@@ -312,11 +299,11 @@ def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Lon
 
 
 def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
-    """Return the share of padding in the arrays of batches, each side as wide as its longest row; 0.0 without batches.
+    """Return the share of padding in the arrays of batches, each side as wide as its longest row.
 
     batches: of `token_batches`
     lengths: as `token_batches` had them
-    to_longest: each side is as wide as `longest` of the batch, as `collate` lays it out with width=longest
+    to_longest: each side is as wide as `longest` of the batch
 
     >>> padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8])
     0.08333333333333333

@@ -1,13 +1,13 @@
 """A stream → windows, the samples whose batches are made together; and the state of steps, which can read them again.
 
 A window holds samples of one or more stretches of the stream: all of the newest, and the samples that earlier ones
-left. A stretch is the state of the stream at its start and a number of lines, so a window can be read again anywhere. A
-state of steps is the stretches of its window, and the number of the window's steps already given:
+left. A stretch is the state of the stream at its start and a number of lines, so it can be read again anywhere. A state
+of steps, the same for all ranks, is
 
     {"format": "volt.steps", "version": 1, "n": 812, "window": 3, "steps": 20, "world": 8, "stretches": [{"stream": …,
      "n_lines": 16384, "wanted": null}, …], "configuration": …}
 
-It is the same for all ranks. `wanted` is a bit for each sample of a stretch, as base64 of zlib.
+where `wanted` is a bit for each sample of a stretch, as base64 of zlib.
 """
 
 from __future__ import annotations
@@ -56,12 +56,7 @@ class Stretch:
         return self.wanted is None and self.state["n"] + self.n_lines == other.state["n"]
 
     def of(self, samples: Longs) -> Stretch:
-        """Return the stretch with only some of its wanted samples.
-
-        >>> stretch = Stretch({"n": 40}, 10, np.zeros((10, 2), np.int64))
-        >>> stretch.of(np.array([2, 5])).of(np.array([1])).wanted
-        array([5])
-        """
+        """Return the stretch with only some of its wanted samples."""
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
 
 
@@ -73,9 +68,7 @@ class Window:
     world: the number of ranks of its steps
     stretches: of its samples, the newest last
     starts: (n_stretches + 1,) int64, where the samples of each stretch begin, and where the last end
-    samples: of each stretch, one after the other
     is_last: whether the stream ends with it
-    planned: its steps
     """
 
     number: int
@@ -139,10 +132,7 @@ class Windows:
         return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.left))
 
     def again(self, number: int, world: int, stretches: Sequence[Stretch]) -> Window:
-        """Return a window that was made before, from its stretches. The stream then stands where it ends.
-
-        Raises StreamError if the stream gives fewer samples than before.
-        """
+        """Return a window that was made before, from its stretches. The stream then stands where it ends."""
         parts = []
         for stored in stretches:
             self.stream.restore(stored.state)
@@ -245,7 +235,6 @@ class StepsState:
     """The position of steps, and what they depend on.
 
     n: how many steps were given
-    window: the number of the current window
     steps: how many of the window's steps were given
     world: the number of ranks of the window's steps
     stretches: of the window's samples; one without lines before the first window

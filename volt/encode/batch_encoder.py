@@ -97,11 +97,7 @@ class BatchEncoder:
     def encode(
         self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
     ) -> Iterator[EncodedPart]:
-        """Yield the encoded lines of each chunk, in order; of an awaited chunk, before the next is requested.
-
-        dropout: required if `sampled`, else None
-        Raises CorpusError, with the line, where text is not UTF-8.
-        """
+        """Yield the encoded lines of each chunk, in order; of an awaited chunk, before the next is requested."""
         assert self.sampled == (dropout is not None)
         encode, n_threads = partial(self._encode, dropout=dropout), n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))

@@ -2,18 +2,6 @@
 
 Each line becomes a sentence: bos, a language's token, the ids of the line, eos. An empty line becomes a sentence
 without ids of its own, so that line i of a text stays line i of its translation.
-
->>> import tempfile
->>> from volt.files.indexed_dataset import open_ids
->>> from volt.vocabulary import Vocabulary
->>> with tempfile.TemporaryDirectory() as folder:
-...     source = Path(folder, "train.de")
-...     _ = source.write_text("lo\\n\\nlol\\n")
-...     encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")))
-...     pair = binarize(encoder, [str(source)], Path(folder, "train.de-en.de"))
-...     sentences = open_ids(pair.prefix)
-...     pair.dtype, [sentences.ids(line).tolist() for line in range(pair.n_lines)]
-('u16', [[4, 0, 2], [2], [6, 0, 2]])
 """
 
 from __future__ import annotations
@@ -67,11 +55,7 @@ class Frame:
         return cls(ids["bos"] + ids["prepend"], ids["eos"])
 
     def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
-        """Put the frame around each line. Returns the ids, and (n_lines,) how many each line then has.
-
-        ids: of all lines
-        ends: (n_lines,), where each line ends
-        """
+        """Put the frame around each line. Returns the ids, and (n_lines,) how many each line then has."""
         more = len(self.front) + len(self.back)
         starts = np.concatenate([[0], ends])[:-1]
         firsts = starts + more * np.arange(len(ends))  # where lines start among all ids

@@ -106,12 +106,7 @@ def file_chunks(
     path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE,
     max_line: int | None = MAX_LINE, wait: Wait | None = None,
 ) -> Iterator[Chunk]:  # fmt: skip
-    """Yield the chunks of a file, or of stdin ("-"). A compressed file is unpacked ahead in a thread.
-
-    errors, max_line: see `Encoder.encode_file`
-    numbered: see `chunks_of`; if False, threads that encode a plain file read its chunks themselves
-    wait: see `read_blocks`. With it, data that arrives before a wait is in awaited chunks
-    """
+    """Yield the chunks of a file, or of stdin ("-"). A compressed file is unpacked ahead in a thread."""
     if errors == "strict" and not numbered and (file := open_plain(path)) is not None:
         yield from (Chunk(span, strips_return=True) for span in file_spans(file, size=size, max_line=max_line))
         return

@@ -69,10 +69,7 @@ class Decoder:
         return Decoder.of, (self.vocabulary,)
 
     def decode_lines(self, ids: Ids, offsets: Longs) -> list[str]:
-        """Return the lines that flat ids spell: line i has ids[offsets[i]:offsets[i + 1]].
-
-        Raises VocabularyError if an id is out of range, or offsets fall or do not fit.
-        """
+        """Return the lines that flat ids spell: line i has ids[offsets[i]:offsets[i + 1]]."""
         ids, offsets = self._checked(ids, offsets)
         return self._lines(ids, offsets, self._unusual(ids, offsets))
 

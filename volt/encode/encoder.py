@@ -2,8 +2,7 @@
 
 A word starts as atoms; the applicable merge of the lowest rank is applied, from left to right, until none applies
 (`Vocabulary.merging` may say otherwise). Pieces that are not in the vocabulary are then split back into the two parts
-of their first merge. Text that the vocabulary cannot spell stays as it is among pieces, and becomes bytes or `<unk>`
-among ids.
+of their first merge. Unknown text stays as it is among pieces, and becomes bytes or `<unk>` among ids.
 """
 
 from __future__ import annotations
@@ -119,10 +118,6 @@ class Encoder:
         lines: any iterable of texts
         dropout, seed: see `encode`
         first: the number of the first line
-
-        >>> from volt.vocabulary import Vocabulary
-        >>> Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_lines(line for line in ("lo", "l o"))
-        [['l', 'o</w>'], ['l</w>', 'o</w>']]
         """
         lines = arguments.texts(lines, "lines", one=_ONE.format("encode_lines"))
         return self._pieces(lines, Dropout.of(dropout, seed), _first(first))
@@ -312,11 +307,6 @@ class Encoder:
         """Return the lines that ids spell as UTF-8 text, with a line end after every line.
 
         encoded: see `decode_batch`
-
-        >>> from volt.vocabulary import Vocabulary
-        >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>")))
-        >>> encoder.decode_bytes(encoder.encode_batch(["low", "", "low"]))
-        b'low\\n\\nlow\\n'
         """
         encoded = _flat_ids(encoded)
         return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
@@ -432,7 +422,6 @@ def _pieces(pieces: Iterable[str], call: str) -> list[str]:
 
 
 def _flat_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
-    """Check the ids of many lines; make them flat."""
     if not isinstance(encoded, Encoded):
         rows = arguments.several(encoded, "encoded", remedy="give the result of encode_batch, or the ids of each line")
         numbers = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]

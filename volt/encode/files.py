@@ -6,16 +6,6 @@
 
 An array has a second file, NAME.offsets.npy, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. A folder
 of outputs holds a manifest with the origin of each; up-to-date outputs are not rewritten.
-
->>> import tempfile
->>> from volt.vocabulary import Vocabulary
->>> with tempfile.TemporaryDirectory() as folder:
-...     source = Path(folder, "a.txt")
-...     _ = source.write_text("lo lol\\n")
-...     encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")))
-...     outcomes = list(encode_each(encoder, [str(source)], Path(folder, "out"), job=EncodeJob(form="npy")))
-...     np.load(outcomes[0].output).tolist(), outcomes[0].n_lines
-([4, 0, 6, 0], 1)
 """
 
 from __future__ import annotations
@@ -210,11 +200,7 @@ def encoded_parts(
     encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, progress: Progress | None = None,
     wait: Wait = is_ready,
 ) -> Iterator[tuple[Chunk, EncodedPart]]:  # fmt: skip
-    """Yield each chunk of the files, encoded. A chunk without text, which is not awaited, ends each file.
-
-    Chunks of several files are encoded at the same time.
-    restart: whether the lines of each file are numbered from 0
-    """
+    """Yield each chunk of the files, encoded. A chunk without text, which is not awaited, ends each file."""
     waiting = deque[Chunk]()
 
     def chunks() -> Iterator[Chunk]:
@@ -252,7 +238,6 @@ def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Ch
 
 
 def _write(output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: EncodeJob) -> int:
-    """Write parts. Returns the number of lines."""
     n_lines, offsets = 0, [np.zeros(1, np.int64)]
 
     def values() -> Iterator[NDArray[Any]]:
@@ -340,8 +325,8 @@ def _origin(encoder: Encoder, path: str, job: EncodeJob) -> dict[str, Any]:
 class _Manifest:
     """The origin of each output of a folder; the origin of an output that is being written has no "files".
 
-    The file is a JSON object. Each new output appends a line with another object, so that the cost is linear and a kill
-    loses nothing. A URL cannot be appended to: the file is rewritten once an eighth is new.
+    The file is a JSON object. Each new output appends a line with another object, so that a kill loses nothing. A URL
+    cannot be appended to: the file is rewritten once an eighth is new.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -394,6 +379,5 @@ def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _marks(output: Path, form: str) -> list[list[int]] | None:
-    """Return the size and time of writing of an output and its offsets; None if one is missing or not a file."""
     marks = [mark_of(file) if is_file(file) else None for file in _files_of(output, form)]
     return None if None in marks else [list(mark) for mark in marks if mark]

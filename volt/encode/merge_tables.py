@@ -1,12 +1,11 @@
 """`MergeTables`: a vocabulary's merges as arrays for compiled code, and symbols → pieces.
 
 Atoms are numbered first, then tokens in the order in which merges make them. A symbol is such a number, or −1 − code
-for an unknown character and for the placeholder of a user token. An unknown private character of the text, which is
-marked if the vocabulary has user tokens, has a code beyond Unicode.
+for an unknown character and for the placeholder of a user token. An unknown private character of the text has a code
+beyond Unicode.
 
-With merging "ranks", any neighbours that spell a token may join, lowest rank first. Still, one pair makes each token:
-no join crosses the ends of a stretch before it is one symbol, so it goes through the same joins as its characters
-alone. `own_pairs` finds these pairs, shorter tokens first. Dropout skips joins, so it needs `all_pairs`.
+With merging "ranks", any neighbours that spell a token may join, lowest rank first. Still, one pair makes each token
+(see volt.encode.reachable): `own_pairs` finds these. Dropout skips joins, so it needs `all_pairs`.
 
 >>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
 >>> symbols, ends = tables.encode(["low", "lot"])
@@ -75,11 +74,6 @@ def own_pairs(spelled: Spelled, results: Ints) -> Merges:
     """Return the joins that occur without dropout: one for each token that joining makes.
 
     results: (n_ranks,), the token that each rank makes
-
-    >>> spelled = Spelled(np.array([0, 1, 2, 1, 2, 0, 1, 0, 1, 2], np.int32), np.array([1, 2, 3, 5, 7, 10]))
-    >>> results = np.array([3, 4, 5], np.int32)  # "bc", "ab" and "abc", of "a", "b" and "c"
-    >>> [int((pairs(spelled, results).pairs != 0).sum()) for pairs in (own_pairs, all_pairs)]
-    [3, 4]
     """
     from volt.kernels.bpe_tables import filled
 
@@ -106,7 +100,6 @@ def _entered(merges: Merges, spelled: Spelled) -> bool:
 
 
 def _joined(spelled: Spelled, merges: Merges) -> tuple[Ints, Longs]:
-    """Join the symbols of each token; return the results and where each token ends."""
     from volt.kernels.apply_bpe import PieceRule, encode_words
     from volt.kernels.bpe_tables import no_spellings
 
@@ -126,10 +119,7 @@ def all_pairs(spelled: Spelled, results: Ints) -> Merges:
 
 
 def unmerged(spelled: Spelled, merges: Merges, eligible: NDArray[np.bool_]) -> Spellings:
-    """Return the tokens that merging their own symbols does not make: encoding must look words up for them.
-
-    eligible: (n_tokens,), which tokens to consider
-    """
+    """Return the tokens that merging their own symbols does not make: encoding must look words up for them."""
     from volt.kernels.bpe_tables import spellings
 
     chosen = spelled.only(eligible & (spelled.sizes > 1))
@@ -140,7 +130,6 @@ def unmerged(spelled: Spelled, merges: Merges, eligible: NDArray[np.bool_]) -> S
 
 
 def _ranks(results: Ints, n: int) -> Ints:
-    """Return the lowest rank of each of n tokens, or −1 for none."""
     ranks = np.full(n, -1, np.int32)
     ranks[results[::-1]] = np.arange(len(results), dtype=np.int32)[::-1]
     return ranks
@@ -285,15 +274,8 @@ def _spelled(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spelled:
 class MergedWords:
     """Words after a vocabulary's merges, before tokens are split back.
 
-    tables: of the vocabulary; they number its tokens
     atoms: the words as atoms
     words: the words as tokens, scaffolding included; −1 − code for an unknown character
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
-    >>> merged = MergedWords.of(vocabulary, WordCounts.from_pairs({"low": 2, "lo": 1}))
-    >>> [merged.tables.tokens[symbol] for symbol in merged.words.symbols if symbol >= 0], merged.token_counts().tolist()
-    (['l', 'low</w>'], [1, 0, 0, 0, 2])
     """
 
     tables: MergeTables

@@ -6,12 +6,8 @@ A unit is a stretch between spaces: encoding and counting cache units, so that e
     units       "the", "lowest"            breaks part them: spaces, or white space
     pre-tokens  one or more for each unit
 
-A pattern or normaliser may look beyond a unit; then each pre-token is a unit. Units whose neighbours could matter, such
-as one that ends with a no-break space, are `irregular`: Python cuts their lines as a whole, or the compiled loop
-decides by the next byte.
-
->>> split_lines(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
-[['a', 'b'], []]
+Where a pattern or normaliser may look beyond a unit, each pre-token is a unit. Units whose neighbours could matter,
+such as one that ends with a no-break space, are `irregular`: their lines are cut as a whole.
 """
 
 from __future__ import annotations
@@ -150,11 +146,7 @@ class UnitRule:
 
 
 def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
-    """Return the split points of the pre-tokeniser's own pattern; None without a pattern.
-
-    None, too, where a normaliser may change the text that the pattern sees, and where a regex drops unmatched text,
-    user tokens included.
-    """
+    """Return the split points of the pre-tokeniser's own pattern; None without a pattern."""
     cutter = vocabulary.pretokenizer.cutter if vocabulary.pretokenizer.has_own_pattern else None
     if cutter is None or vocabulary.normalizer.name != "none" or (cutter.matches_only and vocabulary.special.user):
         return None
@@ -179,13 +171,7 @@ class UnitWords:
 
 
 def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, first: NDArray[np.uint8]) -> UnitWords:
-    """Return the pre-tokens that units have within lines.
-
-    data: the units in UTF-8, concatenated
-    ends: (n_units,), where each ends, in bytes
-    first: (n_units,), which units start a line, where that matters
-    Raises UnicodeDecodeError if a unit is not UTF-8.
-    """
+    """Return the pre-tokens that units have within lines."""
     text, starts_character = data.decode(), (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     if not starts_character[ends[:-1]].all():  # the end of a unit splits a character: raise the error
         for start, end in pairwise([0, *ends.tolist()]):
@@ -239,7 +225,6 @@ def _one_word_each(
 
 
 def _merged(chosen: UnitWords, others: UnitWords, is_chosen: NDArray[np.bool_]) -> UnitWords:
-    """Return the pre-tokens of chosen units and of the others, in the order of the units."""
     n_words, irregular = np.ones(len(is_chosen), np.int64), np.zeros(len(is_chosen), bool)
     n_words[~is_chosen], irregular[~is_chosen] = others.n_words, others.irregular
     units = np.append(np.flatnonzero(is_chosen), np.repeat(np.flatnonzero(~is_chosen), others.n_words))
@@ -287,10 +272,7 @@ def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
 
 
 def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
-    """Check whether a unit's neighbours could matter: it ends with a space that is not a break, or holds "▁".
-
-    Where runs of spaces are words, a space at a unit's end may join the run that starts the next one.
-    """
+    """Check whether a unit's neighbours could matter: it ends with a space that is not a break, or holds "▁"."""
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")

@@ -1,17 +1,10 @@
 """`reach`: which tokens some text produces, with such a text; which tokens no text produces, and why.
 
-No merge crosses the ends of a stretch of text before it is one symbol, so it goes through the same merges in any word:
-some word gives a symbol if and only if the symbol's own characters give it. Text produces a token if it produces its
-symbol, or one that is split back into it, or if the token is looked up as a whole word.
-
-Normaliser, user tokens and pre-tokeniser may still forbid a token. So each candidate is tried: its characters are
-encoded between an unknown letter, number, sign or white space, which is all that the named pre-tokenisers distinguish.
-Where a regex cuts, and for parts of characters, many texts are tried, and some tokens stay undecided.
-
->>> merges = (("b", "c"), ("a", "b"), ("ab", "c"))
->>> result = reach(Vocabulary(merges=merges, tokens=("a", "b", "c", "bc", "ab", "abc"), marker="none"))
->>> result.texts["ab"], result.never
-('ab', {'abc': 'merges'})
+No merge crosses the ends of a stretch of text before it is one symbol: so some word gives a symbol if and only if the
+symbol's own characters give it. Normaliser, user tokens and pre-tokeniser may still forbid a token. So the characters
+of each candidate are encoded between an unknown letter, number, sign or white space, which is all that the named
+pre-tokenisers distinguish. Where a regex cuts, and for parts of characters, many texts are tried, and some tokens stay
+undecided.
 """
 
 from __future__ import annotations
@@ -165,11 +158,7 @@ def _completed(data: bytes) -> list[str]:
 
 
 def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) -> list[str]:
-    r"""Return characters whose UTF-8 holds these bytes, and further bytes except at the named end.
-
-    >>> _characters(b"\xe2\x82", at_start=True)[44], b"\xa9" in _characters(b"\xa9", at_end=True)[0].encode()
-    ('€', True)
-    """
+    r"""Return characters whose UTF-8 holds these bytes, and further bytes except at the named end."""
     result = list[str]()
     for n, first in _FIRST.items():
         for place in range(n - len(part) + 1):
@@ -182,7 +171,6 @@ def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) ->
 
 
 def _some(choices: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Return all ways to choose one of each, or a sample if there are many."""
     if len(choices) < 3:
         return list(product(*choices))
     rng = Random(0)
@@ -227,9 +215,10 @@ def reach(vocabulary: Vocabulary) -> Reach:
 
     vocabulary: a vocabulary
 
-    >>> result = reach(Vocabulary(merges=(("a", "B"),), tokens=("a", "B", "aB"), normalizer="lowercase"))
-    >>> result, result.never
-    (<Reach: 1 token reached, 2 never, 0 undecided>, {'B': 'normalizer', 'aB': 'normalizer'})
+    >>> merges = (("b", "c"), ("a", "b"), ("ab", "c"))
+    >>> result = reach(Vocabulary(merges=merges, tokens=("a", "b", "c", "bc", "ab", "abc"), marker="none"))
+    >>> result, result.texts["ab"], result.never
+    (<Reach: 5 tokens reached, 1 never, 0 undecided>, 'ab', {'abc': 'merges'})
     """
     arguments.instance(vocabulary, Vocabulary, "vocabulary", call="reach({})")
     tables = MergeTables.of(vocabulary)
@@ -320,7 +309,6 @@ def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
 
 
 def _producing_texts(encoder: Encoder, forms: Forms) -> dict[str, str]:
-    """Return a text for each token that some trial produces."""
     missing, result = dict(forms), dict[str, str]()
     for trial in trials(encoder.vocabulary):
         if not missing:

@@ -38,11 +38,7 @@ _ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
 
 
 def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses) -> UnitEncoder:
-    """Return the tables by which compiled code encodes a unit; `UnitEncoder.for_thread` adds a thread's own memory.
-
-    rendering: the form of the output; None for atoms, as dropout needs
-    classes: of characters, for pre-tokenisers that distinguish them
-    """
+    """Return the tables by which compiled code encodes a unit; `UnitEncoder.for_thread` adds a thread's own memory."""
     from volt.kernels.unit_encoder import ID_SIZE, numbering
 
     starts, values = rendering.known_rows(len(tables.kept)) if rendering else (np.zeros(1, np.int64), _NOTHING)
@@ -173,10 +169,7 @@ class UnitCache:
         return self._memory.read(text, separator=separator, padded=padded)
 
     def encode(self, text: Padded, *, strips_return: bool = False) -> LineValues:
-        """Return the values of a text's lines, which are valid only if no units are `pending`: see `fill_pending`.
-
-        strips_return: whether to drop a carriage return before the separator
-        """
+        """Return the values of a text's lines, which are valid only if no units are `pending`: see `fill_pending`."""
         from volt.kernels.encode_units import ROOM, Rule, encode_units
         from volt.kernels.unit_encoder import LoopState
 
@@ -246,12 +239,7 @@ class UnitCache:
         self._table.pending[: len(left)], self._n_pending = left, len(left)
 
     def fill_pending(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
-        """Store the values of the pending units.
-
-        values: of all pending units, concatenated
-        ends: (n_pending,), where the values of each unit end
-        irregular: (n_pending,), which units are irregular
-        """
+        """Store the values of the pending units."""
         from volt.kernels.encode_units import ROOM
         from volt.kernels.unit_encoder import IRREGULAR
         from volt.kernels.unit_table import complete
