@@ -77,7 +77,7 @@ from volt.ext.loader_state import (
     yes_or_no,
 )
 from volt.files.threads import can_wait
-from volt.stream.running.resharding import check_rank, from_environment
+from volt.stream.reading.sampler import check_rank, from_environment
 
 try:
     import torch

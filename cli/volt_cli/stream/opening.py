@@ -209,7 +209,7 @@ def open_stream(
     allow: what to do so that code which the configuration names is run
     quiet: whether warnings are left out
     """
-    from volt.stream.running.resharding import from_environment
+    from volt.stream.reading.sampler import from_environment
 
     if (rank is None) != (world is None):
         raise ConfigError("--rank and --world go together; give both or none")
