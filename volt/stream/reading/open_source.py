@@ -25,10 +25,9 @@ from volt.display import counted
 from volt.errors import CorpusError, StreamError
 from volt.files.paths import expand
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
-from volt.stream.reading.id_shard import bin_of, bins_of
 from volt.stream.reading.sampler import BlockRange, Layout, Slice, permutation, read_order
 from volt.stream.reading.shard import Shard, Stamp, stamp_of
-from volt.stream.reading.shards import open_pair, open_shard, remedy_of
+from volt.stream.reading.shards import bin_of, bins_of, open_pair, open_shard, remedy_of
 from volt.stream.reading.source import Source
 from volt.stream.transforms.batch import Batch, joined
 from volt.stream.transforms.ordering import check_order
