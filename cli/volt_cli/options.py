@@ -288,11 +288,12 @@ class ModelOptions:
 
     def model(self, rule: str) -> LanguageModel | None:
         """Return the model, if there is one. Raises ConfigError if half of it, or one for the rule, is missing."""
-        from volt.choose.language_model import RULE, LanguageModel
+        from volt.choose.language_model import LanguageModel
+        from volt.choose.rules import SCALING
 
         if self.model_params is None and self.model_width is None:
-            if rule == RULE:
-                raise ConfigError(f"the rule {RULE} needs a language model; give --model-params and --model-width")
+            if rule == SCALING:
+                raise ConfigError(f"the rule {SCALING} needs a language model; give --model-params and --model-width")
             return None
         if self.model_params is None or self.model_width is None:
             missing = "--model-params" if self.model_params is None else "--model-width"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError, VocabularyError, quoted
-from volt.stream.running.checkpoint import fingerprint
+from volt.stream.reading.open_source import fingerprint
 from volt.stream.transforms.column import Column
 
 if TYPE_CHECKING:

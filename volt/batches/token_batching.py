@@ -41,8 +41,7 @@ from volt.batches.lengths import (
 )
 from volt.display import counted
 from volt.errors import ConfigError
-from volt.stream.reading.sampler import permutation
-from volt.stream.running.resharding import check_rank
+from volt.stream.reading.sampler import check_rank, permutation
 from volt.stream.transforms.line_rng import LineRng
 
 

@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     from volt.stream.mixing.mixture import Sampling as Sampling
     from volt.stream.mixing.schedule import Schedule as Schedule
     from volt.stream.reading.error_policy import ErrorPolicy as ErrorPolicy
+    from volt.stream.reading.sampler import from_environment as from_environment
     from volt.stream.reading.source import Checks as Checks
     from volt.stream.reading.source import Source as Source
     from volt.stream.running.checkpoint import load_state as load_state
     from volt.stream.running.checkpoint import save_state as save_state
-    from volt.stream.running.resharding import from_environment as from_environment
     from volt.stream.running.resharding import merge_states as merge_states
     from volt.stream.running.source_buffer import StreamBatch as StreamBatch
     from volt.stream.running.stream import Stream as Stream
@@ -79,9 +79,10 @@ __getattr__, __dir__, __all__ = lazy(
         "mixing.mixture": ("Mixture", "Sampling"),
         "mixing.schedule": ("Schedule",),
         "reading.error_policy": ("ErrorPolicy",),
+        "reading.sampler": ("from_environment",),
         "reading.source": ("Checks", "Source"),
         "running.checkpoint": ("load_state", "save_state"),
-        "running.resharding": ("from_environment", "merge_states"),
+        "running.resharding": ("merge_states",),
         "running.source_buffer": ("StreamBatch",),
         "running.stream": ("Stream",),
         "running.summary": ("Summary", "VirtualEpoch"),

@@ -208,7 +208,7 @@ def open_stream(
     choice: what of a configuration is wanted
     quiet: whether warnings are left out
     """
-    from volt.stream.running.resharding import from_environment
+    from volt.stream.reading.sampler import from_environment
     from volt.stream.transforms.user_file import lead_descriptor
 
     if (rank is None) != (world is None):

@@ -20,8 +20,7 @@ from volt.stream.config.document import Notes, Place
 from volt.stream.config.transforms import TransformBuilder
 from volt.stream.mixing.mixture import Sampling, shares
 from volt.stream.mixing.schedule import Schedule, Weight
-from volt.stream.reading.id_shard import bin_of
-from volt.stream.reading.shards import open_shard
+from volt.stream.reading.shards import bin_of, open_shard
 from volt.stream.reading.source import Checks, Source
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import LoadedFiles

@@ -18,7 +18,7 @@ from volt.files.paths import expand
 from volt.stream.config.document import Notes, Place, near
 from volt.stream.config.sources import Sources, schedule_of
 from volt.stream.mixing.schedule import FOREVER, Schedule, Weight
-from volt.stream.reading.id_shard import bin_of
+from volt.stream.reading.shards import bin_of
 from volt.stream.reading.source import Source
 from volt.stream.tasks.shard_folder import read_manifest
 from volt.stream.tasks.task import SIDES, Input, Split, Task

@@ -23,8 +23,8 @@ from volt.files.paths import expand, stands_for_several
 from volt.files.threads import prefetch
 from volt.files.utf8 import is_utf8_array
 from volt.stream.mixing.schedule import Schedule
-from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.shard import Stamp, check_is_file, stamp_of
+from volt.stream.reading.shards import are_ids
 from volt.stream.transforms.column import line_ends_of
 from volt.stream.transforms.transform import Transform
 from volt.urls import url_of
