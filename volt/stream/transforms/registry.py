@@ -1,7 +1,7 @@
-"""Every transform that a configuration can name. A transform's module is imported at its first use.
+"""The transforms that a configuration can name: name → class, whose module is imported at its first use.
 
->>> sorted(TRANSFORMS)[:4], TRANSFORMS["lower"](fields=(1,))
-(['append', 'bitext', 'choice', 'copy'], Lower(fields=(1,), if_cased=None))
+>>> TRANSFORMS["lower"](fields=(1,))
+Lower(fields=(1,), if_cased=None)
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _HOMES = {
     "typos": "noise.Typos",
     "punctuation": "noise.Punctuation",
     "documents": "documents.Documents",
-    "duplicate_mono": "task_sides.DuplicateMono",
-    "lang_prefix_both": "task_sides.LangPrefixBoth",
+    "duplicate_mono": "edits.DuplicateMono",
+    "lang_prefix_both": "edits.LangPrefixBoth",
     "drop": "noise.Drop",
     "reorder": "noise.Reorder",
     "switchout": "vocabulary_noise.Switchout",
     "insertion": "vocabulary_noise.Insertion",
     "wb_noise": "vocabulary_noise.WbNoise",
-    "filter_too_long": "task_sides.FilterTooLong",
+    "filter_too_long": "filters.FilterTooLong",
     "strip_eos": "edits.StripEos",
     "encode": "subwords.Encode",
     "decode": "subwords.Decode",
@@ -57,32 +57,30 @@ _HOMES = {
 
 
 class _Transforms(MutableMapping[str, type[Transform]]):
-    """Name → class."""
-
     def __init__(self) -> None:
-        self._found: dict[str, str | type[Transform]] = {**_HOMES}
+        self._classes: dict[str, str | type[Transform]] = {**_HOMES}
 
     def __getitem__(self, name: str) -> type[Transform]:
-        result = self._found[name]
-        if isinstance(result, str):
-            module, _, kind = result.partition(".")
-            self._found[name] = result = getattr(import_module(f"volt.stream.transforms.{module}"), kind)
-        return result
+        kind = self._classes[name]
+        if isinstance(kind, str):
+            module, _, attribute = kind.partition(".")
+            self._classes[name] = kind = getattr(import_module(f"volt.stream.transforms.{module}"), attribute)
+        return kind
 
     def __setitem__(self, name: str, kind: type[Transform]) -> None:
-        self._found[name] = kind
+        self._classes[name] = kind
 
     def __delitem__(self, name: str) -> None:
-        del self._found[name]
+        del self._classes[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._found
+        return name in self._classes
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
+        return iter(self._classes)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._classes)
 
 
 TRANSFORMS = _Transforms()
