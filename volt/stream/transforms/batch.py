@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.transforms.column import Chosen, Column, Longs, concatenated, count_bytes, frozen
+from volt.stream.transforms.column import Chosen, Column, Longs, count_bytes, frozen
 
 if TYPE_CHECKING:
     import pyarrow
@@ -193,14 +193,9 @@ class Batch:
 
 def joined(batches: Sequence[Batch]) -> Batch:
     """Return the lines of several batches, one batch after the other."""
-    if len(batches) == 1:
-        return batches[0]
-    width = max((len(batch.columns) for batch in batches), default=0)
-    batches = [batch.split(width) for batch in batches]
-    columns = tuple(concatenated([batch.columns[k] for batch in batches]) for k in range(width))
-    rests = [Column.missing(len(batch)) if batch.rest is None else batch.rest for batch in batches]
-    rest = None if all(batch.rest is None for batch in batches) else concatenated(rests)
-    return Batch(columns, rest, np.concatenate([np.zeros(0, np.int64), *(batch.origins for batch in batches)]))
+    if not batches:
+        return Batch((), None, np.zeros(0, np.int64))
+    return batches[0] if len(batches) == 1 else together(batches, np.arange(sum(map(len, batches))))
 
 
 def together(parts: Sequence[Batch], order: Longs) -> Batch:

@@ -44,6 +44,14 @@ class Noise(LineTransform):
 
     __slots__ = ()
     changes: ClassVar[str] = "tokens"
+    fields: Fields | None
+
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
+        return each_field(batch, rng, self.changed, fields=self.fields)
+
+    def changed(self, column: Column, draws: Draws) -> Column:
+        """Return the values of a field with noise."""
+        raise NotImplementedError
 
     def deterministic(self) -> None:
         """Leave the step out."""
@@ -73,10 +81,7 @@ class Typos(Noise):
             raise ConfigError(f"kinds: is empty; give some of {', '.join(KINDS)}")
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        return each_field(batch, rng, self._changed, fields=self.fields)
-
-    def _changed(self, column: Column, draws: Draws) -> Column:
+    def changed(self, column: Column, draws: Draws) -> Column:
         from volt.kernels.noise import MOST_GROWTH, misspell
 
         column, kinds = column.as_text(), np.array([KINDS.index(kind) for kind in self.kinds], np.uint8)
@@ -104,10 +109,7 @@ class Punctuation(Noise):
         check_probability(self.final, "final")
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        return each_field(batch, rng, self._changed, fields=self.fields)
-
-    def _changed(self, column: Column, draws: Draws) -> Column:
+    def changed(self, column: Column, draws: Draws) -> Column:
         from volt.kernels.noise import change_marks
 
         column, n = column.as_text(), len(column)
@@ -151,10 +153,7 @@ class Drop(Noise):
         take_amount(self)
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        return each_field(batch, rng, self._changed, fields=self.fields)
-
-    def _changed(self, column: Column, draws: Draws) -> Column:
+    def changed(self, column: Column, draws: Draws) -> Column:
         hit = hit_tokens(column, draws, temperature=self.temperature, rate=self.rate, spared=1)
         if hit is None:
             return column
@@ -178,10 +177,7 @@ class Reorder(Noise):
             raise ConfigError(f"max_dist: {self.max_dist}; give a number from 0 to {MOST_DISTANCE:,.0f}")
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        return each_field(batch, rng, self._changed, fields=self.fields)
-
-    def _changed(self, column: Column, draws: Draws) -> Column:
+    def changed(self, column: Column, draws: Draws) -> Column:
         counts = token_counts(column)
         lines = np.flatnonzero(counts > 1)
         if self.max_dist <= 1 or not len(lines):

@@ -6,8 +6,9 @@ Lower(fields=(1,), if_cased=None)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections import UserDict
 from importlib import import_module
+from typing import Any
 
 from volt.stream.transforms.transform import Transform
 
@@ -56,31 +57,13 @@ _HOMES = {
 }
 
 
-class _Transforms(MutableMapping[str, type[Transform]]):
-    def __init__(self) -> None:
-        self._classes: dict[str, str | type[Transform]] = {**_HOMES}
-
+class _Transforms(UserDict[str, Any]):
     def __getitem__(self, name: str) -> type[Transform]:
-        kind = self._classes[name]
-        if isinstance(kind, str):
-            module, _, attribute = kind.partition(".")
-            self._classes[name] = kind = getattr(import_module(f"volt.stream.transforms.{module}"), attribute)
+        if isinstance(self.data[name], str):
+            module, _, attribute = self.data[name].partition(".")
+            self.data[name] = getattr(import_module(f"volt.stream.transforms.{module}"), attribute)
+        kind: type[Transform] = self.data[name]
         return kind
 
-    def __setitem__(self, name: str, kind: type[Transform]) -> None:
-        self._classes[name] = kind
 
-    def __delitem__(self, name: str) -> None:
-        del self._classes[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._classes
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._classes)
-
-    def __len__(self) -> int:
-        return len(self._classes)
-
-
-TRANSFORMS = _Transforms()
+TRANSFORMS = _Transforms(_HOMES)

@@ -115,11 +115,7 @@ class MorfessorEm(Segmenting):
         return {**Segmenting._options(self), "fields": self.fields and list(self.fields)}
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
-        def changed(column: Column, rng: LineRng) -> Column:
-            words = types.find(column)
-            return words.written(words.drawn(rng.words(batch.origins)), side=SOURCE)
-
-        return encoded_fields(batch, rng, changed, fields=self.fields)
+        return _cut_fields(types, self.model, self.fields, batch, rng)
 
     def inverse(self) -> Transform:
         return JoinPieces(self.fields)
@@ -151,14 +147,7 @@ class DeterministicSegmentation(FileTransform, LineTransform):
         types = word_types(sampled, segmenter, self.marks, n=1, theta=BEST)
         options = {"fields": self.fields and list(self.fields), "marks": self.marks}
         values = {"type": "DeterministicSegmentation", "table": segmenter.fingerprint, **options}
-        return Opened(self, partial(self._segmented, types), values)
-
-    def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
-        def changed(column: Column, rng: LineRng) -> Column:
-            words = known(types.find(column), self.table)
-            return words.written(words.drawn(np.zeros(len(column), np.uint64)), side=SOURCE)
-
-        return encoded_fields(batch, rng, changed, fields=self.fields)
+        return Opened(self, partial(_cut_fields, types, self.table, self.fields), values)
 
     def inverse(self) -> Transform:
         return JoinPieces(self.fields)
@@ -216,6 +205,14 @@ class JoinPieces(LineTransform):
             return Column.cut(text.replace(b"\n ", b"\n").removeprefix(b" "))
 
         return map_columns(batch, joined, fields=self.fields)
+
+
+def _cut_fields(types: WordTypes, path: Path, fields: Fields | None, batch: Batch, rng: LineRng) -> Batch:
+    def changed(column: Column, rng: LineRng) -> Column:
+        words = known(types.find(column), path)
+        return words.written(words.drawn(rng.words(batch.origins)), side=SOURCE)
+
+    return encoded_fields(batch, rng, changed, fields=fields)
 
 
 def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:

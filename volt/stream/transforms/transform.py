@@ -122,37 +122,39 @@ def files(transform: object) -> list[Path]:
 
 def is_compiled(transform: object) -> bool:
     """Check whether a transform runs no Python code line by line."""
-    return bool(getattr(_declared(transform), "is_compiled", False))
+    return bool(getattr(declared(transform), "is_compiled", False))
 
 
 def joins_lines(transform: object) -> bool:
     """Check whether a line of a transform's result depends on neighbouring lines."""
-    return bool(getattr(_declared(transform), "joins_lines", False))
+    return bool(getattr(declared(transform), "joins_lines", False))
 
 
 def keeps_lines(transform: object) -> bool:
     """Check whether a transform returns one line for each, in order."""
-    return bool(getattr(_declared(transform), "keeps_lines", False))
+    return bool(getattr(declared(transform), "keeps_lines", False))
 
 
 def decodes(transform: object) -> bool:
     """Check whether a transform decodes its fields."""
-    return bool(getattr(_declared(transform), "decodes", False))
+    return bool(getattr(declared(transform), "decodes", False))
 
 
 def decoded_fields(transform: object) -> tuple[int, ...]:
     """Return the fields of a transform that decodes."""
-    result: tuple[int, ...] | None = getattr(_declared(transform), "fields", None)
+    result: tuple[int, ...] | None = getattr(declared(transform), "fields", None)
     return (1, 2) if result is None else result
 
 
-def _declared(transform: object) -> object:
+def declared(transform: Any) -> Any:
+    """Return a transform without its files loaded."""
     return transform.transform if isinstance(transform, Opened) else transform
 
 
 def deterministic(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
     """Return transforms for validation and translation: they draw nothing and drop no line."""
-    result = [step.deterministic() if hasattr(step, "deterministic") else step for step in transforms]
+    steps = map(declared, transforms)
+    result = [step.deterministic() if hasattr(step, "deterministic") else step for step in steps]
     return tuple(step for step in result if step is not None)
 
 
@@ -166,8 +168,8 @@ def inverse(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 
 def _inverse(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Transform, ...]:
     """Return the inverses. decoded: for each field, the number of encodings that later steps decode"""
-    result, backwards = list[Transform](), list[Any](transforms)[::-1]
-    for transform in backwards:
+    result = list[Transform]()
+    for transform in reversed([declared(step) for step in transforms]):
         if hasattr(transform, "heaviest"):  # a choice
             result += filter(None, [transform.in_a_row(_inverse(transform.heaviest, decoded))])
         elif decodes(transform):
@@ -185,7 +187,7 @@ def _inverse(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Tr
 
 def special_tokens(transforms: Iterable[Transform]) -> tuple[str, ...]:
     """Return the tokens, such as tags, that transforms add to lines, each once."""
-    steps = [step for step in transforms if hasattr(step, "special_tokens")]
+    steps = [step for step in map(declared, transforms) if hasattr(step, "special_tokens")]
     return tuple(dict.fromkeys(token for step in steps for token in step.special_tokens()))
 
 
@@ -243,15 +245,6 @@ class Opened:
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         return self.call(batch, rng)
-
-    def deterministic(self) -> Transform | None:
-        return next(iter(deterministic([self.transform])), None)
-
-    def inverse(self) -> Transform | None:
-        return next(iter(inverse([self.transform])), None)
-
-    def special_tokens(self) -> tuple[str, ...]:
-        return special_tokens([self.transform])
 
     def signature(self) -> dict[str, Any]:
         return self.values
