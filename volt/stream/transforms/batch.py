@@ -124,7 +124,7 @@ class Batch:
         return Batch(tuple(column.compact() for column in self.columns), rest, self.origins)
 
     def packed(self) -> tuple[NDArray[np.uint8], Longs]:
-        """Return the lines as bytes, each with a line end, and (n_lines,) int64 where each ends."""
+        """Return the lines as bytes, each with a line end, and where each ends."""
         columns = [column.as_text() for column in self._all()]
         if len(columns) == 1:
             return columns[0].packed()
@@ -214,7 +214,7 @@ def together(parts: Sequence[Batch], order: Longs) -> Batch:
 
 
 def _of_one_kind(slot: list[Column]) -> list[Column]:
-    """Return the columns of a field, all text if any is; a column without values gets another's buffer."""
+    """Return the columns of a field, all text if any is; one without values gets another's buffer."""
     held = [column for column in slot if column.present.any()] or slot[:1]
     if len({column.is_ids for column in held}) > 1:
         return _of_one_kind([column.as_text() for column in slot])
@@ -231,7 +231,7 @@ class _Pool:
         self._data = frozen(np.concatenate(list(buffers.values()))) if buffers else None
 
     def joined(self, slot: list[Column]) -> Column:
-        """Return the columns of a field as one view of the pool, or of the one buffer that they share."""
+        """Return the columns of a field as one."""
         sizes = np.concatenate([column.sizes for column in slot])
         if self._data is None or all(column.data is slot[0].data for column in slot):
             return Column(slot[0].data, np.concatenate([column.starts for column in slot]), sizes)

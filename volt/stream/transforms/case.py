@@ -53,8 +53,7 @@ class _Case(LineTransform):
         part, batch = map_columns(part, self._changed, fields=self.fields), batch.split(max(numbers))
         return batch.with_columns({k: batch.columns[k - 1].replaced(chosen, part.columns[k - 1]) for k in numbers})
 
-    @staticmethod
-    def _changed(column: Column) -> Column:
+    def _changed(self, column: Column) -> Column:
         raise NotImplementedError
 
 
@@ -64,8 +63,7 @@ class Lower(_Case):
 
     name: ClassVar[str] = "lower"
 
-    @staticmethod
-    def _changed(column: Column) -> Column:
+    def _changed(self, column: Column) -> Column:
         return _with_case(column, _lower(), str.lower)
 
 
@@ -75,8 +73,7 @@ class Upper(_Case):
 
     name: ClassVar[str] = "upper"
 
-    @staticmethod
-    def _changed(column: Column) -> Column:
+    def _changed(self, column: Column) -> Column:
         return _with_case(column, _upper(), str.upper)
 
 
@@ -86,8 +83,7 @@ class Title(_Case):
 
     name: ClassVar[str] = "title"
 
-    @staticmethod
-    def _changed(column: Column) -> Column:
+    def _changed(self, column: Column) -> Column:
         return _with_case(column, _title(), titled)
 
 

@@ -111,7 +111,6 @@ class Choice(ConfiguredTransform):
 
     @property
     def heaviest(self) -> tuple[Transform, ...]:
-        """The transforms of the variant with the greatest weight, the first of several."""
         return max(self.variants, key=lambda variant: variant.weight).transforms
 
     @property
@@ -133,7 +132,7 @@ class Choice(ConfiguredTransform):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _VariantRng(LineRng):
-    """The random numbers of steps inside a choice, whose origins index `lines`: a draw by each line's true origin."""
+    """The random numbers of steps inside a choice, whose origins index `lines`, which are true draws."""
 
     lines: NDArray[np.uint64]
 
@@ -155,7 +154,7 @@ def _through(part: Batch, variant: Variant, rng: LineRng) -> Batch:
 
 
 def most_copies(transforms: Sequence[Transform]) -> int:
-    """Return the most lines that these transforms can make of one by repeating it."""
+    """Return the most lines that these transforms can make of one."""
     n = 1
     for transform in transforms:
         if isinstance(transform, Choice):

@@ -89,7 +89,7 @@ class Documents(ConfiguredTransform):
 
 
 def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column:
-    """Return the values of each run of lines, from bounds[i] to bounds[i + 1], as one; ids take no separator."""
+    """Return the values of each run of lines, between two bounds, as one."""
     from volt.kernels.columns import write_runs
 
     width, between = column.data.itemsize, np.frombuffer(separator.encode(), np.uint8)

@@ -65,7 +65,7 @@ class Tag(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Untag:
-    """Take a tag off the target side of lines that have it where it was put."""
+    """Take a tag off the target side of lines that have it."""
 
     name: ClassVar[str] = "untag"
     is_compiled: ClassVar[bool] = True
@@ -86,7 +86,7 @@ class Untag:
 
 
 def surrounded(column: Column, before: str, after: str) -> Column:
-    """Return the values with one text before each and one after each; missing values stay missing."""
+    """Return the values between two texts; missing values stay missing."""
     from volt.kernels.column_text import surround
 
     column = column.as_text()
@@ -286,7 +286,7 @@ class StripEos(LineTransform):
 
 
 def stripped(column: Column, eos: int) -> Column:
-    """Return values of ids without the id `eos` at their ends; missing values stay missing."""
+    """Return values of ids without the id `eos` at their ends."""
     filled = np.flatnonzero(column.sizes > 0)
     sizes = column.sizes.copy()
     sizes[filled] -= column.data[column.starts[filled] + sizes[filled] - 1] == eos

@@ -6,6 +6,7 @@ these two, or field 1 alone in lines without a second. A line that lacks a named
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from volt.errors import ConfigError, StreamError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column, Mask
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened
+from volt.stream.transforms.transform import Call, LineFault, LoadedFiles, Opened, signature
 
 Fields = tuple[int, ...]  # numbers of fields, from 1
 N_SIDES = 2
@@ -36,7 +37,7 @@ class ConfiguredTransform:
 
 
 class LineTransform(ConfiguredTransform):
-    """Base of the transforms that return one line for each, and run no Python code line by line."""
+    """Base of the compiled transforms that return one line for each."""
 
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
@@ -44,13 +45,20 @@ class LineTransform(ConfiguredTransform):
 
 
 class FileTransform(ConfiguredTransform):
-    """Base of the transforms that load a file in their method `opened`."""
+    """Base of the transforms that load a file."""
 
     __slots__ = ()
+    name: ClassVar[str]
+
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
+        """Return the call with its file, and the file's fingerprint by option. Raises VoltError if it is not valid."""
+        raise NotImplementedError
 
     def opened(self, files: LoadedFiles) -> Opened:
-        """Return the transform with its files loaded. Raises VoltError if one cannot be loaded."""
-        raise NotImplementedError
+        call, fingerprints = self.load(files)
+        names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        options = {name.rstrip("_"): signature(getattr(self, name)) for name in names if name not in fingerprints}
+        return Opened(self, call, {"type": type(self).__name__, **options, **fingerprints})
 
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         return self.opened(LoadedFiles())(batch, rng)
@@ -76,7 +84,7 @@ def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
 
 
 def index_of(field: int, *, option: str = "field") -> int:
-    """Return the index in a row of a field, which counts from 1. Raises ConfigError if no field has that number."""
+    """Return the index in a row of a field, which counts from 1. Raises ConfigError if there is none."""
     field = arguments.whole(field, option)
     if field < 1:
         raise ConfigError(f"{option}: {field}; fields count from 1, the first is field 1")
@@ -86,7 +94,6 @@ def index_of(field: int, *, option: str = "field") -> int:
 
 
 def missing(n_fields: int, field: int) -> str:
-    """Return the reason why a line that lacks a field is unfit."""
     return f"field {field} is missing: the line has {n_fields} field{'s' * (n_fields != 1)} (fields count from 1)"
 
 
@@ -118,7 +125,7 @@ def map_strings(batch: Batch, function: Callable[[list[str]], Sequence[str]], *,
 
 
 def check_values(columns: Sequence[Column]) -> None:
-    """Raise LineFault for the lines with a value, made by a transform, that holds a tab or a line feed."""
+    """Raise LineFault for the lines with a value that holds a tab or a line feed."""
     reasons = dict[int, str]()
     for column in columns:
         if not column.is_ids and len(breaking := np.flatnonzero(_breaks(column))):
@@ -139,7 +146,6 @@ def _breaks(column: Column) -> Mask:
 
 
 def check_text_option(text: str, *, option: str) -> None:
-    """Raise ConfigError if a constant of the configuration holds a tab or a line break."""
     if not {"\t", "\n", "\r"}.isdisjoint(arguments.text(text, option)):
         raise ConfigError(
             f"{option}: {text!r} holds a tab or a line break, which separate fields and lines; leave it out"
@@ -147,7 +153,7 @@ def check_text_option(text: str, *, option: str) -> None:
 
 
 def check_fields(fields: Fields | None, *, option: str = "fields", n_fields: int | None = None) -> None:
-    """Raise ConfigError unless fields are distinct, from 1, and one or more or `n_fields`; None passes."""
+    """Raise ConfigError unless fields are distinct numbers from 1, `n_fields` or any; None passes."""
     if fields is None:
         return
     if not isinstance(fields, tuple | list):
@@ -161,13 +167,12 @@ def check_fields(fields: Fields | None, *, option: str = "fields", n_fields: int
 
 
 def check_probability(number: float, option: str) -> None:
-    """Raise ConfigError unless a number is from 0 to 1."""
     if not 0 <= arguments.number(number, option) <= 1:
         raise ConfigError(f"{option}: {number}; give a probability from 0 to 1")
 
 
 def take_file(transform: object, option: str) -> None:
-    """Replace a transform's option, a str, by a Path, which marks files; for the transform's constructor."""
+    """Check a transform's option, a path, and make it a Path, which marks files."""
     path = arguments.path(getattr(transform, option), option)
     if not path:
         raise ConfigError(f"{option} is empty; give the path of a file")

@@ -69,7 +69,6 @@ def _candidates(column: Column, runs: list[list[str]], flags: int) -> Longs:
 
 
 def _places(text: bytes, wanted: bytes) -> Iterator[int]:
-    """Yield the place of some bytes, without a line feed, in each line of a text."""
     place = text.find(wanted)
     while place >= 0:
         yield place
@@ -78,7 +77,7 @@ def _places(text: bytes, wanted: bytes) -> Iterator[int]:
 
 @lru_cache(maxsize=256)
 def first_bytes(part: str, flags: int) -> bytes:
-    """Return the first bytes, in UTF-8, of all characters that a part of a pattern, a character or class, can match."""
+    """Return the first bytes, in UTF-8, of all characters that a character or class of a pattern can match."""
     is_plain = part.isascii() and "\\" not in part and not flags & re.IGNORECASE
     characters = _characters(128 if is_plain else sys.maxunicode + 1)
     result = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
@@ -92,7 +91,6 @@ def _characters(n: int) -> str:
 
 
 def needed_text(runs: list[list[str]]) -> str:
-    """Return the longest text in the parts that a match needs."""
     split = (group for run in runs for is_one, group in groupby(run, _is_character) if is_one)
     return max(("".join(part[-1] for part in group) for group in split), key=len, default="")
 
@@ -127,7 +125,6 @@ def needed(compiled: re.Pattern[str]) -> list[list[str]]:
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise ConfigError, with the position, unless a pattern is a regular expression and not empty."""
     try:
         re.compile(arguments.text(pattern, "pattern"))
     except re.error as error:
@@ -150,7 +147,6 @@ class Filter(ConfiguredTransform):
 
 
 def selected(batch: Batch, wanted: Mask) -> Batch:
-    """Return the wanted lines; the usual case, all of them, takes no time."""
     return batch if wanted.all() else batch.take(wanted)
 
 

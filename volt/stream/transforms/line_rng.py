@@ -22,7 +22,7 @@ _MOST = (1 << 64) - 1
 
 
 def key(*place: Place) -> int:
-    """Return 128 bits that stand for a place in a stream, equal on every machine."""
+    """Return 128 bits for a place in a stream."""
     return int.from_bytes(blake2b(json.dumps(place).encode(), digest_size=16).digest(), "little")
 
 

@@ -40,7 +40,7 @@ _WIDE_SCRIPTS = ("HIRAGANA", "KATAKANA", "CJK UNIFIED", "BOPOMOFO")
 
 
 class Noise(LineTransform):
-    """Base of the transforms of noise, which validation and translation leave out."""
+    """Base of the transforms of noise."""
 
     __slots__ = ()
     changes: ClassVar[str] = "tokens"
@@ -50,7 +50,6 @@ class Noise(LineTransform):
         return each_field(batch, rng, self.changed, fields=self.fields)
 
     def changed(self, column: Column, draws: Draws) -> Column:
-        """Return the values of a field with noise."""
         raise NotImplementedError
 
     def deterministic(self) -> None:
@@ -191,7 +190,7 @@ class Reorder(Noise):
 
 
 def take_amount(transform: Any) -> None:
-    """Check a transform's temperature or rate; set the usual temperature if it has neither."""
+    """Check a transform's temperature or rate; by default, set the usual temperature."""
     temperature, rate = transform.temperature, transform.rate
     if temperature is not None and rate is not None:
         raise ConfigError(f"temperature: {temperature} and rate: {rate}; give one of them")
@@ -204,7 +203,7 @@ def take_amount(transform: Any) -> None:
 
 
 class Draws(NamedTuple):
-    """The random numbers of a column's values. origins: (n,) of the lines"""
+    """The random numbers of a column's values."""
 
     rng: LineRng
     origins: Longs
@@ -246,7 +245,7 @@ def hit_tokens(
     spared: int = 0,
     n_choices: int = 1,
 ) -> Hit | None:
-    """Draw the tokens that are hit, but for `spared` of a line, and a number below `n_choices` for each; or None."""
+    """Draw the tokens that are hit, with `spared` left in a line, and a number below `n_choices` for each."""
     from volt.kernels.noise import count_hits
     from volt.kernels.noise import hit_tokens as hit
 
@@ -268,7 +267,7 @@ def hit_tokens(
 
 
 def truncated_geometric(uniform: NDArray[np.float64], counts: Longs, *, temperature: float) -> Longs:
-    """Return (n,) int64, k with P(k) ∝ exp(−temperature k), by inversion; uniform: (n,) in [0, 1); counts: each n."""
+    """Return (n,) int64, k with P(k) ∝ exp(−temperature k), by inversion of numbers in [0, 1)."""
     n = np.maximum(counts, 1)
     if temperature < _FLAT:
         result = uniform * n

@@ -1,13 +1,6 @@
-r"""Transforms that cut words into pieces, drawn anew for each occurrence: subword regularisation.
+"""Transforms that cut words into pieces, drawn anew for each occurrence: subword regularisation.
 
-    P(segmentation) ∝ score^theta        theta = 0: all alike; theta = ∞: always the best
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
-...     _ = file.write("8\tlo\n8\tw\n8\t▁\n1\tl\n1\to\n") and file.flush()
-...     batch = MorfessorEm(Path(file.name), n_samples=1)(Batch.of(["▁low ▁lo"]), LineRng(1, 2))
->>> batch.lines, JoinPieces()(batch, LineRng(1, 2)).lines
-(['▁ lo w ▁ lo'], ['low lo'])
+P(segmentation) ∝ score^theta        theta = 0: all alike; theta = ∞: always the best
 """
 
 from __future__ import annotations
@@ -18,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -39,7 +32,7 @@ from volt.stream.transforms.segmenters import Marked, Segmenter, read_model, rea
 from volt.stream.transforms.sentencepiece import SpmEncode
 from volt.stream.transforms.subwords import encoded_fields, pieces_of
 from volt.stream.transforms.tokens import Choices, ColumnWords, WordTypes
-from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened, Transform
+from volt.stream.transforms.transform import Call, LineFault, LoadedFiles, Opened, Transform
 from volt.text.characters import PREFIX, SPACE, SUFFIX
 
 Marks = Literal["auto", "given", "word", "pieces"]
@@ -50,9 +43,8 @@ SOURCE, TARGET = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Segmenting(FileTransform, LineTransform):
-    """Base of the transforms that sample segmentations of a Morfessor model."""
+    """Base of the transforms that sample from a Morfessor model."""
 
-    name: ClassVar[str]
     changes: ClassVar[str] = "pieces"
     model: Path
     """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a model of Morfessor as text, `count morph + morph`."""
@@ -74,20 +66,16 @@ class Segmenting(FileTransform, LineTransform):
         if not arguments.number(self.theta, "theta") >= 0:
             raise ConfigError(f"theta: {self.theta}; give 0 or more")
 
-    def opened(self, files: LoadedFiles) -> Opened:
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = self._segmenter(files)
         types = word_types(self._choices(), segmenter, self.marks, n=self.n_samples, theta=self.theta)
-        values = {"type": type(self).__name__, **self._options(), "model": segmenter.fingerprint}
-        return Opened(self, partial(self._segmented, types), values)
+        return partial(self._segmented, types), {"model": segmenter.fingerprint}
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         return marked(files.load(self.model, read_model), self.marks)
 
     def _choices(self) -> Callable[..., list[Choices]]:
         return sampled
-
-    def _options(self) -> dict[str, Any]:
-        return {"n_samples": self.n_samples, "theta": self.theta, "marks": self.marks}
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
         raise NotImplementedError
@@ -110,9 +98,6 @@ class MorfessorEm(Segmenting):
     def __post_init__(self) -> None:
         Segmenting.__post_init__(self)
         check_fields(self.fields)
-
-    def _options(self) -> dict[str, Any]:
-        return {**Segmenting._options(self), "fields": self.fields and list(self.fields)}
 
     def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
         return _cut_fields(types, self.model, self.fields, batch, rng)
@@ -142,12 +127,10 @@ class DeterministicSegmentation(FileTransform, LineTransform):
         check_fields(self.fields)
         arguments.choice(self.marks, "marks", get_args(Marks))
 
-    def opened(self, files: LoadedFiles) -> Opened:
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = marked(files.load(self.table, read_table), self.marks)
         types = word_types(sampled, segmenter, self.marks, n=1, theta=BEST)
-        options = {"fields": self.fields and list(self.fields), "marks": self.marks}
-        values = {"type": "DeterministicSegmentation", "table": segmenter.fingerprint, **options}
-        return Opened(self, partial(_cut_fields, types, self.table, self.fields), values)
+        return partial(_cut_fields, types, self.table, self.fields), {"table": segmenter.fingerprint}
 
     def inverse(self) -> Transform:
         return JoinPieces(self.fields)
@@ -216,7 +199,7 @@ def _cut_fields(types: WordTypes, path: Path, fields: Fields | None, batch: Batc
 
 
 def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return the n best segmentations of each word as choices, the same on both sides."""
+    """Return the n best segmentations of each word as choices."""
     result = list[Choices]()
     for segmentations in segmenter.best(words, n):
         shares = shares_of([one.score for one in segmentations], theta)
@@ -226,7 +209,7 @@ def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float)
 
 
 def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return pairs of the n best segmentations of each word that share no piece of several characters as choices."""
+    """Return pairs of the n best segmentations of each word that share no long piece as choices."""
     result = list[Choices]()
     for word, segmentations in zip(words, segmenter.best(words, n), strict=True):
         characters = segmenter.characters(word) if segmentations else ()
@@ -247,7 +230,7 @@ def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float
 
 
 def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> frozenset[str]:
-    """Return the pieces of several characters, not counting markers and what a segmenter takes for one character."""
+    """Return the pieces of several characters, apart from markers and `characters`."""
     bare = {piece: piece.replace(PREFIX, "").removesuffix(SUFFIX) for piece in pieces}
     return frozenset(piece for piece in pieces if len(bare[piece]) > 1 and piece not in characters)
 
@@ -268,19 +251,18 @@ def _bounds(shares: Sequence[float]) -> list[float]:
 
 
 def marked(segmenter: Segmenter, marks: Marks) -> Segmenter:
-    """Return a segmenter for words that get their markers as `marks` says."""
     return segmenter if marks in ("auto", "given") else Marked(segmenter, first=marks == "word")
 
 
 def word_types(
     choices: Callable[..., list[Choices]], segmenter: Segmenter, marks: Marks, *, n: int, theta: float
 ) -> WordTypes:
-    adds_marks = marks == "auto" and getattr(segmenter, "has_marks", False)
+    adds_marks = marks == "auto" and segmenter.has_marks
     return WordTypes(partial(choices, segmenter, n=n, theta=theta), marked_where_none_is if adds_marks else None)
 
 
 def marked_where_none_is(column: Column) -> Column:
-    """Return a column of text with ▁ before each word of the values that hold no ▁."""
+    """Return a column with ▁ before each word of the values that hold no ▁."""
     values = column.strings()
     places = [place for place, value in enumerate(values) if value and SPACE not in value]
     if not places:
@@ -290,7 +272,7 @@ def marked_where_none_is(column: Column) -> Column:
 
 
 def known(words: ColumnWords, path: Path) -> ColumnWords:
-    """Return the same words. Raises LineFault for lines with a word that the table at `path` lacks."""
+    """Return the same words. Raises LineFault for lines with a word that `path` lacks."""
     places = words.unknown_words()
     if not len(places):
         return words

@@ -46,7 +46,7 @@ class PieceTrie(NamedTuple):
 
 
 def trie_of(numbers: Mapping[str, int]) -> PieceTrie:
-    """Return the trie of texts, by text → number. Raises VocabularyError if there are too many."""
+    """Return the trie of texts, by text → number."""
     from volt.kernels.bpe_tables import ranked_merges
 
     symbols = {character: place for place, character in enumerate(sorted(set(chain.from_iterable(numbers))))}
@@ -64,7 +64,7 @@ def trie_of(numbers: Mapping[str, int]) -> PieceTrie:
 
 
 def symbols_of(symbols: Mapping[str, int]) -> Ints:
-    """Return the symbol of every code point: the number of the character, or −1 − code."""
+    """Return the symbol of every code point: its number, or −1 − code."""
     result = -1 - np.arange(_N_CODES, dtype=np.int32)
     single = {ord(text): number for text, number in symbols.items() if len(text) == 1}
     result[list(single)] = list(single.values())
@@ -72,13 +72,12 @@ def symbols_of(symbols: Mapping[str, int]) -> Ints:
 
 
 def codes_of(texts: Sequence[str]) -> tuple[Ints, Longs]:
-    """Return the code points of texts, and where each text's end."""
+    """Return the code points of texts, and where each text ends."""
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.int32)
     return codes, np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
 
 
 def check_size(n_rows: int) -> None:
-    """Raise VocabularyError if a table of pairs cannot have so many rows."""
     from volt.kernels.bpe_tables import MOST
 
     if n_rows > MOST:
@@ -94,28 +93,34 @@ _LONGEST = 30  # characters of a morph, as the package's own commands have it by
 
 
 class Scored(NamedTuple):
-    """A segmentation of a word, with the logarithm of its score."""
+    """A segmentation and the logarithm of its score."""
 
     pieces: tuple[str, ...]
     score: float
 
 
 class Segmenter(Protocol):
-    """Finds the segmentations of words. Equal fingerprints mean equal segmentations."""
+    """Finds the segmentations of words."""
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the file and options."""
+        """Equal for equal segmentations."""
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """Return the n best segmentations of each word, best first, or all if there are fewer."""
+        """Return the n best segmentations of each word, best first."""
 
     def characters(self, word: str) -> tuple[str, ...]:
-        """Return the segmentation of a word into its characters."""
+        """Return the word as characters."""
+        return tuple(word)
+
+    @property
+    def has_marks(self) -> bool:
+        """True if a piece or word starts with the marker."""
+        return False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UnigramLexicon:
+class UnigramLexicon(Segmenter):
     """Pieces that occur independently; costs: −log of each probability; unknown: the cost of another character."""
 
     pieces: Mapping[str, int]
@@ -126,7 +131,7 @@ class UnigramLexicon:
 
     @classmethod
     def of(cls, counts: Mapping[str, float], *, fingerprint: str = "") -> UnigramLexicon:
-        """Return the lexicon with these counts, above 0. Raises VocabularyError if there are too many pieces."""
+        """Return the lexicon with these counts, above 0."""
         costs = math.log(math.fsum(counts.values())) - np.log(np.fromiter(counts.values(), float))
         numbers = {piece: number for number, piece in enumerate(counts)}
         return cls(numbers, costs, float(costs.max()) + _UNKNOWN_PENALTY, trie_of(numbers), fingerprint)
@@ -159,12 +164,9 @@ class UnigramLexicon:
     def has_marks(self) -> bool:
         return any(piece.startswith(SPACE) for piece in self.pieces)
 
-    def characters(self, word: str) -> tuple[str, ...]:
-        return tuple(word)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Morfessor:
+class Morfessor(Segmenter):
     """A model of the package `morfessor`."""
 
     model: Any
@@ -179,13 +181,10 @@ class Morfessor:
     def has_marks(self) -> bool:
         return any(morph.startswith(SPACE) for morph, _ in self.model.get_constructions())
 
-    def characters(self, word: str) -> tuple[str, ...]:
-        return tuple(word)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SegmentTable:
-    """A table of words → their pieces with spaces between them."""
+class SegmentTable(Segmenter):
+    """Words → their pieces with spaces between them."""
 
     segmentations: Mapping[str, str]
     fingerprint: str = ""
@@ -198,12 +197,9 @@ class SegmentTable:
     def has_marks(self) -> bool:
         return any(word.startswith(SPACE) for word in self.segmentations)
 
-    def characters(self, word: str) -> tuple[str, ...]:
-        return tuple(word)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Marked:
+class Marked(Segmenter):
     """Another segmenter, for words that get the marker ▁ before them and are then cut (`first`), or after being cut."""
 
     segmenter: Segmenter
@@ -224,10 +220,7 @@ class Marked:
 
 
 def read_model(path: Path) -> Segmenter:
-    """Return a lexicon of Morfessor EM+Prune, or a model of Morfessor as text, which has no tab.
-
-    Raises VocabularyError, with the line, if it is neither.
-    """
+    """Return a lexicon, or a model of Morfessor, which has no tab. Raises VocabularyError, with the line."""
     data = read_bytes(path, kind=VocabularyError)
     if data.startswith(_PICKLE):
         raise VocabularyError(
@@ -244,7 +237,7 @@ def read_model(path: Path) -> Segmenter:
 
 
 def read_table(path: Path) -> SegmentTable:
-    """Return a table of segmentations, which spell their words. Raises VocabularyError, with the line, otherwise."""
+    """Return a table of segmentations. Raises VocabularyError, with the line."""
     data = read_bytes(path, kind=VocabularyError)
     result, places = dict[str, str](), dict[str, int]()
     for number, line in _lines_of(path, data, needs="`word<TAB>subword subword …`"):
@@ -277,7 +270,6 @@ def _bare(word: str) -> str:
 
 
 def _lines_of(path: Path, data: bytes, *, needs: str) -> list[tuple[int, str]]:
-    """Return the lines that are not empty, with their numbers, from 1."""
     text = decoded(path, data, kind=VocabularyError)
     lines = enumerate((line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")), 1)
     result = [(number, line) for number, line in lines if line]

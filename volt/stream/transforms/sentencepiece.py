@@ -20,7 +20,7 @@ from volt.stream.transforms.fields import Fields, FileTransform, LineTransform, 
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.sentencepiece_sampling import Drawing, Sampler, sampler_of
 from volt.stream.transforms.subwords import decoded, encoded_fields, ids_of, pieces_of
-from volt.stream.transforms.transform import LoadedFiles, Opened
+from volt.stream.transforms.transform import Call, LoadedFiles
 
 
 class _Model(NamedTuple):
@@ -64,13 +64,11 @@ class SpmEncode(FileTransform):
     def sampled(self) -> bool:
         return self.alpha is not None and self.nbest not in (0, 1)
 
-    def opened(self, files: LoadedFiles) -> Opened:
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         model = files.load(self.model, _model)
         sampler = files.load(self.model, _sampler) if self.sampled else None
-        options = {"to": self.to, "alpha": self.alpha, "nbest": self.nbest, "fields": self.fields and list(self.fields)}
         encode = partial(self._encoded, model.processor, sampler)
-        values = {"type": "SpmEncode", "model": model.fingerprint, "library": _library().__version__, **options}
-        return Opened(self, encode, values)
+        return encode, {"model": model.fingerprint, "library": _library().__version__}
 
     def deterministic(self) -> SpmEncode:
         return replace(self, alpha=None)
@@ -111,11 +109,10 @@ class SpmDecode(FileTransform, LineTransform):
         take_file(self, "model")
         check_fields(self.fields)
 
-    def opened(self, files: LoadedFiles) -> Opened:
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         model = files.load(self.model, _model)
-        options = {"fields": self.fields and list(self.fields), "from": self.from_}
-        values = {"type": "SpmDecode", "model": model.fingerprint, "library": _library().__version__, **options}
-        return Opened(self, partial(self._decoded, model.processor), values)
+        fingerprints = {"model": model.fingerprint, "library": _library().__version__}
+        return partial(self._decoded, model.processor), fingerprints
 
     def _decoded(self, processor: Any, batch: Batch, rng: LineRng) -> Batch:
         size = processor.get_piece_size()

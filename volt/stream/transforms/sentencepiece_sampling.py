@@ -107,15 +107,13 @@ _USER_MALUS = 0.1  # which it takes off a user-defined symbol
 
 
 class Drawing(NamedTuple):
-    """The options of `spm_encode`."""
-
     alpha: float
     nbest: int
     form: Form
 
 
 def sampler_of(processor: Any, proto: Any) -> Sampler:
-    """Return the sampler of a model: (values, 64 random bits for each, options) → a column."""
+    """Return a function: (values, 64 random bits for each, options) → a column."""
     pieces = [Piece(piece.piece, piece.score, piece.type) for piece in proto.pieces]
     spelling = PieceFormat.of(pieces, processor.unk_id(), byte_fallback=proto.trainer_spec.byte_fallback)
     if proto.trainer_spec.model_type == BPE:
@@ -238,7 +236,7 @@ class UnigramSampler:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BestSampler:
-    """Sampling with a unigram model, from the n best paths, which the library finds."""
+    """Sampling with a unigram model, from the n best paths."""
 
     processor: Any
     scores: dict[str, float]
@@ -260,14 +258,14 @@ class BestSampler:
         return Column.of_ids(ids, np.concatenate([[0], np.cumsum(list(map(len, rows)))]).astype(np.int64))
 
     def paths(self, value: str, nbest: int) -> tuple[list[list[str]], list[float]]:
-        """Return the best encodings of a value, and the logarithms of their probabilities."""
+        """Return the best encodings of a value, and their logarithms."""
         known, unknown = self.scores, self.unknown
         paths: list[list[str]] = self.processor.nbest_encode(value, nbest_size=nbest, out_type=str)
         return paths, [sum(known[piece] if piece in known else unknown * len(piece) for piece in row) for row in paths]
 
 
 def _path_scores(pieces: Sequence[Piece]) -> dict[str, float]:
-    """Return each piece's share of a path's score, by the library's rules. A character's first byte counts for all."""
+    """Return each piece's share of a path's score. A character's first byte counts for all."""
     best = max([0.0, *(piece.score for piece in pieces if piece.kind == NORMAL)])  # the library starts from 0
     unknown, scores = unknown_score(pieces), dict[str, float]()
     for piece in pieces:
@@ -281,7 +279,6 @@ def _path_scores(pieces: Sequence[Piece]) -> dict[str, float]:
 
 
 def unknown_score(pieces: Sequence[Piece]) -> float:
-    """Return an unknown character's share of a path's score."""
     return min((piece.score for piece in pieces if piece.kind == NORMAL), default=0.0) - _UNKNOWN_PENALTY
 
 

@@ -1,12 +1,4 @@
-r"""Vocabularies inside the stream: fields ⇄ pieces or ids, equal each time or sampled anew with BPE-dropout.
-
->>> import tempfile
->>> from volt.vocabulary import Vocabulary
->>> with tempfile.NamedTemporaryFile(suffix=".volt") as file:
-...     Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")).save(file.name)
-...     Encode(vocabulary=Path(file.name))(Batch.of(["low low\tlo"]), LineRng(1, 2)).lines
-['lo w</w> lo w</w>\tl o</w>']
-"""
+"""Vocabularies inside the stream: fields ⇄ pieces or ids, equal each time or sampled anew with BPE-dropout."""
 
 from __future__ import annotations
 
@@ -36,7 +28,7 @@ from volt.stream.transforms.fields import (
     with_fields,
 )
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened
+from volt.stream.transforms.transform import Call, LineFault, LoadedFiles
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
@@ -69,11 +61,9 @@ class Encode(FileTransform, LineTransform):
         arguments.choice(self.to, "to", get_args(Form))
         check_probability(self.dropout, "dropout")
 
-    def opened(self, files: LoadedFiles) -> Opened:
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         encoder = files.load(self.vocabulary, _encoder)
-        options = {"fields": self.fields and list(self.fields), "to": self.to, "dropout": self.dropout}
-        values = {"type": "Encode", "vocabulary": encoder.vocabulary.fingerprint, **options}
-        return Opened(self, partial(self._encoded, encoder), values)
+        return partial(self._encoded, encoder), {"vocabulary": encoder.vocabulary.fingerprint}
 
     def deterministic(self) -> Encode:
         return replace(self, dropout=0.0)
@@ -113,11 +103,9 @@ class Decode(FileTransform, LineTransform):
         arguments.choice(self.from_, "from_", get_args(Form))
         check_fields(self.fields)
 
-    def opened(self, files: LoadedFiles) -> Opened:
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         encoder = files.load(self.vocabulary, _encoder)
-        options = {"fields": self.fields and list(self.fields), "from": self.from_}
-        values = {"type": "Decode", "vocabulary": encoder.vocabulary.fingerprint, **options}
-        return Opened(self, partial(self._decoded, encoder), values)
+        return partial(self._decoded, encoder), {"vocabulary": encoder.vocabulary.fingerprint}
 
     def _decoded(self, encoder: Encoder, batch: Batch, rng: LineRng) -> Batch:
         if self.from_ == "pieces":
@@ -156,7 +144,7 @@ def decoded(
 ) -> Batch:
     """Return a batch with each field decoded by `whole`, or, if that refuses, value by value by `one`.
 
-    Missing values stay missing. Raises LineFault for values that `one` refuses, and for text that would break a line.
+    Raises LineFault for values that `one` refuses, and for text that would break a line.
     """
     batch, numbers = with_fields(batch, fields)
     changed, bad = dict[int, Column](), dict[int, str]()
@@ -222,7 +210,7 @@ def pieces_of(value: str) -> list[str]:
 
 
 def ids_of(value: str) -> list[int]:
-    """Return the ids of a value. Raises ValueError for pieces that are not ids."""
+    """Return the ids of a value. Raises ValueError for other pieces."""
     pieces = pieces_of(value)
     for piece in pieces:
         if not _ID.fullmatch(piece):

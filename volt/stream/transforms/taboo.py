@@ -97,10 +97,6 @@ class Taboo(MorfessorEmTaboo):
         if self.marks not in ("auto", "given") and self.segmenter in ("sentencepiece", "vocabulary"):
             raise ConfigError(f"marks: {self.marks!r}; a {self.segmenter} marks words itself; leave it out")
 
-    def _options(self) -> dict[str, Any]:
-        own = {"segmenter": self.segmenter, "reordered": self.reordered, "dropout": self.dropout}
-        return {**Segmenting._options(self), **own}
-
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         if self.segmenter == "vocabulary":
             return DropoutSegmenter(files.load(self.model, read_encoder), self.dropout)
@@ -140,8 +136,8 @@ def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, rng: LineRng) 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DropoutSegmenter:
-    """An encoder with BPE-dropout: the score of a segmentation is the number of samples that are it."""
+class DropoutSegmenter(Segmenter):
+    """An encoder with BPE-dropout; a segmentation's score is its number of samples."""
 
     encoder: Encoder
     dropout: float
@@ -151,7 +147,7 @@ class DropoutSegmenter:
         return f"{self.encoder.vocabulary.fingerprint} {self.dropout!r}"
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """Return the distinct segmentations of n samples of each word, the most frequent first."""
+        """Return the distinct ones of n samples of each word, the most frequent first."""
         rows = self._encoded([word for word in words for _ in range(n)], self.dropout if n > 1 else 0.0, n)
         counts = (Counter(rows[first : first + n]) for first in range(0, len(rows), n))
         return [[Scored(pieces, math.log(count)) for pieces, count in each.most_common()] for each in counts]
@@ -160,7 +156,7 @@ class DropoutSegmenter:
         return self._encoded([word], 1.0, 1)[0]
 
     def _encoded(self, words: Sequence[str], dropout: float, n: int) -> list[tuple[str, ...]]:
-        """Return the encodings of words, each of which comes n times; the k-th draws by the number k."""
+        """Return the encodings of words, each n times; the k-th draws by the number k."""
         text = "".join(word + "\n" for word in words).encode("utf-8", "surrogatepass")
         numbers = np.tile(np.arange(n), len(words) // n)
         options: dict[str, Any] = {"dropout": dropout, "seed": _SEED, "numbers": numbers} if dropout else {}
@@ -169,17 +165,17 @@ class DropoutSegmenter:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SentencePieceSegmenter:
+class SentencePieceSegmenter(Segmenter):
     """A SentencePiece unigram model."""
 
     sampler: BestSampler
-    fingerprint: str
+    fingerprint: str = ""
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         return [self._of_word(word, n) for word in words]
 
     def _of_word(self, word: str, n: int) -> list[Scored]:
-        """Return the segmentations of a word, which is its own if the model normalises it to nothing."""
+        """Return the segmentations of a word; its own if it is normalised to nothing."""
         rows = zip(*self.sampler.paths(word, n), strict=True)
         result = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
         return sorted(result, key=lambda one: -one.score) or [Scored((word,), 0.0)]
@@ -189,7 +185,6 @@ class SentencePieceSegmenter:
 
 
 def read_encoder(path: Path) -> Encoder:
-    """Return the encoder of a vocabulary file. Raises ConfigError unless its words are separated by spaces."""
     from volt.encode.encoder import Encoder
     from volt.formats.registry import read_vocabulary
 
@@ -203,7 +198,6 @@ def read_encoder(path: Path) -> Encoder:
 
 
 def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
-    """Read a model file. Raises VocabularyError if it is not a valid unigram model."""
     from volt.formats.sentencepiece.model_proto import model_class
 
     data = read_bytes(path, kind=VocabularyError)

@@ -1,11 +1,4 @@
-"""Columns ⇄ tokens (runs of bytes other than the space, or ids), and word types with their replacements.
-
->>> column = Column.of(["a  b c", "d"])
->>> tokens = cut(column.take([0]), token_counts(column)[:1])
->>> swapped = written(tokens, np.array([2, 0]), np.array([2]), NO_OTHERS)
->>> with_values(column, np.array([0]), swapped).strings()
-['c a', 'd']
-"""
+"""Columns ⇄ tokens (runs of bytes other than the space, or ids), and word types with their replacements."""
 
 from __future__ import annotations
 
@@ -92,7 +85,7 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
 
 
 def with_values(column: Column, lines: Longs, values: Column) -> Column:
-    """Return the column with other values in some lines, in rising order, in a buffer that holds little else."""
+    """Return the column with other values in some lines, in rising order, in a small buffer."""
     if not len(lines):
         return column
     others = np.delete(np.arange(len(column)), lines)
@@ -132,7 +125,7 @@ class WordTypes:
         return WordTypes, (self._choices, self._prepare)
 
     def find(self, column: Column) -> ColumnWords:
-        """Return the words of a column, each with its choices. A missing value has no words."""
+        """Return the words of a column, each with its choices."""
         from volt.kernels.tokens import N_LINES, N_TOKENS, N_TYPES, find_words
 
         column = column.as_text() if self._prepare is None else self._prepare(column.as_text())
@@ -224,13 +217,12 @@ class ColumnWords:
     text: NDArray[np.uint8]
 
     def unknown_words(self) -> Longs:
-        """Return the places in `numbers` of the words that have no choices."""
         if not self.unknown:
             return np.zeros(0, np.int64)
         return np.flatnonzero(np.isin(self.numbers, list(self.unknown)))
 
     def drawn(self, words: NDArray[np.uint64], *, by_type: bool = False) -> Ints:
-        """Return (n_words,) int32, a choice for each word, by (n_lines,) random bits; or for each type in a line."""
+        """Return a choice for each word, by (n_lines,) random bits, or for each type in a line."""
         from volt.kernels.tokens import choose
 
         out = np.empty(len(self.numbers), np.int32)
@@ -238,7 +230,7 @@ class ColumnWords:
         return out
 
     def written(self, choices: Ints, *, side: int) -> Column:
-        """Return the lines with side 1 or 2 of the choices, a space between two words."""
+        """Return the lines with side 1 or 2 of the choices."""
         from volt.encode.batch_encoder import expanded
 
         part = expanded(self.sides[2 * choices + (side - 1)], self.ends, self.text_starts, self.text)
@@ -247,7 +239,7 @@ class ColumnWords:
 
 
 class _GrowingArray:
-    """An array that grows at its end; a view of it stays valid."""
+    """An array that grows at its end; its views stay valid."""
 
     def __init__(self, values: Sequence[int], dtype: DTypeLike) -> None:
         self._data = np.array(values, dtype)

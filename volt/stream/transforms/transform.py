@@ -21,6 +21,7 @@ from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 
 T = TypeVar("T")
+Call = Callable[[Batch, LineRng], Batch]
 MOST_COPIES = 10_000  # of a line, or of a field
 
 
@@ -90,7 +91,7 @@ class LineFault(StreamError):
 
 
 def signature(transform: object) -> object:
-    """Return all that a transform's result depends on, JSON-able, for the fingerprint of a configuration."""
+    """Return all that a transform's result depends on, JSON-able."""
     own = getattr(transform, "signature", None)
     if callable(own):
         return own()
@@ -108,7 +109,7 @@ def signature(transform: object) -> object:
 
 
 def files(transform: object) -> list[Path]:
-    """Return the files that a transform, or one inside it, names by a Path in a field."""
+    """Return the files that a transform, or one inside it, names by a Path."""
     if isinstance(transform, Path):
         return [transform]
     if dataclasses.is_dataclass(transform) and not isinstance(transform, type):
@@ -121,38 +122,31 @@ def files(transform: object) -> list[Path]:
 
 
 def is_compiled(transform: object) -> bool:
-    """Check whether a transform runs no Python code line by line."""
     return bool(getattr(declared(transform), "is_compiled", False))
 
 
 def joins_lines(transform: object) -> bool:
-    """Check whether a line of a transform's result depends on neighbouring lines."""
     return bool(getattr(declared(transform), "joins_lines", False))
 
 
 def keeps_lines(transform: object) -> bool:
-    """Check whether a transform returns one line for each, in order."""
     return bool(getattr(declared(transform), "keeps_lines", False))
 
 
 def decodes(transform: object) -> bool:
-    """Check whether a transform decodes its fields."""
     return bool(getattr(declared(transform), "decodes", False))
 
 
 def decoded_fields(transform: object) -> tuple[int, ...]:
-    """Return the fields of a transform that decodes."""
     result: tuple[int, ...] | None = getattr(declared(transform), "fields", None)
     return (1, 2) if result is None else result
 
 
 def declared(transform: Any) -> Any:
-    """Return a transform without its files loaded."""
     return transform.transform if isinstance(transform, Opened) else transform
 
 
 def deterministic(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
-    """Return transforms for validation and translation: they draw nothing and drop no line."""
     steps = map(declared, transforms)
     result = [step.deterministic() if hasattr(step, "deterministic") else step for step in steps]
     return tuple(step for step in result if step is not None)
@@ -167,7 +161,7 @@ def inverse(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 
 
 def _inverse(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Transform, ...]:
-    """Return the inverses. decoded: for each field, the number of encodings that later steps decode"""
+    """decoded: for each field, the number of encodings that later steps decode"""
     result = list[Transform]()
     for transform in reversed([declared(step) for step in transforms]):
         if hasattr(transform, "heaviest"):  # a choice
@@ -186,13 +180,12 @@ def _inverse(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Tr
 
 
 def special_tokens(transforms: Iterable[Transform]) -> tuple[str, ...]:
-    """Return the tokens, such as tags, that transforms add to lines, each once."""
+    """Return the tokens that transforms add to lines, each once."""
     steps = [step for step in map(declared, transforms) if hasattr(step, "special_tokens")]
     return tuple(dict.fromkeys(token for step in steps for token in step.special_tokens()))
 
 
 def excluding(transform: Transform, tokens: tuple[str, ...]) -> Transform:
-    """Return a transform that draws none of these tokens, which other steps add to the lines."""
     result: Transform = transform.excluding(tokens) if hasattr(transform, "excluding") else transform
     return result
 
@@ -204,7 +197,6 @@ class Kept:
         self._most, self._values, self._lock = most, dict[Hashable, Any](), RLock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value of a key, computed if it is not in the cache."""
         with self._lock:
             if key not in self._values:
                 while len(self._values) >= self._most:
@@ -224,7 +216,6 @@ class LoadedFiles:
         self._cache = Kept(most=1 << 10)
 
     def load(self, path: Path, read: Callable[[Path], T]) -> T:
-        """Return the result of `read` for a file. Its errors are passed on, and nothing is cached."""
         return self._cache.get((read, str(path), mark_of(path)), lambda: read(path))
 
     def __reduce__(self) -> tuple[type[LoadedFiles], tuple[()]]:
@@ -233,10 +224,10 @@ class LoadedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A transform whose files are loaded: as declared, its call with the files, and its signature."""
+    """A transform, its call with its files loaded, and its signature."""
 
     transform: Transform
-    call: Callable[[Batch, LineRng], Batch]
+    call: Call
     values: dict[str, Any]
 
     @property
@@ -251,6 +242,5 @@ class Opened:
 
 
 def loaded(transform: Transform, files: LoadedFiles) -> Transform:
-    """Return a transform with its files loaded. Raises VoltError if a file cannot be loaded."""
     result: Transform = transform.opened(files) if hasattr(transform, "opened") else transform
     return result

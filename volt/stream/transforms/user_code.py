@@ -114,7 +114,7 @@ class User(FileTransform):
         return _batch_of(batch, column, output.origins, output.bad)
 
     def _call(self, call: Function, inputs: Iterator[Any], lines: list[str], output: OutputLines) -> None:
-        """Call the function for each line until it raises an error. It may reuse the list that it returns."""
+        """Call the function for each line until it raises an error."""
         fields, whole = (self.takes == kind and not self.append for kind in ("fields", "line"))
         add, add_width, add_origin, join = output.rows.append, output.widths.append, output.origins.append, "\t".join
         for place, one in enumerate(inputs, output.n_called):
@@ -132,11 +132,14 @@ class User(FileTransform):
                 add_width(result.count("\t") + 1)
                 add_origin(place)
             else:
-                output.add(self._lines_of(lines[place], result))
+                rows = self._lines_of(lines[place], result)
+                output.rows += rows
+                output.widths += [row.count("\t") + 1 for row in rows]
+                output.origins += [place] * len(rows)
         output.n_called = len(lines)
 
     def _lines_of(self, line: str, result: object) -> list[str]:
-        """Return the lines that a result stands for. Raises TypeError if it is not valid."""
+        """Return the lines that a result stands for. Raises TypeError or ValueError."""
         if self.append:
             return [f"{line}\t{value_of(result)}"]
         if result is None:
@@ -182,7 +185,7 @@ class User(FileTransform):
             raise LineFault({0: self._fault(error, function, is_first=True)}) from None
 
     def _fault(self, error: BaseException, function: Function, *, is_first: bool = False) -> str:
-        """Describe an error, with its line in the user's file or the function's, and a traceback if it is the first."""
+        """Describe an error and its place in the user's file, with a traceback if it is the first."""
         place = place_of(line_of(error, self.file) or first_line(function, self.file), self.file)
         message = f"{self.function}: {type(error).__name__}: {error}".replace("\n", " ")
         trace = traceback_of(error) if is_first else ""
@@ -204,11 +207,6 @@ class OutputLines:
     widths: list[int] = field(default_factory=list)
     bad: dict[int, str] = field(default_factory=dict)
 
-    def add(self, rows: list[str]) -> None:
-        self.rows += rows
-        self.widths += [row.count("\t") + 1 for row in rows]
-        self.origins += [self.n_called] * len(rows)
-
     def column(self, fault: Callable[[BaseException], str]) -> Column:
         """Return the lines; move the lines that cannot be written to `bad`."""
         text = "\n".join([*self.rows, ""])
@@ -229,7 +227,7 @@ class OutputLines:
 
 
 def row_of(result: object) -> str:
-    """Return the line of a list of fields. Raises TypeError or ValueError if it is not valid."""
+    """Return the line of a list of fields. Raises TypeError or ValueError."""
     if not isinstance(result, list | tuple) or not result:
         raise TypeError(f"returned {result!r}, not a list of strings")
     try:
@@ -242,14 +240,12 @@ def row_of(result: object) -> str:
 
 
 def value_of(result: object) -> str:
-    """Return a field. Raises TypeError or ValueError if it is not valid."""
     if "\t" in checked_line(result):
         raise ValueError(f"returned a field with a tab inside: {result!r}")
     return str(result)
 
 
 def checked_line(result: object) -> str:
-    """Return a line. Raises TypeError or ValueError if it is not valid."""
     if not isinstance(result, str):
         raise TypeError(f"returned {result!r}, not a string")
     if "\n" in result:
@@ -276,7 +272,6 @@ class _RowSupply:
 
 
 def _batch_of(batch: Batch, lines: Column, origins: list[int], bad: Mapping[int, str]) -> Batch:
-    """Return the lines as a batch. Raises LineFault, with this batch, if some lines are bad."""
     output = Batch((), lines, batch.origins[np.array(origins, np.int64)])
     if bad:
         raise LineFault(bad, made=output)
@@ -284,7 +279,7 @@ def _batch_of(batch: Batch, lines: Column, origins: list[int], bad: Mapping[int,
 
 
 def _batch_of_arrow(batch: Batch, output: pyarrow.RecordBatch | None, function: str) -> Batch:
-    """Return a function's record batch. Raises TypeError or ValueError if it is not valid, or LineFault."""
+    """Return a function's record batch as a batch. Raises TypeError, ValueError or LineFault."""
     import pyarrow as pa
 
     if output is None:

@@ -33,7 +33,7 @@ _MODULE = "volt_user_"  # how the names of modules of users' files start
 
 @dataclass(frozen=True, slots=True)
 class UserFile:
-    """A file that has been run, and the fingerprint of its bytes."""
+    """A file that has been run."""
 
     path: Path
     module: ModuleType
@@ -41,7 +41,7 @@ class UserFile:
 
     @classmethod
     def run(cls, path: Path) -> UserFile:
-        """Run a file as a module of its own. Raises ConfigError, with the line, if it cannot be read or run."""
+        """Run a file as a module. Raises ConfigError, with the line, if it cannot be read or run."""
         source, module = read_bytes(path, kind=ConfigError), ModuleType(f"{_MODULE}{path.stem}")
         module.__file__ = str(path)
         try:
@@ -56,7 +56,7 @@ class UserFile:
         return cls(path, module, blake2b(source, digest_size=8).hexdigest())
 
     def function(self, name: str, options: Mapping[str, Any]) -> Function:
-        """Return a function by name. Raises ConfigError if the file does not define it, or it cannot be called so."""
+        """Return a function by name. Raises ConfigError if it is missing or cannot be called so."""
         names = vars(self.module)
         result = names.get(name)
         if not callable(result):
@@ -88,7 +88,7 @@ def _parameters(function: Function) -> Mapping[str, Parameter] | None:
 
 
 def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, Any]) -> str:
-    """Return why a function cannot be called with one argument and these options; "" if it can."""
+    """Return why a function cannot be called with these options; "" if it can."""
     if parameters is None:
         return ""
     first = next((name for name, parameter in parameters.items() if parameter.kind in _BY_PLACE), None)
@@ -113,7 +113,7 @@ def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, An
 
 
 def pass_signal_on(error: BaseException) -> None:
-    """Raise again an error that ends this process on a signal, unlike `sys.exit`."""
+    """Raise again an error that ends this process on a signal."""
     if isinstance(error, SystemExit) and type(error) is not SystemExit:
         raise error
 
@@ -126,7 +126,7 @@ def line_of(error: BaseException, file: Path) -> int:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an error in a user's code, without the frames of volt; "" if it has no others."""
+    """Return the traceback of an error, without the frames of volt; "" if it has no others."""
     values = TracebackException.from_exception(error)
     values.stack = StackSummary.from_list([frame for frame in values.stack if not frame.filename.startswith(_VOLT)])
     return "".join(values.format()).rstrip() if values.stack else ""
@@ -156,7 +156,7 @@ class _UserCode:
         self.pid, self.descriptor = 0, -1
 
     def __getattr__(self, name: str) -> Any:
-        """Stand for sys.stdout: stderr in the threads that run a user's code, and stdout in the others."""
+        """Stand for sys.stdout: stderr in the threads that run a user's code."""
         return getattr(sys.stderr if get_ident() in self.threads else self.stdout, name)
 
     def enter(self) -> None:
@@ -173,7 +173,6 @@ class _UserCode:
             self.threads.append(get_ident())
 
     def leave(self) -> None:
-        """End it; once no thread runs a user's code, restore the process."""
         with self.lock:
             self.threads.remove(get_ident())
             if not self.threads:
@@ -187,7 +186,7 @@ class _UserCode:
                     sys.stdout = self.stdout
 
     def _exit(self, status: int) -> NoReturn:
-        """Stand for os._exit: like sys.exit, it is a fault of a user's function that calls it, but not in a fork."""
+        """Stand for os._exit: raise an error in a user's function, but not in a fork."""
         caller = str(sys._getframe(1).f_globals.get("__name__"))
         if caller.startswith(_MODULE) and os.getpid() == self.pid:
             raise SystemExit(f"os._exit({status})")
@@ -195,7 +194,6 @@ class _UserCode:
 
 
 def _flush() -> None:
-    """Write buffered output to where stdout leads now; if nobody reads it, the next writer finds out."""
     with suppress(OSError):
         if sys.__stdout__ is not None:
             sys.__stdout__.flush()
@@ -205,13 +203,13 @@ _USER_CODE = _UserCode()  # global as sys.stdout is
 
 
 def lead_descriptor() -> None:
-    """Have descriptor 1 lead to stderr while a user's code runs: for a process that writes data to stdout itself."""
+    """Lead descriptor 1 to stderr while a user's code runs, in a process that writes data to stdout."""
     _USER_CODE.has_process = True
 
 
 @contextmanager
 def printing_to_stderr() -> Iterator[None]:
-    """Run a user's code within: its output in this thread goes to stderr, since a stream's lines are on stdout."""
+    """Run a user's code within: what it prints in this thread goes to stderr."""
     _USER_CODE.enter()
     try:
         yield

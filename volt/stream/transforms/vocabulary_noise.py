@@ -44,9 +44,8 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class VocabularyNoise(FileTransform, Noise):
-    """Base of the noise that draws from a vocabulary: its options, and how it gets its tokens."""
+    """Base of the noise that draws from a vocabulary."""
 
-    name: ClassVar[str]
     vocabulary: Path
     """A vocabulary file of any format that VOLT reads, or a list of tokens with or without counts."""
     temperature: float | None = None
@@ -71,10 +70,8 @@ class VocabularyNoise(FileTransform, Noise):
     def opened(self, files: LoadedFiles) -> Opened:
         vocabulary = files.load(self.vocabulary, noise_vocabulary).without(self.without)
         self.check(vocabulary)
-        values = {
-            "type": type(self).__name__, "vocabulary": vocabulary.fingerprint, "temperature": self.temperature,
-            "rate": self.rate, "fields": self.fields and list(self.fields),
-        }  # fmt: skip
+        options = {"temperature": self.temperature, "rate": self.rate, "fields": self.fields and list(self.fields)}
+        values = {"type": type(self).__name__, "vocabulary": vocabulary.fingerprint, **options}
         return Opened(self, partial(self._noisy, vocabulary), values)
 
     def _noisy(self, vocabulary: NoiseVocabulary, batch: Batch, rng: LineRng) -> Batch:
@@ -89,7 +86,7 @@ class VocabularyNoise(FileTransform, Noise):
 
     @abstractmethod
     def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        """Return the changed lines, which are the ones with tokens that are hit."""
+        """Return the changed lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +164,7 @@ class NoiseVocabulary:
         return len(self.texts)
 
     def like(self, column: Column) -> Column:
-        """Return the tokens as ids or text, like a column. Raises VocabularyError without ids."""
+        """Return the tokens as ids or text, like a column."""
         if column.is_ids and self.ids is None:
             raise VocabularyError(
                 f"{self.path}: lists tokens without ids, and the fields hold ids; give a .volt vocabulary or a "
@@ -176,7 +173,6 @@ class NoiseVocabulary:
         return self.ids if column.is_ids and self.ids is not None else self.texts
 
     def without(self, tokens: Iterable[str]) -> NoiseVocabulary:
-        """Return the other tokens. Raises VocabularyError if none is left."""
         texts = self.texts.strings()
         if (left_out := set(tokens)).isdisjoint(texts):
             return self
@@ -186,7 +182,7 @@ class NoiseVocabulary:
 
 
 def noise_vocabulary(path: Path) -> NoiseVocabulary:
-    """Return the tokens of a file. Raises VocabularyError if it is not valid or holds none."""
+    """Return the tokens of a file. Raises VocabularyError if it holds none."""
     tokens, has_ids = _tokens(path)
     ids = {token: number for token, number in tokens.items() if token and not _BREAKING.search(token)}
     return _vocabulary(path, ids, has_ids=has_ids)
@@ -213,7 +209,7 @@ def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVo
 
 
 def _tokens(path: Path) -> tuple[dict[str, int], bool]:
-    """Return the tokens with their numbers, special ones left out, and True if these are ids."""
+    """Return the tokens with their numbers, and True if these are ids."""
     from volt.files.small_files import read_bytes
     from volt.formats.protocol import HEAD_SIZE
     from volt.formats.registry import listed_pieces, read_vocabulary
