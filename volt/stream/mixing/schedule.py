@@ -7,6 +7,7 @@ stairs, so short that no source is a hundredth of a sample off the line (for up 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -96,27 +97,29 @@ class Shares:
     _before: list[list[int]] = field(init=False, default_factory=list)  # UNITs owed before each stretch
 
     def __post_init__(self) -> None:
-        self._before.append([0] * self.units.shape[1])
-        for (start, end), units in zip(pairwise(self.starts), self.units.tolist(), strict=False):
-            self._before.append(
-                [sum_ + (end - start) * unit for sum_, unit in zip(self._before[-1], units, strict=True)]
-            )
+        before = [0] * self.units.shape[1]
+        for start, end, units in zip(self.starts, [*self.starts[1:], FOREVER], self.units.tolist(), strict=True):
+            self._before.append(before)
+            before = [owed + (end - start) * unit for owed, unit in zip(before, units, strict=True)]
+
+    def _stretch(self, sample: int) -> int:
+        return bisect_right(self.starts, sample) - 1
 
     def lengths(self, sample: int) -> tuple[int, NDArray[np.int64]]:
         """Return the stretch that holds a sample, and the length of it, from there, and of each later one."""
-        first = int(np.searchsorted(self.starts, sample, side="right")) - 1
+        first = self._stretch(sample)
         bounds = [sample, *self.starts[first + 1 :], FOREVER]
         return first, np.array([b - a for a, b in pairwise(bounds)], np.int64)
 
     def until(self, sample: int) -> int:
         """Return the first sample, from this one on, at which no source has a share; FOREVER if there is none."""
-        first = int(np.searchsorted(self.starts, sample, side="right")) - 1
+        first = self._stretch(sample)
         idle = np.flatnonzero(~self.units[first:].any(axis=1))
         return max(sample, self.starts[first + int(idle[0])]) if len(idle) else FOREVER
 
     def owed(self, sample: int) -> list[int]:
         """Return the UNITs that each source is owed before a sample, exactly."""
-        stretch = int(np.searchsorted(self.starts, sample, side="right")) - 1
+        stretch = self._stretch(sample)
         span = sample - self.starts[stretch]
         row = zip(self._before[stretch], self.units[stretch].tolist(), strict=True)
         return [before + span * units for before, units in row]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.transforms.column import Chosen, Column, Longs, count_bytes, frozen
+from volt.stream.transforms.column import Chosen, Column, Longs, count_bytes, from_ends, frozen
 
 if TYPE_CHECKING:
     import pyarrow
@@ -147,8 +147,7 @@ class Batch:
         columns = self._all()
         if len(columns) == 1:
             return columns[0].strings()
-        data, ends = self.packed()
-        return Column(data, np.concatenate([ends[:0], [0], ends])[: len(ends)], np.diff(ends, prepend=0) - 1).strings()
+        return from_ends(*self.packed(), gap=1).strings()
 
     @property
     def rows(self) -> list[list[str]]:

@@ -261,6 +261,12 @@ def line_ends_of(data: NDArray[np.uint8]) -> Longs:
     return ends[:n]
 
 
+def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
+    """Return values that lie one after the other, each up to its end, but for the last `gap` bytes."""
+    sizes = np.diff(ends, prepend=0)
+    return Column(data, ends - sizes, sizes - gap)
+
+
 def concatenated(columns: Sequence[Column]) -> Column:
     """Return the values of several columns, one column after the other; text if any is text."""
     if len({column.is_ids for column in columns}) > 1:

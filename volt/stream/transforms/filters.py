@@ -151,7 +151,7 @@ def selected(batch: Batch, wanted: Mask) -> Batch:
 
 
 def _sides(batch: Batch, fields: Fields | None) -> tuple[Batch, list[tuple[Column, Mask]]]:
-    """Return the batch, split, and each field's column with the lines that may lack it: by default all but field 1."""
+    """Return the batch, split, and each field's column with the lines that may lack it."""
     batch, numbers = with_fields(batch, fields)
     columns = [batch.columns[number - 1] for number in numbers]
     return batch, [(column, ~column.present & (k > 0)) for k, column in enumerate(columns)]

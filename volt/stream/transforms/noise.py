@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.column import Column, Longs
+from volt.stream.transforms.column import Column, Longs, from_ends
 from volt.stream.transforms.fields import Fields, LineTransform, check_fields, check_probability, with_fields
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.tokens import NO_OTHERS, Tokens, cut, token_counts, with_values, written
@@ -87,7 +87,7 @@ class Typos(Noise):
         powers = np.cumprod(np.full(_N_AT_ONCE, 1.0 - self.rate))
         out, ends = np.empty(MOST_GROWTH * int(column.sizes.sum()), np.uint8), np.empty(len(column), np.int64)
         misspell(column.data, column.starts, column.sizes, draws.seeds, powers, kinds, out, ends)
-        return _ending(out, ends)
+        return from_ends(out[: ends.max(initial=0)], ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +115,7 @@ class Punctuation(Noise):
         out, ends = np.empty(int(column.sizes.sum()) + 3 * n, np.uint8), np.empty(n, np.int64)
         views, rates = (column.data, column.starts, column.sizes), (float(self.drop), float(self.final))
         change_marks(*views, draws.seeds, *rates, _marks(), out, ends)
-        return _ending(out, ends)
-
-
-def _ending(out: NDArray[np.uint8], ends: Longs) -> Column:
-    sizes = np.diff(ends, prepend=0)
-    return Column(out[: int(ends[-1]) if len(ends) else 0], ends - sizes, sizes)
+        return from_ends(out[: ends.max(initial=0)], ends)
 
 
 @cache

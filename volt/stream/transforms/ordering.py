@@ -1,13 +1,6 @@
 """Check the order of steps: a step that changes words must come before tags are added or pieces are made.
 
 A tag, such as <de> or [BT], has to stay whole; noise, case and most segmentations would break it.
-
->>> from volt.stream.transforms.case import Lower
->>> from volt.stream.transforms.edits import Tag
->>> check_order([Tag(text="[BT]"), Lower()], LoadedFiles())
-Traceback (most recent call last):
-    ...
-volt.errors.ConfigError: tag adds [BT] to field 1, and lower after it makes '[bt]' of it; put tag after lower
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Segmenters: a word → its best segmentations, each with the logarithm of a score.
 
-    UnigramLexicon    `count<TAB>subword`, the lexicon of Morfessor EM+Prune: score = Π count / total
-    Morfessor         a model of the package `morfessor`, as text
-    SegmentTable      `word<TAB>subword subword …`: one segmentation, and none for a word that is missing
-
->>> lexicon = UnigramLexicon.of({"lo": 2.0, "w": 2.0, "l": 1.0, "o": 1.0})
->>> [" ".join(scored.pieces) for scored in lexicon.best(["low"], 5)[0]]
-['lo w', 'l o w']
+UnigramLexicon    `count<TAB>subword`, the lexicon of Morfessor EM+Prune: score = Π count / total
+Morfessor         a model of the package `morfessor`, as text
+SegmentTable      `word<TAB>subword subword …`: one segmentation, and none for a word that is missing
 """
 
 from __future__ import annotations
@@ -46,7 +42,6 @@ class PieceTrie(NamedTuple):
 
 
 def trie_of(numbers: Mapping[str, int]) -> PieceTrie:
-    """Return the trie of texts, by text → number."""
     from volt.kernels.bpe_tables import ranked_merges
 
     symbols = {character: place for place, character in enumerate(sorted(set(chain.from_iterable(numbers))))}
@@ -131,7 +126,6 @@ class UnigramLexicon(Segmenter):
 
     @classmethod
     def of(cls, counts: Mapping[str, float], *, fingerprint: str = "") -> UnigramLexicon:
-        """Return the lexicon with these counts, above 0."""
         costs = math.log(math.fsum(counts.values())) - np.log(np.fromiter(counts.values(), float))
         numbers = {piece: number for number, piece in enumerate(counts)}
         return cls(numbers, costs, float(costs.max()) + _UNKNOWN_PENALTY, trie_of(numbers), fingerprint)
@@ -143,9 +137,7 @@ class UnigramLexicon(Segmenter):
 
         codes, ends = codes_of(words)
         shape = longest(ends) + 1, n
-        paths = Paths(
-            np.empty(shape[0], np.int64), np.empty(shape), np.empty(shape, np.int32), np.empty(shape, np.int32)
-        )
+        paths = Paths(np.empty(shape[0], np.int64), np.empty(shape), *np.empty((2, *shape), np.int32))
         n_paths, cuts = np.empty(len(words), np.int64), np.empty(n * len(codes), np.int32)
         costs, sizes = np.empty(n * len(words)), np.empty(n * len(words), np.int64)
         trie = Trie(self.trie.steps, self.trie.pieces, self.costs, self.unknown)

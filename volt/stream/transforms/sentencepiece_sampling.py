@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.errors import ConfigError, VocabularyError
-from volt.stream.transforms.column import Column
+from volt.stream.transforms.column import Column, from_ends
 from volt.stream.transforms.segmenters import check_size, codes_of, symbols_of, trie_of
 
 if TYPE_CHECKING:
@@ -74,10 +74,7 @@ class PieceFormat:
             starts = np.concatenate([starts, starts[-1] + np.cumsum(list(map(len, rows)))])
             values = np.concatenate([values, *rows])
         part = expanded(numbers, ends, starts, values)
-        offsets = np.concatenate([[0], part.ends])
-        if form == "ids":
-            return Column.of_ids(part.values, offsets)
-        return Column(part.values, offsets[:-1], np.diff(offsets) - 1)
+        return from_ends(part.values, part.ends, gap=int(form == "pieces"))
 
     def _unknown(self, code: int, continues: bool, form: Form) -> NDArray[Any]:
         if form == "ids":

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volt.stream.transforms.column import Column, Longs, concatenated
+from volt.stream.transforms.column import Column, Longs, concatenated, from_ends
 
 Ints = NDArray[np.int32]
 NO_OTHERS = Column.of([])
@@ -80,8 +80,7 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
     out, out_ends = np.empty(n_bytes + SPARE, np.uint8), np.empty(len(ends), np.int64)
     views = column.data, tokens.starts, tokens.sizes, others.data, others.starts, others.sizes
     write_tokens(*views, chosen, ends, out, out_ends)
-    sizes = np.diff(out_ends, prepend=0)
-    return Column(out[:n_bytes], out_ends - sizes, sizes)
+    return from_ends(out[:n_bytes], out_ends)
 
 
 def with_values(column: Column, lines: Longs, values: Column) -> Column:
@@ -234,8 +233,7 @@ class ColumnWords:
         from volt.encode.batch_encoder import expanded
 
         part = expanded(self.sides[2 * choices + (side - 1)], self.ends, self.text_starts, self.text)
-        starts = np.concatenate([[0], part.ends[:-1]]) if len(part.ends) else part.ends
-        return Column(part.values, starts, part.ends - starts - 1)
+        return from_ends(part.values, part.ends, gap=1)
 
 
 class _GrowingArray:

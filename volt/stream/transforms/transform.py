@@ -109,7 +109,6 @@ def signature(transform: object) -> object:
 
 
 def files(transform: object) -> list[Path]:
-    """Return the files that a transform, or one inside it, names by a Path."""
     if isinstance(transform, Path):
         return [transform]
     if dataclasses.is_dataclass(transform) and not isinstance(transform, type):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import blake2b
@@ -119,7 +119,7 @@ def pass_signal_on(error: BaseException) -> None:
 
 
 def line_of(error: BaseException, file: Path) -> int:
-    """Return the innermost line of the file in an error's traceback; 0 if there is none."""
+    """Return the innermost line of the file in a traceback, or 0."""
     return next(
         (frame.lineno or 0 for frame in reversed(extract_tb(error.__traceback__)) if frame.filename == str(file)), 0
     )
@@ -133,7 +133,6 @@ def traceback_of(error: BaseException) -> str:
 
 
 def first_line(function: Function, file: Path) -> int:
-    """Return the line of the file in which a function starts; 0 if it is from elsewhere."""
     code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
     return code.co_firstlineno if code is not None and code.co_filename == str(file) else 0
 
@@ -159,7 +158,7 @@ class _UserCode:
         """Stand for sys.stdout: stderr in the threads that run a user's code."""
         return getattr(sys.stderr if get_ident() in self.threads else self.stdout, name)
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self.lock:
             if sys.stdout is not self:
                 self.stdout, sys.stdout = sys.stdout, self
@@ -172,7 +171,7 @@ class _UserCode:
                     os.dup2(2, 1)
             self.threads.append(get_ident())
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self.lock:
             self.threads.remove(get_ident())
             if not self.threads:
@@ -207,11 +206,6 @@ def lead_descriptor() -> None:
     _USER_CODE.has_process = True
 
 
-@contextmanager
-def printing_to_stderr() -> Iterator[None]:
+def printing_to_stderr() -> AbstractContextManager[None]:
     """Run a user's code within: what it prints in this thread goes to stderr."""
-    _USER_CODE.enter()
-    try:
-        yield
-    finally:
-        _USER_CODE.leave()
+    return _USER_CODE

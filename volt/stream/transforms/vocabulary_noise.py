@@ -77,7 +77,7 @@ class VocabularyNoise(FileTransform, Noise):
     def _noisy(self, vocabulary: NoiseVocabulary, batch: Batch, rng: LineRng) -> Batch:
         def changed(column: Column, draws: Draws) -> Column:
             hit = hit_tokens(column, draws, temperature=self.temperature, rate=self.rate, n_choices=len(vocabulary))
-            return column if hit is None else with_values(column, hit.lines, self.made(hit, vocabulary))
+            return column if hit is None else with_values(column, hit.lines, self.changed_lines(hit, vocabulary))
 
         return each_field(batch, rng, changed, fields=self.fields)
 
@@ -85,7 +85,7 @@ class VocabularyNoise(FileTransform, Noise):
         """Raise VocabularyError if the vocabulary cannot be used."""
 
     @abstractmethod
-    def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
+    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         """Return the changed lines."""
 
 
@@ -95,7 +95,7 @@ class Switchout(VocabularyNoise):
 
     name: ClassVar[str] = "switchout"
 
-    def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
+    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         chosen = np.where(hit.drawn < 0, np.arange(len(hit.drawn)), -1 - hit.drawn)
         return written(hit.tokens, chosen, hit.tokens.ends, vocabulary.like(hit.tokens.column))
 
@@ -106,7 +106,7 @@ class Insertion(VocabularyNoise):
 
     name: ClassVar[str] = "insertion"
 
-    def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
+    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         is_hit = hit.drawn >= 0
         chosen = np.insert(np.arange(len(is_hit)), np.flatnonzero(is_hit), -1 - hit.drawn[is_hit])
         ends = hit.tokens.ends + np.cumsum(is_hit, dtype=np.int64)[hit.tokens.ends - 1]
@@ -127,7 +127,7 @@ class WbNoise(VocabularyNoise):
                 "add or remove; leave wb_noise out, or give a vocabulary with such marks"
             )
 
-    def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
+    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         others = vocabulary.like(hit.tokens.column)
         if others.is_ids:
             output = written(hit.tokens, np.arange(len(hit.drawn)), hit.tokens.ends, NO_OTHERS)
