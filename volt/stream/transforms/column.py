@@ -268,7 +268,7 @@ def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
 
 
 def concatenated(columns: Sequence[Column]) -> Column:
-    """Return the values of several columns, one column after the other; text if any is text."""
+    """Return the values of several columns, one column after the other."""
     if len({column.is_ids for column in columns}) > 1:
         columns = [column.as_text() for column in columns]
     before = np.cumsum([0, *(len(column.data) for column in columns)])[:-1].tolist()

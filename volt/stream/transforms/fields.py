@@ -84,7 +84,7 @@ def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
 
 
 def index_of(field: int, *, option: str = "field") -> int:
-    """Return the index in a row of a field, which counts from 1. Raises ConfigError if there is none."""
+    """Return the index in a row of a field, which counts from 1."""
     field = arguments.whole(field, option)
     if field < 1:
         raise ConfigError(f"{option}: {field}; fields count from 1, the first is field 1")

@@ -157,8 +157,22 @@ def _sides(batch: Batch, fields: Fields | None) -> tuple[Batch, list[tuple[Colum
     return batch, [(column, ~column.present & (k > 0)) for k, column in enumerate(columns)]
 
 
+class FieldFilter(Filter):
+    """Base of the filters that drop lines in which a field does not fit."""
+
+    __slots__ = ()
+    fields: Fields | None
+
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
+        batch, sides = _sides(batch, self.fields)
+        return selected(batch, np.logical_and.reduce([self.fits(column) | lacks for column, lacks in sides]))
+
+    def fits(self, column: Column) -> Mask:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
-class SkipBlank(Filter):
+class SkipBlank(FieldFilter):
     """Drop lines in which a field is empty, or holds nothing but white space."""
 
     name: ClassVar[str] = "skip_blank"
@@ -171,8 +185,10 @@ class SkipBlank(Filter):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         if self.fields is not None:
             return _with_text(batch, self.fields)
-        batch, sides = _sides(batch, None)
-        return selected(batch, np.logical_and.reduce([~blank(column) | lacks for column, lacks in sides]))
+        return FieldFilter.__call__(self, batch, rng)
+
+    def fits(self, column: Column) -> Mask:
+        return ~blank(column)
 
 
 def _with_text(batch: Batch, fields: Fields) -> Batch:
@@ -238,7 +254,7 @@ class Match(Filter):
 
 
 @dataclass(frozen=True, slots=True)
-class Regex(Filter):
+class Regex(FieldFilter):
     """Drop lines in which a pattern is found in any of the fields. Workers take turns, as for `match`."""
 
     name: ClassVar[str] = "regex"
@@ -253,15 +269,13 @@ class Regex(Filter):
         check_pattern(self.pattern)
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, sides = _sides(batch, self.fields)
-        compiled = re.compile(self.pattern)
-        fits = [(found_in(column, compiled) == self.invert) | lacks for column, lacks in sides]
-        return selected(batch, np.logical_and.reduce(fits))
+    def fits(self, column: Column) -> Mask:
+        is_wanted: Mask = found_in(column, re.compile(self.pattern)) == self.invert
+        return is_wanted
 
 
 @dataclass(frozen=True, slots=True)
-class Length(Filter):
+class Length(FieldFilter):
     """Drop lines in which a field is too short or too long."""
 
     name: ClassVar[str] = "length"
@@ -281,16 +295,13 @@ class Length(Filter):
         if self.max is not None and arguments.whole(self.max, "max", low=0) < least:
             raise ConfigError(f"length: min is {self.min} and max is {self.max}; nothing could pass, so change one")
 
-    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, sides = _sides(batch, self.fields)
-        low, high = min(self.min, _MOST), _MOST if self.max is None else min(self.max, _MOST)
-        sizes = [lengths(column, self.unit) for column, _ in sides]
-        fits = [(low <= size) & (size <= high) | lacks for size, (_, lacks) in zip(sizes, sides, strict=True)]
-        return selected(batch, np.logical_and.reduce(fits))
+    def fits(self, column: Column) -> Mask:
+        sizes, high = lengths(column, self.unit), _MOST if self.max is None else min(self.max, _MOST)
+        return (min(self.min, _MOST) <= sizes) & (sizes <= high)
 
 
 @dataclass(frozen=True, slots=True)
-class FilterTooLong(Filter):
+class FilterTooLong(FieldFilter):
     """Drop lines in which a field has more than so many tokens: what spaces separate, or ids."""
 
     name: ClassVar[str] = "filter_too_long"
@@ -304,10 +315,8 @@ class FilterTooLong(Filter):
             raise ConfigError(f"max_len: {self.max_len}; give a number of tokens, from 0 up")
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
-        batch, numbers = with_fields(batch, self.fields)
-        counts = [token_counts(batch.columns[number - 1]) for number in numbers]
-        return selected(batch, np.logical_and.reduce([count <= self.max_len for count in counts]))
+    def fits(self, column: Column) -> Mask:
+        return token_counts(column) <= self.max_len
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError, VocabularyError
 from volt.stream.transforms.column import Column, from_ends
-from volt.stream.transforms.segmenters import check_size, codes_of, symbols_of, trie_of
+from volt.stream.transforms.segmenters import PieceTrie, check_size, codes_of, symbols_of, trie_of
 
 if TYPE_CHECKING:
     from volt.kernels.lattice import JoinTable
@@ -197,9 +197,7 @@ class UnigramSampler:
 
     processor: Any
     spelling: PieceFormat
-    symbol_of: Ints
-    steps: NDArray[np.uint64]
-    pieces: Ints
+    trie: PieceTrie
     scores: NDArray[np.float64]
     unknown: float
     depth: int
@@ -213,7 +211,7 @@ class UnigramSampler:
         values = np.array([scores.get(piece.text, 0.0) for piece in pieces])
         depth, unknown = max(map(len, spelled), default=1), unknown_score(pieces)
         best = BestSampler(processor, scores, unknown, spelling, ids)
-        return cls(processor, spelling, *trie_of(spelled), values, unknown, depth, best)
+        return cls(processor, spelling, trie_of(spelled), values, unknown, depth, best)
 
     def __call__(self, values: Sequence[str], words: Words, how: Drawing) -> Column:
         if how.nbest > 1:
@@ -223,11 +221,11 @@ class UnigramSampler:
 
         codes, ends = codes_of(self.processor.normalize(list(values)))
         n, n_nodes = longest(ends), longest(ends) * (self.depth + 1)
-        trie = Trie(self.steps, self.pieces, how.alpha * self.scores, how.alpha * self.unknown)
+        trie = Trie(self.trie.steps, self.trie.pieces, how.alpha * self.scores, how.alpha * self.unknown)
         nodes = np.empty((3, n_nodes), np.int32)
         lattice = Lattice(np.empty(n + 1), np.empty(n + 1, np.int32), nodes[0], nodes[1], nodes[2])
         out, out_ends, states = np.empty(len(codes), np.int32), np.empty_like(ends), words.view(np.int64).copy()
-        n_out = draw_paths(self.symbol_of[codes], codes, ends, trie, states, lattice, out, out_ends)
+        n_out = draw_paths(self.trie.symbol_of[codes], codes, ends, trie, states, lattice, out, out_ends)
         return self.spelling.column(out[:n_out], out_ends, how.form)
 
 

@@ -108,10 +108,10 @@ class Decode(FileTransform, LineTransform):
         return partial(self._decoded, encoder), {"vocabulary": encoder.vocabulary.fingerprint}
 
     def _decoded(self, encoder: Encoder, batch: Batch, rng: LineRng) -> Batch:
-        if self.from_ == "pieces":
-            whole, one = partial(_of_pieces, encoder), partial(_of_piece_line, encoder)
-        else:
-            whole, one = partial(_of_ids, encoder), partial(_of_id_line, encoder)
+        def one(value: str) -> str:
+            return encoder.decode(pieces_of(value)) if self.from_ == "pieces" else encoder.decode_ids(ids_of(value))
+
+        whole = partial(_of_pieces if self.from_ == "pieces" else _of_ids, encoder)
         return decoded(batch, whole, one, fields=self.fields)
 
 
@@ -188,21 +188,14 @@ def _of_pieces(encoder: Encoder, column: Column) -> Column:
     odd = np.unique(np.cumsum(is_end)[numbers == _UNKNOWN])
     if not len(odd):
         return output
-    return output.replaced(odd, Column.of([_of_piece_line(encoder, value) for value in column.take(odd).strings()]))
+    values = [encoder.decode(pieces_of(value)) for value in column.take(odd).strings()]
+    return output.replaced(odd, Column.of(values))
 
 
 def _spelled(encoder: Encoder, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> Column:
     from volt.encode.batch_encoder import Encoded
 
     return Column.cut(encoder.decode_bytes(Encoded(ids, offsets)))
-
-
-def _of_id_line(encoder: Encoder, value: str) -> str:
-    return encoder.decode_ids(ids_of(value))
-
-
-def _of_piece_line(encoder: Encoder, value: str) -> str:
-    return encoder.decode(pieces_of(value))
 
 
 def pieces_of(value: str) -> list[str]:

@@ -23,7 +23,7 @@ import numpy as np
 from volt import arguments
 from volt.errors import ConfigError
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.column import Column, Longs
+from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import FileTransform, check_values, take_file
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened
@@ -152,24 +152,29 @@ class User(FileTransform):
 
     def _streamed(self, function: Function, wants_rng: bool, batch: Batch, rng: LineRng) -> Batch:
         """Let the function run over the block; after an error, drop its last line and start anew."""
-        rows, origins, bad, lines = list[str](), list[int](), dict[int, str](), batch.rows
+        rows, origins, bad, lines, n_taken = list[str](), list[int](), dict[int, str](), batch.rows, 0
         options = {"rng": next(rng.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
-        inputs = _RowSupply(lines)
+
+        def rest() -> Iterator[list[str]]:
+            nonlocal n_taken
+            while n_taken < len(lines):
+                n_taken += 1
+                yield lines[n_taken - 1]
+
         with printing_to_stderr():
-            while inputs.place < len(lines):
-                first = inputs.place
+            while n_taken < len(lines):
+                first = n_taken
                 try:
-                    for output in function(inputs.rest(), **options):
+                    for output in function(rest(), **options):
                         rows.append(row_of(output))
-                        origins.append(inputs.last)
+                        origins.append(max(n_taken - 1, 0))
+                    break
                 except (Exception, SystemExit) as error:
                     pass_signal_on(error)
-                    inputs.place = max(inputs.place, first + 1)  # it raised before it took a line
-                    bad[inputs.last] = self._fault(error, function, is_first=not bad)
-                    while origins and origins[-1] >= inputs.last:
+                    n_taken = max(n_taken, first + 1)  # it raised before it took a line
+                    bad[n_taken - 1] = self._fault(error, function, is_first=not bad)
+                    while origins and origins[-1] >= n_taken - 1:
                         del rows[-1], origins[-1]
-                else:
-                    break
         return _batch_of(batch, Column.of(rows), origins, bad)
 
     def _batched(self, function: Function, wants_rng: bool, batch: Batch, rng: LineRng) -> Batch:
@@ -255,22 +260,6 @@ def checked_line(result: object) -> str:
     return result
 
 
-class _RowSupply:
-    """Hands out rows, and counts the rows taken."""
-
-    def __init__(self, rows: list[list[str]]) -> None:
-        self.rows, self.place = rows, 0
-
-    @property
-    def last(self) -> int:
-        return max(self.place - 1, 0)
-
-    def rest(self) -> Iterator[list[str]]:
-        while self.place < len(self.rows):
-            self.place += 1
-            yield self.rows[self.place - 1]
-
-
 def _batch_of(batch: Batch, lines: Column, origins: list[int], bad: Mapping[int, str]) -> Batch:
     output = Batch((), lines, batch.origins[np.array(origins, np.int64)])
     if bad:
@@ -287,7 +276,16 @@ def _batch_of_arrow(batch: Batch, output: pyarrow.RecordBatch | None, function: 
     if not isinstance(output, pa.RecordBatch | pa.Table):
         raise TypeError(f"{function} returned {type(output).__name__}, not a pyarrow RecordBatch")
     columns = [Column.from_arrow(output.column(name)) for name in output.column_names if name != _ROW]
-    origins = _origins_of(batch, output, function)
+    origins = batch.origins
+    if _ROW in output.column_names:
+        origins = output.column(_ROW).to_numpy(zero_copy_only=False).astype(np.int64)
+        if not np.isin(origins, batch.origins).all():
+            raise ValueError(f"{function} returned numbers in the column {_ROW!r} that it was not given")
+    elif output.num_rows != len(batch):
+        raise ValueError(
+            f"{function} returned {output.num_rows} rows for {len(batch)} lines, without the column {_ROW!r}, which "
+            "says from which line each comes"
+        )
     try:
         check_values(columns)
     except LineFault as fault:
@@ -295,17 +293,3 @@ def _batch_of_arrow(batch: Batch, output: pyarrow.RecordBatch | None, function: 
         places = order[np.searchsorted(batch.origins[order], origins[list(fault.reasons)])].tolist()
         raise LineFault(dict(zip(places, fault.reasons.values(), strict=True))) from None
     return Batch(tuple(columns) or (Column.repeated("", len(origins)),), None, origins)
-
-
-def _origins_of(batch: Batch, output: pyarrow.RecordBatch, function: str) -> Longs:
-    if _ROW not in output.column_names:
-        if output.num_rows != len(batch):
-            raise ValueError(
-                f"{function} returned {output.num_rows} rows for {len(batch)} lines, without the column {_ROW!r}, "
-                "which says from which line each comes"
-            )
-        return batch.origins
-    result: Longs = output.column(_ROW).to_numpy(zero_copy_only=False).astype(np.int64)
-    if not np.isin(result, batch.origins).all():
-        raise ValueError(f"{function} returned numbers in the column {_ROW!r} that it was not given")
-    return result
