@@ -167,7 +167,7 @@ def _cased() -> NDArray[np.uint8]:
 
 
 def _table(function: Callable[[str], str]) -> NDArray[Any]:
-    """(65,536,) uint16, each character's result; 0 where that is not one character of as many bytes."""
+    """Return (65,536,) each character's result; 0 if that is not one character of as many bytes."""
     output = [function(chr(code)) for code in range(_N_CODES)]
     codes = np.fromiter((ord(text) if len(text) == 1 else 0 for text in output), np.int64, _N_CODES)
     bounds = [0x80, 0x800, 0x10000]  # from which on characters have more bytes in UTF-8

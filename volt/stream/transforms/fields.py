@@ -120,7 +120,7 @@ def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: F
 
 
 def map_strings(batch: Batch, function: Callable[[list[str]], Sequence[str]], *, fields: Fields | None = None) -> Batch:
-    """Do the same with a function of lists of texts."""
+    """Return the same for a function of lists of texts."""
     return map_columns(batch, lambda column: Column.of(function(column.strings())), fields=fields)
 
 

@@ -160,7 +160,7 @@ def inverse(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 
 
 def _inverse(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Transform, ...]:
-    """decoded: for each field, the number of encodings that later steps decode"""
+    """Return the inverses; `decoded` counts, by field, the encodings that later steps decode."""
     result = list[Transform]()
     for transform in reversed([declared(step) for step in transforms]):
         if hasattr(transform, "heaviest"):  # a choice

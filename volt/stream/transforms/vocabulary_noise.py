@@ -174,10 +174,10 @@ class NoiseVocabulary:
 
     def without(self, tokens: Iterable[str]) -> NoiseVocabulary:
         texts = self.texts.strings()
-        if (left_out := set(tokens)).isdisjoint(texts):
+        if (excluded := set(tokens)).isdisjoint(texts):
             return self
         numbers = range(len(texts)) if self.ids is None else self.ids.data.tolist()
-        retained = {text: number for text, number in zip(texts, numbers, strict=True) if text not in left_out}
+        retained = {text: number for text, number in zip(texts, numbers, strict=True) if text not in excluded}
         return _vocabulary(self.path, retained, has_ids=self.ids is not None)
 
 
