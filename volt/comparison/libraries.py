@@ -82,7 +82,6 @@ def load(path: str | Path) -> Library | None:
 
 
 def of_sentencepiece(path: Path) -> Library:
-    """Load a model in sentencepiece. Raises VocabularyError if it refuses the file."""
     try:
         import sentencepiece
     except ImportError:
@@ -105,7 +104,6 @@ def of_sentencepiece(path: Path) -> Library:
 
 
 def of_tokenizers(path: Path) -> Library:
-    """Load a tokenizer.json, or its folder, in tokenizers. Raises VocabularyError if it refuses the file."""
     try:
         import tokenizers
     except ImportError:
