@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 def probs(counts: Numbers) -> Floats:
-    """Return P(j) = n_j / Σ n of the tokens that occur. Raises CriterionError if a count is negative or all are 0."""
+    """Return P(j) = n_j / Σ n of the tokens that occur."""
     if len(counts) == 0 or not (counts >= 0).all() or not 0 < counts.sum(dtype=float) < np.inf:
         raise CriterionError(
             f"these {len(counts)} counts are all zero, or one is negative or not finite; give counts of a real text"
@@ -158,14 +158,11 @@ def parity(fertilities: Sequence[float]) -> list[float]:
 
 
 def premiums(pieces: Sequence[int]) -> list[float]:
-    """Return each source's pieces relative to the source with fewest (Petrov et al. 2023), for parallel texts."""
+    """Return each source's pieces relative to the source with fewest (Petrov et al. 2023)."""
     return [n / min(pieces) for n in pieces]
 
 
 def source_shares(counts: Longs) -> Floats:
-    """Return each source's mean part in the counts of the tokens in use, (n_sources,); 0 if no token is used.
-
-    counts: (n_sources, n_tokens)
-    """
+    """Return each source's mean part in the counts of the tokens in use; counts: (n_sources, n_tokens)."""
     used = counts[:, counts.sum(axis=0) > 0]
     return np.asarray((used / used.sum(axis=0)).sum(axis=1) / max(1, used.shape[1]))

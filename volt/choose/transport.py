@@ -132,7 +132,7 @@ _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Potentials:
-    """row = log u (n_rows,) and column = log v (n_cols,) of Eq. 9–10; −∞ where no mass moves."""
+    """log u (n_rows,) and log v (n_cols,) of Eq. 9–10; −∞ where no mass moves."""
 
     row: Floats
     column: Floats
@@ -266,7 +266,6 @@ class _Step:
 
 
 def _sides(problem: TransportProblem) -> Sides:
-    """Return the rows and columns that take part, so that no mass is 0 and no row or column is empty."""
     rows, columns, cost = problem.active_rows, problem.active_columns, problem.cost
     if not (rows.all() and columns.all()):
         cost = cost[np.flatnonzero(rows)][:, np.flatnonzero(columns)]

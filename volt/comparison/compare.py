@@ -65,7 +65,7 @@ class _Options:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Searched:
-    """A search, and the costs of learning its candidates, of searching, and of the sweep's entropies."""
+    """A search, and what its parts cost."""
 
     search: SearchResult
     learning: Cost

@@ -77,7 +77,7 @@ class SystemResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredText:
-    """A source, ready to be measured: the distinct words of both texts, and their counts in each."""
+    """The distinct words of both texts of a source, and their counts in each."""
 
     name: str
     words: tuple[str, ...]
@@ -169,8 +169,6 @@ def _measured(parts: Iterable[Part], system: System, texts: MeasuredTexts) -> Me
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """Facts of a `NamedText`: its files, the numbers of what it holds, the fingerprint of its word counts."""
-
     name: str
     files: tuple[str, ...]
     lines: int

@@ -48,8 +48,8 @@ class TokenTable:
 class SampleCuts:
     """Sample lines, each (name of its text, line), cut by the vocabulary of every searched size.
 
-    cuts: for every size, sample and word, its pieces: numbers of tokens in the TokenTable, or unknown characters
-    counts: for every size, the count in the corpus of each token number that the samples use
+    cuts: by size, sample and word, its pieces: numbers of tokens in the TokenTable, or unknown characters
+    counts: by size, the count in the corpus of each token number that the samples use
     """
 
     sizes: tuple[int, ...]
@@ -163,7 +163,7 @@ class Argmax:
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """A row in the format of the paper's Table 4, measured in this run or quoted from the paper."""
+    """A row in the format of the paper's Table 4."""
 
     approach: str
     size: int
@@ -217,7 +217,6 @@ def muv_study(
     grid: Sequence[int] = GRID,
     grid_step: int = GRID_STEP,
 ) -> Study:
-    """Study MUV-search on the candidates of a search, whose measured costs are `volt_cost` and `sweep_cost`."""
     candidates, reached = search.candidates, _within(search.candidates, grid)
     curves = {length: muv_search(candidates, length=length) for length in get_args(Length)}
     argmaxes = list(_argmaxes(candidates, curves, reached, grid_step))
@@ -243,7 +242,7 @@ def muv_study(
 
 
 def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequence[int] = GRID) -> Argmax | None:
-    """Return the pick of MUV-search on the paper's grid, or None if it has fewer than two sizes."""
+    """Return the pick of MUV-search on the paper's grid, if it has two sizes."""
     return _argmax(muv_search(candidates, length=length), _within(candidates, grid), "grid", length)
 
 

@@ -118,7 +118,7 @@ def count_block(block: Block) -> CountedPart:
 
 
 def is_large(path: str) -> bool:
-    """Check whether a file is counted by units, in compiled loops, if its words can be."""
+    """Check whether a file is counted by units, if its words can be."""
     return (size_of(path) or 0) >= _LARGE
 
 
