@@ -48,13 +48,12 @@ def extend_bpe(
     """Learn `n_merges` merges after those of a vocabulary, or fewer if no pair is left to merge.
 
     vocabulary: the vocabulary to extend; it may be foreign, and pruned
-    counts: the result of `count_words` with the vocabulary's normaliser, pre-tokeniser and special tokens, or a mapping
-        of words to their counts
+    counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to their counts
     n_merges, min_pair_count, report: for the new merges, as in `learn_bpe`
     new_atoms: whether characters that the vocabulary lacks become tokens; None is True unless it spells them by bytes
 
     `volt.search` of the result gives a vocabulary with the same tokens at the same ids, followed by new ones.
-    Raises CorpusError if the words were counted with other settings than the vocabulary's, or there are none.
+    Raises CorpusError if the words have other settings, or there are none.
 
     >>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
     >>> extend_bpe(old, {"low": 5, "slow": 2}, n_merges=1, new_atoms=False)
@@ -65,10 +64,11 @@ def extend_bpe(
     report = arguments.function(report, "report")
     limits = checked_limits(n_merges, min_pair_count)
     merged = MergedWords.of(vocabulary, counts)
-    wanted = not vocabulary.byte_fallback if new_atoms is None else bool(new_atoms)
-    start = _start(vocabulary, merged, _unknown(merged.atoms) if wanted else [])
+    adds_atoms = not vocabulary.byte_fallback if new_atoms is None else bool(new_atoms)
+    start = _start(merged, _unknown(merged.atoms) if adds_atoms else [])
+    final = _final(vocabulary, start.tokens, start.n_first)
     parts, replaced, left = learn_merges(
-        start.words, start.tokens, start.final, *limits, marker=vocabulary.marker, report=report
+        start.words, start.tokens, final, *limits, marker=vocabulary.marker, report=report
     )
     return _candidates(vocabulary, counts, start, parts, replaced, left)
 
@@ -92,7 +92,7 @@ class _Start:
     tokens: list[str]
     n_first: int  # tokens that no merge makes
     retained: NDArray[np.bool_]  # by every vocabulary
-    final: Flags  # with an end-of-word marker
+
     words: Words
     atom_counts: Longs  # (n_first,), before any merge
 
@@ -105,7 +105,7 @@ def _unknown(atoms: Words) -> list[int]:
     return [int(code) for code in result[~is_hidden(result)]]
 
 
-def _start(vocabulary: Vocabulary, merged: MergedWords, new_codes: Sequence[int]) -> _Start:
+def _start(merged: MergedWords, new_codes: Sequence[int]) -> _Start:
     tables = merged.tables
     is_made = tables.parts >= 0
     n_old = int((~is_made).sum())
@@ -116,9 +116,8 @@ def _start(vocabulary: Vocabulary, merged: MergedWords, new_codes: Sequence[int]
     news = {-1 - code: n_old + place for place, code in enumerate(new_codes)}
     retained = np.ones(len(tokens), bool)
     retained[numbers] = tables.kept > 0
-    atoms = _renumbered(merged.atoms, numbers, news)
-    words = _renumbered(merged.words, numbers, news)
-    return _Start(tokens, n_first, retained, _final(vocabulary, tokens, n_first), words, occurrences(atoms, n_first))
+    atoms, words = _renumbered(merged.atoms, numbers, news), _renumbered(merged.words, numbers, news)
+    return _Start(tokens, n_first, retained, words, occurrences(atoms, n_first))
 
 
 def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:

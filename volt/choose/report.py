@@ -159,11 +159,7 @@ def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
 
 
 def rows_shown(n: int, picked: Collection[int], *, most: int = MOST_ROWS) -> Sequence[int]:
-    """Choose which of n rows a short table shows: the picked ones, and others in the widest gaps.
-
-    >>> rows_shown(24, {0, 1, 5}, most=6)
-    [0, 1, 5, 9, 14, 23]
-    """
+    """Choose which of n rows a short table shows: the picked ones, and others in the widest gaps."""
     shown = {0, n - 1, *picked}
     while len(shown) < min(most, n):
         before, after = max(pairwise(sorted(shown)), key=lambda gap: gap[1] - gap[0])

@@ -129,7 +129,6 @@ def checked_model(model: LanguageModel | None, select: str = "") -> LanguageMode
 
 
 def exact_readings(readings: ExactCurve, model: LanguageModel | None = None) -> dict[str, RuleReading]:
-    """Return the reading of every rule on the exact curve. model: for the rule scaling"""
     result = {rule: read(readings) for rule, read in EXACT.items()}
     return result if model is None else {**result, SCALING: readings.scaling(model)}
 

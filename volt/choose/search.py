@@ -52,7 +52,6 @@ _LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?(?:[A-Za-z]|[{_FIRST}][{_FURTHER}]+){{{LO
 
 
 def entropy_curve(steps: Sequence[SizeStep], chosen: Pick) -> str:
-    """Return a chart of the entropy over the measured sizes, with the chosen one marked."""
     points = [(step.size, step.entropy) for step in steps]
     return html_curve(points, chosen=points[chosen.index], across="vocabulary size", upwards="entropy")
 
@@ -189,7 +188,7 @@ def search(
     parameters: of the criteria and the transport; by default `SearchParameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`, or the extended vocabulary's
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
-    model: the language model that the vocabulary is for; the rule "scaling" needs it, and reports add its serving cost
+    model: the language model that the vocabulary is for; the rule "scaling" needs it
     multiple_of: round the number of ids up to a multiple of this number, with further merges
     report: called with the number of sizes done
     Raises CandidateError if there are no merges, or a size is out of range or out of order.

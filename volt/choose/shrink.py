@@ -220,8 +220,7 @@ def shrink(
     """Drop the tokens that a corpus misses least, until `to` ids are left.
 
     vocabulary: the vocabulary to shrink; it may be foreign, and pruned
-    counts: the result of `count_words` with the vocabulary's normaliser, pre-tokeniser and special tokens, or a mapping
-        of words to their counts
+    counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to their counts
     to: the number of ids, special tokens and bytes included
     closed: whether tokens stay that others are merged from, so that there is no new scaffolding, which the files of
         other libraries cannot hold

@@ -160,12 +160,10 @@ def checked_parameters(parameters: SearchParameters | None) -> SearchParameters:
 class SizeStep:
     """One vocabulary size, measured.
 
-    size: tokens offered, atoms included
-    n_kept: tokens that the transport keeps
+    size, n_kept: tokens offered, atoms included, and those that the transport keeps
     entropy: Eq. 2 over the exact counts of all tokens, nats per character; rules read this one
-    transport_entropy: Eq. 4 over the tokens that the transport keeps, nats per character
-    muv, transport_muv: Eq. 1 for either entropy, against the size before in the grid (None for its first size, and for
-        sizes outside it)
+    transport_entropy: Eq. 4 over the tokens that the transport keeps
+    muv, transport_muv: Eq. 1 for either entropy, against the size before in the grid, if any
     n_pieces: pieces that the corpus takes
     f95: count of the type at the 95th percentile of frequency
     renyi: efficiency, α = 2.5

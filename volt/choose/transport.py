@@ -30,7 +30,7 @@ Matrix: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
 
 
 def penalty(tau: float, epsilon: float) -> float:
-    """Return ρ = ε τ / (1 − τ), the weight of KL(marginal | mass) in the objective; infinite for a hard marginal."""
+    """Return ρ = ε τ / (1 − τ), the weight of KL(marginal | mass) in the objective."""
     return math.inf if tau == 1 else epsilon * tau / (1 - tau)
 
 
@@ -73,26 +73,18 @@ class TransportProblem:
         cost = _checked_cost(self.cost)
         row_mass = _checked_mass("row_mass", self.row_mass, size=cost.shape[0])
         column_mass = _checked_mass("column_mass", self.column_mass, size=cost.shape[1])
-        rows, columns = _active(cost, row_mass > 0, column_mass > 0)
+        support, rows, columns = like(cost, np.ones(cost.nnz)), row_mass > 0, column_mass > 0
+        rows, columns = rows & (support @ columns.astype(float) > 0), columns & (support.T @ rows.astype(float) > 0)
+        require(rows.any(), "no stored cost joins a row and a column of positive mass; extend the support.")
         _refuse_stranded("row", row_mass, rows, tau=self.row_tau)
         _refuse_stranded("column", column_mass, columns, tau=self.column_tau)
-        # A problem is built like any other value, TransportProblem(cost, a, b), and holds its arrays converted. A
-        # frozen dataclass lets its own constructor set them in this way alone; nothing changes them later.
-        for name, value in (("cost", cost), ("row_mass", row_mass), ("column_mass", column_mass)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "active_rows", rows)
-        object.__setattr__(self, "active_columns", columns)
+        values = {"cost": cost, "row_mass": row_mass, "column_mass": column_mass}
+        for name, value in (values | {"active_rows": rows, "active_columns": columns}).items():
+            object.__setattr__(self, name, value)  # the only way to set a field of a frozen dataclass
 
 
 def like(matrix: Matrix, entries: Floats) -> Matrix:
     return sparse.csr_array((entries, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _active(cost: Matrix, rows: Mask, columns: Mask) -> tuple[Mask, Mask]:
-    support = like(cost, np.ones(cost.nnz))
-    joined = rows & (support @ columns.astype(np.float64) > 0)
-    require(joined.any(), "no stored cost joins a row and a column of positive mass; extend the support.")
-    return joined, columns & (support.T @ rows.astype(np.float64) > 0)
 
 
 def _refuse_stranded(name: str, mass: Floats, active: Mask, *, tau: float) -> None:
@@ -140,7 +132,7 @@ _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Potentials:
-    """row = log u (n_rows,) and column = log v (n_cols,) of Eq. 9–10; −∞ where no mass moves."""
+    """log u (n_rows,) and log v (n_cols,) of Eq. 9–10; −∞ where no mass moves."""
 
     row: Floats
     column: Floats
@@ -207,9 +199,8 @@ class TransportPlan:
 class Sinkhorn:
     """Sparse Sinkhorn in the log domain: memory, and time per iteration, linear in the stored entries.
 
-    threshold: a bound on the distance of every log u and log v to the solution. An iteration contracts the distance
-        by κ = τ_a τ_b, so it is at most change · τ_b / (1 − κ). With both marginals hard (κ = 1) the observed rate
-        stands in for κ. Rounding limits any threshold.
+    threshold: a bound on the distance of every log u and log v to the solution: change · τ_b / (1 − κ), as an iteration
+        contracts it by κ = τ_a τ_b; with both marginals hard, the observed rate stands in for κ
     max_iters: after how many iterations the solver gives up
 
     >>> cost = sparse.csr_array(np.log([[1.0, 2.0], [3.0, 2.0]]))  # log 1 = 0 is not stored, so off the support
@@ -275,7 +266,6 @@ class _Step:
 
 
 def _sides(problem: TransportProblem) -> Sides:
-    """Return the rows and columns that take part, so that no mass is 0 and no row or column is empty."""
     rows, columns, cost = problem.active_rows, problem.active_columns, problem.cost
     if not (rows.all() and columns.all()):
         cost = cost[np.flatnonzero(rows)][:, np.flatnonzero(columns)]

@@ -65,7 +65,7 @@ class _Options:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Searched:
-    """A search, and the costs of learning its candidates, of searching, and of the sweep's entropies."""
+    """A search, and what its parts cost."""
 
     search: SearchResult
     learning: Cost
@@ -96,7 +96,7 @@ def compare(
     systems: the systems to compare VOLT with (see volt.comparison.systems)
     sizes: the sizes to search, on all sources together (default: some twenty round ones)
     select: the rule that chooses among the sizes (see volt.choose.rules)
-    n_candidates: how many merges to learn, at most what the corpus offers; None for as many as the rules need
+    n_candidates: how many merges to learn; None for as many as the rules need
     temperature: rescales the sources for learning; measures use the original texts
     separate: whether to add a system with a separate vocabulary for each source
     samples: lines to show at every size (default: some lines of the sources)
@@ -104,8 +104,7 @@ def compare(
     model: the language model whose cost per byte is measured; the rule "scaling" needs it
     report: called with the name of each phase when it starts
     max_line: the most bytes of a line of text; None for no limit
-    Raises ConfigError, CorpusError, VocabularyError or CandidateError if an option is wrong, a text or a file among the
-    systems cannot be read, or no pair can be merged.
+    Raises ConfigError, CorpusError, VocabularyError or CandidateError if an option or a file does not suit.
 
     >>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
     >>> compare(NamedText("en", words), systems="bpe:30")
@@ -163,7 +162,6 @@ def _searched(counts: WordCounts, options: _Options, work: PhaseLog, *, label: s
 
 
 def _reached(candidates: Candidates, options: _Options) -> tuple[Sequence[int] | None, str, list[str]]:
-    """Return the sizes and the rule that the candidates reach, and sentences on the others."""
     low, high = candidates.n_atoms, candidates.n_tokens
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
     fixed, select, notes = parse_rule(options.select), options.select, []

@@ -81,7 +81,6 @@ def load(path: str | Path) -> Library | None:
 
 
 def of_sentencepiece(path: Path) -> Library:
-    """Load a model in sentencepiece. Raises VocabularyError if it refuses the file."""
     try:
         import sentencepiece
     except ImportError:
@@ -104,7 +103,6 @@ def of_sentencepiece(path: Path) -> Library:
 
 
 def of_tokenizers(path: Path) -> Library:
-    """Load a tokenizer.json, or its folder, in tokenizers. Raises VocabularyError if it refuses the file."""
     try:
         import tokenizers
     except ImportError:

@@ -77,7 +77,7 @@ class SystemResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredText:
-    """A source, ready to be measured: the distinct words of both texts, and their counts in each."""
+    """The distinct words of both texts of a source, and their counts in each."""
 
     name: str
     words: tuple[str, ...]
@@ -110,19 +110,19 @@ def measured_texts(
         both = [result[name].counts.words for result in (training, other) if name in result]
         words = tuple(dict.fromkeys(chain.from_iterable(both)))
         places = {word: place for place, word in enumerate(words)}
-        texts = (_text(result[name], places) if name in result else None for result in (training, other))
+        texts: list[Text | None] = []
+        for result in (training, other):
+            if (source := result.get(name)) is None:
+                texts.append(None)
+                continue
+            counts = np.zeros(len(words), np.int64)
+            counts[[places[word] for word in source.counts.words]] = source.counts.counts
+            texts.append(Text(counts, source.n_characters, text_bytes(source.counts), source.counts.n_lines))
         parts.append(MeasuredText(name, words, *texts))
     return MeasuredTexts(tuple(parts), are_aligned(sources), are_aligned(heldout), length, model)
 
 
-def _text(source: NamedText, places: dict[str, int]) -> Text:
-    counts = np.zeros(len(places), np.int64)
-    counts[[places[word] for word in source.counts.words]] = source.counts.counts
-    return Text(counts, source.n_characters, text_bytes(source.counts), source.counts.n_lines)
-
-
 def cut_texts(system: System, texts: MeasuredTexts) -> dict[str, Cuts]:
-    """Cut every distinct word of each source for which the system has a vocabulary."""
     return {part.name: system.cut(part.words, part.name) for part in texts.sources if system.can_cut(part.name)}
 
 
@@ -169,8 +169,6 @@ def _measured(parts: Iterable[Part], system: System, texts: MeasuredTexts) -> Me
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """Facts of a `NamedText`: its files, the numbers of what it holds, the fingerprint of its word counts."""
-
     name: str
     files: tuple[str, ...]
     lines: int
@@ -211,16 +209,13 @@ class Made:
 class Comparison:
     """Everything that a report of a comparison shows.
 
-    signature: the facts that reproduce it
-    made: date, machine and versions
+    signature, made: the facts that reproduce it; date, machine and versions
     corpus, heldout: the training and the held-out texts
     search: search on the training texts together
     phases: the seconds of each phase, by name
-    systems: every system, measured
-    chosen: the name of the system that the search's rule chose
+    systems, chosen: every system, measured; the name of the one that the search's rule chose
     study: study of MUV-search
-    tokens: counts and ranks of each token along the sizes
-    samples: lines, cut at every searched size
+    tokens, samples: tokens along the sizes; lines, cut at every searched size
     problems: sentences on parts that failed, and why
 
     >>> import volt

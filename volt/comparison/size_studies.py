@@ -48,8 +48,8 @@ class TokenTable:
 class SampleCuts:
     """Sample lines, each (name of its text, line), cut by the vocabulary of every searched size.
 
-    cuts: for every size, sample and word, its pieces: numbers of tokens in the TokenTable, or unknown characters
-    counts: for every size, the count in the corpus of each token number that the samples use
+    cuts: by size, sample and word, its pieces: numbers of tokens in the TokenTable, or unknown characters
+    counts: by size, the count in the corpus of each token number that the samples use
     """
 
     sizes: tuple[int, ...]
@@ -59,7 +59,6 @@ class SampleCuts:
 
 
 def token_table(search: SearchResult) -> TokenTable:
-    """Return the count of every candidate token along the sizes, and in the chosen vocabulary."""
     candidates = search.candidates
     held = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
     counts = np.array([held.get(token, -1) for token in candidates.tokens], np.int64)
@@ -164,7 +163,7 @@ class Argmax:
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """A row in the format of the paper's Table 4, measured in this run or quoted from the paper."""
+    """A row in the format of the paper's Table 4."""
 
     approach: str
     size: int
@@ -218,7 +217,6 @@ def muv_study(
     grid: Sequence[int] = GRID,
     grid_step: int = GRID_STEP,
 ) -> Study:
-    """Study MUV-search on the candidates of a search, whose measured costs are `volt_cost` and `sweep_cost`."""
     candidates, reached = search.candidates, _within(search.candidates, grid)
     curves = {length: muv_search(candidates, length=length) for length in get_args(Length)}
     argmaxes = list(_argmaxes(candidates, curves, reached, grid_step))
@@ -226,21 +224,25 @@ def muv_study(
     costs = []
     if volt_cost is not None:
         note = f"learning the candidates, and {len(search.steps)} transports; no training"
-        costs.append(_cost_row(f"VOLT, {search.pick.rule}", search.pick.size, volt_cost, note))
+        costs.append(_measured(f"VOLT, {search.pick.rule}", search.pick.size, volt_cost, note))
     if sweep_cost is not None and on_grid is not None:
         note = "learning the candidates; the entropy of every size follows from it, without encoding; no training"
-        costs.append(_cost_row("MUV-search", on_grid.size, sweep_cost, note))
+        costs.append(_measured("MUV-search", on_grid.size, sweep_cost, note))
+    by_type, by_occurrence = curves["type"], curves["occurrence"]
+    at = np.unique(np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS).round().astype(int))
+    sizes, first, second = by_type.sizes[at], by_type.entropies[at], by_occurrence.entropies[at]
+    columns = (sizes, first, muv(first, sizes), second, muv(second, sizes), by_type.n_pieces[at])
     return Study(
         grid=_grid_rows(search, reached, curves, parameters or SearchParameters()),
         argmaxes=tuple(argmaxes),
-        curve=_thinned(curves),
+        curve=Curve(*(tuple(column.tolist()) for column in columns)),
         costs=(*costs, *QUOTED),
         warnings=tuple(_warnings(argmaxes, reached, grid, candidates.n_tokens)),
     )
 
 
 def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequence[int] = GRID) -> Argmax | None:
-    """Return the pick of MUV-search on the paper's grid, or None if it has fewer than two sizes."""
+    """Return the pick of MUV-search on the paper's grid, if it has two sizes."""
     return _argmax(muv_search(candidates, length=length), _within(candidates, grid), "grid", length)
 
 
@@ -285,15 +287,7 @@ def _grid_rows(
     return tuple(GridRow(size, *row) for size, *row in zip(sizes, *flat, strict=False))
 
 
-def _thinned(curves: dict[str, EntropyCurve]) -> Curve:
-    by_type, by_occurrence = curves["type"], curves["occurrence"]
-    at = np.unique(np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS).round().astype(int))
-    sizes, first, second = by_type.sizes[at], by_type.entropies[at], by_occurrence.entropies[at]
-    columns = (sizes, first, muv(first, sizes), second, muv(second, sizes), by_type.n_pieces[at])
-    return Curve(*(tuple(column.tolist()) for column in columns))
-
-
-def _cost_row(approach: str, size: int, cost: Cost, note: str) -> CostRow:
+def _measured(approach: str, size: int, cost: Cost, note: str) -> CostRow:
     return CostRow(approach, size, cost.seconds, cost.memory_mb, 0.0, True, note)
 
 

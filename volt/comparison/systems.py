@@ -5,13 +5,9 @@
     bpe:N               N tokens of the same BPE, all kept
     spm-bpe:N           N tokens, trained by sentencepiece on the same words; likewise spm-unigram:N
     wordpiece:N         N tokens, trained by Hugging Face tokenizers on the same words
-    PATH                any vocabulary file that volt.formats, or its own library, reads
-    PATH:PATTERN        a file that does not name the pattern that cuts text, such as tiktoken's with :cl100k
+    PATH, PATH:PATTERN  a vocabulary file, and the pattern that cuts text, if the file does not name it
 
 Without ":N" a system has the size of the chosen VOLT vocabulary.
-
->>> parse_spec("bpe:8000"), parse_spec("wordpiece")
-(Spec(kind='bpe', size=8000, path=None, pattern=None), Spec(kind='wordpiece', size=None, path=None, pattern=None))
 """
 
 from __future__ import annotations
@@ -126,7 +122,6 @@ def volt_systems(search: SearchResult, *, cost: Cost, parts: str) -> Iterator[Sy
 
 
 def bpe_system(candidates: Candidates, size: int, *, name: str, cost: Cost, cost_note: str, **facts: Any) -> System:
-    """Return the first `size` tokens that BPE makes, all kept. facts: further fields of System"""
     with measured() as costs:
         vocabulary = vocabulary_at(candidates, size)
     return vocabulary_system(name, vocabulary, cost=cost + costs[0], cost_note=cost_note, **facts)
@@ -192,7 +187,6 @@ def _no_texts(name: str, counts: WordCounts) -> VocabularyError:
 
 
 def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
-    """Train a vocabulary with another library, in a second process, on the words as separate texts."""
     if counts.pretokenizer != PreTokenizer() or counts.normalizer != Normalizer():
         raise _no_texts(_NAMES[kind], counts)
     with scratch_folder() as folder:

@@ -178,14 +178,12 @@ def corpus_table(data: Data) -> Table:
 
 
 def pick_table(data: Data) -> Table:
-    """Return the pick of every rule among the searched sizes, and why."""
     columns = [TableColumn("rule", "rule", "how a size is chosen"), SIZE, TableColumn("why", "why", "the reason"), EDGE]
     picks, chosen = data["search"]["picks"].values(), data["search"]["pick"]["rule"]
     return table("picks", "What every rule picks", columns, picks, strong=lambda pick: bool(pick["rule"] == chosen))
 
 
 def cost_table(data: Data) -> Table:
-    """Return the choice of each system's size, and the cost of obtaining it in this run."""
     columns = [
         SYSTEM, SIZE, SCAFFOLDING, MUV,
         TableColumn("rule", "rule", "how the size was chosen", detail=True), SECONDS, MEMORY, EDGE,
@@ -199,7 +197,6 @@ def cost_table(data: Data) -> Table:
 
 
 def _measures(data: Data) -> tuple[TableColumn, ...]:
-    """Return the columns of all measures, with the serving cost if there is a language model."""
     if not any(system["training"]["serving_flops_per_byte"] for system in data["systems"]):
         return MEASURES
     place = MEASURES.index(TOKENS_PER_BYTE) + 1
@@ -207,7 +204,6 @@ def _measures(data: Data) -> tuple[TableColumn, ...]:
 
 
 def system_tables(data: Data) -> list[Table]:
-    """Return every system with every measure, on the training and on the held-out text."""
     tables = [_systems("training", "Measures on the training text", data, note=legend(_measures(data)))]
     if data["heldout"]:
         tables.append(_systems("heldout", "Measures on the held-out text", data))
@@ -225,7 +221,6 @@ def _measured(system: Data, part: str) -> Data:
 
 
 def _ranked(measures: Data) -> Data:
-    """Return the measures, without the number of pieces if the system is not ranked."""
     return measures if measures.get("bits") is not None else {**measures, "n_pieces": None}
 
 
@@ -234,7 +229,6 @@ def _chosen(data: Data) -> Callable[[Data], bool]:
 
 
 def source_tables(data: Data) -> list[Table]:
-    """Return every system on every source, training and held-out, if there are several sources."""
     captions = {"by_source": "By source, training text", "heldout_by_source": "By source, held-out text"}
     columns = [SYSTEM, SOURCE, SHARE, PARITY, PREMIUM, *_measures(data)]
     rows = {part: [row for system in data["systems"] for row in _source_rows(system, part)] for part in captions}

@@ -86,11 +86,8 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
 
 
 def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:
-    """Return the held-out texts under the names of the training texts, and a sentence on each text without a partner.
-
-    A single held-out text belongs to a single training text, whatever its name.
-    """
-    if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:
+    """Return the held-out texts under the names of the training texts, and sentences on texts without a partner."""
+    if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:  # a single text belongs to a single one
         only = heldout[0]
         return (NamedText(names[0], only.counts, only.files, only.lines),), []
     known, inputs = ", ".join(names), [text.name for text in heldout]

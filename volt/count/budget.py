@@ -51,9 +51,9 @@ class Budget:
     def check_learning(self, table: pl.DataFrame, *, approximate: bool = False) -> None:
         """Raise CorpusError if learning from these words would take more."""
         if learning_bytes(table.height, int(table["word"].str.len_chars().sum())) > self.for_words:
-            tally = CountHistogram(1)
-            tally.add(table)
-            raise tally.refusal(self, approximate=approximate)
+            histogram = CountHistogram(1)
+            histogram.add(table)
+            raise histogram.refusal(self, approximate=approximate)
 
     @property
     def for_words(self) -> int:

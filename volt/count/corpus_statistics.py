@@ -85,12 +85,7 @@ _MORE = len(SPACE.encode()) - 1  # bytes that "▁" takes more than the space th
 
 
 def text_bytes(counts: WordCounts) -> int:
-    """Return the number of UTF-8 bytes of all words and their spaces, repetitions included.
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> text_bytes(WordCounts.from_pairs({"für": 2, "a": 1}))  # "für für a" and a line end
-    12
-    """
+    """Return the number of UTF-8 bytes of all words and their spaces, repetitions included."""
     about_to_use_polars()
     table, pretokenizer = counts.table, counts.pretokenizer
     if pretokenizer.is_bytes:

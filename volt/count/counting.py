@@ -118,7 +118,7 @@ def count_block(block: Block) -> CountedPart:
 
 
 def is_large(path: str) -> bool:
-    """Check whether a file is counted by units, in compiled loops, if its words can be."""
+    """Check whether a file is counted by units, if its words can be."""
     return (size_of(path) or 0) >= _LARGE
 
 
@@ -149,7 +149,12 @@ class ShardCounter:
 
     def __call__(self, shard: Shard) -> WordCounts:
         if isinstance(shard, FileRange):
-            part = numbered(shard, lambda first_line: self._counted_range(shard, first_line))
+            part = numbered(
+                shard,
+                lambda first_line: summed(
+                    self._count_blocks(shard.path, read_range(shard, first_line=first_line, **self._reading))
+                ),
+            )
         else:
             part = summed(self.parts(shard))
         return WordCounts(*part, self.normalizer, self.pretokenizer)
@@ -212,10 +217,6 @@ class ShardCounter:
     def _normal(self, text: pl.Expr) -> pl.Expr:
         return self.normalizer.apply(self.special.hide(text) if self.special else text)
 
-    def _counted_range(self, shard: FileRange, first_line: int) -> CountedPart:
-        blocks = read_range(shard, first_line=first_line, **self._reading)
-        return summed(self._count_blocks(shard.path, blocks))
-
     def _count_blocks(self, path: str, blocks: Iterator[Block]) -> Iterator[CountedPart]:
         if self.column is None and is_json_lines(path):
             raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
@@ -274,23 +275,21 @@ class ShardCounter:
         return rows.group_by("word").agg(_COUNT.sum())
 
     def _count_parquet(self, path: str, source: str) -> Iterator[CountedPart]:
-        size = size_of(path)
+        size, null = size_of(path), _TEXT.is_null()
         try:
             texts = parquet_texts(path, self.column)
             for start in range(0, texts.select(pl.len()).collect().item(), _PARQUET_ROWS):
-                yield self._parquet_part(texts.slice(start, _PARQUET_ROWS), place=f"{path}: row", start=start)
+                part = texts.slice(start, _PARQUET_ROWS)
+                facts = part.select(pl.len(), n_bytes=_TEXT.str.len_bytes().sum(), n=null.sum(), first=null.arg_max())
+                n_rows, n_bytes, n_nulls, first = facts.collect().row(0)
+                if n_nulls and self.errors == "strict":
+                    place = f"{path}: row"
+                    raise CorpusError(f"{place} {start + first + 1} is null; remove it or pass", hint={"errors": "skip"})
+                yield CountedPart(self.counted(part), n_rows, n_bytes, n_nulls)
         except pl.exceptions.PolarsError as error:
             raise CorpusError(f"{path}: damaged parquet file ({error}); copy it again") from error
         if self.progress:
             self.progress(source, size or 0, size)
-
-    def _parquet_part(self, texts: pl.LazyFrame, *, place: str, start: int) -> CountedPart:
-        null = _TEXT.is_null()
-        numbers = texts.select(pl.len(), n_bytes=_TEXT.str.len_bytes().sum(), n_nulls=null.sum(), first=null.arg_max())
-        n_rows, n_bytes, n_nulls, first = numbers.collect().row(0)
-        if n_nulls and self.errors == "strict":
-            raise CorpusError(f"{place} {start + first + 1} is null; remove it or pass", hint={"errors": "skip"})
-        return CountedPart(self.counted(texts), n_rows, n_bytes, n_nulls)
 
 
 def _without_blanks(data: bytes) -> bytes:

@@ -85,7 +85,7 @@ class CountTable:
         return self.n >= most or int(self._table.starts[self.n]) >= most_bytes
 
     def units(self) -> CountedUnits:
-        """Return the runs in the order of their first occurrence. Clear the table before adding to it again."""
+        """Return the runs in the order of their first occurrence; clear the table before adding more."""
         n, rows, data = self.n, self._table.rows.reshape(-1, 4), self._table.bytes[:]
         rows = rows[rows[:, 2] != 0]
         counts = np.empty(n, np.int64)
@@ -163,7 +163,6 @@ class UnitCutter:
         return self.cutter.parts_at_users(data)
 
     def add(self, words: WordTable, units: CountedUnits) -> None:
-        """Add the words of units, of texts that are `normal` and not to be cut apart, to a table."""
         units = self._with_dummies(units) if self.ends.marks_first else units
         words.add(units, self.cutter.tables_for(units.text), matches_only=self.cutter.matches_only)
 

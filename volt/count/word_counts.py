@@ -71,7 +71,6 @@ def added(parts: list[CountedPart]) -> CountedPart:
 
 
 def check_total(total: int) -> None:
-    """Raise CorpusError if the sum of all counts is more than 64 bits hold."""
     if total > MAX_TOTAL:
         raise CorpusError(f"the counts add up to {total}, more than 64 bits hold; scale them down")
 
@@ -261,9 +260,8 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
     named: the counts of each source, by its name; their order does not matter
     temperature: above 0; above 1 the small sources gain, and 1 changes nothing
 
-    Source i gets the share p_i = n_i^(1/T) / Σ_k n_k^(1/T) of the total N, and each of its words the count w_i · count,
-    w_i = N p_i / n_i, rounded, but at least 1: a source with many rare words that is scaled down a lot keeps more than
-    its share. (Conneau and Lample 2019, Arivazhagan et al. 2019.)
+    Source i gets the share p_i = n_i^(1/T) / Σ_k n_k^(1/T) of the total N, and each word the count N p_i / n_i · count,
+    rounded, but at least 1. (Conneau and Lample 2019, Arivazhagan et al. 2019.)
 
     >>> mix({"de": {"und": 100}, "sw": {"na": 1}}, temperature=2).table.rows()
     [('na', 9), ('und', 92)]

@@ -198,7 +198,6 @@ def _words(counts: WordCounts, marker: Marker, coverage: Coverage | None = None)
 
 
 def check_atoms(lengths: Longs, counts: Longs) -> None:
-    """Raise CorpusError if all words hold more atoms, repetitions included, than 64 bits hold."""
     if float(lengths @ counts.astype(float)) > 2.0**62:  # far above the error of rounding
         total = sum(length * count for length, count in zip(lengths.tolist(), counts.tolist(), strict=True))
         if total >= 2**63:

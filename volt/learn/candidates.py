@@ -57,13 +57,12 @@ class Candidates:
     tokens: atoms first (most frequent first), then in the order in which merges make them
     lengths: (n_tokens,) int64, characters without the marker
     atom_counts: (n_atoms,) int64, before any merge
-    parts: (n_merges, 2) int32, the numbers of the tokens that each merge joins
-    results: (n_merges,) int32, the number of the token that it makes
+    parts, results: (n_merges, 2) and (n_merges,) int32, the numbers of the tokens that each merge joins and makes
     trajectory: how the counts change along the merges
     marker: "suffix", "prefix" or "none"
     counts: the words that the merges were learned from
     left: how often the best unmerged pair occurs; 0 if no pair is left, None if unknown
-    coverage: the characters that were left out; None if all are covered
+    coverage: the characters that were left out, if any
     parity: the unit in which `learn_parity` compared sources; empty for other merges
     extends: the extended vocabulary, whose merges come first and whose tokens precede new ones
 

@@ -2,8 +2,8 @@
 
     compression of source s = pieces of s / units of s      worst = greatest
 
-Plain BPE favours the largest source. Here each merge is the most frequent pair of the source that then needs most
-pieces per unit (Foroutan et al. 2025, arXiv 2508.04796). The merges apply to all texts, and encoding knows no sources.
+Plain BPE favours the largest source. Here each merge is the most frequent pair of the worst source (Foroutan et al.
+2025, arXiv 2508.04796). The merges apply to all texts, and encoding knows no sources.
 """
 
 from __future__ import annotations

@@ -78,7 +78,6 @@ def chart_file(folder: str | Path, name: str, ending: str) -> Path:
 
 
 def entropy_chart(data: Data) -> alt.LayerChart:
-    """Return the entropy over size: of the transport at the searched sizes, and of the whole BPE sweep."""
     curve, steps = data["study"]["curve"], data["search"]["steps"]
     sweep = _from(steps[0]["size"], curve["sizes"], curve["entropies"])
     rows = [_row(step["size"], step["transport_entropy"], "after the transport") for step in steps]
@@ -121,7 +120,6 @@ def profile_chart(tokens: Data) -> alt.LayerChart:
 
 
 def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
-    """Return the share of the tokens, and of their pieces, by length."""
     bars = alt.Chart(_values(shares(lengths))).mark_bar()
     order = [f"{n}" for n in range(1, LONGEST)] + [f"{LONGEST}+"]
     chart: alt.Chart = bars.encode(
@@ -135,7 +133,6 @@ def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
 
 
 def fertility_chart(data: Data) -> alt.Chart:
-    """Return the pieces per word of every system, with a dot for each source whose pieces are known."""
     rows = [
         {"system": system["name"], "source": source, "fertility": measures["fertility"]}
         for system in data["systems"]

@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 
 
 def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
-    """Return merges, counts and scaffolding at every searched size, and sample lines as pre-tokens.
-
-    changes: see `count_changes`;  dropped: for each size, the tokens that its vocabulary does not keep
-    typeable: whether the script may cut free text
-    """
+    """Return merges, counts and scaffolding at every searched size, and sample lines as pre-tokens."""
     candidates, vocabulary = result.candidates, result.vocabulary
     sizes = [step.size for step in result.steps]
     return {
@@ -60,7 +56,6 @@ def can_type(vocabulary: Vocabulary) -> bool:
 
 
 def count_changes(candidates: Candidates, sizes: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield for each size the tokens whose count differs from the size before, and their counts."""
     before = np.zeros(candidates.n_tokens, np.int64)
     for size in sizes:
         counts = np.zeros(candidates.n_tokens, np.int64)
