@@ -16,12 +16,12 @@ class CannotKeep(VoltError):
 def warmup(quiet: Quiet = False) -> None:
     """Compile all loops now, so that no command has to later.
 
-    Compiled code is stored in the package's folder, or in the user's cache where that is not writable.
-    NUMBA_CACHE_DIR names another folder, for this command and for all later ones.
+    Compiled code is stored in the package's folder, or in your cache where that is not writable. NUMBA_CACHE_DIR names
+    another folder, for this command and for all later ones.
 
     In a Dockerfile, after the line that installs: RUN volt warmup
 
-    The code is for the processor that it was compiled on: on another kind, the first use compiles anew.
+    Compiled code fits the processor it was compiled on; on another kind, the first use compiles again.
     """
     from volt.kernels.jit import kept_in
     from volt.kernels.warmup import JOBS, missing
