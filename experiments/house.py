@@ -1,27 +1,36 @@
-"""Print the imports between wings, and check that neither modules nor wings import each other in a circle.
+"""Measure the structure of the two packages: size by wing, floors, modules with one importer, circles of imports.
 
-    python experiments/house.py            every wing of volt and of the command line → its imports
+    python experiments/house.py            this checkout
+    python experiments/house.py FOLDER     another checkout
     python experiments/house.py --check    only circles, which make the exit status 1
 
-A wing is a sub-package or a module directly below a package. `lint-imports` checks that wings import from rows below.
+A wing is a sub-package or a module directly below a package. Its floor is the longest chain of wings below it.
+`lint-imports` checks that wings import from rows below.
 """
 
 from __future__ import annotations
 
+import ast
+import io
 import sys
-from collections import defaultdict
+import tokenize
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import grimp
 
-ROOT = Path(__file__).parent.parent
+SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+COLUMNS = ("modules", "functions", "code", "docstrings", "words")
+REGISTRIES = {"volt_cli.app", "volt_cli.stream.commands"}  # each imports its commands, a module each
 Arrows = Mapping[str, set[str]]
 
 
-def read_imports() -> dict[str, set[str]]:
+def read_imports(root: Path) -> dict[str, set[str]]:
     """Return every module of the two packages → its imports, within functions and for types as well."""
-    sys.path[:0] = [str(ROOT), str(ROOT / "cli")]
+    sys.path[:0] = [str(root), str(root / "cli")]
     graph = grimp.build_graph("volt", "volt_cli", cache_dir=None)
     return {module: set(graph.find_modules_directly_imported_by(module)) for module in sorted(graph.modules)}
 
@@ -45,6 +54,53 @@ def wings_of(imports: Arrows) -> dict[str, set[str]]:
     return dict(wings)
 
 
+def measure(source: str) -> Counter[str]:
+    """Return the numbers of functions, lines of code, lines of docstrings and words of docstrings of a module.
+
+    >>> measure('def double(x):\\n    "Return 2x."\\n    return 2 * x  # exactly\\n')["code"]
+    2
+    """
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, DOCUMENTED)]
+    documented = [node for node in nodes if ast.get_docstring(node)]
+    docstrings = {line for node in documented for line in _lines(node.body[0])}
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    lines = {line for token in tokens if token.type not in SKIPPED for line in range(token.start[0], token.end[0] + 1)}
+    return Counter(
+        functions=sum(isinstance(node, ast.FunctionDef) for node in nodes),
+        code=len(lines - docstrings),
+        docstrings=len(docstrings),
+        words=sum(len((ast.get_docstring(node) or "").split()) for node in documented),
+    )
+
+
+def _lines(node: ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def sizes(root: Path, modules: Mapping[str, set[str]]) -> dict[str, Counter[str]]:
+    """Return wing → its measures and its number of modules."""
+    wings: dict[str, Counter[str]] = defaultdict(Counter)
+    for module in modules:
+        path = root / ("cli" if module.startswith("volt_cli") else "") / module.replace(".", "/")
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        wings[wing_of(module)] += measure(path.read_text(encoding="utf-8")) + Counter(modules=1)
+    return wings
+
+
+def only_importers(imports: Arrows) -> dict[str, str]:
+    """Return module → importer, where one module of the same package, but not a registry, is all that imports it."""
+    importers: dict[str, set[str]] = defaultdict(set)
+    for module, imported in imports.items():
+        for other in imported:
+            importers[other].add(module)
+    alone = {
+        module: next(iter(others))
+        for module, others in importers.items()
+        if len(others) == 1 and not others & REGISTRIES
+    }
+    return {module: other for module, other in alone.items() if module.rpartition(".")[0] == other.rpartition(".")[0]}
+
+
 def circles(arrows: Arrows) -> Iterator[list[str]]:
     """Return the sets of nodes that lead to each other (Tarjan's algorithm).
 
@@ -66,19 +122,43 @@ def circles(arrows: Arrows) -> Iterator[list[str]]:
                 low[node] = min(low[node], order[other])
         if low[node] == order[node]:
             at = open_.index(node)
-            found, open_[at:] = open_[at:], []
-            if len(found) > 1:
-                yield found
+            nodes, open_[at:] = open_[at:], []
+            if len(nodes) > 1:
+                yield nodes
 
     for node in sorted(arrows):
         if node not in order:
             yield from visit(node)
 
 
+def show(root: Path, imports: Arrows, wings: Arrows) -> None:
+    """Print a row for each wing, and the totals."""
+
+    @cache
+    def floor(wing: str) -> int:
+        return 1 + max(map(floor, wings.get(wing, ())), default=-1)
+
+    measured = sizes(root, imports)
+    print(f"{'wing':12} floor {' '.join(f'{column:>10}' for column in COLUMNS)}  imports")
+    for wing in sorted(measured, key=lambda wing: (-floor(wing), wing)):
+        row = " ".join(f"{measured[wing][column]:10,}" for column in COLUMNS)
+        print(f"{wing:12} {floor(wing):5} {row}  {', '.join(sorted(wings.get(wing, ())))}")
+    total = sum(measured.values(), Counter())
+    print(f"{'all':12} {'':5} {' '.join(f'{total[column]:10,}' for column in COLUMNS)}")
+    alone = only_importers(imports)
+    print(f"\n{len(alone)} modules with one importer:", *(f"{a} ← {b}" for a, b in sorted(alone.items())), sep="\n  ")
+    for folder in ("tests", "experiments"):
+        texts = [path.read_text(encoding="utf-8") for path in sorted((root / folder).rglob("*.py"))]
+        lines = sum(text.count("\n") for text in texts)
+        print(f"{folder}: {lines:,} lines, {sum(measure(text)['code'] for text in texts):,} of code")
+
+
 if __name__ == "__main__":
-    imports = read_imports()
+    arguments = [argument for argument in sys.argv[1:] if argument != "--check"]
+    root = Path(*arguments[:1] or [Path(__file__).parent.parent]).resolve()
+    imports = read_imports(root)
     wings = wings_of(imports)
     if "--check" not in sys.argv[1:]:
-        print(*(f"{wing:12} {', '.join(sorted(others))}" for wing, others in sorted(wings.items())), sep="\n")
-    if found := [*circles(imports), *circles(wings)]:
-        sys.exit("\n".join(f"circle: {', '.join(sorted(nodes))}" for nodes in found))
+        show(root, imports, wings)
+    if nodes := [*circles(imports), *circles({wing: others for wing, others in wings.items() if wing != "volt"})]:
+        sys.exit("\n".join(f"circle: {', '.join(sorted(each))}" for each in nodes))

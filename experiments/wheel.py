@@ -26,7 +26,8 @@ from zipfile import ZipFile
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("build", "twine", "mypy", "pyright[nodejs]", "uv")
 NEEDED = (
-    "volt/py.typed", "volt/comparison/page/page.html", "volt/stream/checking/debug_page.html", "volt_cli/start.py",
+    "volt/py.typed", "volt/comparison/page/page.html", "volt/stream/checking/debug_page.html",
+    "volt/stream/recipes/mixing.yaml", "volt_cli/start.py",
 )  # fmt: skip
 LEFT_OUT = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "tests")
 TEXT = "the newest and the widest newer wider lower the lowest of the low\n" * 300

@@ -60,8 +60,7 @@ def exists(name: str) -> bool:
 
 def test_the_rules_that_help_lists_are_those_of_the_dictionaries() -> None:
     """`--select` offers and explains each rule that volt.choose.rules knows."""
-    from volt.choose.language_model import RULE
-    from volt.choose.rules import rules
+    from volt.choose.rules import SCALING, rules
     from volt_cli.options import RULES
 
-    assert (*rules(), RULE) == RULES
+    assert (*rules(), SCALING) == RULES

@@ -1,7 +1,7 @@
 """Validate the arguments of public functions; an error says what was passed and what to do next.
 
-All public functions use these checks, so all errors read alike. A value of the wrong type raises `ArgumentError`, which
-is also a TypeError. Each function checks by itself which numbers and names it accepts.
+A value of the wrong type raises `ArgumentError`, which is also a TypeError. Each function checks its own ranges and
+names.
 
 >>> whole(7, "n_merges"), whole(1e4, "n_merges")
 (7, 10000)
@@ -29,8 +29,8 @@ from volt.urls import plain_path
 T = TypeVar("T")
 _LONGEST = 40  # characters of a text that an error shows
 
-# What people have → the steps that they can take from it, by what each step gives.
-_STEPS: Mapping[str, Mapping[str, str]] = {
+# Type of a value → type that a call on it returns → that call.
+_CALLS: Mapping[str, Mapping[str, str]] = {
     "path": {"WordCounts": "volt.count_words({})", "Vocabulary": "volt.read_vocabulary({})"},
     "Mapping": {"WordCounts": "volt.WordCounts.from_pairs({})"},
     "WordCounts": {"Candidates": "volt.learn_bpe({})"},
@@ -44,7 +44,7 @@ _NAMES = {
     "Mapping": "counts",
     "WordCounts": "counts",
     "SearchResult": "result",
-}  # of variables, where it is not obvious
+}  # of variables that hold a type
 _MAKERS = {
     "WordCounts": "what volt.count_words returns",
     "Candidates": "what volt.learn_bpe returns",
@@ -65,11 +65,10 @@ def refusal(value: object, name: str, remedy: str) -> ArgumentError:
 
 
 def instance(value: Any, kind: type[T], name: str, *, call: str = "{}", remedy: str = "") -> T:
-    """Return the value, if it is of this kind. An error says how to get from the value to what is wanted, if there is
-    a way.
+    """Return the value if it is of this kind; otherwise raise an error with the expression that converts it.
 
-    call: what was called, with {} for the argument
-    remedy: what an error says where there is no such way; by default, what makes such objects
+    call: the call that the argument belongs to, with {} for the argument
+    remedy: the advice if no expression converts it; by default, how to make such an object
 
     >>> class WordCounts: pass
     >>> class Candidates: pass
@@ -81,8 +80,8 @@ def instance(value: Any, kind: type[T], name: str, *, call: str = "{}", remedy: 
     if isinstance(value, kind):
         return value
     wanted = kind.__name__
-    if way := _way(value, wanted):
-        raise refusal(value, name, f"did you mean {call.format(way)}?")
+    if expression := _conversion(value, wanted):
+        raise refusal(value, name, f"did you mean {call.format(expression)}?")
     raise refusal(value, name, remedy or f"give {_MAKERS.get(wanted, f'a {wanted}')}")
 
 
@@ -101,10 +100,10 @@ def whole(
     value: Any, name: str, *, low: int | None = None, high: int | None = None, kind: type[VoltError] = ConfigError,
     remedy: str = "give a whole number",
 ) -> int:  # fmt: skip
-    """Return a whole number: an int, one of numpy's, or a float without a fraction; True and False are none.
+    """Return a whole number: an int, an integer of numpy, or a float without a fraction, but not a bool.
 
-    low, high: the least and the most that it may be; an error of the given kind says so
-    remedy: what an error says of what is no whole number
+    low, high: the limits; a number outside raises an error of this kind
+    remedy: the advice for other values
     """
     if type(value) is not int:
         value = _as_int(value, name, remedy)
@@ -118,7 +117,7 @@ def whole(
 def _as_int(value: Any, name: str, remedy: str) -> int:
     if isinstance(value, Real) and not isinstance(value, Integral) and float(value).is_integer():
         return int(float(value))
-    with suppress(TypeError):  # an array of numpy's has __index__, but most are none
+    with suppress(TypeError):  # arrays have __index__, but only some are numbers
         if not isinstance(value, bool):
             return index(value)
     raise refusal(value, name, remedy)
@@ -137,9 +136,7 @@ def wholes(values: Any, name: str) -> list[int]:
 
 
 def number(value: Any, name: str) -> float:
-    """Return a number as a float, infinity for what no float holds; True and False are none.
-
-    NaN is in no range, which is for the caller to see.
+    """Return a number, but not a bool, as a float; infinity if it is beyond floats. NaN is returned as it is.
 
     >>> number("0.5", "temperature")
     Traceback (most recent call last):
@@ -155,7 +152,7 @@ def number(value: Any, name: str) -> float:
 
 
 def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
-    """Return a text. remedy: what an error says, but for bytes, which it says to decode.
+    """Return a text. remedy: the advice for other values; for bytes, it is to decode them.
 
     >>> text(b"low", "line", remedy="give one line")
     Traceback (most recent call last):
@@ -169,23 +166,23 @@ def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
 
 
 def storable(value: Any, name: str) -> str:
-    """Return a text that UTF-8 can hold, which has no lone surrogate.
+    """Return a text without lone surrogates, which UTF-8 cannot hold.
 
     >>> storable("a\\udc00", "pattern")
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: pattern holds the lone surrogate U+DC00, which is no text; leave it out
+    volt.errors.ConfigError: pattern holds the lone surrogate U+DC00, which UTF-8 cannot hold; remove it
     """
     try:
         text(value, name).encode()
     except UnicodeEncodeError as error:
         code = ord(value[error.start])
-        raise ConfigError(f"{name} holds the lone surrogate U+{code:04X}, which is no text; leave it out") from None
+        raise ConfigError(f"{name} holds the lone surrogate U+{code:04X}, which UTF-8 cannot hold; remove it") from None
     return str(value)
 
 
 def flag(value: Any, name: str) -> bool:
-    """True or False, of Python or of numpy; numbers are neither.
+    """Return a bool of Python or numpy as a bool of Python.
 
     >>> flag("no", "whole_words")
     Traceback (most recent call last):
@@ -198,7 +195,7 @@ def flag(value: Any, name: str) -> bool:
 
 
 def choice(value: Any, name: str, choices: Collection[str]) -> Any:
-    """Return one of some names. An error holds all of them.
+    """Return one of these names.
 
     >>> choice("suffix", "marker", ("suffix", "prefix"))
     'suffix'
@@ -209,7 +206,7 @@ def choice(value: Any, name: str, choices: Collection[str]) -> Any:
 
 
 def path(value: Any, name: str = "path", *, remedy: str = "give the path of a file") -> str:
-    """Return a path as a str; for a URL of a file of this machine, that of the file.
+    """Return a path as a str, and a `file:` URL as a path.
 
     >>> path("file:///tmp/a.txt")
     '/tmp/a.txt'
@@ -231,11 +228,10 @@ def path(value: Any, name: str = "path", *, remedy: str = "give the path of a fi
 
 
 def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[Any]:
-    """Return the items of a list, an array, a series or any other iterable; a text, a file, a mapping or a table is
-    none.
+    """Return the items of an iterable that is not a text, a file, a mapping or a table.
 
-    one: what an error says of a single text
-    remedy: what an error says of anything else
+    one: the advice for a single text
+    remedy: the advice for other values
 
     >>> several("low", "lines", one="did you mean encode(line)?")
     Traceback (most recent call last):
@@ -246,18 +242,18 @@ def several(values: Any, name: str, *, one: str = "", remedy: str = "") -> list[
         return values
     if isinstance(values, str | bytes | bytearray) and one:
         raise refusal(values, name, one)
-    no_list = isinstance(values, str | bytes | bytearray | memoryview | Mapping | IOBase | os.PathLike | type)
+    is_single = isinstance(values, str | bytes | bytearray | memoryview | Mapping | IOBase | os.PathLike | type)
     is_array = hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
-    if no_list or hasattr(values, "columns") or not is_array:
+    if is_single or hasattr(values, "columns") or not is_array:
         raise refusal(values, name, remedy or f"give a list of {name}")
     return list(values)
 
 
 def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings") -> list[str]:
-    """Return the items of a list, an array, a series or any other iterable, which are texts.
+    """Return the items of an iterable of texts.
 
-    one: what an error says of a single text
-    remedy: what an error says of an item that is no text
+    one: the advice for a single text
+    remedy: the advice for an item that is not a text
 
     >>> texts(["low", None], "lines")
     Traceback (most recent call last):
@@ -271,7 +267,7 @@ def texts(values: Any, name: str, *, one: str = "", remedy: str = "give strings"
 
 
 def function(value: Any, name: str) -> Callable[..., Any] | None:
-    """Return a function, or None for none.
+    """Return a function or None.
 
     >>> function(None, "report")
     """
@@ -282,7 +278,7 @@ def function(value: Any, name: str) -> Callable[..., Any] | None:
 
 
 def _shown(value: object) -> str:
-    """Return a value as an error shows it: what it is if that is short, and its type."""
+    """Return a short value and its type, as an error shows them."""
     kind = type(value).__name__
     if value is None:
         return "None"
@@ -294,7 +290,7 @@ def _shown(value: object) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text of at most 40 characters and without line ends, as an error or a line shows it.
+    """Return the first 40 characters of a text in one line.
 
     >>> shortened("a" * 100)
     'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'
@@ -303,13 +299,13 @@ def shortened(text: str) -> str:
     return line if len(text) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-def _way(value: object, wanted: str) -> str:
-    """Return the shortest way from what is at hand to what is wanted, as an expression; empty if there is none."""
-    start, expression = _at_hand(value)
+def _conversion(value: object, wanted: str) -> str:
+    """Return the shortest expression that converts a value to a type; empty if none does."""
+    start, expression = _kind_and_name(value)
     ahead, seen = deque([(start, expression)]), {start}
     while ahead:
         kind, expression = ahead.popleft()
-        for gives, step in _STEPS.get(kind, {}).items():
+        for gives, step in _CALLS.get(kind, {}).items():
             if gives == wanted:
                 return step.format(expression)
             if gives not in seen:
@@ -318,8 +314,8 @@ def _way(value: object, wanted: str) -> str:
     return ""
 
 
-def _at_hand(value: object) -> tuple[str, str]:
-    """Return the kind of a value, and a name for a variable that holds it."""
+def _kind_and_name(value: object) -> tuple[str, str]:
+    """Return the type of a value, and the name of a variable that would hold it."""
     if isinstance(value, str | os.PathLike):
         shown = repr(os.fspath(value))
         return "path", shown if len(shown) <= _LONGEST else "path"

@@ -1,15 +1,14 @@
 """Show objects: counts in one line, tables and curves in notebooks, tables and labelled texts in terminals.
 
-Notebooks may be light or dark, so drawings use the colour of the surrounding text, and an accent colour that is legible
-on both. All text is escaped: a token that looks like markup is shown literally.
+Notebooks may be light or dark, so drawings use the colour of the surrounding text and an accent colour that is legible
+on both. All text is escaped.
 
 >>> counted(1, "token"), counted(1200, "token"), counted(2, "entropy", "entropies")
 ('1 token', '1,200 tokens', '2 entropies')
 
-In a terminal, text breaks between words, or between the parts that the caller passes, and never inside a number or a
-word. A part wider than the terminal gets a line of its own. A table that is too wide is shown in several parts, each of
-which repeats the first column. Where lines may have any length (`soft_wrap`, for a file or a pipe), a labelled text is
-one line. Print with `crop=False`; otherwise rich cuts whatever is wider than the terminal.
+In a terminal, text breaks between words or between the parts that the caller passes. A table that is too wide is split;
+each part repeats the first column. With `soft_wrap` (a file or a pipe), a labelled text is one line. Print with
+`crop=False`; otherwise rich cuts lines at the terminal's width.
 
 >>> print(wrapped("no such file: a/long/path/of/a/file; check it", 20))
 no such file:
@@ -32,11 +31,11 @@ if TYPE_CHECKING:
 
 
 GAP = 2  # spaces between columns
-MIN_PROSE = 24  # columns of text are not made narrower than that, unless they hold less
+MIN_PROSE = 24  # least width of a column of text, unless its cells are shorter
 
 
 def packed(parts: Iterable[str], room: int, *, gap: str = " ") -> list[str]:
-    """Parts as lines of at most so many columns, with a gap between two in a line; a wider part has its own line.
+    """Return parts joined to lines of at most `room` columns; a wider part has its own line.
 
     >>> packed(["a</w> 12", "the</w> 1,234", "of</w> 7"], 24, gap="  ")
     ['a</w> 12  the</w> 1,234', 'of</w> 7']
@@ -58,7 +57,7 @@ def wrapped(text: str, room: int) -> str:
 
 
 def at_bars(signature: str) -> list[str]:
-    """Return the parts of a signature, to be put together without a gap.
+    """Return the parts of a signature, to be joined without a gap.
 
     >>> at_bars("volt|norm:none|pre:gpt2")
     ['volt|', 'norm:none|', 'pre:gpt2']
@@ -68,10 +67,10 @@ def at_bars(signature: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """Return a text after its label; further lines begin where the first one does.
+    """A text after its label; all lines are indented by the label's width.
 
-    parts: what the text is put together from, none broken inside
-    gap: what stands between two parts in a line
+    parts: unbreakable parts of the text
+    gap: separator of two parts in a line
     """
 
     label: str
@@ -95,13 +94,13 @@ class LabelledText:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table that fits.
+    """A table that fits the terminal.
 
-    heads: what stands above the columns
-    rows: the texts of each row
-    numbers: indices of the columns that hold numbers, which end at the right and stay whole
-    strong: the index of the row that stands out, if any
-    spare: indices of columns that a narrow terminal does without, the first of them first; a line below names them
+    heads: headings of the columns
+    rows: texts of each row
+    numbers: indices of columns of numbers, which are aligned to the right and never broken
+    strong: index of the highlighted row, if any
+    spare: indices of columns that a narrow terminal leaves out, in this order; a line below names them
     """
 
     heads: Sequence[str]
@@ -128,7 +127,7 @@ class Grid:
         return [_widest([head, *(row[column] for row in self.rows)]) for column, head in enumerate(self.heads)]
 
     def _least(self, natural: Sequence[int], room: int) -> list[int]:
-        """Return the least width of each column: numbers stay whole, heads break between words, and so does prose."""
+        """Return the least width of each column: headings and prose break between words, numbers do not."""
         widths = []
         for column, head in enumerate(self.heads):
             cells = [row[column] for row in self.rows]
@@ -138,7 +137,7 @@ class Grid:
         return [min(widths[0], max(room // 2, 1)), *widths[1:]]
 
     def _left_out(self, least: Sequence[int], room: int) -> tuple[int, ...]:
-        """Return the spare columns that must go; none if it does not help when all of them go."""
+        """Return the spare columns to leave out; none if leaving all of them out is not enough."""
         for n_left in range(len(self.spare) + 1):
             left_out = tuple(self.spare[:n_left])
             if _total([width for column, width in enumerate(least) if column not in left_out]) <= room:
@@ -160,8 +159,7 @@ class Grid:
 
 
 def _grown(least: dict[int, int], natural: Sequence[int], room: int) -> dict[int, int]:
-    """Return the widths of columns that share so much room: what is left makes them wider, what is missing is the
-    last's.
+    """Return the widths of columns within `room`: surplus is distributed; a deficit comes off the last column.
 
     >>> _grown({0: 4, 2: 10}, [6, 9, 30], 40), _grown({0: 4, 2: 80}, [6, 9, 90], 40)
     ({0: 6, 2: 30}, {0: 4, 2: 34})
@@ -187,7 +185,7 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def column_parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Return which columns stand together where there is so much room; the first column is in every part.
+    """Return the columns of each part of a table that is split to fit `room`; all parts have the first column.
 
     >>> column_parts([6, 5, 5, 5], 20), column_parts([6, 5, 5, 5], 40)
     ([[0, 1, 2], [0, 3]], [[0, 1, 2, 3]])
@@ -207,7 +205,7 @@ _COLOR = "#3f7fd0"  # 3:1 on white and on black
 
 
 def escape(text: str) -> str:
-    r"""Return a text as HTML, with what a terminal obeys or nobody sees written out.
+    r"""Return a text as HTML, with control characters as escapes.
 
     >>> escape("<b>\x1b")
     '&lt;b&gt;\\x1b'
@@ -221,7 +219,7 @@ def counted(n: int, one: str, many: str = "") -> str:
 
 
 def html_page(title: str, *parts: str) -> str:
-    """Return the HTML of an object in a notebook: a title in bold above parts that are HTML."""
+    """Return the HTML of an object in a notebook: a bold title above parts that are HTML."""
     return f'<div style="max-width: 60em"><p><b>{escape(title)}</b></p>{"".join(parts)}</div>'
 
 
@@ -235,10 +233,10 @@ def html_note(text: str) -> str:
 
 
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, strong: int = -1) -> str:
-    """Return a table of texts; whole numbers stand to the right, with commas.
+    """Return a table as HTML; whole numbers are aligned to the right, with commas.
 
-    heads: of the columns; without any, there is no row of them
-    strong: the number of a row in bold
+    heads: headings of the columns; none for a table without headings
+    strong: index of a row in bold
 
     >>> html_table([], [["<s>"]])
     '<table><tr><td style="text-align: left; padding-right: 1em">&lt;s&gt;</td></tr></table>'
@@ -261,10 +259,10 @@ def _row(row: Sequence[object], *, is_strong: bool) -> str:
 def html_curve(
     points: Sequence[tuple[float, float]], *, chosen: tuple[float, float] | None = None, across: str, upwards: str
 ) -> str:
-    """Return a line through points as inline SVG, with the least and the greatest number on either side.
+    """Return a line through points as inline SVG, its axes labelled with their least and greatest numbers.
 
-    chosen: a point that is marked
-    across, upwards: what the numbers are
+    chosen: a highlighted point
+    across, upwards: names of the axes
 
     >>> html_curve([], across="size", upwards="entropy")
     ''

@@ -1,7 +1,6 @@
 """Raise an error before Polars is used in a forked process.
 
-Polars works in threads, which a forked process does not have, so it would wait for them for ever. Code that uses Polars
-calls this first.
+A forked process lacks the threads of Polars, so a call would wait for them for ever.
 
 >>> about_to_use_polars()
 """
@@ -22,7 +21,7 @@ def about_to_use_polars() -> None:
         return
     if _users:
         raise ConfigError(
-            "this process was forked from one where Polars had read text, and Polars' threads stayed behind; start "
+            "this process was forked from one where Polars had read text, and lacks the threads of Polars; start "
             "processes by 'spawn', as multiprocessing.get_context('spawn') does, or before any text is read"
         )
     _users.add(process)

@@ -18,8 +18,8 @@ def lazy(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for a package that imports names lazily.
 
-    homes: module, relative to the package → the names that it has
-    wings: sub-packages that are handed on as well, though not listed
+    homes: module, relative to the package → its public names
+    wings: sub-packages that can be imported as attributes, but are not listed
     """
     module_of = {name: module for module, names in homes.items() for name in names}
     listed = sorted(module_of)

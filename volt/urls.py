@@ -43,7 +43,7 @@ def plain_path(path: str) -> str:
 
 
 def foreign_scheme(path: str) -> str | None:
-    """Return the scheme of a URL that none of those read here is; None of what is no URL, or is read.
+    """Return the scheme of a URL that cannot be read; None for any other path.
 
     >>> foreign_scheme("ftp://host/a.txt"), foreign_scheme("s3://bucket/a"), foreign_scheme("a.txt")
     ('ftp', None, None)
@@ -53,7 +53,7 @@ def foreign_scheme(path: str) -> str | None:
 
 
 def is_web(url: str) -> bool:
-    """Check whether a URL is one of http or https, where "?" begins a query, and nothing can be written.
+    """Check whether a URL is of http or https: "?" starts its query, and it cannot be written to.
 
     >>> is_web("https://host/a?key=5"), is_web("s3://bucket/a")
     (True, False)
@@ -62,7 +62,7 @@ def is_web(url: str) -> bool:
 
 
 def bare(path: str) -> str:
-    """Return a URL without user, password and query, as it may be shown and kept; any other path as it is.
+    """Return a URL without user, password and query, fit to be shown and stored; any other path as it is.
 
     >>> bare("https://me:secret@host/a.txt?X-Signature=5"), bare("s3:/bucket/a?.txt"), bare("a?.txt")
     ('https://host/a.txt', 's3://bucket/a?.txt', 'a?.txt')
@@ -74,16 +74,16 @@ def bare(path: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return a text whose URLs have lost users, passwords and queries, which may hold keys and signatures.
+    """Return a text without the users, passwords and queries of its URLs, which may hold keys.
 
     >>> without_secrets("https://me:secret@host/a.txt?key=5:17: not UTF-8; see s3:/bucket/b.txt")
     'https://host/a.txt:17: not UTF-8; see s3://bucket/b.txt'
     """
-    return _IN_TEXT.sub(lambda found: _bare_in_text(found[1]), text) if ":/" in text else text
+    return _IN_TEXT.sub(lambda match: _bare_in_text(match[1]), text) if ":/" in text else text
 
 
-def _bare_in_text(result: str) -> str:
-    return _USER.sub(r"\1", url_of(result) or result)
+def _bare_in_text(url: str) -> str:
+    return _USER.sub(r"\1", url_of(url) or url)
 
 
 def same(url: str) -> str:

@@ -25,16 +25,16 @@ NONE = "none"
 class FrameOptions:
     PANEL = "Around each line"
 
-    bos: Annotated[str, option("ID|TOKEN", "In front of the line; default: none.", show_default=False)] = NONE
+    bos: Annotated[str, option("ID|TOKEN", "Before the line; default: none.", show_default=False)] = NONE
     prepend: Annotated[
         str,
         option(
             "ID|TOKEN",
-            "In front of the line, behind bos, such as a language's token; default: none.",
+            "Before the line, after bos, such as a language's token; default: none.",
             show_default=False,
         ),
     ] = NONE
-    eos: Annotated[str | None, option("ID|TOKEN", "Behind the line; default: the vocabulary's; none: nothing.")] = None
+    eos: Annotated[str | None, option("ID|TOKEN", "After the line; default: the vocabulary's; none: nothing.")] = None
 
     def frame(self, encoder: Encoder) -> Frame:
         from volt.encode.binarize import Frame

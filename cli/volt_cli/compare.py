@@ -15,8 +15,8 @@ from volt_cli.io import (
     check_one_for_stdout,
     check_place,
     check_places,
-    console_beside,
     is_stdout,
+    report_console,
     say_written,
     write_bytes,
     written,
@@ -178,10 +178,10 @@ def _write(comparison: Comparison, reports: ReportOptions) -> None:
 
         with written(reports.out) as path:
             write_page(comparison, path)
-    if reports.as_json:  # when the files are there: who reads this may stop at any time
+    if reports.as_json:  # after the files: the reader may stop at any time
         print_json(data)
     elif not reports.quiet:
-        show(as_text(data), console=console_beside(reports.out, reports.markdown))
+        show(as_text(data), console=report_console(reports.out, reports.markdown))
     if not reports.quiet:
         for place in filter(None, (reports.markdown, reports.plots, reports.out)):
             say_written(place)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from volt_cli.io import check_places, load_model, open_output, read_lines, text_blocks, waiting_beside, write_each
+from volt_cli.io import check_places, load_model, open_output, read_lines, text_blocks, waiting_for, write_each
 from volt_cli.options import (
     MAX_LINE,
     EncodingErrors,
@@ -42,7 +42,7 @@ def decode(
 
     check_places([out], files, model=model)
     mark = checked_separator(separator)
-    reading = {"errors": encoding_errors, "max_line": parse_max_line(max_line), "wait": waiting_beside(out)}
+    reading = {"errors": encoding_errors, "max_line": parse_max_line(max_line), "wait": waiting_for(out)}
     vocabulary = load_model(model, texts=files, pattern=pattern)
     if mark and (form == "ids" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")

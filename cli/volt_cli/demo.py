@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from volt_cli.console import Phases, prepare_kernels, say, show
-from volt_cli.io import check_place, console_beside, save, say_written
+from volt_cli.io import check_place, report_console, save, say_written
 from volt_cli.options import Select, option
 
 
@@ -40,7 +40,7 @@ def demo(
         candidates = learn_bpe(counts)
     with phases.phase("search"):
         result = search(candidates, select=select)
-    console, encoder = console_beside(out), Encoder(result.vocabulary)
+    console, encoder = report_console(out), Encoder(result.vocabulary)
     show(report.as_text(result, seconds=phases.seconds), "", console=console)
     sentence = "Subclasses override __getattr__ only if they understand the consequences."
     pieces = encoder.encode(sentence)

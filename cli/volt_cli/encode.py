@@ -13,7 +13,7 @@ from volt.errors import ConfigError, shown_path
 from volt.urls import plain_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.engines import EngineOptions
-from volt_cli.io import check_places, is_conversation, is_stdout, load_model, waiting_beside, write_each
+from volt_cli.io import check_places, is_conversation, is_stdout, load_model, waiting_for, write_each
 from volt_cli.options import (
     MAX_LINE,
     EncodingErrors,
@@ -68,7 +68,7 @@ def encode(
     ] = "-",
     form: Annotated[
         Literal["pieces", "ids", "npy", "bin"],
-        option("FORM", "pieces or ids as text; npy or bin: ids as int32, with the lines' offsets beside."),
+        option("FORM", "pieces or ids as text; npy or bin: ids as int32, with the lines' offsets in a second file."),
     ] = "pieces",
     separator: Separator = None,
     pattern: Pattern = None,
@@ -105,7 +105,7 @@ def encode(
     shown = Phases(quiet=quiet or is_conversation(paths, out))
     with shown.phase("encode", total=total, unit="B") as advance:
         if is_stdout(out):
-            texts = encode_stream(encoder, paths, job=job, progress=advance, wait=waiting_beside(out))
+            texts = encode_stream(encoder, paths, job=job, progress=advance, wait=waiting_for(out))
             write_each(sys.stdout.buffer, texts)
         elif not is_folder(out):
             encode_one(encoder, paths, Path(out), job=job, progress=advance)

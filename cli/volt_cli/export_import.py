@@ -21,11 +21,11 @@ from volt_cli.io import (
     check_places,
     is_stdout,
     load_model,
+    named_stdout,
     read_once,
     save,
     say_losses,
     say_written,
-    told_of,
     written,
 )
 from volt_cli.options import (
@@ -229,7 +229,7 @@ def export(
         agreement = compare_with_library(vocabulary, path, to, lines) if check else None
     if not quiet:
         for note in notes:
-            say(f"note: {told_of(out, path, note)}")
+            say(f"note: {named_stdout(out, path, note)}")
         place = outputs[0] if outputs and outputs[0].parent == out.parent else out  # the outputs may be inside it
         say_written(place, f"{vocabulary.size:,} tokens for {to}")
     if agreement:

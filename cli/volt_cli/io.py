@@ -80,7 +80,7 @@ def written(place: Path) -> Iterator[Path]:
         try:
             yield path
         except VoltError as error:
-            raise error.reworded(told_of(place, path, error.message)) from error
+            raise error.reworded(named_stdout(place, path, error.message)) from error
         if not path.is_file() or len(list(folder.iterdir())) > 1:
             raise ConfigError("-o -: this is more than one file, and stdout takes one; name a place")
         with path.open("rb") as file:
@@ -88,7 +88,7 @@ def written(place: Path) -> Iterator[Path]:
         sys.stdout.flush()
 
 
-def told_of(place: Path, path: Path, message: str) -> str:
+def named_stdout(place: Path, path: Path, message: str) -> str:
     return message.replace(str(path), "stdout") if is_stdout(place) else message
 
 
@@ -104,7 +104,7 @@ def save(vocabulary: Vocabulary, place: Path) -> None:
         vocabulary.save(path)
 
 
-def console_beside(*places: Path | None) -> Console:
+def report_console(*places: Path | None) -> Console:
     """Return the console for a report: stderr if a place is stdout."""
     return messages() if any(map(is_stdout, places)) else output()
 
@@ -137,7 +137,7 @@ def read_lines(files: list[str], **reading: Any) -> Iterator[list[str]]:
         yield [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
-def waiting_beside(place: str | Path) -> Wait:
+def waiting_for(place: str | Path) -> Wait:
     """Return the function that waits for input; it stops when the reader of stdout ends."""
     from volt.files.blocks import is_ready
 

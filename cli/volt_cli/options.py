@@ -186,7 +186,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 EncodingErrors = Annotated[
     Literal["strict", "replace", "skip"],
-    option("HOW", "Lines that are not UTF-8: strict stops there, replace fixes, skip leaves out."),
+    option("HOW", "Lines that are not UTF-8: strict stops, replace fixes, skip leaves out."),
 ]
 MaxLine = Annotated[
     str, option("BYTES", "Longest line that is read, such as 1G; 0 or none: any. Default: 64M.", show_default=False)
@@ -239,11 +239,12 @@ class ModelOptions:
 
     def model(self, rule: str) -> LanguageModel | None:
         """Return the model, if there is one. Raises ConfigError if the rule needs one."""
-        from volt.choose.language_model import RULE, LanguageModel
+        from volt.choose.language_model import LanguageModel
+        from volt.choose.rules import SCALING
 
         if self.model_params is None and self.model_width is None:
-            if rule == RULE:
-                raise ConfigError(f"the rule {RULE} needs a language model; give --model-params and --model-width")
+            if rule == SCALING:
+                raise ConfigError(f"the rule {SCALING} needs a language model; give --model-params and --model-width")
             return None
         if self.model_params is None or self.model_width is None:
             missing = "--model-params" if self.model_params is None else "--model-width"
@@ -325,7 +326,7 @@ class CandidateOptions:
         Path | None,
         option(
             "MODEL",
-            "A vocabulary that keeps its tokens and ids; merges are learned after its own, and words made as its are.",
+            "A vocabulary that grows: its tokens and ids stay, merges are learned after its own, words are made as its words are.",
             callback=readable(VocabularyError),
         ),
     ] = None

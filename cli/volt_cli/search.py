@@ -24,8 +24,8 @@ from volt_cli.io import (
     check_one_for_stdout,
     check_place,
     check_places,
-    console_beside,
     is_stdout,
+    report_console,
     save,
     say_written,
 )
@@ -256,7 +256,7 @@ def _report(
         print_json({**data, "output": str(target)}, indent=1)
         return
     text = as_text(result, seconds=phases.seconds, full=full, hint="--all shows all")
-    show(text, *([parity_text(parity)] if parity else []), console=console_beside(target))
+    show(text, *([parity_text(parity)] if parity else []), console=report_console(target))
     say_written(target, result.composition)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 import typer
 
 from volt_cli.console import Phases, loading, prepare_kernels
-from volt_cli.io import check_places, open_output, text_blocks, waiting_beside, write_each
+from volt_cli.io import check_places, open_output, text_blocks, waiting_for, write_each
 from volt_cli.options import MAX_LINE, Config, Files, MaxLine, Trust, option
 from volt_cli.stream.opening import Settings, values_of
 
@@ -29,7 +29,7 @@ class TranslateOptions:
 
     encoding_errors: Annotated[  # no `skip`, which would leave lines without an answer
         Literal["strict", "replace"],
-        typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops there, replace fixes."),
+        typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops, replace fixes."),
     ] = "strict"
     max_line: MaxLine = MAX_LINE
 
@@ -37,7 +37,7 @@ class TranslateOptions:
         from volt.files.limits import parse_max_line
 
         return {
-            "errors": self.encoding_errors, "max_line": parse_max_line(self.max_line), "wait": waiting_beside(out)
+            "errors": self.encoding_errors, "max_line": parse_max_line(self.max_line), "wait": waiting_for(out)
         }  # fmt: skip
 
 

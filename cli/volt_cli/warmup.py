@@ -29,13 +29,13 @@ def warmup(quiet: Quiet = False) -> None:
     place = kept_in()
     if place is None:
         raise CannotKeep(
-            "compiled loops cannot be kept: no folder for them can be written to; set NUMBA_CACHE_DIR to one that can"
+            "compiled loops cannot be stored: no folder for them is writable; set NUMBA_CACHE_DIR to one that can"
         )
     absent, start = missing(*JOBS), time.perf_counter()
     prepare_kernels(Phases(quiet=quiet), *JOBS)
     if missing_still := [loop.place for loop in absent if not loop.is_on_disk]:
         raise CannotKeep(
-            f"{len(missing_still)} loops were compiled but could not be kept in {place}: is the disk full? "
+            f"{len(missing_still)} loops were compiled but could not be stored in {place}: is the disk full? "
             "Make room, or set NUMBA_CACHE_DIR to another folder"
         )
     if not quiet:

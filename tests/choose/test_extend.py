@@ -48,6 +48,15 @@ def test_ids_stay_and_counts_are_exact(old: Vocabulary, words: dict[str, int], n
         assert +Counter(dict(zip(new.tokens, new.counts, strict=True))) == counts_of(new, words)
 
 
+def test_steps_report_the_pieces_of_encoding() -> None:
+    """A token that a pruned vocabulary only makes on the way counts as the pieces that encoding gives."""
+    old = Vocabulary((("l", "o"), ("lo", "w</w>")), ("l", "o", "w</w>", "low</w>"))
+    words = {"low": 5, "loss": 3, "boss": 2}
+    candidates = extend_bpe(old, words)
+    for step in volt.search(candidates, sizes=[candidates.smallest, candidates.n_tokens]).steps:
+        assert step.n_pieces == counts_of(vocabulary_at(candidates, step.size), words).total()
+
+
 @MANY
 @given(vocabularies(longest=6), word_counts, st.lists(st.text(LETTERS + "x", min_size=1, max_size=12), max_size=9))
 def test_words_without_a_new_merge_are_cut_as_before(old: Vocabulary, words: dict[str, int], others: list[str]) -> None:

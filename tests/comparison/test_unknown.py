@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -78,9 +79,8 @@ def test_it_shows_dashes_and_a_warning(comparison: Comparison) -> None:
                 if "unk." in named:
                     assert {cell.text for head, cell in named.items() if head not in kept} == {"–"}
                     assert named["unk."].value > 0.9
-    told = [warning for warning in warnings(data) if warning.startswith(useless)]
-    assert any("of the pieces of the training text are unknown" in warning for warning in told)
-    assert any("of the pieces of the held-out text are unknown" in warning for warning in told)
+    [warning] = [warning for warning in warnings(data) if "are unknown" in warning]
+    assert re.search(rf"{re.escape(useless)} \(.* % of the training text, .* % of the held-out text", warning)
     assert "are unknown" in as_markdown(data)
     json.dumps(data, allow_nan=False)
     [rows] = fertility_chart(data).to_dict()["datasets"].values()
@@ -109,4 +109,16 @@ def test_the_command_says_so(run: Run, tmp_path: Path) -> None:
     (tmp_path / "ta.txt").write_text(f"{TAMIL}\n" * 50, encoding="utf-8")
     for option in ("--with", "-m"):
         told = " ".join(run("compare", "ta.txt", option, "sl.volt").stdout.decode().split())
-        assert "warning file sl.volt: 100 % of the pieces of the training text are unknown" in told
+        assert "warning more than 1 % of the pieces are unknown" in told
+        assert "file sl.volt (100 % of the training text)" in told
+
+
+def test_one_warning_names_all_systems(tmp_path: Path) -> None:
+    """However many systems know too little of a text, one sentence names them all."""
+    files = [slovenian(tmp_path / name) for name in ("one.volt", "two.volt")]
+    [warning] = [
+        problem
+        for problem in volt.compare(NamedText("ta", counts_of(TAMIL)), systems=files).problems
+        if "are unknown" in problem
+    ]
+    assert all(f"file {file} (100 % of the training text)" in warning for file in files)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import UnitRule, split_lines, unit_words
 from volt.encode.rendering import as_ids
-from volt.encode.unit_cache import UnitCache, numbering_encoder, unit_encoder_of
+from volt.encode.unit_cache import UnitCache, unit_encoder_of
 from volt.kernels.memory import PADDING
+from volt.kernels.unit_encoder import numbering
 from volt.text.characters import CharacterClasses, classes_of
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import FIRST_HIDDEN
@@ -56,7 +57,7 @@ texts = st.lists(st.sampled_from(BITS) | characters, max_size=30).map("".join)
 
 
 def _numbering(breaks: bytes = b" ") -> UnitCache:
-    return UnitCache(UnitRule(sum(1 << byte for byte in breaks)), numbering_encoder(), np.int32)
+    return UnitCache(UnitRule(sum(1 << byte for byte in breaks)), numbering(), np.int32)
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -97,7 +98,7 @@ def test_units_that_share_a_key_are_told_apart(alike: tuple[bytes, bytes]) -> No
 
 def test_a_table_that_holds_just_its_limit_is_kept() -> None:
     """`trim` forgets all units once there are more than the limit, and none before."""
-    table = UnitCache(UnitRule(1 << ord(" ")), numbering_encoder(), np.int32, limit=3)
+    table = UnitCache(UnitRule(1 << ord(" ")), numbering(), np.int32, limit=3)
     for text, n_units in ((b"a b c", 3), (b"d", 4), (b"a", 1)):
         table.trim()
         table.encode(table.read(text, separator=NEWLINE))
@@ -123,7 +124,7 @@ def test_a_text_may_be_read_beyond_its_end(sizes: list[int], ends: bool) -> None
 )  # fmt: skip
 def test_lines_are_cut_as_by_hand(lines: list[bytes], keeps: bool, strips: bool, breaks: bytes, last: bool) -> None:
     """Units are the runs between breaks, with the breaks before them if these are kept, in every line."""
-    table = UnitCache(UnitRule(sum(1 << byte for byte in breaks), keeps_breaks=keeps), numbering_encoder(), np.int32)
+    table = UnitCache(UnitRule(sum(1 << byte for byte in breaks), keeps_breaks=keeps), numbering(), np.int32)
     text = b"".join(line + b"\n" for line in lines) + b"a b" * last
     found = table.encode(table.read(text, separator=NEWLINE), strips_return=strips)
     data, ends = table.units(found.values)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from volt.kernels.warmup import JOBS, SIGNATURES
+from volt.kernels.warmup import JOBS, signatures
 
 WORK = """
 from itertools import islice
@@ -42,9 +42,11 @@ assert ready == {place: list(kernel.signatures) for place, kernel in kernels.ite
 """
 
 
-def test_every_loop_has_signatures() -> None:
-    """The table of signatures names the loops of the jobs, each once."""
-    assert sorted(SIGNATURES) == sorted({loop.place for loops in JOBS.values() for loop in loops})
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")
+def test_annotations_of_loops_are_exact() -> None:
+    """Each loop of a job is annotated with types of numba, or named tuples of such; it has one signature or two."""
+    for place in {loop.place for loops in JOBS.values() for loop in loops}:
+        assert len(signatures(place)) == 1 + (place in ("decode.expand", "batching.put_rows"))
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled in this run")

@@ -14,7 +14,7 @@ from volt.errors import ConfigError
 from volt.text.characters import SPACE, to_bytes, to_characters
 from volt.text.patterns.published import cutter_of_regex, name_of, splits_of
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
-from volt.text.pretokenizer import PreTokenizer, _extract_regex
+from volt.text.pretokenizer import PreTokenizer
 
 NAMES = ("cl100k", "o200k", "deepseek3", "digits3-right")
 HIDDEN = "\U0010f007"
@@ -81,13 +81,13 @@ def test_hidden_user_tokens_are_words_of_their_own() -> None:
 def test_regexes_cut_as_their_own_engine_does(pattern: str, lines: list[str]) -> None:
     """The loop takes over a regex only where it finds what the Rust engine finds."""
     try:
-        PreTokenizer(f"regex:{pattern}")
+        pretokenizer = PreTokenizer(f"regex:{pattern}")
     except ConfigError:
         assume(False)
     cutter = cutter_of_regex(pattern)
     if cutter is not None:
         texts = pl.Series("text", [line + SPACE for line in lines])
-        found = texts.to_frame().select(_extract_regex(pl.col("text"), pattern)).to_series()
+        found = texts.to_frame().select(pretokenizer.extract(pl.col("text"))).to_series()
         assert cutter.cut_series(texts).to_list() == found.to_list()
 
 

@@ -3,37 +3,17 @@
     Stream.batches → SampleFormat.samples → Windows → ByTokens, ByPacks → collate → numpy, torch
     └────────────────────────────────────── Steps ──────────────────────────────────────┘
 
-The words of this package:
-
     sample      the ids of a line's fields, between BOS and EOS, and the line's number in the stream
-    source      the first field of a sample, which a model reads; target is the second, which it learns to write
     row         one sample in a batch, with padding
     pack        several samples in one row, for a language model
     step        one batch for each rank, of as many rows
     window      the samples whose steps are made together: of a number of lines, or of an epoch
-    rule        how the samples of a window become steps: batches of at most some tokens, or packed rows
+    rule        how the samples of a window become steps: `ByTokens` or `ByPacks`
     stretch     consecutive lines of the stream, some samples of which are still to be given
     layout      where padding stands, and its id
 
-Batches and packs are pure functions of lengths, options, a seed and the numbers of the epoch and the window. So a state
-of `Steps` is a state of the stream at the start of a window, and a number of steps. Windows and steps are the same in
-all ranks, and so is the state, from which any number of ranks can resume.
-
->>> batches = token_batches([3, 9, 2, 8], max_tokens=18, shuffle=False)
->>> [rows.tolist() for rows in batches]
-[[2, 0], [3, 1]]
-
->>> import tempfile
->>> from volt import Stream, Vocabulary
->>> from volt.stream import Source
->>> words = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>"))
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"low\\tlo\\nlow low\\tlow\\n") and file.flush()
-...     with Stream([Source("pairs", (file.name,), epochs=1, shuffle="none")]) as stream:
-...         samples = [SampleFormat({"src": words, "tgt": words}).samples(batch) for batch in stream.batches()]
->>> step = collate(joined_samples(samples), [0, 1], pad=3, eos=2)
->>> step["net_input"]["src_tokens"].tolist(), step["id"].tolist()
-([[3, 3, 6, 7, 2], [6, 7, 6, 7, 2]], [0, 1])
+Batches and packs are pure functions of lengths, options, seed, epoch and window. So a state of `Steps` is a state of
+the stream at the start of a window, and a number of steps: any number of ranks can resume from it.
 """
 
 from __future__ import annotations

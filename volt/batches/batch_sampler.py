@@ -1,7 +1,6 @@
 """The rules that turn the samples of a window into steps: `ByTokens`, batches of at most some tokens, and `ByPacks`.
 
-A step is one batch for each rank. A rule is a pure function: lengths, the number of ranks, the seed and the window's
-number → `WindowPlan`.
+A step is one batch for each rank. A rule is a pure function of lengths, ranks, seed and the number of the window.
 
 >>> planned = ByTokens(max_tokens=18).planned(Samples.of({"src": [[5] * n for n in (3, 9, 2, 8)]}), world=2)
 >>> planned.n_steps, [planned.batches[rank].tolist() for rank in range(2)]
@@ -11,7 +10,7 @@ number → `WindowPlan`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -32,7 +31,7 @@ class WindowPlan:
 
     batches: batch s · world + r belongs to rank r in step s; batches hold rows, or packs
     packs: the packs; None where batches hold rows
-    left: int64, rows that are left for the next window, in order
+    left: int64, rows left for the next window, in order
     unused: int64, rows that are too long, and rows that are too short
     """
 
@@ -46,7 +45,7 @@ class WindowPlan:
         """The number of steps."""
         return len(self.batches) // self.batches.world
 
-    def given(self, n_steps: int) -> Longs:
+    def rows_of(self, n_steps: int) -> Longs:
         """Return the rows of all ranks in the first n_steps steps."""
         n = n_steps * self.batches.world
         placed: Longs = self.batches.order[: int(self.batches.ends[n - 1]) if n else 0]
@@ -58,10 +57,10 @@ class WindowPlan:
         return rows
 
     def rest(self, n_steps: int) -> Longs:
-        """Return, in order, the rows that n_steps steps have not given, and that are not unused."""
-        wanted = np.zeros(sum(map(len, self.unused)) + len(self.left) + len(self.given(self.n_steps)), bool)
-        wanted[self.left] = wanted[self.given(self.n_steps)] = True
-        wanted[self.given(n_steps)] = False
+        """Return, in order, the rows that follow the first n_steps steps or are left."""
+        wanted = np.zeros(sum(map(len, self.unused)) + len(self.left) + len(self.rows_of(self.n_steps)), bool)
+        wanted[self.left] = wanted[self.rows_of(self.n_steps)] = True
+        wanted[self.rows_of(n_steps)] = False
         return np.flatnonzero(wanted)
 
 
@@ -69,7 +68,7 @@ class WindowPlan:
 class ByTokens:
     """Batches in which rows times the padded width are at most `max_tokens`: the options of `token_batches`.
 
-    `pad_to_multiple` is an option of the layout of arrays, from which `Steps` take it.
+    `pad_to_multiple` is an option of `Layout`, from which `Steps` take it.
 
     >>> ByTokens(max_tokens=4096).multiple
     8
@@ -114,10 +113,9 @@ class ByTokens:
     ) -> WindowPlan:  # fmt: skip
         """Return the steps of a window.
 
-        world: how many ranks there are
         n_old: how many of the first samples earlier windows have left
-        is_last: whether no window follows. Else, with several ranks, one step is left for the next window, so that the
-            last window has rows for all ranks.
+        is_last: whether no window follows. Otherwise, with several ranks, one step is left for the next window, so that
+            the last window has rows for all ranks.
         pad_to_multiple: of the layout of arrays
         """
         batches = token_batches(
@@ -126,10 +124,11 @@ class ByTokens:
         unused = batches.too_long, batches.too_short
         if is_last or world == 1 or len(batches) <= world:
             return WindowPlan(batches, None, batches.left, unused)
-        retained = _first_steps(batches, len(batches) // world - 1)
-        return WindowPlan(
-            retained, None, np.sort(np.concatenate([batches.left, batches.order[len(retained.order) :]])), unused
-        )
+        n = (len(batches) // world - 1) * world
+        end = int(batches.ends[n - 1]) if n else 0
+        left = np.sort(np.concatenate([batches.left, batches.order[end:]]))
+        retained = replace(batches, order=batches.order[:end], ends=batches.ends[:n], longest=batches.longest[:n])
+        return WindowPlan(retained, None, left, unused)
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
         """Return the name and value of the option that limits the length of a sample."""
@@ -145,8 +144,7 @@ class ByTokens:
 class ByPacks:
     """Batches of `rows` rows, each `length` ids long and filled with whole samples, for language models.
 
-    on_long: what to do with a sample of more ids than a row: "raise" an error, "report" it and leave it out, or "split"
-        it after every `length` ids
+    on_long: for a sample of more ids than a row: "raise" an error, "report" it and leave it out, or "split" it
     shuffle: False leaves packs in the order in which they were begun
 
     >>> ByPacks(length=1024, rows=8).on_long
@@ -162,7 +160,7 @@ class ByPacks:
     def __post_init__(self) -> None:
         _make_whole(self, "length", high=LONGEST)
         _make_whole(self, "rows", high=_MOST // self.length)
-        pack([], self.length, on_long=self.on_long)  # which checks on_long
+        pack([], self.length, on_long=self.on_long)  # checks on_long
 
     def prepared(self, samples: Samples) -> Samples:
         """Return the samples, cut if on_long is "split"."""
@@ -185,17 +183,17 @@ class ByPacks:
             np.full(len(chosen), self.length), max_tokens=self.rows * self.length, multiple=1, world=world,
             shuffle=False,
         )  # fmt: skip
-        output = _renumbered(batches, chosen)
-        planned = WindowPlan(output, packs, np.empty(0, np.int64), (packs.too_long, packs.empty))
-        used = np.zeros(len(samples), bool)
-        used[planned.given(planned.n_steps)] = used[packs.too_long] = used[packs.empty] = True
-        return WindowPlan(output, packs, np.flatnonzero(~used), planned.unused)
+        batches = replace(batches, order=chosen[batches.order], left=chosen[batches.left])
+        planned = WindowPlan(batches, packs, np.empty(0, np.int64), (packs.too_long, packs.empty))
+        is_left = np.ones(len(samples), bool)
+        is_left[planned.rows_of(planned.n_steps)] = is_left[packs.too_long] = is_left[packs.empty] = False
+        return replace(planned, left=np.flatnonzero(is_left))
 
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
         """Return the packs of whole steps: first packs with rows of earlier windows, then the fullest.
 
         At least 2 · world − 1 packs are left out, so that the last window has a pack for each rank: two packs of a best
-        fit hold more than one pack does, so these hold more than world − 1, however they are packed again.
+        fit hold more than one pack can, so these hold more than world − 1, however they are packed again.
         """
         n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
         starts = packs.ends - np.diff(packs.ends, prepend=0)
@@ -220,21 +218,5 @@ class ByPacks:
 
 
 def _make_whole(rule: ByTokens | ByPacks, name: str, *, high: int) -> None:
-    """Store an option as an int. Raises ConfigError unless it is None or a whole number from 1 to `high`."""
     if (value := getattr(rule, name)) is not None:
         object.__setattr__(rule, name, arguments.whole(value, name, low=1, high=high))
-
-
-def _first_steps(batches: TokenBatches, n_steps: int) -> TokenBatches:
-    n, world = n_steps * batches.world, batches.world
-    order = batches.order[: int(batches.ends[n - 1]) if n else 0]
-    return TokenBatches(
-        order, batches.ends[:n], batches.longest[:n], batches.too_long, batches.too_short, batches.left, world
-    )
-
-
-def _renumbered(batches: TokenBatches, numbers: Longs) -> TokenBatches:
-    return TokenBatches(
-        numbers[batches.order], batches.ends, batches.longest, batches.too_long, batches.too_short,
-        numbers[batches.left], batches.world,
-    )  # fmt: skip

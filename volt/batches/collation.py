@@ -4,14 +4,10 @@
     prev_output_tokens    EOS  x   y   z  PAD        the target with EOS moved to its front
     target                 x   y   z  EOS PAD        the target, padded on the right
 
-`Layout` holds the options of `collate` that do not depend on its samples.
-
 >>> samples = Samples.of({"src": [[5, 6, 2], [2]], "tgt": [[7, 2], [8, 9, 2]]})
 >>> step = collate(samples, [1, 0], pad=1, eos=2)
 >>> step["net_input"]["src_tokens"].tolist(), step["net_input"]["prev_output_tokens"].tolist(), step["target"].tolist()
 ([[1, 1, 2], [5, 6, 2]], [[2, 8, 9], [2, 7, 1]], [[8, 9, 2], [7, 2, 1]])
->>> step["id"].tolist(), step["nsentences"], step["ntokens"], step["net_input"]["src_lengths"].tolist()
-([1, 0], 2, 5, [1, 3])
 """
 
 from __future__ import annotations
@@ -38,6 +34,7 @@ class Layout:
     left_pad_source, left_pad_target: whether padding stands on the left
     pad_to_multiple: the width of a batch is a multiple of it
     dtype: of ids
+
     Packs use only `pad` and `dtype`.
 
     >>> Layout(dtype="int32").left_pad_source
@@ -62,6 +59,9 @@ class Layout:
     def of(self, samples: SampleFormat, *, packed: bool = False) -> dict[str, Any]:
         """Return the options of `collate`, or of `collate_packed`, for samples of a format.
 
+        samples: the format
+        packed: whether rows hold packs
+
         Raises ConfigError if a vocabulary lacks <pad> and `pad` is None, or if the target's vocabulary lacks EOS.
 
         >>> Layout(pad_to_multiple=8).of(SampleFormat({"text": ["<s>", "<pad>", "</s>", "lo"]}))["pad"]
@@ -73,20 +73,17 @@ class Layout:
         eos = samples.vocabularies[names[-1]].eos
         if eos is None:
             raise ConfigError(f"the vocabulary of {names[-1]} has no EOS, which targets end in; add the token </s>")
-        values = {"pad": self._pad(samples, names), "eos": eos, "dtype": self.dtype}
+        values = {"pad": self.pad, "eos": eos, "dtype": self.dtype}
+        if self.pad is None:
+            values["pad"] = pads = {name: samples.vocabularies[name].pad for name in names}
+            if lacking := [name for name, pad in pads.items() if pad is None]:
+                raise ConfigError(
+                    f"the vocabulary of {quoted(lacking[0])} has no <pad>; add the token, or give pad, an id"
+                )
         if packed:
             return values
         sides = {"left_pad_source": self.left_pad_source, "left_pad_target": self.left_pad_target}
         return {**values, **sides, "pad_to_multiple": self.pad_to_multiple}
-
-    def _pad(self, samples: SampleFormat, names: list[str]) -> int | Mapping[str, int]:
-        if self.pad is not None:
-            return self.pad
-        pads: dict[str, int | None] = {name: samples.vocabularies[name].pad for name in names}
-        for name, pad in pads.items():
-            if pad is None:
-                raise ConfigError(f"the vocabulary of {quoted(name)} has no <pad>; add the token, or give pad, an id")
-        return {name: pad for name, pad in pads.items() if pad is not None}
 
 
 Longs = NDArray[np.int64]
@@ -97,12 +94,7 @@ _NO_MASK, _NO_POSITIONS = np.zeros(0, bool), np.zeros(0, np.int64)
 
 
 class _Side(NamedTuple):
-    """One side of a batch, (n_rows, width).
-
-    before: the ids with EOS moved to the front; empty unless requested
-    mask: true where ids stand
-    lengths: (n_rows,) ids of each row
-    """
+    """One side of a batch, (n_rows, width). before: the ids with EOS moved to the front; empty unless requested."""
 
     tokens: Ids
     before: Ids
@@ -118,20 +110,18 @@ def collate(
 
     samples: of two fields, source and target, or of one, for a language model
     rows: indices of the samples of the batch, in order
-    pad: the id that fills rows; or one for each field by name, where source and target have their own vocabularies
-    eos: the id that ends each target and starts its input; or one for each field, of which the target's is used
+    pad: the id that fills rows; or one for each field by name
+    eos: the id that ends each target and starts its input; or one for each field
     left_pad_source, left_pad_target: whether padding stands on the left
-    width: of the arrays, or of each field; by default of the longest row. With `TokenBatches.longest` of a step, both
-        sides have the same width in all ranks.
-    pad_to_multiple: both widths are rounded up to a multiple of it
+    width: of the arrays, or of each field; by default of the longest row
+    pad_to_multiple: widths are rounded up to a multiple of it
     dtype: int64 or int32, of ids
 
     Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target), `target`, `src_mask` and
     `tgt_mask` (true where ids stand), and `net_input` with `src_tokens`, `src_lengths` and `prev_output_tokens`.
     With one field, `src_tokens` holds the id before each id of `target`, and there is no `prev_output_tokens`.
 
-    Raises ConfigError if there are no rows, an index is out of range, or an option is; StreamError if a target does not
-    end in EOS.
+    Raises StreamError if a target does not end in EOS.
 
     >>> step = collate(Samples.of({"text": [[5, 6, 2]]}), [0], pad=1, eos=2, pad_to_multiple=4)
     >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist(), step["tgt_mask"].tolist()
@@ -144,10 +134,20 @@ def collate(
     widths = {} if width is None else _each(width, "width", samples)
 
     def side(name: str, *, left: bool, shift: bool) -> _Side:
-        return _side(
-            samples, name, chosen, left=left, eos=end if shift else None, pad=pads[name], width=widths.get(name),
-            multiple=multiple, kind=kind,
-        )  # fmt: skip
+        lengths = _sizes(samples[name], chosen)
+        wide = widths.get(name, int(lengths.max()))
+        if (lengths > wide).any():
+            row = int(np.argmax(lengths > wide))
+            line = f"line {samples.numbers[chosen[row]]:,} of the stream"
+            message = f"{line} has {lengths[row]:,} ids in field {quoted(name)}"
+            raise ConfigError(f"width is {wide:,}, but {message}; give the longest of the step, or no width")
+        wide += -wide % multiple
+        shape = len(chosen), wide
+        tokens, mask = np.full(shape, pads[name], kind), np.zeros(shape, bool)
+        before = np.full(shape if shift else (0, 0), pads[name], kind)
+        places = np.arange(len(chosen)) * wide + (wide - lengths if left else 0)
+        _put(samples, name, chosen, places, end if shift else 0, tokens, before, mask, _NO_POSITIONS)
+        return _Side(tokens, before, mask, lengths)
 
     output = side(target, left=left_pad_target, shift=True)
     batch = {"id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(output.lengths.sum())}
@@ -170,19 +170,14 @@ def collate_packed(
     pad, eos, dtype: as in `collate`
 
     Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and `net_input` with `src_tokens`,
-    `position_ids` (n_packs, length), which start anew with each sample, and, for attention that must not look beyond a
-    sample, `cu_seqlens` (n_segments + 1,) int32 and `max_seqlen`: where, in the flat batch, each sample starts; the
-    padding of a row is a segment of its own. A part of a line is a segment like others: positions start anew with it,
-    and attention does not look beyond it; only the input of its first id is the id before it in the line.
-
-    Raises ConfigError if there are no packs, or one is longer than a row; StreamError if a line does not end in EOS.
+    `position_ids` (n_packs, length), which start anew with each sample, and, for attention within samples,
+    `cu_seqlens` (n_segments + 1,) int32 and `max_seqlen`: where, in the flat batch, each sample starts. The padding of
+    a row is a segment of its own.
 
     >>> samples = Samples.of({"text": [[5, 2], [6, 7, 2], [2]]})
     >>> step = collate_packed(samples, [[1, 2], [0]], length=4, pad=1, eos=2)
     >>> step["net_input"]["src_tokens"].tolist(), step["net_input"]["position_ids"].tolist()
     ([[2, 6, 7, 2], [2, 5, 1, 1]], [[0, 1, 2, 0], [0, 1, 0, 1]])
-    >>> step["target"].tolist(), step["net_input"]["cu_seqlens"].tolist()
-    ([[6, 7, 2, 2], [5, 2, 1, 1]], [0, 3, 4, 6, 8])
     """
     source, target = _sides(arguments.instance(samples, Samples, "samples"))
     if source != target:
@@ -219,7 +214,7 @@ def collate_packed(
 def to_torch(collated: Any) -> Any:
     """Return the arrays of a step as torch tensors that share their memory.
 
-    collated: what `collate` or `collate_packed` returns
+    collated: the result of `collate` or `collate_packed`
 
     Raises MissingLibraryError if torch is not installed.
     """
@@ -242,12 +237,11 @@ def _sides(samples: Samples) -> tuple[str, str]:
 
 
 def _each(option: Each, name: str, samples: Samples) -> dict[str, int]:
-    """Return field → number. Raises ConfigError if a field has none."""
     return {field: _of(field, option, name, samples) for field in samples.fields}
 
 
 def _of(field: str, option: Each, name: str, samples: Samples) -> int:
-    """Return the number of one field. One number may stand for all fields. Raises ConfigError if there is none."""
+    """Return the number of one field. One number may stand for all fields."""
     if not isinstance(option, Mapping):
         return arguments.whole(option, name, low=0, high=MOST_ID)
     fields = ", ".join(samples.fields)
@@ -260,7 +254,6 @@ def _of(field: str, option: Each, name: str, samples: Samples) -> int:
 
 
 def _rows(rows: Rows, n: int) -> Longs:
-    """Return indices of samples as an array. Raises ConfigError if there are none, or one is out of range."""
     chosen = np.asarray(rows if isinstance(rows, np.ndarray) else arguments.wholes(rows, "rows"))
     if chosen.ndim != 1 or (len(chosen) and chosen.dtype.kind not in "iu"):
         raise ConfigError(
@@ -285,28 +278,8 @@ def _kind(dtype: DTypeLike) -> np.dtype[Any]:
 
 
 def _sizes(encoded: Encoded, rows: Longs) -> Longs:
-    """Return (n_rows,) the ids of each row; not of all samples, since a window holds many batches."""
+    """Return (n_rows,) the ids of each row, but not of all samples: a window holds many batches."""
     return encoded.offsets.take(rows + 1) - encoded.offsets.take(rows)
-
-
-def _side(
-    samples: Samples, name: str, rows: Longs, *, left: bool, eos: int | None, pad: int, width: int | None,
-    multiple: int, kind: np.dtype[Any],
-) -> _Side:  # fmt: skip
-    encoded = samples[name]
-    lengths = _sizes(encoded, rows)
-    width = int(lengths.max()) if width is None else width
-    if (lengths > width).any():
-        row = int(np.argmax(lengths > width))
-        message = f"line {samples.numbers[rows[row]]:,} of the stream has {lengths[row]:,} ids in field {quoted(name)}"
-        raise ConfigError(f"width is {width:,}, but {message}; give the longest of the step, or no width")
-    width += -width % multiple
-    shape = len(rows), width
-    tokens, mask = np.full(shape, pad, kind), np.zeros(shape, bool)
-    before = np.full(shape if eos is not None else (0, 0), pad, kind)
-    places = np.arange(len(rows)) * width + (width - lengths if left else 0)
-    _put(samples, name, rows, places, eos or 0, tokens, before, mask, _NO_POSITIONS)
-    return _Side(tokens, before, mask, lengths)
 
 
 def _put(

@@ -1,8 +1,4 @@
-"""The checks that all functions of batches share: lengths → arrays of whole numbers; ranks and seeds → ints.
-
->>> table([[3, 4], [5, 1]]).shape, table([3, 4]).shape
-((2, 2), (2, 1))
-"""
+"""The checks that all functions of batches share: lengths → arrays of whole numbers; ranks and seeds → ints."""
 
 from __future__ import annotations
 
@@ -20,20 +16,12 @@ WIDEST = 1 << 16  # multiple that rows are padded to
 
 
 def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
-    """Return the numbers from which all randomness follows. Raises ConfigError.
-
-    >>> check_place(1, 0, 2)
-    (1, 0, 2)
-    """
+    """Return the numbers from which all randomness follows."""
     return arguments.whole(seed, "seed"), arguments.whole(epoch, "epoch"), arguments.whole(window, "window")
 
 
 def check_world(world: int) -> int:
-    """Return the number of ranks. Raises ConfigError.
-
-    >>> check_world(2)
-    2
-    """
+    """Return the number of ranks."""
     return arguments.whole(world, "world", low=1, high=1 << 31)
 
 
@@ -42,18 +30,8 @@ MOST = 1 << 53  # tokens of a batch
 _RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
 
 
-def table(lengths: ArrayLike, name: str = "lengths") -> Longs:
-    """Return lengths as (n, n_sides) int64, from 0 to 2⁵³; (n,) counts as one side. Raises ConfigError."""
-    array = _array(lengths, name)
-    result = array[:, None] if array.ndim == 1 else array
-    if result.size and (result.min() < 0 or result.max() > MOST):
-        bad = int(np.argmax(((result < 0) | (result > MOST)).any(axis=1)))
-        raise ConfigError(f"{name}[{bad}] is {array[bad].tolist()}; give whole numbers from 0 to {MOST:,}")
-    return result.astype(np.int64, copy=False)
-
-
-def _array(lengths: Any, name: str) -> NDArray[Any]:
-    """Return lengths as (n,) or (n, n_sides) integers of any type."""
+def table(lengths: Any, name: str = "lengths") -> Longs:
+    """Return lengths as (n, n_sides) int64, from 0 to 2⁵³; (n,) counts as one side."""
     remedy = "give whole numbers, (n,) or (n, sides)"
     try:
         array = np.asarray(lengths)
@@ -62,28 +40,24 @@ def _array(lengths: Any, name: str) -> NDArray[Any]:
     if array.ndim == 0:
         raise arguments.refusal(lengths, name, remedy)
     if array.shape == (0,):  # which NumPy takes for floats
-        return np.empty(0, np.int64)
+        return np.empty((0, 1), np.int64)
     if array.dtype.kind not in "iu" or array.ndim > 2 or array.shape[1:] == (0,):
         raise ConfigError(f"{name} is an array of {array.dtype} and shape {array.shape}; {remedy}")
-    return array
+    result: Longs = array[:, None] if array.ndim == 1 else array
+    if result.size and (result.min() < 0 or result.max() > MOST):
+        bad = int(np.argmax(((result < 0) | (result > MOST)).any(axis=1)))
+        raise ConfigError(f"{name}[{bad}] is {array[bad].tolist()}; give whole numbers from 0 to {MOST:,}")
+    return result.astype(np.int64, copy=False)
 
 
 def longest_sides(lengths: Longs) -> Longs:
-    """Return (n,) the longest side of each row, computed side by side, as NumPy is slow at many short rows.
-
-    >>> longest_sides(np.array([[3, 4], [5, 1]])).tolist()
-    [4, 5]
-    """
+    """Return (n,) the longest side of each row. NumPy is slow at many short rows, but fast side by side."""
     result: Longs = reduce(np.maximum, lengths.T)
     return result
 
 
 def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
-    """Return lengths of one side as (n,) int64. Raises ConfigError for more sides.
-
-    >>> single([3, 4]).tolist()
-    [3, 4]
-    """
+    """Return lengths of one side as (n,) int64. Raises ConfigError for more sides."""
     result = table(lengths, name)
     if result.shape[1] != 1:
         raise ConfigError(f"{name} has {result.shape[1]} sides; give one number a row")
@@ -104,23 +78,13 @@ def cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
 
 
 def stable_order(values: Longs) -> NDArray[np.intp]:
-    """Return the stable order of values that are not negative.
-
-    >>> stable_order(np.array([7, 3, 7, 0])).tolist()
-    [3, 1, 0, 2]
-    """
+    """Return the stable order of values that are not negative."""
     is_small = values.max(initial=0) < _RADIX
     return np.argsort(values.astype(np.uint16) if is_small else values, kind="stable")
 
 
 def refuse_long(rows: Longs, longest: Longs, limit: int, name: str, *, on_long: str, ways: tuple[str, ...]) -> None:
-    """Raise StreamError for the first of the rows that are too long, unless on_long says otherwise.
-
-    rows: longer than the limit;  longest: (n,) the lengths of all rows;  name: of the limit
-    ways: the values that on_long may have, "raise" first
-
-    >>> refuse_long(np.array([1]), np.array([3, 9]), 8, "max_tokens", on_long="report", ways=("raise", "report"))
-    """
+    """Raise StreamError for the first of the rows that are too long, unless on_long says otherwise."""
     if arguments.choice(on_long, "on_long", ways) == "raise" and len(rows):
         others = f", and {counted(len(rows) - 1, 'row')} more" if len(rows) > 1 else ""
         raise StreamError(

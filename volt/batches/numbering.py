@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.errors import ConfigError, quoted
-from volt.stream.running.checkpoint import fingerprint
+from volt.errors import ConfigError, VocabularyError, quoted
+from volt.stream.reading.open_source import fingerprint
 from volt.stream.transforms.column import Column
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ _ROLES = {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
 class Numbering:
     """The ids of tokens.
 
-    pieces: the token of each id.
-    unk, bos, eos, pad: the ids of the tokens with a role; None if there is none.
+    pieces: the token of each id
+    unk, bos, eos, pad: the ids of the tokens with a role; None without one
     fingerprint: of everything that the ids depend on
-    encode: a column of text → one of ids; None for a list of tokens, which cuts no text.
+    encode: a column of text → one of ids; None for a list of tokens, which cuts no text
     """
 
     pieces: tuple[str, ...]
@@ -63,8 +63,7 @@ class Numbering:
     def looked_up(self, column: Column) -> Column:
         """Return the ids of a column of pieces between spaces; `unk`, or −1 without it, for unknown pieces.
 
-        >>> numbering_of(["a"], "src").looked_up(Column.of(["a b"])).strings()
-        ['0 -1']
+        column: of pieces
         """
         from volt.kernels.batching import look_up
 
@@ -90,12 +89,7 @@ class Numbering:
 
 
 def numbering_of(vocabulary: Any, name: str) -> Numbering:
-    """Return the numbering of a field.
-
-    vocabulary: a vocabulary or an encoder, the path of a vocabulary or of a SentencePiece model, or a list of tokens
-    name: of the field, for errors
-    Raises ConfigError for anything else, VocabularyError if a file cannot be loaded.
-    """
+    """Return the numbering of a field."""
     from volt.encode.encoder import Encoder
     from volt.vocabulary import Vocabulary
 
@@ -106,26 +100,26 @@ def numbering_of(vocabulary: Any, name: str) -> Numbering:
     if isinstance(getattr(vocabulary, "vocabulary", vocabulary), Vocabulary):
         return _of_encoder(Encoder(vocabulary))
     if isinstance(vocabulary, str | os.PathLike):
-        return _of_file(Path(arguments.path(vocabulary, name)))
+        from volt.files.small_files import read_bytes
+        from volt.formats.registry import format_module, read_vocabulary
+
+        path = Path(arguments.path(vocabulary, name))
+        if path.is_file():
+            data = read_bytes(path, kind=VocabularyError)
+            if format_module("sentencepiece").recognises(path, data):
+                return _of_model(path, data)
+        return _of_encoder(Encoder(read_vocabulary(path)))
     if vocabulary is None:
         raise ConfigError(f"field {quoted(name)} has no vocabulary; {_GIVE}")
     tokens = arguments.several(vocabulary, label := f"the vocabulary of {name}", one=_GIVE, remedy=_GIVE)
     return _of_list(arguments.texts(tokens, label, remedy=_GIVE), name)
 
 
-def _numbering(
-    pieces: tuple[str, ...], roles: Iterable[int | None], of: str, encode: Callable[[Column], Column] | None = None
-) -> Numbering:
-    """Return a numbering. of: the fingerprint"""
-    unk, bos, eos, pad = roles
-    return Numbering(pieces, unk, bos, eos, pad, of, encode)
-
-
 def _of_encoder(encoder: Encoder) -> Numbering:
     vocabulary = encoder.vocabulary
     named = vocabulary.special.roles
-    roles = [vocabulary.ids[named[role]] if role in named else None for role in _ROLES]
-    return _numbering(vocabulary.pieces, roles, vocabulary.fingerprint, partial(_encoded, encoder))
+    unk, bos, eos, pad = [vocabulary.ids[named[role]] if role in named else None for role in _ROLES]
+    return Numbering(vocabulary.pieces, unk, bos, eos, pad, vocabulary.fingerprint, partial(_encoded, encoder))
 
 
 def _encoded(encoder: Encoder, column: Column) -> Column:
@@ -141,20 +135,8 @@ def _of_list(tokens: list[str], name: str) -> Numbering:
         if first.setdefault(token, number) != number:
             message = f"token {quoted(token)} of the vocabulary of {name} is repeated"
             raise ConfigError(f"{message}, at {first[token]} and {number}; remove one")
-    return _numbering(tuple(tokens), map(first.get, _ROLES.values()), fingerprint(tokens))
-
-
-def _of_file(path: Path) -> Numbering:
-    from volt.encode.encoder import Encoder
-    from volt.errors import VocabularyError
-    from volt.files.small_files import read_bytes
-    from volt.formats.registry import format_module, read_vocabulary
-
-    if path.is_file() and format_module("sentencepiece").recognises(
-        path, data := read_bytes(path, kind=VocabularyError)
-    ):
-        return _of_model(path, data)
-    return _of_encoder(Encoder(read_vocabulary(path)))
+    unk, bos, eos, pad = map(first.get, _ROLES.values())
+    return Numbering(tuple(tokens), unk, bos, eos, pad, fingerprint(tokens))
 
 
 def _of_model(path: Path, data: bytes) -> Numbering:
@@ -165,12 +147,11 @@ def _of_model(path: Path, data: bytes) -> Numbering:
     transform = SpmEncode(model=path, to="ids", fields=(1,)).opened(LoadedFiles())
     pieces = tuple(map(processor.id_to_piece, range(processor.get_piece_size())))
     numbers = [getattr(processor, f"{role}_id")() for role in _ROLES]
-    roles = [None if number < 0 else number for number in numbers]
-    return _numbering(pieces, roles, fingerprint(transform.signature()), partial(_transformed, transform))
+    unk, bos, eos, pad = [None if number < 0 else number for number in numbers]
+    return Numbering(pieces, unk, bos, eos, pad, fingerprint(transform.signature()), partial(_transformed, transform))
 
 
 def _transformed(transform: Transform, column: Column) -> Column:
-    """Return a column after a transform of field 1."""
     from volt.stream.transforms.batch import Batch
     from volt.stream.transforms.line_rng import LineRng
 

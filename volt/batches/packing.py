@@ -1,17 +1,7 @@
 """`pack`: lengths of rows → packs, rows laid end to end into a fixed length; `cut_samples`: long samples → parts.
 
 Rows are placed from the longest to the shortest, each into the pack with the least free space that holds it, or into a
-new one (best-fit decreasing, D. S. Johnson, 1973), which takes at most 11/9 of the fewest possible packs, and four
-(Johnson, 1974). A tree over the free spaces finds the pack: n rows in packs of L tokens take time n · (log n + log L).
-
-A line of n ids is cut into parts of `size` ids and a rest. A model reads before the first id of a part the id before it
-in the line, not EOS; `collate` and `collate_packed` ask only the last part of a line to end in EOS.
-
->>> packs = pack([5, 3, 4, 2], 7, shuffle=False)
->>> [one.rows.tolist() for one in packs], packs.padding_share
-([[0, 3], [2, 1]], 0.0)
->>> cut_samples(Samples.of({"text": [[5, 6, 7, 8, 2], [9, 2]]}), 3).parts
-Parts(starts=array([0, 3, 0]), before=array([-1,  7, -1]), is_last=array([False,  True,  True]))
+new one: best-fit decreasing takes at most 11/9 of the fewest possible packs, and four (Johnson, 1974).
 """
 
 from __future__ import annotations
@@ -35,14 +25,13 @@ from volt.stream.transforms.column import frozen
 def cut_samples(samples: Samples, size: int) -> Samples:
     """Cut samples into consecutive parts of at most `size` ids. Nothing is cropped.
 
-    samples: of one field
+    samples: of one field; samples that have been cut may be cut again
     size: ids, 1 or more, such as the length of a pack
 
-    Samples that have been cut may be cut again. Raises ConfigError for samples of several fields, whose parts would not
-    match.
+    A model reads before a part the id before it in the line, not EOS; only the last part must end in EOS.
 
-    >>> cut_samples(Samples.of({"text": [[5, 6, 2]]}), 2).lengths.tolist()
-    [[2], [1]]
+    >>> cut_samples(Samples.of({"text": [[5, 6, 7, 8, 2], [9, 2]]}), 3).parts
+    Parts(starts=array([0, 3, 0]), before=array([-1,  7, -1]), is_last=array([False,  True,  True]))
     """
     names = [*arguments.instance(samples, Samples, "samples").fields]
     size = arguments.whole(size, "size", low=1)
@@ -68,16 +57,14 @@ def taken_samples(samples: Samples, rows: Longs) -> Samples:
     >>> taken_samples(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
     [5, 2, 6, 2]
     """
-    fields = {name: _taken(encoded, rows) for name, encoded in samples.fields.items()}
+    fields = dict[str, Encoded]()
+    for name, encoded in samples.fields.items():
+        sizes = encoded.offsets[rows + 1] - encoded.offsets[rows]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.arange(offsets[-1]) + np.repeat(encoded.offsets[rows] - offsets[:-1], sizes)
+        fields[name] = Encoded(frozen(encoded.ids[places]), offsets)
     parts = None if samples.parts is None else samples.parts.taken(rows)
     return Samples(fields, samples.numbers[rows], parts)
-
-
-def _taken(encoded: Encoded, rows: Longs) -> Encoded:
-    sizes = encoded.offsets[rows + 1] - encoded.offsets[rows]
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.arange(offsets[-1]) + np.repeat(encoded.offsets[rows] - offsets[:-1], sizes)
-    return Encoded(frozen(encoded.ids[places]), offsets)
 
 
 LONGEST = 1 << 24  # tokens of a pack: the search for free space takes ten bytes for each
@@ -87,7 +74,7 @@ class Pack(NamedTuple):
     """The segments of a pack, one after the other.
 
     rows: (n_segments,) int64, the row of each segment
-    starts: (n_segments,) int64, where in its row it begins: 0, unless the row has been split
+    starts: (n_segments,) int64, where in its row it begins: 0, unless the row was split
     sizes: (n_segments,) int64, its tokens
     """
 
@@ -97,7 +84,7 @@ class Pack(NamedTuple):
 
     @property
     def cu_seqlens(self) -> NDArray[np.int32]:
-        """(n_segments + 1,) int32, where segments begin and the last one ends, as variable-length attention takes it.
+        """(n_segments + 1,) int32, where segments begin and the last one ends, for variable-length attention.
 
         >>> pack([5, 2], 7, shuffle=False)[0].cu_seqlens.tolist()
         [0, 5, 7]
@@ -122,10 +109,7 @@ class Packs:
     segments: of all packs, one after the other
     ends: (n_packs,) int64, where each pack ends among the segments
     size: tokens of a pack
-    too_long, empty: int64, rows that are in no pack: longer than a pack, or without tokens
-
-    >>> len(pack([3, 2], 4)), pack([3, 2], 4).padding_share
-    (2, 0.375)
+    too_long, empty: int64, rows in no pack: longer than a pack, or without tokens
     """
 
     segments: Pack
@@ -166,18 +150,20 @@ def pack(
     """Lay rows end to end into packs of `size` tokens. Nothing is cropped.
 
     lengths: (n,) whole numbers, tokens
-    on_long: what to do with a row of more tokens than a pack: "raise" an error, "report" it in `too_long`, or "split"
-        it into segments of `size` tokens and a rest, as `cut_samples` does
+    size: tokens of a pack
+    on_long: for a row of more tokens than a pack: "raise" an error, "report" it in `too_long`, or "split" it into
+        segments of `size` tokens and a rest
     shuffle: False leaves packs in the order in which they were begun, and equally long rows in their own
     seed, epoch, window: of the order of packs, and of equally long rows
 
-    A row is in one pack, split over several, or listed as too long or empty.
-    Raises ConfigError for an option, StreamError for a row that is too long.
+    Raises StreamError for a row that is too long.
 
     >>> packs = pack([9, 1], 4, on_long="split", shuffle=False)
     >>> [list(zip(one.rows.tolist(), one.starts.tolist(), one.sizes.tolist())) for one in packs]
     [[(0, 0, 4)], [(0, 4, 4)], [(0, 8, 1), (1, 0, 1)]]
     """
+    from volt.kernels.batching import fit_best
+
     sizes_of, size = single(lengths), arguments.whole(size, "size", low=1, high=LONGEST)
     place = check_place(seed, epoch, window)
     is_long = (sizes_of > size) & (on_long != "split")
@@ -187,18 +173,11 @@ def pack(
     segments = Pack(retained[rows], starts, sizes)
     order = permutation(len(segments.sizes), "pack", "rows", *place) if shuffle else np.arange(len(segments.sizes))
     order = order[stable_order(size - segments.sizes[order])]
-    packs, n_packs = _best_fit(segments.sizes[order], size)
+    tree, tops = np.zeros(2 << size.bit_length(), np.uint8), np.full(size + 1, -1, np.int64)  # of free spaces
+    below, packs = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
+    n_packs = fit_best(segments.sizes[order], size, tree, tops, below, packs)
     turns = permutation(n_packs, "pack", "packs", *place) if shuffle else np.arange(n_packs)
     order = order[stable_order(turns[packs])]
     ends = np.cumsum(np.bincount(turns[packs], minlength=n_packs))
     laid_out = Pack(*(values[order] for values in segments))
     return Packs(laid_out, ends, size, too_long, empty)
-
-
-def _best_fit(sizes: Longs, size: int) -> tuple[Longs, int]:
-    """Return the pack of each size, and how many packs there are."""
-    from volt.kernels.batching import fit_best
-
-    tree = np.zeros(2 << size.bit_length(), np.uint8)
-    tops, below, packs = np.full(size + 1, -1, np.int64), np.empty(len(sizes), np.int64), np.empty(len(sizes), np.int64)
-    return packs, fit_best(sizes, size, tree, tops, below, packs)

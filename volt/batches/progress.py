@@ -1,15 +1,7 @@
 """`Progress`: steps counted while a trainer takes them: tokens, padding, throughput, and how long the trainer waited.
 
-    for step in Progress(Counted(steps, start=1200), every=100, to="progress.jsonl"):
-        train(step)
-
-Every rank counts, and rank 0 reports. A file gets a line of JSON for each report, with the keys of `Report`.
-
->>> import numpy as np
->>> step = {"nsentences": 2, "ntokens": 5, "target": np.zeros((2, 3)), "net_input": {}}
->>> progress = Progress([step, step])
->>> len(list(progress)), progress.report().tokens, round(progress.report().padding, 3)
-(2, 10, 0.167)
+for step in Progress(Counted(steps, start=1200), every=100, to="progress.jsonl"):
+    train(step)
 """
 
 from __future__ import annotations
@@ -43,11 +35,7 @@ class StepCounts(NamedTuple):
 
     @property
     def padding_share(self) -> float:
-        """The share of padding in the arrays; 0.0 if there are none.
-
-        >>> StepCounts(tokens=75, laid_out=100).padding_share
-        0.25
-        """
+        """The share of padding in the arrays; 0.0 without arrays."""
         return 1 - self.tokens / self.laid_out if self.laid_out else 0.0
 
     def plus(self, other: StepCounts) -> StepCounts:
@@ -59,26 +47,15 @@ class StepCounts(NamedTuple):
 
 
 def counts_of(step: object) -> StepCounts:
-    """Count a step.
-
-    step: arrays, of numpy or of torch, as `collate` and `collate_packed` return them
-    Raises ConfigError for anything else.
-    """
+    """Count a step: arrays, of numpy or of torch, as `collate` and `collate_packed` return them."""
     if not isinstance(step, Mapping) or "ntokens" not in step:
         raise arguments.refusal(step, "a step", "give what volt.batches.Steps gives, or collate")
-    sides = _sides(step)
-    return StepCounts(
-        int(step["nsentences"]), sum(n_ids for _, n_ids in sides), sum(math.prod(array.shape) for array, _ in sides),
-        max(int(array.shape[1]) for array, _ in sides),
-    )  # fmt: skip
-
-
-def _sides(step: Mapping[str, Any]) -> list[tuple[Any, int]]:
-    """Return the array of each field, and how many ids are in it."""
-    inputs, target = step["net_input"], (step["target"], int(step["ntokens"]))
-    if "prev_output_tokens" not in inputs:  # there is one field
-        return [target]
-    return [target, (inputs["src_tokens"], int(inputs["src_lengths"].sum()))]
+    inputs, arrays, n_ids = step["net_input"], [step["target"]], int(step["ntokens"])
+    if "prev_output_tokens" in inputs:  # there are two fields
+        arrays.append(inputs["src_tokens"])
+        n_ids += int(inputs["src_lengths"].sum())
+    laid_out = sum(math.prod(array.shape) for array in arrays)
+    return StepCounts(int(step["nsentences"]), n_ids, laid_out, max(int(array.shape[1]) for array in arrays))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +63,7 @@ class Totals:
     """The totals of a rank since its steps were opened or restored.
 
     n_steps, n_samples: steps, and samples in its batches
-    n_tokens: ids, of all fields
-    n_laid_out: ids and padding
+    n_tokens, n_laid_out: ids of all fields, without and with padding
     seconds: how long its trainer has waited for steps
     n_too_long, n_too_short: samples, of all ranks, that are in no batch
     too_long: the places of the first ten lines that are too long
@@ -109,7 +85,7 @@ class Totals:
 
     @property
     def first_too_long(self) -> str:
-        """The place of the first line that is too long; empty if there is none."""
+        """The place of the first line that is too long; empty without one."""
         return self.too_long[0] if self.too_long else ""
 
     @property
@@ -124,13 +100,10 @@ _GIVE = "give an open file, such as sys.stderr, the path of a file for JSON line
 
 
 class Counted(Generic[T]):
-    """An iterator that counts its steps.
+    """An iterator that counts its steps. `n` is the number of steps so far, over all runs.
 
     steps: any iterable; if it has a number n, as `Steps` do, counting starts from n
-    start: the step to continue at; earlier ones are skipped, by `steps.skip` where there is one
-    n: the number of steps so far, over all runs.
-
-    Raises ConfigError if `steps` are already past the start, or end before it.
+    start: the step to continue at; earlier ones are skipped, by `steps.skip` if it exists
 
     >>> counted = Counted("abcde", start=3)
     >>> next(counted), counted.n, list(counted), counted.n
@@ -172,18 +145,18 @@ class Counted(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The progress of a rank. Its fields are the keys of a line of JSON, in this order, always all of them.
+    """The progress of a rank. Its fields are the keys of a line of JSON, in this order.
 
-    step: steps so far, over all runs.
-    rank, world: whose report it is.
-    seconds: since the first step of this run was requested.
-    sentences, tokens: of this run. Tokens are ids of all fields, without padding.
-    padding: the share of padding in the arrays of this run, from 0 to 1.
-    longest: the widest array of this run, in ids.
-    tokens_per_second: since the last report.
-    waited: the share of the time since the last report in which the trainer waited for steps, from 0 to 1.
-    first_wait: seconds until the first step of this run.
-    too_long, too_short: rows of this run, of all ranks, that were in no batch; 0 where steps do not report them.
+    step: steps so far, over all runs
+    rank, world: the reporting rank, and the number of ranks
+    seconds: since the first step of this run was requested
+    sentences, tokens: of this run; tokens are ids of all fields
+    padding: the share of padding in the arrays of this run
+    longest: the widest array of this run, in ids
+    tokens_per_second: since the last report
+    waited: the share of time since the last report in which the trainer waited for steps
+    first_wait: seconds until the first step of this run
+    too_long, too_short: rows of this run, of all ranks, that were in no batch
     """
 
     step: int = 0
@@ -224,13 +197,11 @@ class Report:
 class Progress(Generic[T]):
     """An iterator over steps that reports their progress after every few steps, and at their end.
 
-    steps: dicts of arrays, of numpy or of torch, as `collate` and `collate_packed` return them
+    steps: dicts of arrays, as `collate` and `collate_packed` return them
     every: how many steps between two reports
-    to: where rank 0 reports to: an open text file, such as sys.stderr, gets a line of text; a path gets a line of JSON
-        at its end; a function gets a `Report`; None gets nothing
+    to: where rank 0 reports to: an open text file, such as sys.stderr; the path of a file for lines of JSON; a function
+        of a `Report`; None for nowhere
     rank, world: by default of `steps`, or 0 and 1
-
-    Raises ConfigError for an option, OutputError if the file cannot be written.
 
     >>> import sys
     >>> import numpy as np
@@ -245,10 +216,14 @@ class Progress(Generic[T]):
         self, steps: Iterable[T], *, every: int = 100, to: To | None = None,
         rank: int | None = None, world: int | None = None,
     ) -> None:  # fmt: skip
-        from volt.stream.running.resharding import check_rank
+        from volt.files.atomic import check_writable
+        from volt.stream.reading.sampler import check_rank
 
         self._steps: Counted[T] = steps if isinstance(steps, Counted) else Counted(steps)
-        self._every, self._to = arguments.whole(every, "every", low=1), _place(to)
+        self._every, self._to = arguments.whole(every, "every", low=1), to
+        if not (to is None or callable(to) or hasattr(to, "write")):
+            self._to = arguments.path(to, "to", remedy=_GIVE)
+            check_writable(self._to)
         stored = getattr(self._steps.steps, "rank", 0), getattr(self._steps.steps, "world", 1)
         self._rank = check_rank(stored[0] if rank is None else rank, stored[1] if world is None else world)
         self._sums, self._reported = _Sums(), _Sums()
@@ -266,7 +241,7 @@ class Progress(Generic[T]):
             finally:
                 self._sums.waited += time.perf_counter() - requested
             self._first_wait = self._first_wait or time.perf_counter() - requested
-            self._sums.add(step)
+            self._sums.counts, self._sums.n = self._sums.counts.plus(counts_of(step)), self._sums.n + 1
             if self._sums.n % self._every == 0:
                 self._send()
             yield step
@@ -291,7 +266,7 @@ class Progress(Generic[T]):
 
     def _send(self) -> None:
         if self._rank[0] == 0 and self._to is not None:
-            _write(self.report(), self._to)
+            _send_to(self._to, self.report())
         self._reported = self._now()
 
 
@@ -304,42 +279,20 @@ class _Sums:
     waited: float = 0.0
     counts: StepCounts = field(default_factory=StepCounts)
 
-    def add(self, step: Any) -> None:
-        """Count a step."""
-        self.counts, self.n = self.counts.plus(counts_of(step)), self.n + 1
 
-
-def _place(to: Any) -> Any:
-    from volt.files.atomic import check_writable
-
-    if to is None or callable(to) or hasattr(to, "write"):
-        return to
-    path = arguments.path(to, "to", remedy=_GIVE)
-    check_writable(path)
-    return path
-
-
-def _write(report: Report, to: Any) -> None:
+def _send_to(to: Any, report: Report) -> None:
     if callable(to):
         to(report)
     elif isinstance(to, str):
-        _append(json.dumps(report.to_json()) + "\n", to)
+        try:
+            with open(to, "a", encoding="utf-8") as file:
+                file.write(json.dumps(report.to_json()) + "\n")
+        except OSError as error:
+            raise OutputError(f"{shown_path(to)}: {reason(error)}; give another place") from None
     else:
-        _show(report, to)
+        from rich.console import Console
+        from rich.text import Text
 
-
-def _append(line: str, path: str) -> None:
-    try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(line)
-    except OSError as error:
-        raise OutputError(f"{shown_path(path)}: {reason(error)}; give another place") from None
-
-
-def _show(report: Report, to: TextIO) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    step, rest = report.line().split("  ", 1)
-    text = Text.assemble(step, "  ", (rest, "dim"))
-    Console(file=to, highlight=False, soft_wrap=True).print(text, soft_wrap=True)
+        step, rest = report.line().split("  ", 1)
+        text = Text.assemble(step, "  ", (rest, "dim"))
+        Console(file=to, highlight=False, soft_wrap=True).print(text, soft_wrap=True)

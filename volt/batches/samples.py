@@ -2,10 +2,6 @@ r"""Lines as columns → `Samples`: the ids of each field, framed by BOS, prefix
 
     [BOS] [prefix …] id … id [EOS]
 
-Columns of ids, from `encode` with `to: ids` or from binary shards, are used as they are; text is encoded, looked up
-piece by piece, or read as numbers. A sample is a line, or a part of one (`cut_samples`).
-
->>> from volt.stream.transforms.batch import Batch
 >>> tokens = ["<unk>", "<s>", "</s>", "<2de>", "lo", "w"]
 >>> pairs = SampleFormat({"src": tokens, "tgt": tokens}, prefix={"src": ["<2de>"]})
 >>> samples = pairs.samples(Batch.of(["lo w\tw", "w\tlo lo"]))
@@ -37,7 +33,7 @@ class Parts(NamedTuple):
     """The places of samples in their lines.
 
     starts: (n,) int64, how many ids of the line come before a sample
-    before: (n,) int64, the last of these ids; −1 if there is none
+    before: (n,) int64, the last of these ids; −1 at the start of a line
     is_last: (n,) bool, whether the line ends with the sample
     """
 
@@ -47,25 +43,18 @@ class Parts(NamedTuple):
 
     @classmethod
     def whole(cls, n: int) -> Self:
-        """Return the places of n samples that are whole lines."""
+        """Return the places of n samples that are whole lines.
+
+        n: how many samples
+        """
         return cls(np.zeros(n, np.int64), np.full(n, -1, np.int64), np.ones(n, np.bool_))
 
     def taken(self, rows: Longs) -> Parts:
         """Return the places of some samples.
 
-        >>> Parts.whole(2).taken(np.array([1])).starts.tolist()
-        [0]
+        rows: (n,) int64, their indices
         """
         return Parts(self.starts[rows], self.before[rows], self.is_last[rows])
-
-
-def joined_parts(parts: Sequence[Parts]) -> Parts:
-    """Concatenate parts.
-
-    >>> joined_parts([Parts.whole(1), Parts.whole(2)]).starts.tolist()
-    [0, 0, 0]
-    """
-    return Parts(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 Holds = Literal["text", "pieces", "ids"]
@@ -80,9 +69,9 @@ _LINE_END = 0x0A
 class Samples:
     """Samples of ids: one for each line, or several consecutive ones, where `cut_samples` has cut lines.
 
-    fields: name → the ids of all samples, flat, with the places where samples start.
-    numbers: (n,) int64, the number of each sample's line in the stream.
-    parts: the places of samples in their lines; None if each is a whole line.
+    fields: name → the ids of all samples, flat, with the places where samples start
+    numbers: (n,) int64, the number of each sample's line in the stream
+    parts: the places of samples in their lines; None if each is a whole line
 
     >>> Samples.of({"src": [[5, 2], [2]]}).lengths.tolist()
     [[2], [1]]
@@ -109,9 +98,7 @@ class Samples:
         """Return samples of some ids.
 
         fields: name → the ids of each sample
-        numbers: of the samples, by default 0, 1, 2 and so on
-
-        Raises ConfigError if an id is negative or beyond int32, or fields have different numbers of samples.
+        numbers: of the samples; by default 0, 1, 2 and so on
         """
         flat = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
         sizes = {name: len(encoded) for name, encoded in flat.items()}
@@ -127,11 +114,14 @@ class Samples:
 
     @property
     def lengths(self) -> Longs:
-        """(n, n_fields) int64, how many ids each field of each sample has, in the order of the fields."""
+        """(n, n_fields) int64, how many ids each field of each sample has."""
         return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
 
     def parts_of(self, rows: Longs) -> Parts:
-        """Return the places of some samples in their lines."""
+        """Return the places of some samples in their lines.
+
+        rows: (n,) int64, their indices
+        """
         return Parts.whole(len(rows)) if self.parts is None else self.parts.taken(rows)
 
 
@@ -151,16 +141,18 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
         raise ConfigError(f"samples of {result} cannot be joined; make them with one SampleFormat")
     if len(inputs) == 1:
         return inputs[0]
-    fields = {name: _joined([part.fields[name] for part in inputs]) for name in inputs[0].fields}
-    are_whole = all(part.parts is None for part in inputs)
-    parts_of = None if are_whole else joined_parts([part.parts or Parts.whole(len(part)) for part in inputs])
-    return Samples(fields, np.concatenate([part.numbers for part in inputs]), parts_of)
-
-
-def _joined(parts: Sequence[Encoded]) -> Encoded:
-    before = np.cumsum([0, *(len(part.ids) for part in parts)]).tolist()
-    offsets = [part.offsets[:-1] + first for part, first in zip(parts, before, strict=False)]
-    return Encoded(frozen(np.concatenate([part.ids for part in parts])), np.concatenate([*offsets, before[-1:]]))
+    fields = dict[str, Encoded]()
+    for name in inputs[0].fields:
+        encoded = [part.fields[name] for part in inputs]
+        before = np.cumsum([0, *(len(one.ids) for one in encoded)]).tolist()
+        offsets = [one.offsets[:-1] + first for one, first in zip(encoded, before, strict=False)]
+        ids = frozen(np.concatenate([one.ids for one in encoded]))
+        fields[name] = Encoded(ids, np.concatenate([*offsets, before[-1:]]))
+    places = None
+    if any(part.parts is not None for part in inputs):
+        several = [part.parts or Parts.whole(len(part)) for part in inputs]
+        places = Parts(*map(np.concatenate, zip(*several, strict=True)))
+    return Samples(fields, np.concatenate([part.numbers for part in inputs]), places)
 
 
 def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
@@ -178,17 +170,14 @@ class SampleFormat:
     """The format of samples: how lines become ids.
 
     vocabularies: name of the field → its vocabulary: a vocabulary or encoder, the path of a vocabulary or of a
-        SentencePiece model, or a list of tokens, in which <unk>, <s> and </s> have their roles. The first name stands
-        for field 1 of the lines, the second for field 2, and so on.
-    holds: how to read text in the fields: "text" to be encoded, "pieces" between spaces, or "ids" as numbers. By
-        default text, or pieces for a list of tokens. A column of ids is used as it is.
+        SentencePiece model, or a list of tokens with <unk>, <s> and </s>. The names stand for fields 1, 2 and so on.
+    holds: "text" to be encoded, "pieces" between spaces, or "ids" as numbers; by default text, or pieces for a list of
+        tokens. A column of ids is used as it is.
     bos, eos: whether samples start with BOS, and end with EOS. Binary shards have EOS already: set eos=False.
-    prefix: name of the field → the tokens between BOS and the tokens of the line.
-    max_length: the most ids of a field, including BOS, prefix and EOS; None for any number.
-    beyond: what to do with a longer field: "refuse" it, or "truncate" the ids of the line at their end.
-    unknown: "replace" pieces that the vocabulary lacks by its <unk>, or "refuse" them.
-
-    Raises ConfigError if an option is out of range, or if the vocabulary lacks a token.
+    prefix: name of the field → the tokens between BOS and the tokens of the line
+    max_length: the most ids of a field, including BOS, prefix and EOS; None for any number
+    beyond: for a longer field: "refuse" it, or "truncate" the ids of the line at their end
+    unknown: "replace" pieces that the vocabulary lacks by its <unk>, or "refuse" them
 
     >>> SampleFormat({"text": ["<s>", "</s>", "lo", "w"]}, bos=True, max_length=3)
     <SampleFormat: text, with BOS, EOS, at most 3 ids>
@@ -223,17 +212,14 @@ class SampleFormat:
         for name in arguments.mapping(self.prefix, "prefix"):
             if name not in numberings:
                 raise ConfigError(f"prefix: no field {quoted(str(name))}; choose from {', '.join(numberings)}")
-        for name in numberings:
-            self._check(name)
-
-    def _check(self, name: str) -> None:
-        """Raise ConfigError if a field does not fit `holds` or `max_length`."""
-        if self.holds == "text" and self.vocabularies[name].encode is None:
-            raise ConfigError(f"holds: a list of tokens cuts no text, so field {quoted(name)} must hold pieces or ids")
-        n = sum(map(len, self._frame(name)))
-        if self.max_length is not None and self.max_length <= n:
-            message = f"max_length is {self.max_length}, of which BOS, prefix and EOS of {name} take {n}"
-            raise ConfigError(f"{message}; give {n + 1:,} or more")
+        for name, numbering in numberings.items():
+            if self.holds == "text" and numbering.encode is None:
+                message = f"a list of tokens cuts no text, so field {quoted(name)} must hold pieces or ids"
+                raise ConfigError(f"holds: {message}")
+            n = sum(map(len, self._frame(name)))
+            if self.max_length is not None and self.max_length <= n:
+                message = f"max_length is {self.max_length}, of which BOS, prefix and EOS of {name} take {n}"
+                raise ConfigError(f"{message}; give {n + 1:,} or more")
 
     def __repr__(self) -> str:
         roles = [role for role, has in (("BOS", self.bos), ("EOS", self.eos)) if has]
@@ -247,10 +233,6 @@ class SampleFormat:
         batch: of `Stream.batches`, or lines alone, whose samples are numbered from 0
 
         Raises StreamError, with the place of the line, if one lacks a field, is too long, or holds refused pieces.
-
-        >>> from volt.stream.transforms.batch import Batch
-        >>> SampleFormat({"text": ["lo", "w"]}, eos=False).samples(Batch.of(["w lo w"]))["text"][0].tolist()
-        [1, 0, 1]
         """
         lines = batch.lines if isinstance(batch, StreamBatch) else arguments.instance(batch, Batch, "batch")
         numbers = batch.numbers if isinstance(batch, StreamBatch) else np.arange(len(lines))
@@ -262,9 +244,13 @@ class SampleFormat:
     def _frame(self, name: str) -> tuple[list[int], list[int]]:
         numbering: Numbering = self.vocabularies[name]
         one = f"did you mean prefix={{{name!r}: [token]}}?"
-        prefix = [
-            _id_of(numbering, token, name) for token in arguments.texts(self.prefix.get(name, ()), "prefix", one=one)
-        ]
+        prefix = list[int]()
+        for token in arguments.texts(self.prefix.get(name, ()), "prefix", one=one):
+            if token not in numbering.ids:
+                raise ConfigError(
+                    f"prefix: no token {quoted(token)} in the vocabulary of {name}; add it, for example as a user token"
+                )
+            prefix.append(numbering.ids[token])
         bos = [_role(numbering.bos, "bos", name)] if self.bos else []
         return [*bos, *prefix], [_role(numbering.eos, "eos", name)] if self.eos else []
 
@@ -272,22 +258,21 @@ class SampleFormat:
         if not column.present.all():
             first = place(int(np.argmin(column.present)))
             raise StreamError(f"{first}: has no field {quoted(name)}; drop such lines with the filter bitext")
-        output = self._ids(name, column, place)
-        (head, tail), sizes = self._frame(name), output.sizes
-        n = len(head) + len(tail)
-        if self.max_length is not None and (sizes > self.max_length - n).any():
-            if self.beyond == "refuse":
-                raise _too_long(name, sizes + n, self.max_length, place)
-            sizes = np.minimum(sizes, self.max_length - n)
-        return self._framed(name, Column(output.data, output.starts, sizes), place, (head, tail))
-
-    def _framed(self, name: str, column: Column, place: Place, frame: tuple[list[int], list[int]]) -> Encoded:
         from volt.kernels.batching import frame_ids
 
-        head, tail = (frozen(np.array(ids, np.int32)) for ids in frame)
-        offsets = np.concatenate([[0], np.cumsum(column.sizes + len(head) + len(tail))])
+        output = self._ids(name, column, place)
+        head, tail = (frozen(np.array(ids, np.int32)) for ids in self._frame(name))
+        sizes, n = output.sizes, len(head) + len(tail)
+        if self.max_length is not None and (is_long := sizes > self.max_length - n).any():
+            if self.beyond == "refuse":
+                line = int(np.argmax(is_long))
+                message = f"{place(line)}: field {quoted(name)} has {sizes[line] + n:,} ids"
+                remedy = "drop such lines with the filter length, or truncate them"
+                raise StreamError(f"{message}, more than {self.max_length:,}; {remedy}")
+            sizes = np.minimum(sizes, self.max_length - n)
+        offsets = np.concatenate([[0], np.cumsum(sizes + n)])
         out, most = np.empty(int(offsets[-1]), np.int32), len(self.vocabularies[name])
-        bad = frame_ids(column.data, column.starts, column.sizes, head, tail, most, out)
+        bad = frame_ids(output.data, output.starts, sizes, head, tail, most, out)
         if bad >= 0:
             ids = out[offsets[bad] + len(head) : offsets[bad + 1] - len(tail)]
             message = f"{place(bad)}: the id {ids[(ids < 0) | (ids >= most)][0]} in field {quoted(name)}"
@@ -295,8 +280,6 @@ class SampleFormat:
                 f"{message} is not in its vocabulary, which has 0 to {most - 1:,}; name the vocabulary that made it"
             )
         return Encoded(frozen(out), offsets)
-
-    # a field of the lines → its ids
 
     def _ids(self, name: str, column: Column, place: Place) -> Column:
         numbering: Numbering = self.vocabularies[name]
@@ -311,15 +294,8 @@ class SampleFormat:
             raise StreamError(f"{place(0)} or after it: field {quoted(name)} holds a line end; drop such lines")
         refused = numbering.unk if self.unknown == "refuse" else None
         refused = -1 if numbering.unk is None else refused
-        if refused is not None and (output.data == refused).any():
-            raise _unknown(
-                name,
-                column,
-                output.data == refused,
-                np.append(output.starts, len(output.data)),
-                place,
-                encode is not None,
-            )
+        if refused is not None and (is_unknown := output.data == refused).any():
+            raise _unknown(name, column, output, is_unknown, place, is_text=encode is not None)
         return output
 
     def _taken(self, name: str, numbering: Numbering, column: Column) -> Column:
@@ -329,14 +305,6 @@ class SampleFormat:
         if len(column) > 1 and (column.data[column.starts + column.sizes - 1] == numbering.eos).all():
             raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; turn eos off")
         return column
-
-
-def _id_of(numbering: Numbering, token: str, name: str) -> int:
-    if token not in numbering.ids:
-        raise ConfigError(
-            f"prefix: no token {quoted(token)} in the vocabulary of {name}; add it, for example as a user token"
-        )
-    return numbering.ids[token]
 
 
 def _role(number: int | None, role: str, name: str) -> int:
@@ -358,20 +326,10 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
     return Column.of_ids(ids[: offsets[-1]], offsets)
 
 
-def _too_long(name: str, sizes: Longs, most: int, place: Place) -> StreamError:
-    first = int(np.argmax(sizes > most))
-    message = f"{place(first)}: field {quoted(name)} has {sizes[first]:,} ids, more than {most:,}"
-    return StreamError(f"{message}; drop such lines with the filter length, or truncate them")
-
-
 def _unknown(
-    name: str, column: Column, is_unknown: NDArray[np.bool_], bounds: Longs, place: Place, is_text: bool
+    name: str, column: Column, ids: Column, is_unknown: NDArray[np.bool_], place: Place, *, is_text: bool
 ) -> StreamError:
-    """Return the error for the first id of an unknown piece.
-
-    bounds: (n_lines + 1,) where the ids of each line start, and where the last end
-    """
-    first = int(np.argmax(is_unknown))
+    first, bounds = int(np.argmax(is_unknown)), np.append(ids.starts, len(ids.data))
     line = int(np.searchsorted(bounds, first, side="right")) - 1
     [value] = column.take([line]).strings()
     message = "text that its vocabulary cannot spell"

@@ -1,18 +1,7 @@
 """`Steps`: a stream → the arrays of each step of one rank, endless and exact to the sample.
 
-Lines are read one window at a time, become samples, and a rule puts these into steps. Every rank reads the same lines
-and makes the same steps, of which it takes its own batch: so all ranks have equally many, of similar cost, without
-communication, and a state is the same for all.
-
->>> import tempfile
->>> from volt.stream.reading.source import Source
->>> tokens = ["<pad>", "</s>", "<unk>", "low", "new"]
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"low\\tnew new\\n" * 3 + b"low low low\\tnew\\n") and file.flush()
-...     stream = Stream([Source("pairs", (file.name,), epochs=1)], seed=1)
-...     with Steps(stream, SampleFormat({"src": tokens, "tgt": tokens}), ByTokens(max_tokens=8)) as steps:
-...         sorted((step["nsentences"], step["ntokens"]) for step in steps)
-[(2, 5), (2, 6)]
+Lines are read one window at a time, become samples, and a rule puts these into steps. Every rank makes the same steps
+and takes its own batch of each: all have equally many, of similar cost, without communication.
 """
 
 from __future__ import annotations
@@ -38,8 +27,8 @@ from volt.batches.windows import Size, StepsState, Stretch, Window, Windows, con
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 from volt.files.threads import can_wait, next_in_thread, patiently
+from volt.stream.reading.sampler import check_rank
 from volt.stream.running.checkpoint import differences
-from volt.stream.running.resharding import check_rank
 from volt.stream.running.state import refusal
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
@@ -53,21 +42,29 @@ _GRACE = 2.0  # seconds that the thread has to stop when the steps are closed
 
 
 class Steps:
-    """An iterable of steps; each iterator continues where the last one stopped.
+    r"""An iterable of steps; each iterator continues where the last one stopped.
 
     stream: of lines, which the steps own from now on
-    samples: how lines become samples of two fields, source and target, or of one, for a language model
+    samples: how lines become samples of source and target, or of one field, for a language model
     batches: the rule: `ByTokens` or `ByPacks`
-    window: how many lines to read for a window; or "epoch", for the lines of an epoch of the source, or, with several
-        sources, of a virtual epoch (`Stream.epoch_lines`), or all lines if the sources end
+    window: how many lines to read for a window; "epoch" for the lines of an epoch of the source; with several sources,
+        of a virtual epoch (`Stream.epoch_lines`), or all lines if the sources end
     layout: of the arrays
-    rank, world: this rank, and the number of ranks: each gets one batch of a step. Their numbers of rows differ by one
-        at most; each is as wide as its own rows, or their bucket. The stream must be one of all lines. Where each rank
-        has a stream of its own lines, world is 1, and ranks may have different numbers of steps.
+    rank, world: this rank, and the number of ranks: each gets one batch of a step. Where each rank has a stream of its
+        own lines, world is 1, and numbers of steps may differ.
     ahead: whether a thread makes the next window while this one is in use
 
-    A step is what `collate` or `collate_packed` returns. Its `id` is the number of each line in the stream.
-    Raises ConfigError if options are out of range or do not fit together.
+    A step is the result of `collate` or `collate_packed`. Its `id` is the number of each line in the stream.
+
+    >>> from volt.stream import Source
+    >>> import tempfile
+    >>> tokens = ["<pad>", "</s>", "<unk>", "low", "new"]
+    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+    ...     _ = file.write(b"low\tnew new\n" * 3 + b"low low low\tnew\n") and file.flush()
+    ...     stream = Stream([Source("pairs", (file.name,), epochs=1)], seed=1)
+    ...     with Steps(stream, SampleFormat({"src": tokens, "tgt": tokens}), ByTokens(max_tokens=8)) as steps:
+    ...         sorted((step["nsentences"], step["ntokens"]) for step in steps)
+    [(2, 5), (2, 6)]
     """
 
     def __init__(
@@ -76,7 +73,9 @@ class Steps:
     ) -> None:  # fmt: skip
         self.stream = arguments.instance(stream, Stream, "stream")
         self.format = arguments.instance(samples, SampleFormat, "samples")
-        self.rule = _rule(batches)
+        if not isinstance(batches, ByTokens | ByPacks):
+            raise arguments.refusal(batches, "batches", "give ByTokens or ByPacks")
+        self.rule = batches
         self.rank, self.world = check_rank(rank, world)
         layout = layout or Layout()
         self._layout = layout.of(samples, packed=isinstance(batches, ByPacks))
@@ -106,21 +105,9 @@ class Steps:
         path: of the file
         rank, world, ahead: as in `Steps`
         user_code, values, split, tasks: as in `Stream.from_config`
-        options: of `Stream`, which override those of the file
+        options: of `Stream`, which override the file
 
-        Raises ConfigError, with the line of each mistake, if the file does not describe steps.
-
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from volt import Vocabulary
-        >>> text = "sources: {a: {path: a.tsv, epochs: 1}}\\n"
-        >>> text += "batches: {fields: {text: v.volt}, max_tokens: 8, pad: </s>}"
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Vocabulary((("l", "o"),), ("l", "o", "lo", "w</w>")).save(Path(folder, "v.volt"))
-        ...     _ = Path(folder, "a.tsv").write_text("low\\nlow low\\n"), Path(folder, "stream.yaml").write_text(text)
-        ...     with Steps.from_config(Path(folder, "stream.yaml")) as steps:
-        ...         [sorted(step["id"].tolist()) for step in steps]
-        [[0], [1]]
+        Raises ConfigError, with the line of each mistake. volt.ext.torch has an example.
         """
         from volt.batches.from_config import read_steps
 
@@ -156,7 +143,7 @@ class Steps:
 
     @property
     def n(self) -> int:
-        """Steps given so far, over all runs."""
+        """The number of steps given so far, over all runs."""
         return self._before + self._given
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -166,13 +153,17 @@ class Steps:
                 started = time.monotonic()
                 if (window := self._to_next_step()) is None:
                     return
-                arrays = self._arrays(window)
+                number = self._given * window.world + self.rank
+                arrays = self.rule.arrays(window.planned, window.samples, number, self._layout)
                 self._given += 1
                 self._count(arrays, time.monotonic() - started)
             yield arrays
 
     def skip(self, n: int) -> int:
-        """Skip n steps, 0 or more. Return how many there were before the end."""
+        """Skip steps. Return how many there were before the end.
+
+        n: how many steps, 0 or more
+        """
         left = n = arguments.whole(n, "n", low=0)
         with self._lock:
             while left and (window := self._to_next_step()) is not None:
@@ -183,10 +174,7 @@ class Steps:
     def state(self, *, at: int | None = None) -> dict[str, Any]:
         """Return the state of the steps, as JSON values; it is the same for all ranks after equally many steps.
 
-        at: an earlier step n, for a trainer that has used only n, within the last windows; by default the step after
-            the last one given
-
-        Raises StreamError if `at` is ahead, or no longer remembered.
+        at: an earlier step, within the last windows, for a trainer that has used only so many; by default the next one
         """
         with self._lock:
             at = self.n if at is None else arguments.whole(at, "at", low=0)
@@ -200,11 +188,11 @@ class Steps:
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Continue where a state was taken, with any rank, number of ranks and number of workers.
 
-        state: what `state` returned, in this or another process
+        state: of `state`
         accept: the differences to accept: only "window"; the next window then has the size of these steps
 
         With as many ranks as before, the same steps follow; else the rest of the window is put into other steps. Raises
-        StreamError if it is not a state, or belongs to other steps or another stream; the error names the differences.
+        StreamError, with the differences, if the state belongs to other steps or another stream.
         """
         values, current = StepsState.from_json(state), self._start.configuration
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
@@ -216,7 +204,9 @@ class Steps:
                 raise StreamError(f"{message}, or pass", hint={"accept": ["window"]})
             raise StreamError(message)
         with self._lock:
-            self._drop()
+            self._has_stopped()
+            self._next = None  # the position of the stream is undefined until the state is restored
+            self._resume()
             before = self.state()
             try:
                 self._stand_at(values)
@@ -227,9 +217,8 @@ class Steps:
     def close(self) -> None:
         """End the thread, and the workers of the stream. Reading may continue afterwards.
 
-        The window that the thread has begun is dropped, and made again if reading continues. If the thread does not
-        stop within two seconds, as a transform takes longer, both end later. At the end of the interpreter, and in a
-        fork of the process that opened the steps, nothing is closed.
+        A thread that does not stop within two seconds, in a slow transform, ends later. At the end of the interpreter,
+        and in a fork, nothing is closed.
         """
         if not can_wait(self._pid):
             return
@@ -244,7 +233,7 @@ class Steps:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to pickle: steps own a stream and a position. Their state can be sent."""
+        """Refuse to pickle: steps own a stream and a position. Send their state."""
         raise TypeError("Steps cannot be sent to another process; open them there, and restore their state()")
 
     # position
@@ -279,7 +268,6 @@ class Steps:
     # reading
 
     def _to_next_step(self) -> Window | None:
-        """Return the window of the next step; None at the end."""
         if self._pid != os.getpid():
             raise StreamError("the steps were opened in another process; open them here, and restore their state")
         waiting, fruitless = 0, 0
@@ -293,7 +281,14 @@ class Steps:
             fruitless = fruitless + 1 if len(window.planned.left) <= waiting else 0
             waiting = len(window.planned.left)
             if not window.planned.n_steps and not window.is_last and fruitless == _FRUITLESS:
-                raise self._no_step()
+                values, (name, limit) = self.totals, self.rule.limit(self._windows.pad_to_multiple)
+                where = f", the first at {values.first_too_long}" if values.too_long else ""
+                long, short = counted(values.n_too_long, "sample"), counted(values.n_too_short, "sample")
+                remedy = f"raise {name}" if values.n_too_long else "allow shorter ones"
+                raise StreamError(
+                    f"{_FRUITLESS} windows in a row have no sample that fits: {long} too long ({name} is {limit:,})"
+                    f"{where}; {short} too short; {remedy}"
+                )
         return self._window
 
     def _take(self) -> Window | None:
@@ -321,12 +316,6 @@ class Steps:
     def _following(self, window: Window | None) -> Window | None:
         return self._windows.first(self._first) if window is None else self._windows.after(window)
 
-    def _drop(self) -> None:
-        """Drop the window that is being made; the position of the stream is then undefined."""
-        self._has_stopped()
-        self._next = None
-        self._resume()
-
     def _has_stopped(self, within: float = math.inf) -> bool:
         """Stop the thread, unless it is done. Return whether it has stopped within some seconds."""
         if self._next is None:
@@ -347,11 +336,7 @@ class Steps:
             self.stream.close()
             self._windows.is_stopped = False
 
-    # arrays and totals
-
-    def _arrays(self, window: Window) -> dict[str, Any]:
-        number = self._given * window.world + self.rank
-        return self.rule.arrays(window.planned, window.samples, number, self._layout)
+    # totals
 
     def _count(self, arrays: Mapping[str, Any], seconds: float) -> None:
         values, counts = self.totals, counts_of(arrays)
@@ -369,22 +354,6 @@ class Steps:
             values, n_too_long=values.n_too_long + len(too_long), n_too_short=values.n_too_short + len(too_short),
             too_long=(*values.too_long, *shown), n_left=window.n_left,
         )  # fmt: skip
-
-    def _no_step(self) -> StreamError:
-        values, (name, limit) = self.totals, self.rule.limit(self._windows.pad_to_multiple)
-        where = f", the first at {values.first_too_long}" if values.too_long else ""
-        long, short = counted(values.n_too_long, "sample"), counted(values.n_too_short, "sample")
-        remedy = f"raise {name}" if values.n_too_long else "allow shorter ones"
-        return StreamError(
-            f"{_FRUITLESS} windows in a row have no sample that fits: {long} too long ({name} is {limit:,}){where}; "
-            f"{short} too short; {remedy}"
-        )
-
-
-def _rule(batches: ByTokens | ByPacks) -> ByTokens | ByPacks:
-    if not isinstance(batches, ByTokens | ByPacks):
-        raise arguments.refusal(batches, "batches", "give ByTokens or ByPacks")
-    return batches
 
 
 def _unread(stream: Stream) -> Stretch:

@@ -1,36 +1,18 @@
 """`token_batches`: lengths of rows → batches of at most max_tokens, of rows of similar length; `deal`: batches → ranks.
 
-The cost of a batch is what a trainer computes: its number of rows times its longest side, rounded up to the multiple
-that arrays are padded to. The rule:
+A batch costs its number of rows times its longest side, rounded up to the multiple that arrays are padded to.
 
     order    rows are permuted, then sorted by their longest side, ties by the first side less the last: upwards for
-             even lengths and downwards for odd ones, so that neighbours are alike on all sides. With noise ρ they are
-             sorted by length + U(−ρ · length, ρ · length) alone. sort="sides" is what fairseq does: by the last side,
-             then by the one before it, up to the first, ties left as they are.
-    cut      from its first row on, a step takes as many rows as fit, k. It uses m · ⌊k / m⌋ of them, m being a multiple
-             such as 8, or all where k < m; the rest begins the next step. The last step uses all.
-    buckets  each side of a row counts as long as the smallest bucket that holds it, in both rules above, so that the
-             batches of an epoch have few widths
+             even lengths, downwards for odd ones, so that neighbours are alike on all sides; with noise ρ, by
+             length + U(−ρ · length, ρ · length) alone. sort="sides" sorts by the last side, then the one before it, …
+    cut      from its first row on, a step takes as many rows as fit, k. It uses m · ⌊k / m⌋ of them, or all where
+             k < m = `multiple`; the rest begins the next step. The last step uses all.
+    buckets  each side of a row counts as long as the smallest bucket that holds it
     deal     with w ranks, a step is w batches: m is 8 · w, or w where fewer rows fit. Its rows are dealt to ranks in
-             turn, so the batches of a step have equally many rows; in the last step the numbers differ by one at most.
-             If fewer than w rows would remain for the last step, the step before cedes some, if it can.
+             turn. If fewer than w rows would remain for the last step, the step before cedes some, if it can.
     shuffle  the steps are permuted
 
 All randomness follows from (seed, epoch, window) and, for noise, the row's number.
-
-The rows belong to a whole epoch, or to a window: a stream takes some samples, makes their batches, and puts the rows
-that are left before the next window, so that no row is lost. With one rank no rows are left; with several only where
-rows are few, or so long that one fills a batch.
-
-`deal` deals finished batches, of a changed number of ranks or from elsewhere: sorted by cost, cut into steps.
-
->>> left, seen = [], []
->>> for window, lengths in enumerate(([3, 9, 2], [8, 1, 4])):
-...     lengths = left + lengths
-...     batches = token_batches(lengths, max_tokens=18, world=2, seed=1, window=window)
-...     left, seen = [lengths[row] for row in batches.left], seen + [lengths[row] for row in batches.order]
->>> sorted(left + seen)
-[1, 2, 3, 4, 8, 9]
 """
 
 from __future__ import annotations
@@ -59,8 +41,7 @@ from volt.batches.lengths import (
 )
 from volt.display import counted
 from volt.errors import ConfigError
-from volt.stream.reading.sampler import permutation
-from volt.stream.running.resharding import check_rank
+from volt.stream.reading.sampler import check_rank, permutation
 from volt.stream.transforms.line_rng import LineRng
 
 
@@ -78,6 +59,8 @@ class Dealt:
     def of_rank(self, rank: int) -> Longs:
         """Return (n_steps,) the batches of one rank.
 
+        rank: from 0
+
         >>> deal([7, 8, 9], world=2).of_rank(0).shape
         (1,)
         """
@@ -85,14 +68,13 @@ class Dealt:
 
 
 def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window: int = 0) -> Dealt:
-    """Deal batches to ranks: in a step, each rank gets one, of similar costs.
+    """Deal finished batches to ranks: in a step, each rank gets one, of similar costs.
 
     costs: (n,) whole numbers, such as `TokenBatches.costs`
     world: the number of ranks
     seed, epoch, window: of the choice of batches that are left, and of the order of steps
 
-    Each batch is dealt once or left. The total costs of two ranks differ at most by the difference between the dearest
-    and the cheapest batch: the rank that gets the dearest batch of a step gets the cheapest of the next dearer step.
+    The total costs of two ranks differ at most by the difference between the dearest and the cheapest batch.
 
     >>> dealt = deal([10, 20, 11, 21], world=2)
     >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
@@ -113,11 +95,10 @@ class TokenBatches:
 
     order: (n_kept,) int64, rows, batch after batch
     ends: (n_batches,) int64, where each batch ends in `order`
-    longest: (n_batches,) int64, the longest side of any row of the step, enough as the width of a batch; with buckets,
-        the bucket that holds it, to which `collate` pads with width=longest; rounded up to `pad_to_multiple`
+    longest: (n_batches,) int64, the width of a batch: the longest side of any row of its step, or its bucket, padded
     too_long, too_short: int64, rows longer than max_length, max_tokens or the last bucket, or shorter than min_length
-    left: int64, rows that are too few for one more step, fewer than `world`; put them into the next window
-    world: the number of batches of a step, one for each rank: batch i is for rank i % world
+    left: int64, rows that are too few for one more step; put them into the next window
+    world: the number of batches of a step: batch i is for rank i % world
 
     >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, shuffle=False)
     >>> batches.sizes.tolist(), batches.longest.tolist(), batches.costs.tolist(), batches[0].tolist()
@@ -157,9 +138,7 @@ class TokenBatches:
     def of_rank(self, rank: int) -> TokenBatches:
         """Return the batches of one rank, one of each step.
 
-        >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, world=2, shuffle=False)
-        >>> [rows.tolist() for rows in batches.of_rank(0)], [rows.tolist() for rows in batches.of_rank(1)]
-        ([[2, 3]], [[0, 1]])
+        rank: from 0
         """
         mine = list(self)[check_rank(rank, self.world)[0] :: self.world]
         ends = np.cumsum([len(rows) for rows in mine], dtype=np.int64)
@@ -191,25 +170,24 @@ def token_batches(
     lengths: (n,) or (n, sides) whole numbers, tokens; the length of a row is its longest side
     max_tokens, max_sentences: the most tokens, with padding, and rows of a batch
     multiple: the number of rows of a batch is a multiple of it, where that many fit
-    pad_to_multiple: the width of a batch counts as the next multiple of it, as `collate` pads arrays; rows whose padded
-        width exceeds max_tokens are too long
+    pad_to_multiple: the width of a batch counts as the next multiple of it
     sort: "length" leaves less padding; "sides" is fairseq's order
-    noise: ρ, from 0 to 1: how far lengths are blurred before rows are sorted, anew in each epoch
+    noise: ρ, from 0 to 1: how far lengths are blurred before sorting
     buckets: rising lengths, up to max_tokens: `longest` is always one of them, and longer rows are too long
     max_length, min_length: rows with more tokens (by default more than max_tokens), or fewer, are in no batch
-    on_long: what to do with rows that are too long: "raise" an error, or "report" them in `too_long`
-    world: the number of ranks; all get equally many batches, of equally many rows. Padded to `longest`, the batches of
-        a step cost the same within one row, and so do the batches of a rank over all steps.
+    on_long: for rows that are too long: "raise" an error, or "report" them in `too_long`
+    world: the number of ranks; all get equally many batches, of equally many rows
     shuffle: False leaves steps in the order of lengths, and equally long rows in their own
     seed, epoch, window: of all randomness
 
-    A row is in one batch, or listed as too long, too short or left; no batch is empty.
-    Raises ConfigError for an option, StreamError for a row that is too long.
+    A row is in one batch, or listed as too long, too short or left. Raises StreamError for a row that is too long.
 
     >>> batches = token_batches([[3, 4], [9, 7], [2, 2], [8, 9]], max_tokens=18, seed=1)
     >>> sorted(sorted(rows.tolist()) for rows in batches)
     [[0, 2], [1, 3]]
     """
+    from volt.kernels.batching import cut_steps
+
     rows, max_tokens = table(lengths), arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
     world, multiple = check_world(world), arguments.whole(multiple, "multiple", low=1)
     padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
@@ -220,15 +198,25 @@ def token_batches(
     noise, widths = _checked_noise(noise, sort, shuffle=shuffle), _checked_buckets(buckets, max_tokens, padded)
     if max_length is not None:
         max_length = arguments.whole(max_length, "max_length", low=1)
-    limit = limit_of(max_tokens, max_length, widths.tolist(), padded)
-    retained, too_long, too_short = _fitting(longest_sides(rows), *limit, min_length, on_long)
+    name, limit = limit_of(max_tokens, max_length, widths.tolist(), padded)
+    sides = longest_sides(rows)
+    if arguments.whole(min_length, "min_length", low=1) > limit:
+        raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row has a length between")
+    is_long, is_short = sides > limit, sides < min_length
+    retained, too_long, too_short = map(np.flatnonzero, (~is_long & ~is_short, is_long, is_short))
+    refuse_long(too_long, sides, limit, name, on_long=on_long, ways=("raise", "report"))
     if len(widths):
         rows = widths[np.searchsorted(widths[:-1], rows)]
     longest = longest_sides(rows)
     order = retained[_turns(len(retained), shuffle, "rows", *place)]
-    order = _by_sides(rows, order) if sort == "sides" else _by_length(rows, longest[order], order, noise, place)
+    if sort == "sides":
+        for side in reversed(range(rows.shape[1])):
+            order = order[stable_order(rows[order, side])]
+    else:
+        order = _by_length(rows, longest[order], order, noise, place)
     longest = longest + -longest % padded
-    ends = _steps(longest[order], max_tokens, most, multiple, world)
+    n, ends = len(order), np.empty(len(order) // world, np.int64)
+    ends = ends[: cut_steps(longest[order], max_tokens, most, min(multiple, n + 1), min(world, n + 1), ends)]
     turns = _turns(len(ends), shuffle, "steps", *place)
     dealt, batch_ends, tops = _dealt(order, ends, turns, world, longest)
     left = np.sort(order[int(ends[-1]) if len(ends) else 0 :])
@@ -257,7 +245,6 @@ def limit_of(
 
 
 def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> Longs:
-    """Return (n_buckets,) int64, rising lengths; empty without buckets. Raises ConfigError."""
     widths = [] if buckets is None else arguments.wholes(buckets, "buckets")
     if buckets is not None and not widths:
         raise ConfigError("buckets is empty; give lengths that rise, or None")
@@ -272,21 +259,7 @@ def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int
     return np.array(widths, np.int64)
 
 
-def _fitting(longest: Longs, name: str, limit: int, min_length: int, on_long: str) -> tuple[Longs, Longs, Longs]:
-    """Return the rows that fit, the rows that are too long, and the rows that are too short.
-
-    name, limit: the option that limits the length of a row, and its value
-    """
-    if arguments.whole(min_length, "min_length", low=1) > limit:
-        raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row has a length between")
-    is_long, is_short = longest > limit, longest < min_length
-    (retained,), (too_long,), (too_short,) = np.nonzero(~is_long & ~is_short), np.nonzero(is_long), np.nonzero(is_short)
-    refuse_long(too_long, longest, limit, name, on_long=on_long, ways=("raise", "report"))
-    return retained, too_long, too_short
-
-
 def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
-    """Return ρ. Raises ConfigError if it is out of range, or does not go with other options."""
     noise = arguments.number(noise, "noise")
     if not 0 <= noise <= 1:
         raise ConfigError(f"noise is {noise:g}; give a number from 0 to 1")
@@ -312,24 +285,7 @@ def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place
     return order[first][stable_order(longest[first])]
 
 
-def _by_sides(lengths: Longs, order: Longs) -> Longs:
-    """Sort rows by their first side, ties by the next side, and so on."""
-    for side in reversed(range(lengths.shape[1])):
-        order = order[stable_order(lengths[order, side])]
-    return order
-
-
-def _steps(longest: Longs, max_tokens: int, max_sentences: int, multiple: int, world: int) -> Longs:
-    """Return (n_steps,) where the rows of each step end."""
-    from volt.kernels.batching import cut_steps
-
-    n = len(longest)
-    ends = np.empty(n // world, np.int64)
-    return ends[: cut_steps(longest, max_tokens, max_sentences, min(multiple, n + 1), min(world, n + 1), ends)]
-
-
 def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Longs) -> tuple[Longs, Longs, Longs]:
-    """Return the rows batch after batch, where each batch ends, and the longest side of its step."""
     from volt.kernels.batching import deal_rows
 
     n_steps = len(step_ends)
@@ -342,11 +298,11 @@ def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Lon
 
 
 def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
-    """Return the share of padding in the arrays of batches, each side as wide as its longest row in the batch.
+    """Return the share of padding in the arrays of batches, each side as wide as its longest row.
 
-    lengths: as given to `token_batches`
-    to_longest: each side is as wide as `longest` of the batch, as `collate` lays it out with width=longest
-    0.0 without batches. Raises ConfigError if lengths lacks rows of the batches.
+    batches: of `token_batches`
+    lengths: as `token_batches` had them
+    to_longest: each side is as wide as `longest` of the batch
 
     >>> padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8])
     0.08333333333333333

@@ -1,17 +1,13 @@
 """A stream → windows, the samples whose batches are made together; and the state of steps, which can read them again.
 
 A window holds samples of one or more stretches of the stream: all of the newest, and the samples that earlier ones
-left. A stretch is the state of the stream at its start and a number of lines, so a window can be read again anywhere. A
-state of steps is the stretches of its window, and how many of the window's steps were given:
+left. A stretch is the state of the stream at its start and a number of lines, so it can be read again anywhere. A state
+of steps, the same for all ranks, is
 
     {"format": "volt.steps", "version": 1, "n": 812, "window": 3, "steps": 20, "world": 8, "stretches": [{"stream": …,
      "n_lines": 16384, "wanted": null}, …], "configuration": …}
 
-It is the same for all ranks. `wanted` is a bit for each sample of a stretch, as base64 of zlib.
-
->>> stretch = Stretch({"n": 40}, 10, np.zeros((10, 2), np.int64))
->>> stretch.of(np.array([2, 5])).of(np.array([1])).wanted
-array([5])
+where `wanted` is a bit for each sample of a stretch, as base64 of zlib.
 """
 
 from __future__ import annotations
@@ -46,8 +42,7 @@ class Stretch:
     """Consecutive lines of a stream.
 
     state: of the stream at its start
-    n_lines: how many lines
-    places: (n_lines, 2) int64, for each line the number of its source, and its own number in the source
+    places: (n_lines, 2) int64, the number of each line's source, and its own number in the source
     wanted: int64, the samples still to be given, in order; None for all
     """
 
@@ -57,7 +52,7 @@ class Stretch:
     wanted: Longs | None = None
 
     def is_followed_by(self, other: Stretch) -> bool:
-        """Check whether all its samples are wanted, and the lines of the other stretch come next."""
+        """Check whether all samples are wanted, and the lines of the other stretch come next."""
         return self.wanted is None and self.state["n"] + self.n_lines == other.state["n"]
 
     def of(self, samples: Longs) -> Stretch:
@@ -69,13 +64,11 @@ class Stretch:
 class Window:
     """Samples and their steps.
 
-    number: of the window, from 0
+    number: from 0
     world: the number of ranks of its steps
     stretches: of its samples, the newest last
     starts: (n_stretches + 1,) int64, where the samples of each stretch begin, and where the last end
-    samples: of each stretch, one after the other
     is_last: whether the stream ends with it
-    planned: its steps
     """
 
     number: int
@@ -103,7 +96,7 @@ class Window:
         ]
 
     def place(self, row: int) -> tuple[int, int, int]:
-        """Return the place of a sample's line: its number in the stream, its source, and its number in the source."""
+        """Return the number of a sample's line in the stream, its source, and its number in the source."""
         stretch = self.stretches[int(np.searchsorted(self.starts, row, side="right")) - 1]
         number = int(self.samples.numbers[row])
         source, line = stretch.places[number - stretch.state["n"]].tolist()
@@ -113,11 +106,8 @@ class Window:
 class Windows:
     """The windows of a stream, made one after the other.
 
-    samples: how lines become samples
-    rule: how samples become steps
-    size: how many lines to read for each window, or "epoch" for the lines of an epoch
+    size: the number of lines to read for each window, or "epoch" for the lines of an epoch
     world: the number of ranks
-    pad_to_multiple: of the arrays' layout
     """
 
     def __init__(
@@ -129,12 +119,12 @@ class Windows:
         self.is_stopped = False  # whether a thread must not finish its window
 
     def stop(self) -> None:
-        """Have the thread that makes a window raise StreamError soon; `is_stopped` must be reset before another one."""
+        """Make the thread that makes a window raise StreamError soon; reset `is_stopped` before another one."""
         self.is_stopped = True
         self.stream.interrupt()
 
     def first(self, number: int) -> Window:
-        """Return the window that begins at the position of the stream, without samples of earlier ones."""
+        """Return the window that begins at the position of the stream, without earlier samples."""
         return self._with_next(number, [])
 
     def after(self, window: Window) -> Window | None:
@@ -142,10 +132,7 @@ class Windows:
         return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.left))
 
     def again(self, number: int, world: int, stretches: Sequence[Stretch]) -> Window:
-        """Return a window that was made before, from its stretches. The stream then stands where it ends.
-
-        Raises StreamError if the stream gives fewer samples than there were.
-        """
+        """Return a window that was made before, from its stretches. The stream then stands where it ends."""
         parts = []
         for stored in stretches:
             self.stream.restore(stored.state)
@@ -183,20 +170,15 @@ class Windows:
             pad_to_multiple=self.pad_to_multiple,
         )  # fmt: skip
         window = Window(number, world, tuple(stretch for stretch, _ in parts), starts, samples, is_last, planned)
-        self._refuse_long(window)
+        too_long, _ = planned.unused
+        if self.rule.on_long == "raise" and len(too_long):
+            name, limit = self.rule.limit(self.pad_to_multiple)
+            size = int(samples.lengths[too_long[0]].max())
+            raise StreamError(
+                f"{self.shown(window, int(too_long[0]))}: has {size:,} ids; {name} is {limit:,}; raise it, drop such "
+                "lines with the filter length, or set on_long to report"
+            )
         return window
-
-    def _refuse_long(self, window: Window) -> None:
-        """Raise StreamError, with its place, for the first sample that is too long, if on_long is "raise"."""
-        too_long, _ = window.planned.unused
-        if self.rule.on_long != "raise" or not len(too_long):
-            return
-        name, limit = self.rule.limit(self.pad_to_multiple)
-        size = int(window.samples.lengths[too_long[0]].max())
-        raise StreamError(
-            f"{self.shown(window, int(too_long[0]))}: has {size:,} ids; {name} is {limit:,}; raise it, drop such lines "
-            "with the filter length, or set on_long to report"
-        )
 
     def shown(self, window: Window, row: int) -> str:
         """Return the file and line of a sample, for messages."""
@@ -220,7 +202,7 @@ class Windows:
             yield next(self.stream.batches())
 
     def _joined(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> tuple[Stretch, Samples]:
-        places, parts = [np.empty((0, 2), np.int64)], [self._none]
+        places, parts = [np.empty((0, 2), np.int64)], [Samples.of({name: [] for name in self.format.vocabularies})]
         for batch in lines:
             if self.is_stopped:
                 raise StreamError("the steps were closed while a window was read; read on to have it made again")
@@ -229,13 +211,9 @@ class Windows:
         joined = np.concatenate(places)
         return Stretch(state, len(joined), joined), self.rule.prepared(joined_samples(parts))
 
-    @property
-    def _none(self) -> Samples:
-        return Samples.of({name: [] for name in self.format.vocabularies})
-
 
 def _appended(retained: list[tuple[Stretch, Samples]], read: tuple[Stretch, Samples]) -> list[tuple[Stretch, Samples]]:
-    """Append what was read to the retained stretches; to the last one, if none of its samples have been given."""
+    """Append what was read to the retained stretches: to the last one, if its samples are all wanted."""
     if not retained:
         return [read]
     (last, samples), (stretch, new) = retained[-1], read
@@ -256,9 +234,8 @@ _MOST_BYTES = 1 << 28  # of bits: two thousand million samples
 class StepsState:
     """The position of steps, and what they depend on.
 
-    n: how many steps have been given
-    window: the number of the current window
-    steps: how many of the window's steps have been given
+    n: how many steps were given
+    steps: how many of the window's steps were given
     world: the number of ranks of the window's steps
     stretches: of the window's samples; one without lines before the first window
     configuration: fingerprints and options, by name, of everything besides the stream that steps depend on
@@ -277,11 +254,7 @@ class StepsState:
         return not any(stretch.n_lines for stretch in self.stretches)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state as JSON values.
-
-        >>> StepsState(3, 0, 3, 2, (Stretch({"n": 0}, 9, np.zeros((9, 2), np.int64)),), {}).to_json()["stretches"]
-        [{'stream': {'n': 0}, 'n_lines': 9, 'wanted': None}]
-        """
+        """Return the state as JSON values."""
         stretches = [
             {"stream": one.state, "n_lines": one.n_lines, "wanted": None if one.wanted is None else bits_of(one.wanted)}
             for one in self.stretches
@@ -295,7 +268,7 @@ class StepsState:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> StepsState:
-        """Return the state that `to_json` wrote. Raises StreamError, with the key, if it is not one."""
+        """Return the state that `to_json` wrote. Raises StreamError, with the key, for anything else."""
         arguments.mapping(stored, "state", remedy="give what Steps.state returns")
         if stored.get("format") != FORMAT:
             if stored.get("format") == "volt.stream":
@@ -304,15 +277,13 @@ class StepsState:
         if stored.get("version") != VERSION:
             raise refusal(f"the state has version {arguments.shortened(repr(stored.get('version')))}, not {VERSION}")
         schema.check_keys(stored, _KEYS)
+        stretches = enumerate(schema.listed(stored["stretches"], "stretches"))
         result = cls(
             n=schema.whole(stored["n"], "n"),
             window=schema.whole(stored["window"], "window"),
             steps=schema.whole(stored["steps"], "steps"),
             world=schema.whole(stored["world"], "world", low=1),
-            stretches=tuple(
-                _stretch(one, f"stretches.{at}")
-                for at, one in enumerate(schema.listed(stored["stretches"], "stretches"))
-            ),
+            stretches=tuple(_stretch(one, f"stretches.{at}") for at, one in stretches),
             configuration=dict(schema.mapping(stored["configuration"], "configuration")),
         )
         check_checksum(stored)
@@ -324,13 +295,7 @@ class StepsState:
 def configuration_of(
     samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int = 1
 ) -> dict[str, Any]:
-    """Return fingerprints and options, by name, of everything besides the stream that steps depend on.
-
-    pad_to_multiple: of the layout; batches by tokens depend on it
-
-    >>> configuration_of(SampleFormat({"text": ["</s>", "lo"]}), ByTokens(max_tokens=64), 9)["window"]
-    9
-    """
+    """Return fingerprints and options, by name, of everything besides the stream that steps depend on."""
     fields = {
         f"field {place} ({name})": {"vocabulary": numbering.fingerprint, "prefix": [*samples.prefix.get(name, ())]}
         for place, (name, numbering) in enumerate(samples.vocabularies.items(), start=1)
@@ -353,8 +318,8 @@ def _stretch(stored: object, at: str) -> Stretch:
 def bits_of(samples: Longs) -> str:
     """Return rising numbers as bits, in base64 of zlib.
 
-    >>> len(bits_of(np.arange(100_000))) < 100
-    True
+    >>> samples_of(bits_of(np.array([0, 2])), "wanted").tolist()
+    [0, 2]
     """
     bits = np.zeros(int(samples.max(initial=-1)) + 1, bool)
     bits[samples] = True
@@ -362,11 +327,7 @@ def bits_of(samples: Longs) -> str:
 
 
 def samples_of(bits: str, at: str) -> Longs:
-    """Return the numbers that `bits_of` wrote. Raises StreamError for other text. at: the key of the state
-
-    >>> samples_of(bits_of(np.array([0, 2])), "wanted").tolist()
-    [0, 2]
-    """
+    """Return the numbers that `bits_of` wrote. at: the key of the state, for errors"""
     try:
         data = zlib.decompressobj().decompress(b64decode(bits.encode(), validate=True), _MOST_BYTES)
     except (zlib.error, binascii.Error, UnicodeEncodeError):

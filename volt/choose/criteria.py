@@ -1,14 +1,7 @@
 """Criteria of a vocabulary and of its size, as functions of token counts.
 
-    P(j) = n_j / Σ n        H = −(1/l) Σ_j P(j) log P(j)                 (Eq. 2, nats per character)
-    MUV(t) = −(H_t − H_{t−1}) / (size_t − size_{t−1})                    (Eq. 1)
-
->>> import numpy as np
->>> entropies, sizes = np.array([2.0, 1.2, 0.9, 0.8]), np.array([100, 200, 300, 400])
->>> muv(entropies, sizes)
-array([0.008, 0.003, 0.001])
->>> int(sizes[knee(entropies, sizes)])
-200
+P(j) = n_j / Σ n        H = −(1/l) Σ_j P(j) log P(j)                 (Eq. 2, nats per character)
+MUV(t) = −(H_t − H_{t−1}) / (size_t − size_{t−1})                    (Eq. 1)
 """
 
 from __future__ import annotations
@@ -28,11 +21,7 @@ Floats = NDArray[np.float64]
 
 
 def probs(counts: Numbers) -> Floats:
-    """P(j) = n_j / Σ n over the tokens that occur. Raises CriterionError if a count is negative or all are zero.
-
-    >>> probs(np.array([3, 0, 1]))
-    array([0.75, 0.25])
-    """
+    """Return P(j) = n_j / Σ n of the tokens that occur. Raises CriterionError if a count is negative or all are 0."""
     if len(counts) == 0 or not (counts >= 0).all() or not 0 < counts.sum(dtype=float) < np.inf:
         raise CriterionError(
             f"these {len(counts)} counts are all zero, or one is negative or not finite; give counts of a real text"
@@ -42,7 +31,7 @@ def probs(counts: Numbers) -> Floats:
 
 
 def mean_length(counts: Numbers, lengths: Longs, *, length: Length = "type") -> float:
-    """l_v: the mean length of the tokens ("type", Section 4.2) or of their pieces ("occurrence"), in characters.
+    """Return l_v, the mean length of the tokens ("type", Section 4.2) or of their pieces ("occurrence").
 
     >>> counts, lengths = np.array([9, 1]), np.array([1, 3])
     >>> mean_length(counts, lengths), mean_length(counts, lengths, length="occurrence")
@@ -57,11 +46,10 @@ def mean_length(counts: Numbers, lengths: Longs, *, length: Length = "type") -> 
 
 
 def entropy(counts: Numbers, lengths: Longs, *, length: Length = "type") -> float:
-    """Normalised corpus entropy (Eq. 2), nats per character.
+    """Return the normalised corpus entropy (Eq. 2), nats per character.
 
     counts: (n_tokens,), or transported masses (Eq. 4)
     lengths: (n_tokens,) int64, characters
-    Raises CriterionError if a count is negative or all are zero.
 
     >>> round(entropy(np.array([1, 1]), np.array([1, 3])), 6)  # log(2) / 2
     0.346574
@@ -71,9 +59,7 @@ def entropy(counts: Numbers, lengths: Longs, *, length: Length = "type") -> floa
 
 
 def muv(entropies: Floats, sizes: Longs) -> Floats:
-    """Marginal utility of vocabularisation (Eq. 1) of each size but the first, (n − 1,) nats per character and token.
-
-    Raises CriterionError if the sizes do not increase.
+    """Return the marginal utility of vocabularisation (Eq. 1) of each size but the first, (n − 1,).
 
     >>> muv(np.array([2.0, 1.0]), np.array([100, 300]))
     array([0.005])
@@ -85,8 +71,6 @@ def muv(entropies: Floats, sizes: Longs) -> Floats:
 
 def knee(entropies: Floats, sizes: Longs) -> int:
     """Return the index where the entropy lies farthest below the straight line from the first size to the last.
-
-    There the marginal utility falls to its mean over the range.
 
     >>> knee(np.array([3.0, 1.0, 0.5]), np.array([10, 20, 30]))
     1
@@ -111,7 +95,7 @@ def f95(counts: Numbers) -> float:
 
 
 def renyi_efficiency(counts: Numbers, *, alpha: float = 2.5) -> float:
-    """Rényi entropy of order α over its maximum, log of the number of types (Zouhar et al. 2023); 1 for one type.
+    """Return the Rényi entropy of order α over its maximum, log of the number of types (Zouhar et al. 2023).
 
     >>> renyi_efficiency(np.array([5, 5, 5, 5]))
     1.0
@@ -125,7 +109,7 @@ def renyi_efficiency(counts: Numbers, *, alpha: float = 2.5) -> float:
 
 
 def divergence(counts: Numbers) -> float:
-    """D = ½ Σ|p_j − 1/K|: how far the token distribution is from uniform, 0 to 1 (Gowda & May 2020).
+    """Return D = ½ Σ|p_j − 1/K|, the distance from a uniform distribution, 0 to 1 (Gowda & May 2020).
 
     >>> divergence(np.array([4, 0, 0, 0]))
     0.75
@@ -136,9 +120,7 @@ def divergence(counts: Numbers) -> float:
 
 
 def bits(n_pieces: int, n_types: int) -> float:
-    """N log₂ V: what the text costs at a fixed width per piece (as in Zouhar et al. 2023, "bits").
-
-    Raises CriterionError if there are no types.
+    """Return N log₂ V, the cost of the text at a fixed width per piece (Zouhar et al. 2023).
 
     >>> bits(10, 8)
     30.0
@@ -160,26 +142,12 @@ def fertility(n_pieces: int, n_words: int) -> float:
 
 
 def continued_word_rate(pieces_per_word: Longs, word_counts: Longs) -> float:
-    """Return the share of words that are cut into more than one piece (Rust et al. 2021).
-
-    pieces_per_word, word_counts: (n_distinct_words,). Raises CriterionError if there are no words.
-
-    >>> continued_word_rate(np.array([1, 3]), np.array([3, 1]))
-    0.25
-    """
+    """Return the share of words that are cut into more than one piece (Rust et al. 2021)."""
     return float(probs(word_counts) @ (np.asarray(pieces_per_word)[np.asarray(word_counts) > 0] > 1))
 
 
 def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.83) -> float:
-    """Return the share of pieces whose types rank between the fractions `low` and `high` (Zouhar et al. 2023).
-
-    Σ_r p_r for ⌊low K⌋ < r ≤ ⌊high K⌋, where K types occur and the most frequent has rank 1.
-
-    Raises ConfigError if the bounds are not 0 ≤ low < high ≤ 1, CriterionError if no type occurs.
-
-    >>> percentile_frequency(np.array([50, 20, 20, 10]), low=0.25, high=0.75)
-    0.4
-    """
+    """Return Σ_r p_r for ⌊low K⌋ < r ≤ ⌊high K⌋, of K types that occur, by rank (Zouhar et al. 2023)."""
     if not 0 <= low < high <= 1:
         raise ConfigError(f"low is {low}, high {high}; give 0 ≤ low < high ≤ 1")
     p = np.sort(probs(counts))[::-1]
@@ -187,53 +155,32 @@ def percentile_frequency(counts: Numbers, *, low: float = 0.03, high: float = 0.
 
 
 def rare_share(counts: Numbers, *, below: int = 100) -> float:
-    """Return the share of the types seen fewer than `below` times, unseen ones included.
-
-    Raises CriterionError if there are no types.
-
-    >>> rare_share(np.array([500, 100, 99, 0]))
-    0.5
-    """
+    """Return the share of the types seen fewer than `below` times, unseen ones included."""
     if len(counts) == 0:
         raise CriterionError("there are no counts; give the counts of a vocabulary")
     return float((np.asarray(counts) < below).mean())
 
 
 def unknown_rate(n_unknown: int, n_pieces: int) -> float:
-    """Return unknown pieces per piece; 0 for a text without pieces.
-
-    >>> unknown_rate(1, 4)
-    0.25
-    """
+    """Return unknown pieces per piece; 0 for a text without pieces."""
     return n_unknown / n_pieces if n_pieces else 0.0
 
 
 def parity(fertilities: Sequence[float]) -> list[float]:
-    """Return each source's fertility over the unweighted mean of all. Above 1, a source is cut finer than the others.
-
-    >>> parity([1.0, 3.0])
-    [0.5, 1.5]
-    """
+    """Return each source's fertility over the mean of all sources."""
     mean = sum(fertilities) / max(1, len(fertilities))
     return [value / mean for value in fertilities]
 
 
 def premiums(pieces: Sequence[int]) -> list[float]:
-    """Return each source's pieces relative to the source with fewest (Petrov et al. 2023), for parallel texts.
-
-    >>> premiums([100, 150])
-    [1.0, 1.5]
-    """
+    """Return each source's pieces relative to the source with fewest (Petrov et al. 2023), for parallel texts."""
     return [n / min(pieces) for n in pieces]
 
 
 def source_shares(counts: Longs) -> Floats:
-    """Return each source's share of a vocabulary, (n_sources,): its mean part in the counts of the tokens in use.
+    """Return each source's mean part in the counts of the tokens in use, (n_sources,); 0 if no token is used.
 
-    counts: (n_sources, n_tokens). All 0 if no token is used.
-
-    >>> source_shares(np.array([[4, 1, 0], [0, 3, 0]]))
-    array([0.625, 0.375])
+    counts: (n_sources, n_tokens)
     """
     used = counts[:, counts.sum(axis=0) > 0]
     return np.asarray((used / used.sum(axis=0)).sum(axis=1) / max(1, used.shape[1]))

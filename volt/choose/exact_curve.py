@@ -2,27 +2,8 @@
 
     MUV(v_t) = −(H_t − H_{t−1}) / (|v_t| − |v_{t−1}|)       (Eq. 1), which MUV-search maximises
 
-The rules are properties of the corpus: neither the sizes that are searched nor the number of candidates changes a pick,
-provided that the candidates reach beyond it (for knee, beyond its range). Otherwise the rule says "at least".
-
-utility    the smallest size S ≥ max(1,000, 2 A) whose last doubling lowered the entropy (Eq. 2, type length) by less
-           than 1/8 of its value: (H_{S/2} − H_S) / H_{S/2} < 1/8, the paper's MUV per doubling instead of per token
-median500  the largest size at which half of the tokens in use (that occur at all) occur at least 500 times
-f95        the largest size at which 95 % of all tokens occur at least 100 times (Gowda & May 2020)
-knee       where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
-scaling    the size that a language model deserves (Tao et al. 2024; volt.choose.language_model)
-
-The smallest size A is the number of atoms. For an extended vocabulary it is the number of tokens that its merges make;
-median500 and f95 then count new tokens alone, because a model has to learn a row for each. The utility takes the first
-fall below 1/8: near the end of the merges the entropy falls again, but only because tokens grow long.
-
->>> words = {f"{a}{b}{c}": 900 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
->>> candidates = learn_enough(words)
->>> muv_search(candidates)
-<EntropyCurve: 81 sizes from 13 to 93, entropy 2.4627 to 1.2244>
->>> readings = ExactCurve.of(candidates)
->>> readings.median500().size, readings.utility().at_least
-(93, True)
+The searched sizes do not change a pick. For an extended vocabulary, the smallest size A is the number of tokens that
+its merges make, and median500 and f95 count new tokens alone.
 """
 
 from __future__ import annotations
@@ -50,16 +31,7 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntropyCurve:
-    """Every size of a BPE sweep, from exact counts.
-
-    sizes: (n,) int64, tokens
-    entropies: (n,) Eq. 2, nats per character
-    muv: (n − 1,) Eq. 1 against the size before, nats per character and token
-    n_pieces: (n,) int64, pieces that the corpus takes
-
-    >>> EntropyCurve(np.array([6, 7]), np.array([1.5, 1.25]), np.array([0.25]), np.array([9, 7]))
-    <EntropyCurve: 2 sizes from 6 to 7, entropy 1.5000 to 1.2500>
-    """
+    """Every size (tokens) of a BPE sweep, from exact counts: its entropy, MUV against the size before, and pieces."""
 
     sizes: Longs
     entropies: Floats
@@ -72,14 +44,13 @@ class EntropyCurve:
 
 
 def muv_search(candidates: Candidates, *, length: Length = "type") -> EntropyCurve:
-    """Entropy and MUV of the BPE sweep at every size from the smallest up: the paper's MUV-search at full resolution.
+    """Compute entropy and MUV of the BPE sweep at every size: the paper's MUV-search at full resolution.
 
-    candidates: what `learn_bpe` or `replay_bpe` returns
+    candidates: the result of `learn_bpe` or `replay_bpe`
     length: what l averages over, the tokens ("type") or their pieces ("occurrence")
 
-    >>> from volt.count.word_counts import WordCounts
     >>> from volt.learn.bpe import learn_bpe
-    >>> curve = muv_search(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3))
+    >>> curve = muv_search(learn_bpe({"low": 5, "lower": 2}, n_merges=3))
     >>> curve.sizes, curve.n_pieces
     (array([6, 7, 8, 9]), array([25, 18, 13, 11]))
     """
@@ -109,12 +80,7 @@ KNEE_RANGE = 1_000, 30_000  # tokens
 
 @dataclass(frozen=True, slots=True)
 class RuleReading:
-    """The pick of a rule on the curve.
-
-    size: tokens
-    why: the reason
-    at_least: whether the candidates end before the rule is decided, so that the size may be greater
-    """
+    """The pick of a rule on the curve; `at_least` if the candidates end before the rule is decided."""
 
     size: int
     why: str
@@ -123,11 +89,7 @@ class RuleReading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactCurve:
-    """The exact curve of candidates, and the rules that read it.
-
-    candidates, curve: the curve is the sweep with lengths by type
-    merges_at: (n_sizes,) int64, the merges that make each size of the curve
-    """
+    """The sweep of candidates with lengths by type, and the rules that read it."""
 
     candidates: Candidates
     curve: EntropyCurve
@@ -135,12 +97,12 @@ class ExactCurve:
 
     @classmethod
     def of(cls, candidates: Candidates, curve: EntropyCurve | None = None) -> Self:
-        """Compute the curve of candidates. curve: their sweep with lengths by type, if it is known."""
+        """Return the curve of candidates. curve: their sweep, if it is known."""
         curve = curve or muv_search(candidates)
         return cls(candidates, curve, np.searchsorted(candidates.sizes_after(), curve.sizes, side="right") - 1)
 
     def balanced(self) -> RuleReading:
-        """Return the larger of `utility` and `median500`; for an extension `median500`, as few double a vocabulary."""
+        """Return the larger of `utility` and `median500`; for an extension `median500`."""
         median500 = self.median500()
         if self.candidates.extends:
             why = "for an extension balanced leaves utility out, because few extensions double a vocabulary"
@@ -151,9 +113,9 @@ class ExactCurve:
         return RuleReading(median500.size, f"{median500.why} (median500; utility is not larger)", median500.at_least)
 
     def utility(self) -> RuleReading:
-        """Return the first size whose last doubling lowered the entropy by less than 1/8 of its value."""
-        result = np.flatnonzero(self.doublings() < UTILITY)
-        start = self._utility_start()
+        """Return the first size S ≥ max(1,000, 2 A) whose last doubling lowered the entropy by less than 1/8."""
+        doublings, start = self.doublings(), self._utility_start()
+        result = np.flatnonzero(doublings < UTILITY)  # later falls come only from tokens that grow long
         if len(result):
             size = start + int(result[0])
             fell = "the last doubling lowered the entropy by less than 1/8 of its value"
@@ -161,12 +123,12 @@ class ExactCurve:
         size = self.candidates.n_tokens
         if size < start:
             return RuleReading(size, f"the {size:,} tokens learned end before {start:,}, where the rule begins", True)
-        least = 100 * self.doublings().min()
+        least = 100 * doublings.min()
         falls = f"every doubling up to {size:,} tokens lowers the entropy by {least:.3g} % of its value or more"
         return RuleReading(size, f"{falls}, not yet by less than 1/8", True)
 
     def doublings(self) -> NDArray[np.float64]:
-        """(H_{S/2} − H_S) / H_{S/2} of each size S from max(1,000, 2 A) up; S/2 is rounded down."""
+        """Return (H_{S/2} − H_S) / H_{S/2} of each size S from max(1,000, 2 A) up."""
         sizes = np.arange(self._utility_start(), self.candidates.n_tokens + 1)
         entropies, low = self.curve.entropies, self.candidates.smallest
         before = entropies[sizes // 2 - low]
@@ -177,9 +139,8 @@ class ExactCurve:
 
     def median500(self) -> RuleReading:
         """Return the largest size at which half of the tokens in use occur at least 500 times."""
-        occurring = self._types(1)
+        occurring, kind = self._types(1), self._kind
         enough = (self._types(MEDIAN_COUNT) >= np.ceil(MEDIAN_SHARE * occurring)) & (occurring > 0)
-        kind = self._kind
         index, at_least = self._last(enough, MEDIAN_COUNT)
         if index is None:
             size = self.candidates.smallest
@@ -189,7 +150,7 @@ class ExactCurve:
         return RuleReading(size, result, at_least)
 
     def f95(self) -> RuleReading:
-        """Return the largest size at which 95 % of the tokens occur at least 100 times, or the size closest to that."""
+        """Return the largest size at which 95 % of the tokens occur 100 times (Gowda & May 2020), or the closest."""
         sizes, kind = self.curve.sizes - self._first, self._kind
         enough = (self._types(F95_COUNT) >= np.ceil(F95_SHARE * sizes)) & (sizes > 0)
         index, at_least = self._last(enough, F95_COUNT)
@@ -198,23 +159,23 @@ class ExactCurve:
             result = f"the largest size at which 95 % of the {kind}s occur {F95_COUNT} times or more"
             return RuleReading(size, result, at_least)
         shares = self._types(F95_COUNT) / np.maximum(sizes, 1)
-        index = int(np.argmax(shares))
-        size, share = int(self.curve.sizes[index]), 100 * shares[index]
+        size, share = int(self.curve.sizes[np.argmax(shares)]), 100 * shares.max()
         result = f"at no size do 95 % of the {kind}s occur {F95_COUNT} times; this comes closest, with {share:.0f} %"
         return RuleReading(size, result, at_least)
 
     def scaling(self, model: LanguageModel) -> RuleReading:
-        """Return the size that a language model deserves, whatever the corpus."""
+        """Return the size that a language model deserves (Tao et al. 2024), whatever the corpus."""
         size, low, high = model.size, self.candidates.smallest, self.candidates.n_tokens
         why = f"{model.params:g} parameters of width {model.width:,} deserve {size:,} tokens"
         if size > high:
             return RuleReading(high, why, at_least=True)
-        return (
-            RuleReading(size, why) if size >= low else RuleReading(low, f"{why}, fewer than the {low:,} {self._least}")
-        )
+        if size < low:
+            least = "tokens that are extended" if self.candidates.extends else "atoms"
+            return RuleReading(low, f"{why}, fewer than the {low:,} {least}")
+        return RuleReading(size, why)
 
     def knee(self) -> RuleReading:
-        """Return where the entropy lies farthest below the chord, over a range that is always the same."""
+        """Return where the entropy lies farthest below the chord from 1,000 to 30,000 tokens."""
         low, high = (min(max(bound, self.candidates.smallest), self.candidates.n_tokens) for bound in KNEE_RANGE)
         low = low if low < high else self.candidates.smallest
         within = slice(low - self.candidates.smallest, high + 1 - self.candidates.smallest)
@@ -225,19 +186,13 @@ class ExactCurve:
             size, f"the entropy lies farthest below the straight line from {low:,} to {high:,} tokens", short
         )
 
-    @property
-    def _least(self) -> str:
-        return "tokens that are extended" if self.candidates.extends else "atoms"
-
     def _types(self, least: int) -> Longs:
-        """(n_sizes,): how many tokens of each size occur at least so often; for an extension, only new ones count."""
         first = self._first
         often = self.candidates.curve(lambda counts, tokens: (counts >= least) & (tokens >= first))
         return often[self.merges_at].astype(np.int64)
 
     @property
     def _first(self) -> int:
-        """The first token that counts for median500 and f95."""
         return self.candidates.smallest if self.candidates.extends else 0
 
     @property
@@ -245,11 +200,8 @@ class ExactCurve:
         return "new token" if self.candidates.extends else "token"
 
     def _last(self, enough: Flags, least: int) -> tuple[int | None, bool]:
-        """Return the index of the last size with enough, and whether more candidates could change it.
-
-        While merges still make tokens that occur `least` times, a corpus with many rare characters may still reach
-        enough. Afterwards, the first size without enough is the end.
-        """
+        """Return the index of the last size with enough, and whether more candidates could change it."""
+        # While merges still make tokens that occur `least` times, many rare characters may still reach enough.
         faded = np.flatnonzero(~enough & (self.merges_at >= self._faded(least)))
         end = int(faded[0]) if len(faded) else len(enough)
         result = np.flatnonzero(enough[:end])
@@ -259,11 +211,11 @@ class ExactCurve:
         return int(result[-1]), undecided and bool(enough[-1])
 
     def _faded(self, least: int) -> int:
-        """Return after how many merges no merge makes a token that occurs so often; overlaps ("aaa") are ignored."""
+        """Return after how many merges no merge makes a token that occurs so often."""
         parts, gains = self.candidates.parts, self.candidates.gains()
         extends = self.candidates.extends
         gains[: len(extends.vocabulary.merges) if extends else 0] = least  # these merges belong to every size
-        faded = np.flatnonzero((gains < least) & (parts[:, 0] != parts[:, 1]))
+        faded = np.flatnonzero((gains < least) & (parts[:, 0] != parts[:, 1]))  # without overlaps ("aaa")
         if len(faded):
             return int(faded[0])
         known = self.candidates.left is not None and self.candidates.left < least
@@ -286,7 +238,6 @@ def learn_enough(
 
     counts, marker, min_pair_count, coverage, report: as in `learn_bpe`
     model: a language model; learning continues up to its size
-    Raises CandidateError if min_pair_count is below 1.
 
     >>> learn_enough({"low": 5, "lower": 2})
     <Candidates: 11 tokens, 6 atoms, 5 merges, suffix, from 7 words>
@@ -296,16 +247,11 @@ def learn_enough(
 
 
 def learned_until_decided(learn: Callable[..., Candidates], model: LanguageModel | None) -> Candidates:
-    """Learn with more and more merges while a rule is undecided and pairs are left.
-
-    learn: takes the number of merges; by default it chooses one
-    """
+    """Learn with more and more merges while a rule is undecided."""
     result = learn()
-    while result.left != 0 and result.n_merges < MOST_GROWN and _is_short(result, model):
+    while result.left != 0 and result.n_merges < MOST_GROWN:
+        readings = ExactCurve.of(result)
+        if not (readings.balanced().at_least or (model and readings.scaling(model).at_least)):
+            break
         result = learn(min(2 * result.n_merges, MOST_GROWN))
     return result
-
-
-def _is_short(candidates: Candidates, model: LanguageModel | None) -> bool:
-    readings = ExactCurve.of(candidates)
-    return readings.balanced().at_least or (model is not None and readings.scaling(model).at_least)

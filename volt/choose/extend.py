@@ -1,18 +1,8 @@
 """A vocabulary and the counts of another corpus → candidates: its merges first, then new ones.
 
-The words are encoded with the vocabulary, and merging continues from there. New merges rank after all others, and
-their tokens are new, so no merge of the vocabulary applies to them: text is encoded as before up to the first new
-merge, whatever way the vocabulary merges. (If no merge crosses the ends of a stretch of text, it is always cut alike,
-so no two pairs of neighbours make the same new token.)
-
-If a vocabulary merges by ranks of texts, a new token and its neighbour may spell an old token that was never made
-before, and encoding then makes it. Learning does not see this, so the counts are taken by encoding the words with all
-merges once these are learned.
-
->>> old = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo"))
->>> candidates = extend_bpe(old, {"low": 5, "slow": 2})
->>> candidates.merges, candidates.tokens_at(7)
-([('l', 'o'), ('lo', 'w</w>'), ('s', 'low</w>')], ['l', 'o', 'w</w>', 's', 'lo', 'low</w>', 'slow</w>'])
+Words are encoded with the vocabulary, and merging continues from there, so text is encoded as before up to the first
+new merge. If merging goes by ranks of texts, a new token and its neighbour may spell an old token; so the final counts
+come from encoding with all merges.
 """
 
 from __future__ import annotations
@@ -28,7 +18,16 @@ from volt import arguments
 from volt.count.word_counts import WordCounts, as_counts
 from volt.encode.merge_tables import MergedWords, MergeTables, check_same_words, occurrences
 from volt.errors import CorpusError
-from volt.learn.bpe import Flags, MergeLimits, Replacements, is_hidden, learned, traced, trajectory_of, without
+from volt.learn.bpe import (
+    Flags,
+    Replacements,
+    checked_limits,
+    is_hidden,
+    learn_merges,
+    traced,
+    trajectory_of,
+    without,
+)
 from volt.learn.candidates import Candidates, Extended, Ints, Longs
 from volt.text.characters import SUFFIX, atom_text, token_lengths
 from volt.vocabulary import Vocabulary
@@ -49,10 +48,11 @@ def extend_bpe(
     """Learn `n_merges` merges after those of a vocabulary, or fewer if no pair is left to merge.
 
     vocabulary: the vocabulary to extend; it may be foreign, and pruned
-    counts: what `count_words` returns with the vocabulary's normaliser, pre-tokeniser and special tokens, or a mapping
+    counts: the result of `count_words` with the vocabulary's normaliser, pre-tokeniser and special tokens, or a mapping
         of words to their counts
     n_merges, min_pair_count, report: for the new merges, as in `learn_bpe`
     new_atoms: whether characters that the vocabulary lacks become tokens; None is True unless it spells them by bytes
+
     `volt.search` of the result gives a vocabulary with the same tokens at the same ids, followed by new ones.
     Raises CorpusError if the words were counted with other settings than the vocabulary's, or there are none.
 
@@ -63,19 +63,21 @@ def extend_bpe(
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.extend_bpe({}, counts)")
     counts = words_for(vocabulary, counts, call="volt.extend_bpe(vocabulary, {})")
     report = arguments.function(report, "report")
-    limits = MergeLimits.checked(n_merges, min_pair_count)
+    limits = checked_limits(n_merges, min_pair_count)
     merged = MergedWords.of(vocabulary, counts)
     wanted = not vocabulary.byte_fallback if new_atoms is None else bool(new_atoms)
     start = _start(vocabulary, merged, _unknown(merged.atoms) if wanted else [])
-    parts, replaced, left = learned(start.words, start.tokens, start.final, limits, vocabulary.marker, report)
+    parts, replaced, left = learn_merges(
+        start.words, start.tokens, start.final, *limits, marker=vocabulary.marker, report=report
+    )
     return _candidates(vocabulary, counts, start, parts, replaced, left)
 
 
 def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *, call: str) -> WordCounts:
     """Check that words were counted with the vocabulary's settings. Raises CorpusError otherwise, or without words."""
     if isinstance(counts, Mapping):
-        made_with = vocabulary.normalizer, vocabulary.pretokenizer
-        counts = WordCounts.from_pairs(counts, normalizer=made_with[0], pretokenizer=made_with[1])
+        normalizer, pretokenizer = vocabulary.normalizer, vocabulary.pretokenizer
+        counts = WordCounts.from_pairs(counts, normalizer=normalizer, pretokenizer=pretokenizer)
     counts = as_counts(counts, call=call)
     check_same_words(vocabulary, counts)
     if not counts.n_words:
@@ -85,20 +87,14 @@ def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *,
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """The words after the vocabulary's merges, in the numbers of the candidates.
-
-    tokens: atoms, tokens that only whole words are, new atoms, then the results of merges
-    n_first: how many of them no merge makes
-    kept: (n_tokens,) which of them every vocabulary keeps;  final: (n_tokens,) which carry the end-of-word marker
-    words: as these tokens;  atom_counts: (n_first,) before any merge
-    """
+    """The words after the vocabulary's merges, and the tokens in their new order: unmade ones, then merged ones."""
 
     tokens: list[str]
-    n_first: int
-    kept: NDArray[np.bool_]
-    final: Flags
+    n_first: int  # tokens that no merge makes
+    retained: NDArray[np.bool_]  # by every vocabulary
+    final: Flags  # with an end-of-word marker
     words: Words
-    atom_counts: Longs
+    atom_counts: Longs  # (n_first,), before any merge
 
 
 def _unknown(atoms: Words) -> list[int]:
@@ -109,28 +105,24 @@ def _unknown(atoms: Words) -> list[int]:
     return [int(code) for code in result[~is_hidden(result)]]
 
 
-def _start(vocabulary: Vocabulary, merged: MergedWords, new: Sequence[int]) -> _Start:
-    """new: the codes of new atoms."""
+def _start(vocabulary: Vocabulary, merged: MergedWords, new_codes: Sequence[int]) -> _Start:
     tables = merged.tables
     is_made = tables.parts >= 0
     n_old = int((~is_made).sum())
-    output, unmade = (np.flatnonzero(flags).tolist() for flags in (is_made, ~is_made))
-    tokens = [*map(tables.tokens.__getitem__, unmade), *map(atom_text, new), *map(tables.tokens.__getitem__, output)]
-    numbers = np.where(is_made, np.cumsum(is_made) + n_old + len(new), np.cumsum(~is_made)).astype(np.int32) - 1
-    news = {-1 - code: n_old + place for place, code in enumerate(new)}
+    n_first = n_old + len(new_codes)
+    merges, unmade = (np.flatnonzero(flags).tolist() for flags in (is_made, ~is_made))
+    tokens = [tables.tokens[n] for n in unmade] + [*map(atom_text, new_codes)] + [tables.tokens[n] for n in merges]
+    numbers = np.where(is_made, np.cumsum(is_made) + n_first, np.cumsum(~is_made)).astype(np.int32) - 1
+    news = {-1 - code: n_old + place for place, code in enumerate(new_codes)}
     retained = np.ones(len(tokens), bool)
     retained[numbers] = tables.kept > 0
-    n_first = n_old + len(new)
     atoms = _renumbered(merged.atoms, numbers, news)
     words = _renumbered(merged.words, numbers, news)
     return _Start(tokens, n_first, retained, _final(vocabulary, tokens, n_first), words, occurrences(atoms, n_first))
 
 
 def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
-    """Renumber the symbols of words and remove unknown characters: the parts on either side become two words.
-
-    numbers: (n,) of symbols from 0 on;  news: of symbols below 0
-    """
+    """Renumber the symbols of words and remove unknown characters. news: the numbers of symbols below 0"""
     from volt.kernels.arrays import Words
 
     unknown, places = np.unique(words.symbols[words.symbols < 0], return_inverse=True)
@@ -140,7 +132,6 @@ def _renumbered(words: Words, numbers: Ints, news: Mapping[int, int]) -> Words:
 
 
 def _final(vocabulary: Vocabulary, tokens: Sequence[str], n_first: int) -> Flags:
-    """Return which tokens carry the end-of-word marker: atoms that do, and merges whose second part does."""
     if vocabulary.marker != "suffix":
         return np.zeros(len(tokens), np.uint8)
     final = {token for token in tokens[:n_first] if token.endswith(SUFFIX)}
@@ -151,22 +142,18 @@ def _final(vocabulary: Vocabulary, tokens: Sequence[str], n_first: int) -> Flags
 def _candidates(
     vocabulary: Vocabulary, counts: WordCounts, start: _Start, parts: Ints, replaced: Longs, left: int
 ) -> Candidates:
-    """Return the candidates of the vocabulary's merges and new ones. parts, replaced: of the new merges"""
     tokens, n_old = list(start.tokens), len(vocabulary.merges)
     output = [*tokens, *("" for _ in range(len(parts)))]
     for place, (first, second) in enumerate(parts.tolist(), start=len(tokens)):
         output[place] = output[first] + output[second]
     numbers = {token: number for number, token in enumerate(dict.fromkeys(output))}
-    rows = [(numbers[one], numbers[other], numbers[one + other]) for one, other in vocabulary.merges]
-    rows += [
-        (numbers[output[one]], numbers[output[other]], numbers[output[one] + output[other]])
-        for one, other in parts.tolist()
-    ]
+    merges = [*vocabulary.merges, *((output[one], output[other]) for one, other in parts.tolist())]
+    rows = [(numbers[one], numbers[other], numbers[one + other]) for one, other in merges]
     table = np.array(rows, np.int32).reshape(-1, 3)
     before = occurrences(start.words, len(tokens))
     pairs = table[:, :2]
     if vocabulary.merging == "ranks":
-        pairs, changes = _ranked(vocabulary, start, table, tuple(numbers))
+        pairs, changes = _ranked(vocabulary, start, merges, table, numbers)
     elif len(numbers) == len(output):
         steps = np.arange(n_old, len(rows))
         changes = Replacements(steps, steps, replaced)
@@ -182,20 +169,16 @@ def _candidates(
         marker=vocabulary.marker,
         counts=counts,
         left=left,
-        extends=Extended(vocabulary, start.kept, before),
+        extends=Extended(vocabulary, start.retained, before),
     )
 
 
-def _ranked(vocabulary: Vocabulary, start: _Start, table: Ints, tokens: Sequence[str]) -> tuple[Ints, Replacements]:
-    """Return the pair that makes each token, whichever merge names it, and its replacements at each new merge.
-
-    table: (n_merges, 3), the parts and the result of each merge;  tokens: by the numbers in it
-    """
+def _ranked(
+    vocabulary: Vocabulary, start: _Start, merges: Sequence[tuple[str, str]], table: Ints, numbers: Mapping[str, int]
+) -> tuple[Ints, Replacements]:
     from volt.kernels.bpe_tables import pairs_met
 
-    merges = tuple((tokens[left], tokens[right]) for left, right, _ in table.tolist())
-    tables = MergeTables.of(replace(vocabulary, merges=merges, counts=(), order=()))
-    numbers = {token: number for number, token in enumerate(tokens)}
+    tables = MergeTables.of(replace(vocabulary, merges=tuple(merges), counts=(), order=()))
     renumbered = np.array([numbers.get(token, -1) for token in tables.tokens], np.int32)
     lefts, rights, ranks = pairs_met(tables.merges)
     pairs = table[:, :2].copy()

@@ -2,12 +2,7 @@
 
     N_v = 3,145,728 · (N / 33·10⁶)^0.8354        V = N_v / d
 
-Tao et al. 2024, "Scaling Laws with Vocabulary", approach 2: N non-embedding parameters deserve N_v parameters of the
-vocabulary, which are V tokens of width d. The law was fitted to models of 33 M to 3 B parameters on English text, each
-trained for as long as is optimal for it.
-
->>> scaling_size(70e9, 8192)  # the paper says of Llama2-70B: at least 216 K
-230865
+Tao et al. 2024, "Scaling Laws with Vocabulary", approach 2, fitted to English models of 33 M to 3 B parameters.
 """
 
 from __future__ import annotations
@@ -18,7 +13,6 @@ from dataclasses import dataclass
 from volt import arguments
 from volt.errors import ConfigError
 
-RULE = "scaling"
 EXPONENT = 0.8354
 _PARAMS, _VOCABULARY_PARAMS = 33e6, 3_145_728  # of the model that the law starts from
 _MOST_WIDTH = 1_000_000_000
@@ -33,97 +27,41 @@ class LanguageModel:
     width: d, the numbers that each token's embedding holds
     Raises ConfigError if one is not positive and finite.
 
-    >>> LanguageModel(params=1.2e9, width=2048).size
-    30915
+    >>> LanguageModel(params=70e9, width=8192).size  # the paper says of Llama2-70B: at least 216 K
+    230865
     """
 
     params: float
     width: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "params", _checked_params(self.params))  # a frozen dataclass takes them in this way
-        object.__setattr__(self, "width", _checked_width(self.width))
+        params = arguments.number(self.params, "params")
+        if not 0 < params < math.inf:
+            raise ConfigError(
+                f"params is {params:g}; give the model's parameters without the embedding, a finite number above 0"
+            )
+        object.__setattr__(self, "params", params)  # a frozen dataclass takes them in this way
+        object.__setattr__(self, "width", arguments.whole(self.width, "width", low=1, high=_MOST_WIDTH))
+
+    @property
+    def vocabulary_params(self) -> float:
+        """N_v, the parameters of the vocabulary that it deserves."""
+        return float(_VOCABULARY_PARAMS * (self.params / _PARAMS) ** EXPONENT)
 
     @property
     def size(self) -> int:
-        """The size that it deserves, tokens."""
-        return scaling_size(self.params, self.width)
+        """The size that it deserves: V tokens, rounded down; 1 at least."""
+        return max(1, int(self.vocabulary_params / self.width))
 
     @property
     def signature(self) -> str:
-        """The model in short, for the signature of a result.
-
-        >>> LanguageModel(1.2e9, 2048).signature
-        'model:1.2e+09,2048'
-        """
+        """The model in short, for the signature of a result."""
         return f"model:{self.params:g},{self.width}"
 
+    def flops_per_byte(self, size: int, tokens_per_byte: float) -> float:
+        """Return 2 (N + V d) operations for each token, times the tokens per byte; attention is left out.
 
-def vocabulary_parameters(n_params: float) -> float:
-    """N_v, the vocabulary parameters that a language model deserves.
-
-    n_params: N, its parameters without the embedding
-    Raises ConfigError if n_params is not positive and finite.
-
-    >>> vocabulary_parameters(33e6)
-    3145728.0
-    """
-    return float(_VOCABULARY_PARAMS * (_checked_params(n_params) / _PARAMS) ** EXPONENT)
-
-
-def scaling_size(n_params: float, width: int) -> int:
-    """V = N_v / d tokens, rounded down, so that they take no more parameters than N_v; 1 at least.
-
-    n_params: N, the model's parameters without the embedding
-    width: d, the numbers that each token's embedding holds
-    Raises ConfigError if one is not positive and finite.
-
-    >>> scaling_size(33e6, 512)
-    6144
-    """
-    return max(1, int(vocabulary_parameters(n_params) / _checked_width(width)))
-
-
-def serving_flops_per_byte(n_params: float, width: int, size: int, tokens_per_byte: float) -> float:
-    """2 (N + V d) floating-point operations for each token, times the tokens that a byte of text takes.
-
-    n_params, width: N and d of the model
-    size: V, tokens of the vocabulary
-    tokens_per_byte: pieces of a text over its bytes
-
-    The attention over earlier tokens is left out, which grows with the length of the text.
-
-    >>> serving_flops_per_byte(1e9, 1000, 32_000, 0.25)
-    516000000.0
-    """
-    return _FLOPS * (n_params + size * width) * tokens_per_byte
-
-
-def checked_model(model: LanguageModel | None, select: str = "") -> LanguageModel | None:
-    """Return the model, if it is one or None. select: the rule; "scaling" needs a model.
-
-    >>> checked_model(None, "scaling")
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: the rule scaling needs a language model; give
-    model=volt.LanguageModel(params=1.2e9, width=2048), say
-    """
-    example = "give model=volt.LanguageModel(params=1.2e9, width=2048), say"
-    if model is not None:
-        return arguments.instance(model, LanguageModel, "model", remedy=example)
-    if select == RULE:
-        raise ConfigError(f"the rule {RULE} needs a language model; {example}")
-    return None
-
-
-def _checked_params(n_params: float) -> float:
-    params = arguments.number(n_params, "params")
-    if not 0 < params < math.inf:
-        raise ConfigError(
-            f"params is {params:g}; give the model's parameters without the embedding, a finite number above 0"
-        )
-    return params
-
-
-def _checked_width(width: int) -> int:
-    return arguments.whole(width, "width", low=1, high=_MOST_WIDTH)
+        size: V, tokens of the vocabulary
+        tokens_per_byte: pieces of a text over its bytes
+        """
+        return _FLOPS * (self.params + size * self.width) * tokens_per_byte

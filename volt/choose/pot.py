@@ -1,8 +1,4 @@
-"""The POT library as a second, independent solver of transport problems, for small ones and for tests.
-
->>> sorted(SOLVERS)
-['pot', 'sinkhorn']
-"""
+"""The POT library as a second, independent solver, for small problems and for tests."""
 
 from __future__ import annotations
 
@@ -18,18 +14,11 @@ from volt.errors import TransportError, missing
 
 @dataclass(frozen=True, slots=True)
 class PotSolver(Sinkhorn):
-    """A solver by the POT library (`pip install 'volt-vocab[pot]'`), which stores the cost of every cell.
-
-    One iteration of `Sinkhorn` follows and measures `change` and `converged`.
-    max_cells: rows times columns of the largest problem that is accepted
-    Raises TransportError if a problem has more cells.
-    Raises MissingLibraryError if POT is not installed.
-    """
+    """A solver by the POT library (`pip install 'volt-vocab[pot]'`), which stores the cost of every cell."""
 
     max_cells: int = 25_000_000
 
     def __call__(self, problem: TransportProblem, start: Potentials | None = None) -> TransportPlan:
-        """Solve `problem`. start: potentials whose row is read. Raises TransportError if that is not (n_rows,)."""
         n_cells = math.prod(problem.cost.shape)
         if n_cells > self.max_cells:
             raise TransportError(f"the problem's {n_cells} dense cells are above {self.max_cells}; use Sinkhorn.")
@@ -40,10 +29,7 @@ class PotSolver(Sinkhorn):
 
 
 def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver) -> tuple[Floats, int]:
-    """Return log u and the number of iterations of POT, whose warnings are suppressed, because `change` says more.
-
-    reg_type "entropy" is −ε H(P), while POT's default "kl" is relative to abᵀ; ρ = inf is τ = 1.
-    """
+    """Return log u and the number of iterations of POT."""
     try:
         import ot
     except ImportError as error:
@@ -61,6 +47,7 @@ def _pot_row(problem: TransportProblem, start: Potentials, *, solver: PotSolver)
         if rate == 1:
             log = ot.sinkhorn(*args, method="sinkhorn_log", stopThr=stop, **options)[1]
             return scattered(log["log_u"], rows, other=-np.inf), log["niter"] + 1
+        # "entropy" is −ε H(P), while POT's default "kl" is relative to abᵀ; ρ = inf is τ = 1
         options |= {"reg_type": "entropy", "stopThr": max(stop * (1 - rate), 1e-15)}
         log = ot.unbalanced.sinkhorn_unbalanced(*args, rho, **options)[1]
         return scattered(log["logu"], rows, other=-np.inf), len(log["err"])

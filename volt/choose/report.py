@@ -1,24 +1,12 @@
-"""`SearchResult` → a report for the terminal, and the same as JSON data, with the serving cost of each size.
-
-The serving cost is the number of tokens per byte of text and, for a given language model, its operations per byte.
-
->>> from volt.choose.search import search
->>> from volt.learn.bpe import learn_bpe
->>> result = search(learn_bpe({"low": 5, "lower": 2}, n_merges=3), sizes=[7, 9])
->>> [step["size"] for step in as_data(result)["steps"]]
-[6, 7, 9]
->>> [round(cost.tokens_per_byte, 3) for cost in serving_costs(result)]  # 25, 18 and 11 pieces for 32 bytes
-[0.781, 0.562, 0.344]
-"""
+"""`SearchResult` → a report for the terminal, and its values as JSON data, with the serving cost of each size."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from volt.choose.language_model import LanguageModel, serving_flops_per_byte
 from volt.choose.search import readable_cuts, sample_cuts
 from volt.count.corpus_statistics import text_bytes
 from volt.display import Grid, LabelledText, at_bars, counted
@@ -29,39 +17,17 @@ if TYPE_CHECKING:
 
     from volt.choose.search import SearchResult
     from volt.choose.size_steps import SizeStep
-    from volt.count.corpus_statistics import Coverage
-    from volt.count.word_counts import WordCounts
     from volt.vocabulary import Vocabulary
 
 
-@dataclass(frozen=True, slots=True)
-class ServingCost:
-    """The cost of using a vocabulary.
-
-    tokens_per_byte: pieces of a text divided by its bytes, spaces included
-    serving_flops_per_byte: of the language model that the vocabulary is for, None without one
-    """
-
-    tokens_per_byte: float
-    serving_flops_per_byte: float | None
-
-
-def serving_cost(n_pieces: int, n_bytes: int, size: int, model: LanguageModel | None) -> ServingCost:
-    """Return the cost of a vocabulary of this size that cuts n_bytes into n_pieces.
-
-    >>> serving_cost(1, 4, 32_000, LanguageModel(1e9, 1000))
-    ServingCost(tokens_per_byte=0.25, serving_flops_per_byte=516000000.0)
-    """
-    tokens = n_pieces / n_bytes
-    flops = None if model is None else serving_flops_per_byte(model.params, model.width, size, tokens)
-    return ServingCost(tokens, flops)
-
-
-def serving_costs(result: SearchResult, steps: Sequence[SizeStep] | None = None) -> list[ServingCost]:
-    """Return the cost of these sizes of a search, by default of all measured ones, in their order."""
-    n_bytes = text_bytes(result.candidates.counts)
-    measured = result.steps if steps is None else steps
-    return [serving_cost(step.n_pieces, n_bytes, step.size, result.model) for step in measured]
+def _serving_costs(result: SearchResult, steps: Sequence[SizeStep]) -> list[dict[str, float | None]]:
+    """Return the pieces per byte of text at these sizes, spaces included, and the language model's operations."""
+    n_bytes, model = text_bytes(result.candidates.counts), result.model
+    tokens = [step.n_pieces / n_bytes for step in steps]
+    return [
+        {"tokens_per_byte": n, "serving_flops_per_byte": model.flops_per_byte(step.size, n) if model else None}
+        for step, n in zip(steps, tokens, strict=True)
+    ]
 
 
 Seconds = Mapping[str, float]
@@ -70,9 +36,9 @@ MOST_ROWS = 10  # of a short table
 
 
 def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str, Any]:
-    """Return all values of the terminal report as JSON data. seconds: of each phase"""
-    costs, coverage = serving_costs(result), result.candidates.coverage
-    [best] = serving_costs(result, [result.best])
+    """Return all values of the report as JSON data. seconds: of each phase"""
+    costs, coverage, counts = _serving_costs(result, result.steps), result.candidates.coverage, result.candidates.counts
+    [best] = _serving_costs(result, [result.best])
     return {
         "signature": result.signature,
         "fingerprint": result.vocabulary.fingerprint,
@@ -82,7 +48,14 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
         "pick": asdict(result.pick),
         "range": list(result.range),
         "support": result.support,
-        "counts": _count_data(result.candidates.counts),
+        "counts": {
+            "words": counts.n_words,
+            "occurrences": counts.total,
+            "left_out": counts.n_left_out,
+            "bound": counts.bound,
+            "lines": counts.n_lines,
+            "bytes": counts.n_bytes,
+        },
         "picks": {rule: asdict(pick) for rule, pick in result.picks.items()},
         "steps": [_step_data(step, cost) for step, cost in zip(result.steps, costs, strict=True)],
         "vocabulary": vocabulary_data(result.vocabulary),
@@ -93,19 +66,8 @@ def as_data(result: SearchResult, *, seconds: Seconds | None = None) -> dict[str
     }
 
 
-def _count_data(counts: WordCounts) -> dict[str, int]:
-    return {
-        "words": counts.n_words,
-        "occurrences": counts.total,
-        "left_out": counts.n_left_out,
-        "bound": counts.bound,
-        "lines": counts.n_lines,
-        "bytes": counts.n_bytes,
-    }
-
-
-def _step_data(step: SizeStep, cost: ServingCost) -> dict[str, Any]:
-    return {name: value for name, value in asdict(step).items() if name != "kept"} | asdict(cost)
+def _step_data(step: SizeStep, cost: Mapping[str, float | None]) -> dict[str, Any]:
+    return {name: value for name, value in asdict(step).items() if name != "kept"} | dict(cost)
 
 
 def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
@@ -127,11 +89,9 @@ def vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
 def as_text(
     result: SearchResult, *, seconds: Seconds | None = None, full: bool = False, hint: str = ""
 ) -> RenderableType:
-    """Return the report of a search, for a rich console; print it with `crop=False`.
+    """Return the report for a rich console; print it with `crop=False`.
 
-    seconds: of each phase
     full: whether the table shows all sizes and their transports, instead of ten sizes
-    hint: a sentence on how to see all sizes
     """
     from rich.console import Group
     from rich.text import Text
@@ -142,11 +102,19 @@ def as_text(
     ]
     for warning in result.warnings:
         parts += ["", Text.assemble(("warning ", "bold yellow"), warning)]
-    parts += ["", *_steps_table(result, full=full, hint=hint), "", _picks_table(result), ""]
-    cuts = readable_cuts(sample_cuts(result.candidates, result.vocabulary), result.vocabulary)
-    parts += [*_cuts(cuts), ""]
+    picks = [(rule, pick.size_text, pick.reason) for rule, pick in result.picks.items()]
+    strong = list(result.picks.values()).index(result.pick)
+    parts += ["", *_steps_table(result, full=full, hint=hint), ""]
+    parts += [Grid(("rule", "size", "why"), picks, numbers=[1], strong=strong), ""]
+    cuts = list(readable_cuts(sample_cuts(result.candidates, result.vocabulary), result.vocabulary))
+    width = max((len(shown(word)) for word, _ in cuts), default=0) + 2
+    parts += [LabelledText(f"{shown(word):{width}}", [shown(pieces, 2 * MOST_SHOWN)]) for word, pieces in cuts]
+    parts.append("")
     if coverage := result.candidates.coverage:
-        parts.append(LabelledText("left out  ", _left_out(coverage).split(" ")))
+        share = 100 * coverage.n_left_out / coverage.n_characters
+        kinds = f"{counted(len(coverage.left_out), 'distinct character')}, {share:.3g} % of all"
+        beyond = f"{kinds}, beyond {100 * coverage.share:g} %: {shown(coverage.left_out, 20)}"
+        parts.append(LabelledText("left out  ", beyond.split(" ")))
     if seconds:
         spent = {**seconds, "total": sum(seconds.values())}
         parts.append(LabelledText("seconds   ", [f"{phase} {value:.2f}" for phase, value in spent.items()], gap="   "))
@@ -154,23 +122,7 @@ def as_text(
     return Group(*parts)
 
 
-def _left_out(coverage: Coverage) -> str:
-    """Describe the characters beyond a share of all characters, with the commonest ones.
-
-    >>> from volt.count.corpus_statistics import Coverage
-    >>> _left_out(Coverage(0.9, "ö", 1, 24))
-    '1 distinct character, 4.17 % of all, beyond 90 %: ö'
-    """
-    share = 100 * coverage.n_left_out / coverage.n_characters
-    kinds = f"{counted(len(coverage.left_out), 'distinct character')}, {share:.3g} % of all"
-    return f"{kinds}, beyond {100 * coverage.share:g} %: {shown(coverage.left_out, 20)}"
-
-
 def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[RenderableType]:
-    """Return a table with a row for each size, and a note below. The chosen row is bold; rules are named in their rows.
-
-    full: whether all sizes are shown, with their transports
-    """
     from rich.text import Text
 
     n, picked = len(result.steps), {pick.index for pick in result.picks.values()}
@@ -196,7 +148,14 @@ def _steps_table(result: SearchResult, *, full: bool, hint: str) -> list[Rendera
     ]
     spare = [heads.index(name) for name in (*reversed(extra), "kept", "F95", "Rényi", *more)]
     grid = Grid(heads, rows, range(len(heads) - 1), strong=shown.index(result.pick.index), spare=spare)
-    return [grid, Text(_note(result, len(shown), hint), style="dim")]
+    searched = result.searched
+    note = (
+        f"MUV, and the rules muv, renyi and tokens, compare the {counted(len(searched), 'size')} searched, "
+        f"{searched[0]:,} to {searched[-1]:,}; other rows are what the other rules pick."
+    )
+    if len(shown) < n:
+        note = f"{len(shown)} of {n} sizes{hint and f'; {hint}'}. {note}"
+    return [grid, Text(note, style="dim")]
 
 
 def rows_shown(n: int, picked: Collection[int], *, most: int = MOST_ROWS) -> Sequence[int]:
@@ -212,31 +171,10 @@ def rows_shown(n: int, picked: Collection[int], *, most: int = MOST_ROWS) -> Seq
     return sorted(shown)
 
 
-def _note(result: SearchResult, n_shown: int, hint: str) -> str:
-    searched, n = result.searched, len(result.steps)
-    compared = f"MUV, and the rules muv, renyi and tokens, compare the {counted(len(searched), 'size')} searched"
-    neighbours = f"{compared}, {searched[0]:,} to {searched[-1]:,}; other rows are what the other rules pick."
-    return neighbours if n_shown == n else f"{n_shown} of {n} sizes{hint and f'; {hint}'}. {neighbours}"
-
-
 def _cost_columns(result: SearchResult) -> tuple[list[str], list[list[str]]]:
-    """Return the headings of the cost columns, and their cells in each row."""
-    costs = serving_costs(result)
-    tokens, flops = [f"{cost.tokens_per_byte:.4f}" for cost in costs], [cost.serving_flops_per_byte for cost in costs]
+    costs = _serving_costs(result, result.steps)
+    cells = [[f"{cost['tokens_per_byte']:.4f}"] for cost in costs]
     if result.model is None:
-        return ["tokens/byte"], [[cell] for cell in tokens]
-    cells = [f"{value / 1e9:#.3g}" for value in flops if value is not None]
-    return ["tokens/byte", "GFLOP/byte"], [list(row) for row in zip(tokens, cells, strict=True)]
-
-
-def _picks_table(result: SearchResult) -> Grid:
-    """Return a table of each rule's pick, and why."""
-    picks = list(result.picks.values())
-    rows = [(rule, pick.size_text, pick.reason) for rule, pick in result.picks.items()]
-    return Grid(("rule", "size", "why"), rows, numbers=[1], strong=picks.index(result.pick))
-
-
-def _cuts(cuts: Iterable[tuple[str, str]]) -> list[RenderableType]:
-    result = [(shown(word), shown(pieces, 2 * MOST_SHOWN)) for word, pieces in cuts]
-    width = max((len(word) for word, _ in result), default=0) + 2
-    return [LabelledText(f"{word:{width}}", [pieces]) for word, pieces in result]
+        return ["tokens/byte"], cells
+    flops = [f"{(cost['serving_flops_per_byte'] or 0) / 1e9:#.3g}" for cost in costs]
+    return ["tokens/byte", "GFLOP/byte"], [[*row, cell] for row, cell in zip(cells, flops, strict=True)]

@@ -5,17 +5,11 @@ utility    the first size at which doubling lowered the entropy by less than 1/8
 median500  the largest size at which half of the tokens in use occur at least 500 times
 knee       where the entropy lies farthest below the chord from 1,000 to 30,000 tokens
 f95        the largest size at which 95 % of the tokens occur at least 100 times (Gowda & May 2020)
-muv        the greatest marginal utility, argmax of Eq. 1 (the paper's text); on a BPE sweep that is the first size
-renyi      the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023, who rank tokenizers, not sizes, by it)
+muv        argmax of Eq. 1 among the searched sizes (the paper's text); on a BPE sweep that is the first
+renyi      the greatest Rényi efficiency, α = 2.5 (Zouhar et al. 2023)
 tokens     the fewest pieces in the corpus, so always the largest size
-scaling    the size that a language model deserves (Tao et al. 2024; volt.choose.language_model)
+scaling    the size that a language model deserves (Tao et al. 2024)
 fixed:N    N tokens
-
-The first five are read off the exact curve (volt.choose.exact_curve); the next three choose among the sizes searched.
-
->>> from volt.learn.bpe import learn_bpe
->>> supported(learn_bpe({"low": 5, "lower": 2}, n_merges=3), 8)
-'weak support: half of the tokens in use occur 2 times or more'
 """
 
 from __future__ import annotations
@@ -28,25 +22,23 @@ import numpy as np
 
 from volt import arguments
 from volt.choose.exact_curve import MEDIAN_COUNT, ExactCurve, RuleReading
-from volt.choose.language_model import RULE, LanguageModel
+from volt.choose.language_model import LanguageModel
 from volt.choose.size_steps import SizeStep
 from volt.count.corpus_statistics import unspaced, warning
-from volt.count.word_counts import WordCounts
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.learn.candidates import Candidates
 
 DEFAULT = "balanced"
+SCALING = "scaling"
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The size that a rule picks.
+    """The size (of the step `index`) that a rule picks.
 
-    index, size: of the step
-    why: the reason
     on_edge: whether it is the first or the last size that the rule could pick
-    at_least: whether the candidates end before the rule is decided, so that the true pick may be larger
+    at_least: whether the candidates end before the rule is decided
     """
 
     rule: str
@@ -58,21 +50,14 @@ class Pick:
 
     @property
     def size_text(self) -> str:
-        """The size as text, with "at least" if it may be larger.
-
-        >>> Pick("utility", 3, 5000, "", on_edge=True, at_least=True).size_text
-        'at least 5,000'
-        """
         return "at least " * self.at_least + f"{self.size:,}"
 
     @property
     def reason(self) -> str:
-        """The reason, with a note if the searched range decides."""
         return self.why + " (edge of the range)" * (self.on_edge and not self.at_least)
 
 
 def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """Return the index of the greatest MUV, and why; 0 for a single step."""
     values = [(before.entropy - step.entropy) / (step.size - before.size) for before, step in pairwise(steps)]
     if not values:
         return 0, "the only size"
@@ -82,13 +67,11 @@ def pick_muv(steps: Sequence[SizeStep]) -> tuple[int, str]:
 
 
 def pick_renyi(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """Return the index of the greatest Rényi efficiency, and why."""
     index = int(np.argmax([step.renyi for step in steps]))
     return index, f"greatest Rényi efficiency of {_searched(steps)}, {steps[index].renyi:.3f}"
 
 
 def pick_tokens(steps: Sequence[SizeStep]) -> tuple[int, str]:
-    """Return the index of the fewest pieces, and why."""
     index = int(np.argmin([step.n_pieces for step in steps]))
     return index, f"fewest pieces of {_searched(steps)}, {steps[index].n_pieces:,}"
 
@@ -112,20 +95,11 @@ AMONG_STEPS: dict[str, Callable[[Sequence[SizeStep]], tuple[int, str]]] = {
 
 
 def rules() -> tuple[str, ...]:
-    """Return the names of all rules that need no language model.
-
-    >>> rules()[:3]
-    ('balanced', 'utility', 'median500')
-    """
     return (*EXACT, *AMONG_STEPS)
 
 
 def as_rule(rule: str | int) -> str:
-    """Return the name of a rule; a size stands for the rule that picks it.
-
-    >>> as_rule(8000), as_rule("knee")
-    ('fixed:8000', 'knee')
-    """
+    """Return the name of a rule; a size such as 8000 stands for "fixed:8000"."""
     if isinstance(rule, str):
         return rule
     if rule is None:
@@ -134,52 +108,50 @@ def as_rule(rule: str | int) -> str:
 
 
 def parse_rule(rule: str) -> int | None:
-    """Return the size of a "fixed:N" rule, None for the other rules. Raises ConfigError if there is no such rule.
-
-    >>> parse_rule("fixed:8000"), parse_rule("knee")
-    (8000, None)
-    """
+    """Return the size of a "fixed:N" rule, None for others. Raises ConfigError if there is no such rule."""
     name, _, size = rule.partition(":")
     if name == "fixed" and size.isdecimal():
         return int(size)
-    if rule not in (*rules(), RULE):
-        names = ", ".join((*rules(), RULE))
+    if rule not in (*rules(), SCALING):
+        names = ", ".join((*rules(), SCALING))
         raise ConfigError(f"unknown rule {arguments.shortened(repr(rule))}; choose from {names}, fixed:N")
+    return None
+
+
+def checked_model(model: LanguageModel | None, select: str = "") -> LanguageModel | None:
+    """Return the model, if it is one or None. select: the rule; "scaling" needs a model"""
+    example = "give model=volt.LanguageModel(params=1.2e9, width=2048), say"
+    if model is not None:
+        return arguments.instance(model, LanguageModel, "model", remedy=example)
+    if select == SCALING:
+        raise ConfigError(f"the rule {SCALING} needs a language model; {example}")
     return None
 
 
 def exact_readings(readings: ExactCurve, model: LanguageModel | None = None) -> dict[str, RuleReading]:
     """Return the reading of every rule on the exact curve. model: for the rule scaling"""
     result = {rule: read(readings) for rule, read in EXACT.items()}
-    return result if model is None else {**result, RULE: readings.scaling(model)}
+    return result if model is None else {**result, SCALING: readings.scaling(model)}
 
 
 def all_picks(
     steps: Sequence[SizeStep], readings: dict[str, RuleReading], *, searched: Sequence[int], fixed: int | None = None
 ) -> dict[str, Pick]:
-    """Return the pick of every rule.
-
-    steps: the measured sizes, those of all readings and `fixed` included
-    searched: the sizes that the rules muv, renyi and tokens choose from
-    fixed: a size for the rule "fixed:N"
-    """
+    """Return the pick of every rule. searched: the sizes that muv, renyi and tokens choose from"""
     at = {step.size: index for index, step in enumerate(steps)}
-    picks = {rule: _read(rule, one, at) for rule, one in readings.items()}
+    picks = {
+        rule: Pick(rule, at[one.size], one.size, one.why, on_edge=one.at_least, at_least=one.at_least)
+        for rule, one in readings.items()
+    }
     offered = [steps[at[size]] for size in searched]
-    picks |= {rule: _chosen(rule, offered, at, *choose(offered)) for rule, choose in AMONG_STEPS.items()}
+    for rule, choose in AMONG_STEPS.items():
+        index, why = choose(offered)
+        first = min(1, len(offered) - 1) if rule == "muv" else 0
+        size = offered[index].size
+        picks[rule] = Pick(rule, at[size], size, why, on_edge=index in (first, len(offered) - 1))
     if fixed is not None:
         picks[f"fixed:{fixed}"] = Pick(f"fixed:{fixed}", at[fixed], fixed, "as asked", on_edge=False)
     return picks
-
-
-def _read(rule: str, result: RuleReading, at: dict[int, int]) -> Pick:
-    return Pick(rule, at[result.size], result.size, result.why, on_edge=result.at_least, at_least=result.at_least)
-
-
-def _chosen(rule: str, offered: Sequence[SizeStep], at: dict[int, int], index: int, why: str) -> Pick:
-    first = min(1, len(offered) - 1) if rule == "muv" else 0
-    size = offered[index].size
-    return Pick(rule, at[size], size, why, on_edge=index in (first, len(offered) - 1))
 
 
 FAIR_COUNT = 50
@@ -187,7 +159,7 @@ SMALL_CORPUS = 100_000  # words; in fewer, all but the commonest tokens occur a 
 
 
 def supported(candidates: Candidates, size: int) -> str:
-    """Say how often half of the tokens in use occur at least, and how well that supports the size."""
+    """Return how often half of the tokens in use occur at least, and how well that supports the size."""
     counts = candidates.counts_at(size)[candidates.smallest if candidates.extends else 0 :]
     used = np.sort(counts[counts > 0])
     median = int(used[len(used) // 2]) if len(used) else 0  # the upper one of two, as in median500
@@ -197,47 +169,38 @@ def supported(candidates: Candidates, size: int) -> str:
 
 
 def caveats(candidates: Candidates, steps: Sequence[SizeStep], searched: Sequence[int], pick: Pick) -> Iterator[str]:
-    """Yield warnings about the result, each with a remedy.
-
-    searched: the requested sizes
-    """
+    """Yield warnings about the result, each with a remedy."""
     if pick.at_least:
-        yield f"{pick.rule} picks {pick.size_text}: {_undecided(candidates, pick)}"
+        if candidates.left == 0:
+            undecided = f"no pair is left to merge after {candidates.n_tokens:,} tokens. Give more text"
+        else:
+            undecided = f"the candidates end at {candidates.n_tokens:,} tokens. Learn more merges"
+        yield f"{pick.rule} picks {pick.size_text}: {undecided}"
     elif pick.on_edge and len(searched) > 1:
         yield (
             f"{pick.rule} picks {pick.size:,}, on the edge of the searched range {searched[0]:,} to "
             f"{searched[-1]:,}: the range decides, not the corpus. Widen it, or choose another rule"
         )
-    failed = [step for step in steps if not step.converged]
-    if failed:
+    if failed := [step for step in steps if not step.converged]:
         result = f"{len(failed)} of {len(steps)} transports did not converge, first at {failed[0].size:,}"
         yield f"{result}: {failed[0].remedy}"
-    if text := unspaced(candidates.counts):
+    counts = candidates.counts
+    if text := unspaced(counts):
         yield warning(text)
-    elif candidates.counts.total < SMALL_CORPUS:
+    elif counts.total < SMALL_CORPUS:
         yield (
-            f"{candidates.counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
+            f"{counts.total:,} words are a tiny corpus: most tokens rest on a few occurrences. "
             "Expect another choice from more text"
         )
-    if candidates.counts.n_left_out or candidates.counts.bound:
-        yield _left_out(candidates.counts)
-    if candidates.counts.n_bad_lines:
-        n_bad = candidates.counts.n_bad_lines
+    if counts.n_left_out or counts.bound:
+        share = f"{100 * counts.n_left_out / (counts.n_left_out + counts.total):.3g} % of all"
+        if counts.bound:
+            yield (
+                f"counts are approximate: none is too low by more than {counts.bound:,}, and none was when words were "
+                f"left out, {share}"
+            )
+        else:
+            yield f"words that occur too rarely were left out, {share}"
+    if n_bad := counts.n_bad_lines:
         were = "was" if n_bad == 1 else "were"
         yield f"{counted(n_bad, 'line')} {were} not UTF-8 and {were} repaired or skipped"
-
-
-def _undecided(candidates: Candidates, pick: Pick) -> str:
-    if candidates.left == 0:
-        return f"no pair is left to merge after {candidates.n_tokens:,} tokens. Give more text"
-    return f"the candidates end at {candidates.n_tokens:,} tokens. Learn more merges"
-
-
-def _left_out(counts: WordCounts) -> str:
-    share = f"{100 * counts.n_left_out / (counts.n_left_out + counts.total):.3g} % of all"
-    if not counts.bound:
-        return f"words that occur too rarely were left out, {share}"
-    return (
-        f"counts are approximate: none is too low by more than {counts.bound:,}, and none was when words were left "
-        f"out, {share}"
-    )

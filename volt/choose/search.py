@@ -1,40 +1,42 @@
-"""Candidates → `SearchResult`: measures of a range of sizes, the size that a rule chooses, and its vocabulary.
-
-A notebook shows a result as a table of the picks, the curve of the entropy, and a few words with their pieces.
-
->>> from volt.learn.bpe import learn_bpe
->>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
->>> result = search(candidates, sizes=range(13, 21), select="knee")
->>> result.best.size, result.vocabulary.size, result.pick.why
-(17, 14, 'the entropy lies farthest below the straight line from 11 to 20 tokens')
-"""
+"""Candidates → `SearchResult`: measures of a range of sizes, the size that a rule chooses, and its vocabulary."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import version
+from math import isfinite
+from typing import Any
 
 import numpy as np
 
 from volt import arguments
 from volt.arguments import shortened
 from volt.choose.exact_curve import EntropyCurve, ExactCurve, muv_search
-from volt.choose.language_model import LanguageModel, checked_model
-from volt.choose.rules import DEFAULT, Pick, all_picks, as_rule, caveats, exact_readings, parse_rule, supported
+from volt.choose.language_model import LanguageModel
+from volt.choose.rules import (
+    DEFAULT,
+    Pick,
+    all_picks,
+    as_rule,
+    caveats,
+    checked_model,
+    exact_readings,
+    parse_rule,
+    supported,
+)
 from volt.choose.size_steps import (
     SearchParameters,
     SizeStep,
     as_text,
+    checked_parameters,
     checked_size,
     checked_sizes,
     default_sizes,
     size_steps,
-    step_with,
     too_few,
 )
-from volt.choose.vocabulary_at import provenance_of, vocabulary_at
+from volt.choose.vocabulary_at import vocabulary_at
 from volt.display import counted, html_curve, html_note, html_page, html_table
 from volt.encode.encoder import Encoder
 from volt.errors import CandidateError, ConfigError
@@ -49,22 +51,10 @@ _FIRST, _FURTHER = "".join(ALPHABET[0xC2:0xF5]), "".join(ALPHABET[0x80:0xC0])  #
 _LONG_BYTES = rf"^{ALPHABET[ord(' ')]}?(?:[A-Za-z]|[{_FIRST}][{_FURTHER}]+){{{LONG_WORD},}}$"
 
 
-def picks_table(picks: Mapping[str, Pick], chosen: Pick) -> str:
-    """Return a table of each rule's pick, and why, with the chosen one in bold."""
-    rows = [(rule, pick.size_text, pick.reason) for rule, pick in picks.items()]
-    return html_table(["rule", "size", "why"], rows, strong=list(picks.values()).index(chosen))
-
-
 def entropy_curve(steps: Sequence[SizeStep], chosen: Pick) -> str:
     """Return a chart of the entropy over the measured sizes, with the chosen one marked."""
     points = [(step.size, step.entropy) for step in steps]
     return html_curve(points, chosen=points[chosen.index], across="vocabulary size", upwards="entropy")
-
-
-def cuts_table(candidates: Candidates, vocabulary: Vocabulary) -> str:
-    """Return a table of a few words and their pieces."""
-    cuts = readable_cuts(sample_cuts(candidates, vocabulary), vocabulary)
-    return html_table(["word", "pieces"], [(shortened(word), shortened(pieces)) for word, pieces in cuts])
 
 
 def sample_cuts(candidates: Candidates, vocabulary: Vocabulary, *, n_words: int = 6) -> list[tuple[str, list[str]]]:
@@ -78,13 +68,7 @@ def sample_cuts(candidates: Candidates, vocabulary: Vocabulary, *, n_words: int 
 
 
 def readable_cuts(cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
-    """Yield words with their pieces, in readable form; words and pieces that are spelled by bytes become text.
-
-    >>> from volt.text.pretokenizer import PreTokenizer
-    >>> vocabulary = Vocabulary((("Ã", "©"),), ("Ã", "©", "Ġ", "Ã©"), marker="none", pretokenizer=PreTokenizer("bytes"))
-    >>> list(readable_cuts([("ĠÃ©Ã©", ["Ġ", "Ã©", "Ã", "©"])], vocabulary))
-    [('éé', 'é|<0xC3>|<0xA9>')]
-    """
+    """Yield words with their pieces, joined by bars, as readable text without markers."""
     for word, pieces in cuts:
         if vocabulary.pretokenizer.is_bytes:
             yield _without_space([word]), _without_space(pieces)
@@ -93,21 +77,12 @@ def readable_cuts(cuts: Iterable[tuple[str, Iterable[str]]], vocabulary: Vocabul
 
 
 def _without_space(pieces: Iterable[str]) -> str:
-    """Join pieces of bytes as text, with a bar between two and without the space before a word.
-
-    >>> _without_space(["Ġ", "a", "Ġ"])
-    'a| '
-    """
     first, *others = map(readable, pieces)
     return "|".join(text for text in (first.removeprefix(" "), *others) if text)
 
 
 def cut(pieces: Iterable[str]) -> str:
-    """Join pieces in readable form, with a bar between two and without markers.
-
-    >>> cut(["new", "est</w>"])
-    'new|est'
-    """
+    """Join pieces in readable form, with a bar between two and without markers."""
     texts = [piece.removesuffix(SUFFIX) for piece in pieces]
     return "|".join(text for text in texts if text).removeprefix(PREFIX)
 
@@ -125,15 +100,11 @@ class SearchResult:
     vocabulary: the vocabulary of the best step
     warnings: sentences to read before trusting this result
     signature: the settings that reproduce it
-    candidates: the searched candidates
-    model: the language model that the vocabulary is for, if given
+    candidates, model: as given
 
     >>> from volt.learn.bpe import learn_bpe
-    >>> result = search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
-    >>> result, result.best.size
-    (<SearchResult: balanced picks at least 20, keeps 16 tokens>, 20)
-    >>> list(result.picks), result.range
-    (['balanced', 'utility', 'median500', 'knee', 'f95', 'muv', 'renyi', 'tokens'], (11, 20))
+    >>> search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
+    <SearchResult: balanced picks at least 20, keeps 16 tokens>
     """
 
     best: SizeStep
@@ -161,13 +132,7 @@ class SearchResult:
 
     @property
     def answer(self) -> tuple[str, str]:
-        """Two lines: the picked size and why; how sure that is and which sizes are worth a trial.
-
-        >>> from volt.learn.bpe import learn_bpe
-        >>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
-        >>> search(candidates, select=18, multiple_of=5).answer[0]
-        '19 tokens (fixed:18): as asked; rounded up from 18 for 20 ids.'
-        """
+        """Two lines: the picked size and why; how sure that is and which sizes are worth a trial."""
         low, high = sorted((self.picks[rule].size, rule) for rule in ("median500", "utility"))
         size, up = self.pick.size_text, ""
         if self.best.size != self.pick.size:
@@ -178,7 +143,7 @@ class SearchResult:
 
     @property
     def composition(self) -> str:
-        """How many tokens of the best size the vocabulary keeps, and how many ids it has, in words."""
+        """The numbers of tokens and ids of the vocabulary, in words."""
         size, retained, n_ids = self.best.size, self.vocabulary.size, len(self.vocabulary.pieces)
         of = f"{retained:,} of {counted(size, 'token')}, as {size - retained:,} only lead to longer ones" * (
             retained < size
@@ -191,10 +156,14 @@ class SearchResult:
         return f"<SearchResult: {self.pick.rule} picks {self.pick.size_text}, keeps {retained}>"
 
     def _repr_html_(self) -> str:
+        picks = [(rule, pick.size_text, pick.reason) for rule, pick in self.picks.items()]
+        samples = readable_cuts(sample_cuts(self.candidates, self.vocabulary), self.vocabulary)
+        cuts = [(shortened(word), shortened(pieces)) for word, pieces in samples]
         return html_page(
             self.answer[0], *map(html_note, (self.answer[1], f"The vocabulary: {self.composition}.")), 
-            picks_table(self.picks, self.pick), entropy_curve(self.steps, self.pick),
-            cuts_table(self.candidates, self.vocabulary), *map(html_note, (*self.warnings, self.signature)),
+            html_table(["rule", "size", "why"], picks, strong=list(self.picks.values()).index(self.pick)),
+            entropy_curve(self.steps, self.pick), html_table(["word", "pieces"], cuts),
+            *map(html_note, (*self.warnings, self.signature)),
         )  # fmt: skip
 
 
@@ -212,31 +181,35 @@ def search(
 ) -> SearchResult:
     """Find the vocabulary that a rule chooses among sizes.
 
-    candidates: what `learn_bpe` or `replay_bpe` returns; of what `extend_bpe` returns, every size holds all tokens of
-        the extended vocabulary, at their ids
+    candidates: the result of `learn_bpe`, `replay_bpe` or `extend_bpe`; after `extend_bpe`, every size holds all tokens
+        of the extended vocabulary, at their ids
     sizes: increasing numbers of tokens, with atoms and without special tokens, that are measured in addition to the
         sizes that rules pick; by default about twenty round ones
-    select: the rule: balanced, utility, median500, knee, f95, muv, renyi, tokens, scaling, or a size such as 8000,
-        which is "fixed:8000" (volt.choose.rules)
+    select: the rule (see volt.choose.rules), or a size such as 8000, which is "fixed:8000"
     parameters: of the criteria and the transport; by default `SearchParameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`, or the extended vocabulary's
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
     model: the language model that the vocabulary is for; the rule "scaling" needs it, and reports add its serving cost
     multiple_of: round the number of ids up to a multiple of this number, with further merges
     report: called with the number of sizes done
-    Raises CandidateError if there are no merges, a size is below the number of atoms or above the number of tokens, or
-        the sizes do not increase.
-    Raises ConfigError if the rule or a parameter is unknown or out of range, or special tokens are given for candidates
-        that extend a vocabulary.
+    Raises CandidateError if there are no merges, or a size is out of range or out of order.
+    Raises ConfigError if the rule or a parameter is unknown or out of range.
 
     >>> from volt.learn.bpe import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
     >>> search(candidates, sizes=[14, 16, 18], select=18).vocabulary
     <Vocabulary: 15 tokens, 7 merges, suffix, whitespace>
     """
-    _refuse_no_merges(arguments.instance(candidates, Candidates, "candidates", call="volt.search({})"))
-    _refuse_other_special(candidates, special, byte_fallback)
-    parameters, special = _parameters(parameters), _special(special)
+    if not arguments.instance(candidates, Candidates, "candidates", call="volt.search({})").n_merges:
+        raise CandidateError(
+            f"nothing to merge: in {candidates.counts.total:,} words no pair of characters occurs often enough; "
+            "give more text, or lower min_pair_count"
+        )
+    if candidates.extends and (special or byte_fallback):
+        name = "special" if special else "byte_fallback"
+        raise ConfigError(f"{name} is given; the vocabulary that is extended keeps its own; leave it out")
+    parameters = checked_parameters(parameters)
+    special = SpecialTokens() if special is None else arguments.instance(special, SpecialTokens, "special")
     select, report = as_rule(select), arguments.function(report, "report")
     fixed, model = parse_rule(select), checked_model(model, select)
     multiple_of = arguments.whole(multiple_of, "multiple_of", low=1)
@@ -249,7 +222,13 @@ def search(
     picks = all_picks(steps, readings, searched=searched, fixed=fixed)
     pick = picks[select if fixed is None else f"fixed:{fixed}"]
     signature = _signature(candidates, searched, select, parameters, model, multiple_of)
-    make = partial(_vocabulary, candidates, signature=signature, special=special, byte_fallback=byte_fallback)
+
+    def make(step: SizeStep) -> Vocabulary:
+        provenance = {"signature": signature, **_provenance(candidates, step)}
+        return vocabulary_at(
+            candidates, step.size, kept=step.kept, special=special, byte_fallback=byte_fallback, provenance=provenance
+        )
+
     best, vocabulary = _rounded_up(candidates, steps[pick.index], make, multiple_of, parameters)
     return SearchResult(
         best=best,
@@ -270,10 +249,6 @@ def _rounded_up(
     candidates: Candidates, best: SizeStep, make: Callable[[SizeStep], Vocabulary], multiple_of: int,
     parameters: SearchParameters,
 ) -> tuple[SizeStep, Vocabulary]:  # fmt: skip
-    """Add merges until the number of ids is a multiple, and keep their tokens. Returns the step and its vocabulary.
-
-    Raises CandidateError if there are too few candidates.
-    """
     vocabulary = make(best)
     while missing := -len(vocabulary.pieces) % multiple_of:
         if best.size + missing > candidates.n_tokens:
@@ -284,60 +259,41 @@ def _rounded_up(
                 size=best.size + missing,
             )
         retained = np.concatenate([best.kept, np.ones(missing, bool)])
-        best = step_with(candidates, retained, parameters)
+        [best] = size_steps(candidates, [len(retained)], parameters=parameters, kept=retained)
         vocabulary = make(best)
     return best, vocabulary
 
 
-def _parameters(parameters: SearchParameters | None) -> SearchParameters:
-    remedy = "give volt.SearchParameters(epsilon=0.5), say"
-    return (
-        SearchParameters()
-        if parameters is None
-        else arguments.instance(parameters, SearchParameters, "parameters", remedy=remedy)
-    )
-
-
-def _special(special: SpecialTokens | None) -> SpecialTokens:
-    return SpecialTokens() if special is None else arguments.instance(special, SpecialTokens, "special")
-
-
-def _refuse_other_special(candidates: Candidates, special: SpecialTokens | None, byte_fallback: bool) -> None:
-    if candidates.extends and (special or byte_fallback):
-        inputs = "special" if special else "byte_fallback"
-        raise ConfigError(f"{inputs} is given; the vocabulary that is extended keeps its own; leave it out")
-
-
-def _refuse_no_merges(candidates: Candidates) -> None:
-    if not candidates.n_merges:
-        raise CandidateError(
-            f"nothing to merge: in {candidates.counts.total:,} words no pair of characters occurs often enough; "
-            "give more text, or lower min_pair_count"
-        )
-
-
-def _vocabulary(
-    candidates: Candidates, best: SizeStep, *, signature: str, special: SpecialTokens, byte_fallback: bool
-) -> Vocabulary:
-    """Return the vocabulary of the chosen step, with the signature of the search."""
-    provenance = {"signature": signature, **provenance_of(candidates, best)}
-    return vocabulary_at(
-        candidates, best.size, kept=best.kept, special=special, byte_fallback=byte_fallback, provenance=provenance
-    )
+def _provenance(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
+    counts, coverage = candidates.counts, candidates.coverage
+    result: dict[str, Any] = {
+        "words": counts.total,
+        "distinct_words": counts.n_words,
+        "lines": counts.n_lines,
+        "bytes": counts.n_bytes,
+        "candidates": candidates.n_tokens,
+        "size": step.size,
+        "entropy": step.entropy,
+        "converged": step.converged,
+        "iterations": step.n_iters,
+    }
+    if coverage is not None:
+        result |= {"coverage": coverage.share, "left_out": coverage.left_out}
+    if counts.sources:  # JSON has no number for infinity
+        temperature = counts.temperature if isfinite(counts.temperature) else "inf"
+        result |= {"sources": list(counts.sources), "temperature": temperature}
+    return result | ({"parity": candidates.parity} if candidates.parity else {})
 
 
 def _signature(
     candidates: Candidates, sizes: Sequence[int], select: str, parameters: SearchParameters,
     model: LanguageModel | None, multiple_of: int,
 ) -> str:  # fmt: skip
-    counts = candidates.counts
+    counts, coverage = candidates.counts, candidates.coverage
+    covered = "" if coverage is None else f"|coverage:{coverage.share:g}"
     return (
         f"volt|corpus:{counts.fingerprint}|norm:{counts.normalizer.name}|pre:{counts.pretokenizer.name}"
-        f"{candidates.origin}|marker:{candidates.marker}{_coverage(candidates)}|merges:{candidates.n_merges}"
+        f"{candidates.origin}|marker:{candidates.marker}{covered}|merges:{candidates.n_merges}"
         f"|sizes:{as_text(sizes)}|select:{select}{f'|multiple:{multiple_of}' * (multiple_of > 1)}"
         f"|{parameters.signature}{f'|{model.signature}' if model else ''}|version:{version('volt-vocab')}"
     )
-
-
-def _coverage(candidates: Candidates) -> str:
-    return "" if candidates.coverage is None else f"|coverage:{candidates.coverage.share:g}"

@@ -1,19 +1,8 @@
 """A vocabulary and the counts of a corpus → the vocabulary with fewer ids, and a map from old ids to new ones.
 
-The tokens that the corpus misses least are dropped, one after the other. Dropped tokens that others are merged from
-become scaffolding; merges that no token needs are removed. The remaining tokens keep their order. If all pieces of a
-text remain, it keeps them: its new ids are new_ids[old ids]. Every text still decodes to itself.
-
-Dropping a token splits its pieces back into the parts of its first merge. If it has n pieces and its parts come to k
-kept tokens, that adds n (k − 1) pieces, and each of the k tokens occurs n times more. So costs only rise, and a heap,
-whose entries are checked again when they come up, finds the cheapest token. This is greedy, and its counts are exact
-while all merges stay. Removing unneeded merges at the end changes a few words, so the corpus is then counted again.
-
->>> old = Vocabulary(merges=(("l", "o"), ("lo", "w"), ("a", "b")), tokens=("l", "o", "w", "a", "b", "lo", "low", "ab"),
-...                  marker="none")
->>> shrunk = shrink(old, {"low": 9, "lo": 3, "ab": 1}, to=11)
->>> shrunk.vocabulary.tokens, shrunk.new_ids.tolist()
-(('l', 'o', 'w', 'a', 'b', 'lo', 'low'), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1])
+Dropping a token splits its n pieces back into the k kept parts of its first merge, which adds n (k − 1) pieces. So
+costs only rise, and a heap, whose entries are checked when they come up, finds the cheapest token. Tokens that others
+are merged from become scaffolding. Removing unneeded merges at the end changes a few words, which are counted again.
 """
 
 from __future__ import annotations
@@ -45,20 +34,17 @@ _Entry = tuple[int, int, int]  # pieces more, pieces, − number of a token
 
 @dataclass(slots=True)
 class Drops:
-    """The tokens of a vocabulary while some are dropped. Tokens are numbered as by `MergeTables`.
+    """The tokens of a vocabulary while some are dropped, numbered as by `MergeTables`.
 
-    old: the vocabulary;  tokens: the string of each token
-    kept: whether each is a token;  made: whether each is one, or a merge makes it on the way to one
-    counts: how often each kept token occurs;  n_unknown: how often unknown characters occur
-    first_parts: the two tokens that each is split back into, if a merge makes it
-    parts: all that each is merged from;  needs: how many others that are made are merged from it
-    fixed: whether each stays a token;  closed: whether what others need stays one, too
+    in_use: whether each is a token (retained), or a merge makes it on the way to one
+    first_parts, parts: the two that each is split back into; all that any merge makes it from
+    needs: how many others in use are merged from it;  closed: whether these need it as a token
     """
 
     old: Vocabulary
     tokens: tuple[str, ...]
-    kept: list[bool]
-    made: list[bool]
+    retained: list[bool]
+    in_use: list[bool]
     counts: list[int]
     n_unknown: int
     first_parts: list[tuple[int, int] | None]
@@ -90,23 +76,24 @@ class Drops:
         occur = occurrences(merged.atoms, n) > 0
         is_atom = [key < 0 and number < len(tables.codes) for number, key in enumerate(keys)]
         always = keep_atoms or vocabulary.pretokenizer.is_bytes
+        times = np.repeat(merged.words.counts, np.diff(merged.words.ends, prepend=0))
         drops = cls(
             vocabulary, tables.tokens, (tables.kept > 0).tolist(), [True] * n, merged.token_counts().tolist(),
-            _n_unknown(merged), [None if key < 0 else (key >> 32, key & 0xFFFFFFFF) for key in keys], parts, needs,
+            int(times[merged.words.symbols < 0].sum()),
+            [None if key < 0 else (key >> 32, key & 0xFFFFFFFF) for key in keys], parts, needs,
             [is_atom[number] and (always or bool(occur[number])) for number in range(n)], closed,
         )  # fmt: skip
         for number in reversed(range(n)):
-            if not drops.kept[number] and drops.first_parts[number] is not None:
+            if not drops.retained[number] and drops.first_parts[number] is not None:
                 drops._split_back(number)
         return drops
 
     @property
     def n_pieces(self) -> int:
-        """The number of pieces of the corpus while all merges stay."""
         return sum(self.counts) + self.n_unknown
 
     def drop(self, n: int) -> int:
-        """Drop up to n tokens, one after the other. Returns how many were dropped."""
+        """Drop up to n tokens in turn. Returns how many were dropped."""
         heap = [self._entry(number) for number in range(len(self.tokens)) if self._may_go(number)]
         heapify(heap)
         n_dropped = 0
@@ -118,7 +105,7 @@ class Drops:
             if (now := self._entry(number)) > entry:
                 heappush(heap, now)
                 continue
-            self.kept[number] = False
+            self.retained[number] = False
             self._split_back(number)
             n_dropped += 1
             for part in self._released(number):
@@ -128,8 +115,8 @@ class Drops:
 
     def vocabulary(self) -> Vocabulary:
         """Return the remaining vocabulary: kept tokens, the merges that they need, ids without gaps."""
-        retained = {token for token, keep in zip(self.tokens, self.kept, strict=True) if keep}
-        output = {token for token, is_made in zip(self.tokens, self.made, strict=True) if is_made}
+        retained = {token for token, keep in zip(self.tokens, self.retained, strict=True) if keep}
+        output = {token for token, is_made in zip(self.tokens, self.in_use, strict=True) if is_made}
         counts = dict(zip(self.tokens, self.counts, strict=True))
         tokens = tuple(token for token in self.old.tokens if token in retained)
         reserved = {piece for piece, kind in zip(self.old.pieces, self.old.kinds, strict=True) if kind != "token"}
@@ -142,8 +129,7 @@ class Drops:
         )
 
     def _may_go(self, number: int) -> bool:
-        """Check whether a token may be dropped: an atom only if nothing is made of it."""
-        if self.fixed[number] or not self.kept[number]:
+        if self.fixed[number] or not self.retained[number]:
             return False
         is_part = self.needs[number] > 0
         return not is_part or not (self.closed or self.first_parts[number] is None)
@@ -160,7 +146,7 @@ class Drops:
         while stack:
             part = stack.pop()
             within = self.first_parts[part]
-            if self.kept[part] or within is None:
+            if self.retained[part] or within is None:
                 result.append(part)
             else:
                 stack += within
@@ -177,10 +163,10 @@ class Drops:
         result, stack = [], [number]
         while stack:
             token = stack.pop()
-            if self.kept[token] or self.needs[token] or not self.made[token]:
+            if self.retained[token] or self.needs[token] or not self.in_use[token]:
                 result.append(token)
                 continue
-            self.made[token] = False
+            self.in_use[token] = False
             for part in self.parts[token]:
                 self.needs[part] -= 1
                 stack.append(part)
@@ -188,11 +174,7 @@ class Drops:
 
 
 def _last_joins(vocabulary: Vocabulary) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the last merge of each token that its own characters reach, if merging goes by ranks of results.
-
-    >>> list(_last_joins(Vocabulary((("a", "b"), ("b", "c"), ("a", "bc")), (), marker="none", merging="ranks")))
-    [('ab', ('a', 'b')), ('bc', ('b', 'c')), ('abc', ('ab', 'c'))]
-    """
+    """Yield the last merge of each token that its own characters reach, if merging goes by ranks of results."""
     ranks = {token: rank for rank, token in reversed([*enumerate(map("".join, vocabulary.merges))])}
     never = len(vocabulary.merges)
     for token in reversed(ranks):
@@ -209,25 +191,12 @@ def _last_joins(vocabulary: Vocabulary) -> Iterator[tuple[str, tuple[str, str]]]
             yield token, (symbols[0], symbols[1])
 
 
-def _n_unknown(merged: MergedWords) -> int:
-    times = np.repeat(merged.words.counts, np.diff(merged.words.ends, prepend=0))
-    return int(times[merged.words.symbols < 0].sum())
-
-
-def exactly_counted(vocabulary: Vocabulary, counts: WordCounts) -> tuple[Vocabulary, int]:
-    """Return a vocabulary with the counts of its tokens in a corpus, and the number of pieces."""
-    drops = Drops.of(vocabulary, counts)
-    return drops.vocabulary(), drops.n_pieces
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Shrunk:
-    """A vocabulary with fewer ids.
+    """A vocabulary with fewer ids, the counts of the corpus, and its pieces before and after.
 
-    vocabulary: the remaining vocabulary, with the counts of the corpus
-    new_ids: (n_old_ids,) int64, the new id of each old one, −1 for dropped tokens: copy row i of an embedding to row
+    new_ids: (n_old_ids,) the new id of each old one, −1 for dropped tokens: copy row i of an embedding to row
         new_ids[i]
-    n_pieces_before, n_pieces: the pieces of the corpus, before and after; an unknown character counts as one
     """
 
     vocabulary: Vocabulary
@@ -251,25 +220,23 @@ def shrink(
     """Drop the tokens that a corpus misses least, until `to` ids are left.
 
     vocabulary: the vocabulary to shrink; it may be foreign, and pruned
-    counts: what `count_words` returns with the vocabulary's normaliser, pre-tokeniser and special tokens, or a mapping
+    counts: the result of `count_words` with the vocabulary's normaliser, pre-tokeniser and special tokens, or a mapping
         of words to their counts
     to: the number of ids, special tokens and bytes included
     closed: whether tokens stay that others are merged from, so that there is no new scaffolding, which the files of
         other libraries cannot hold
     keep_atoms: whether all atoms stay; otherwise those that the corpus lacks may go, and are then unknown characters
+
     Special tokens, byte tokens and the atoms of bytes always stay.
-    Raises VocabularyError if there are fewer ids than that, or more must stay; CorpusError if the words were counted
-    with other settings than the vocabulary's, or there are none.
+    Raises VocabularyError if there are fewer ids, or more must stay; CorpusError if the words have other settings.
 
     >>> old = Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "lo", "low"), marker="none")
     >>> shrink(old, {"low": 9, "lo": 3}, to=8)
     <Shrunk: 8 of 9 ids, 15 pieces instead of 12>
     """
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.shrink({}, counts, to=N)")
-    counts, to = (
-        words_for(vocabulary, counts, call="volt.shrink(vocabulary, {}, to=N)"),
-        arguments.whole(to, "to", low=1),
-    )
+    counts = words_for(vocabulary, counts, call="volt.shrink(vocabulary, {}, to=N)")
+    to = arguments.whole(to, "to", low=1)
     n_ids = len(vocabulary.ids)
     if to > n_ids:
         raise VocabularyError(f"to is {to:,}, and the vocabulary has {counted(n_ids, 'id')}; give {n_ids:,} or fewer")
@@ -277,15 +244,14 @@ def shrink(
     before = drops.n_pieces
     if drops.drop(n_ids - to) < n_ids - to:
         raise _too_few(drops, to, closed=closed, keep_atoms=keep_atoms)
-    left, n_pieces = exactly_counted(drops.vocabulary(), counts)
+    exact = Drops.of(drops.vocabulary(), counts)
     values = {"ids": n_ids, "fingerprint": vocabulary.fingerprint, "corpus": counts.fingerprint}
-    left = replace(left, provenance={**vocabulary.provenance, "shrunk_from": values})
+    left = replace(exact.vocabulary(), provenance={**vocabulary.provenance, "shrunk_from": values})
     new_ids = np.array([left.ids.get(piece, -1) for piece in vocabulary.pieces], np.int64)
-    return Shrunk(left, new_ids, before, n_pieces)
+    return Shrunk(left, new_ids, before, exact.n_pieces)
 
 
 def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> VocabularyError:
-    """Return the error for too few droppable tokens. drops: after all of these were dropped"""
     left = drops.vocabulary()
     n, kinds = len(left.ids), Counter(left.kinds)
     atoms = set(left.atoms)

@@ -4,15 +4,7 @@
     D(i,j) = log len(j) where i occurs in j           keep j if its transported mass ≥ min_share · b_j
     H_t = −(1/l) Σ_j P(j) log P(j) over the kept tokens, P from transported mass    (Eq. 4)
 
-The transport of a size starts from the row potentials of the previous size. A search measures round sizes or the
-requested ones, and the sizes that the rules pick.
-
->>> from volt.learn.bpe import learn_bpe
->>> candidates = learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9)
->>> default_sizes(candidates)
-[11, 12, 13, 14, 15, 16, 17, 18, 19, 20]
->>> [(step.size, step.n_kept, step.n_pieces, step.converged) for step in size_steps(candidates, [16, 18])]
-[(16, 15, 42, True), (18, 15, 31, True)]
+The transport of a size starts from the row potentials of the previous size.
 """
 
 from __future__ import annotations
@@ -20,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,20 +21,21 @@ from volt import arguments
 from volt.choose.criteria import Length, entropy, f95, renyi_efficiency
 from volt.choose.pot import SOLVERS
 from volt.choose.transport import TransportPlan, TransportProblem
+from volt.choose.vocabulary_at import counts_of_kept
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError
 from volt.learn.candidates import Candidates
 from volt.text.characters import SUFFIX
 
 if TYPE_CHECKING:
-    from scipy.sparse import csc_array, csr_array
+    from scipy.sparse import csc_array
 
 
 LARGEST, MOST = 30_000, 24  # of the default sizes: the largest, and how many
 
 
 def default_sizes(candidates: Candidates) -> list[int]:
-    """Return at most 24 round sizes, up to 30,000 tokens or twice the smallest size, as far as the candidates reach."""
+    """Return at most 24 round sizes, up to 30,000 tokens or twice the smallest size."""
     low = candidates.smallest
     high = min(candidates.n_tokens, max(LARGEST, 2 * low))
     step = next(step for k in range(9) for step in (10**k, 2 * 10**k, 5 * 10**k) if (high - low) / step <= MOST)
@@ -66,7 +59,6 @@ def checked_sizes(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
 
 
 def checked_size(candidates: Candidates, size: int) -> int:
-    """Check a size. Raises CandidateError if the candidates do not offer it."""
     if candidates.extends and size < candidates.smallest:
         raise CandidateError(
             f"size {size} is below the {candidates.smallest} tokens that are extended, those that it only makes on "
@@ -88,7 +80,6 @@ def checked_size(candidates: Candidates, size: int) -> int:
 
 
 def too_few(candidates: Candidates, message: str, *, size: int) -> CandidateError:
-    """Return the error for candidates that do not reach a size."""
     if candidates.left == 0:
         return CandidateError(f"{message}, or give more text: no pair is left to merge")
     n_merges = candidates.n_merges + size - candidates.n_tokens
@@ -105,6 +96,7 @@ def as_text(sizes: Sequence[int]) -> str:
     return f"{sizes[0]}:{sizes[-1]}:{steps.pop()}" if len(steps) == 1 else ",".join(map(str, sizes))
 
 
+Flags = NDArray[np.bool_]
 Mass = Literal["tokens", "characters"]
 
 
@@ -118,7 +110,7 @@ class SearchParameters:
     row_tau, column_tau: in (0, 1], how hard the marginals are; 1 is hard
     min_share: in [0, 1], the least transported mass, as a share of b_j, that keeps a token; 0 keeps all
     solver: a name in volt.choose.pot.SOLVERS
-    threshold, max_iters: when the solver stops (see volt.choose.transport.Sinkhorn)
+    threshold, max_iters: when the solver stops (see `Sinkhorn`)
     Raises ConfigError if one is unknown or out of range.
 
     >>> SearchParameters(epsilon=0.5).signature
@@ -136,20 +128,12 @@ class SearchParameters:
     max_iters: int = 1_000
 
     def __post_init__(self) -> None:
-        for name, allowed in (
-            ("length", get_args(Length)),
-            ("mass", get_args(Mass)),
-            ("solver", tuple(SOLVERS)),
-        ):
-            arguments.choice(getattr(self, name), name, allowed)
-        for name, low, high in (
-            ("row_tau", 0, 1),
-            ("column_tau", 0, 1),
-            ("epsilon", 0, 1e6),
-            ("threshold", 0, 1),
-        ):
-            if not low < arguments.number(getattr(self, name), name) <= high:
-                raise ConfigError(f"{name} is {getattr(self, name)}; give a number above {low} and at most {high:g}")
+        arguments.choice(self.length, "length", get_args(Length))
+        arguments.choice(self.mass, "mass", get_args(Mass))
+        arguments.choice(self.solver, "solver", tuple(SOLVERS))
+        for name, high in (("row_tau", 1), ("column_tau", 1), ("epsilon", 1e6), ("threshold", 1)):
+            if not 0 < arguments.number(getattr(self, name), name) <= high:
+                raise ConfigError(f"{name} is {getattr(self, name)}; give a number above 0 and at most {high:g}")
         share, max_iters = arguments.number(self.min_share, "min_share"), arguments.whole(self.max_iters, "max_iters")
         if not 0 <= share <= 1 or max_iters < 1:
             raise ConfigError(
@@ -164,6 +148,12 @@ class SearchParameters:
             f"length:{self.length}|mass:{self.mass}|eps:{self.epsilon:g}|tau:{self.row_tau:g},{self.column_tau:g}"
             f"|share:{self.min_share:g}|solver:{self.solver}"
         )
+
+
+def checked_parameters(parameters: SearchParameters | None) -> SearchParameters:
+    """Return the parameters, by default `SearchParameters()`."""
+    remedy = "give volt.SearchParameters(epsilon=0.5), say"
+    return arguments.instance(parameters or SearchParameters(), SearchParameters, "parameters", remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +173,8 @@ class SizeStep:
     kept: (size,) bool, which tokens the transport keeps
 
     >>> from volt.learn.bpe import learn_bpe
-    >>> [step] = size_steps(learn_bpe({"low": 5, "lower": 2}, n_merges=3), [8])
-    >>> step
-    <SizeStep: 8 tokens, keeps 8, entropy 1.1050, 13 pieces>
+    >>> list(size_steps(learn_bpe({"low": 5, "lower": 2}, n_merges=3), [8]))
+    [<SizeStep: 8 tokens, keeps 8, entropy 1.1050, 13 pieces>]
     """
 
     size: int
@@ -202,7 +191,7 @@ class SizeStep:
     row_residual: float
     column_residual: float
     remedy: str
-    kept: NDArray[np.bool_] = field(repr=False, compare=False)
+    kept: Flags = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
         state = "" if self.converged else ", not converged"
@@ -211,50 +200,37 @@ class SizeStep:
 
 
 def size_steps(
-    candidates: Candidates,
-    sizes: Sequence[int],
-    *,
-    grid: Collection[int] | None = None,
-    parameters: SearchParameters | None = None,
-    report: Callable[[int], object] | None = None,
-) -> Iterator[SizeStep]:
+    candidates: Candidates, sizes: Sequence[int], *, grid: Collection[int] | None = None,
+    parameters: SearchParameters | None = None, report: Callable[[int], object] | None = None,
+    kept: Flags | None = None,
+) -> Iterator[SizeStep]:  # fmt: skip
     """Measure each size in turn, smallest first.
 
     grid: the sizes between which Eq. 1 is taken, by default all
-    report: called with the number of sizes done
+    kept: (size,) bool, which tokens to keep; by default those with sufficient transported mass
     """
-    for number, step in enumerate(_steps(candidates, sizes, parameters or SearchParameters(), grid=grid)):
+    parameters = parameters or SearchParameters()
+    costs, characters = transport_costs(candidates), character_mass(candidates)
+    solve = SOLVERS[parameters.solver](threshold=parameters.threshold, max_iters=parameters.max_iters)
+    previous, start = None, None
+    for number, size in enumerate(sizes):
+        counts, lengths = candidates.counts_at(size), candidates.lengths[:size]
+        weights = counts.astype(float) if parameters.mass == "tokens" else counts * lengths.astype(float)
+        problem = TransportProblem(
+            costs[:, :size].tocsr(), characters, weights / weights.sum(),
+            epsilon=parameters.epsilon, row_tau=parameters.row_tau, column_tau=parameters.column_tau,
+        )  # fmt: skip
+        plan = solve(problem, start)
+        is_of_grid = grid is None or size in grid
+        step = _step(candidates, counts, plan, previous if is_of_grid else None, parameters, kept)
+        previous, start = step if is_of_grid else previous, plan.potentials
         if report:
             report(number + 1)
         yield step
 
 
-def _steps(
-    candidates: Candidates, sizes: Sequence[int], parameters: SearchParameters, *, grid: Collection[int] | None = None,
-    kept: NDArray[np.bool_] | None = None,
-) -> Iterator[SizeStep]:  # fmt: skip
-    costs, characters = transport_costs(candidates), character_mass(candidates)
-    previous, start = None, None
-    for size in sizes:
-        counts = candidates.counts_at(size)
-        problem = _problem(costs[:, :size].tocsr(), characters, counts, candidates.lengths[:size], parameters)
-        plan = SOLVERS[parameters.solver](threshold=parameters.threshold, max_iters=parameters.max_iters)(
-            problem, start
-        )
-        is_of_grid = grid is None or size in grid
-        step = _step(candidates, counts, plan, previous if is_of_grid else None, parameters, kept)
-        previous, start = step if is_of_grid else previous, plan.potentials
-        yield step
-
-
-def step_with(candidates: Candidates, kept: NDArray[np.bool_], parameters: SearchParameters) -> SizeStep:
-    """Measure the size of these flags, with the tokens that they keep. kept: (size,) bool"""
-    [step] = _steps(candidates, [len(kept)], parameters, kept=kept)
-    return step
-
-
 def transport_costs(candidates: Candidates) -> csc_array:
-    """D(i,j) = log len(j) on the support "character i occurs in token j", (n_characters, n_tokens)."""
+    """Return D(i,j) = log len(j) where character i occurs in token j, (n_characters, n_tokens)."""
     from scipy.sparse import csc_array
 
     characters = {character: row for row, character in enumerate(_characters(candidates))}
@@ -268,7 +244,7 @@ def transport_costs(candidates: Candidates) -> csc_array:
 
 
 def character_mass(candidates: Candidates) -> NDArray[np.float64]:
-    """a_i: each character's share of the corpus, (n_characters,). A start-of-word marker counts as a character."""
+    """Return a_i, each character's share of the corpus; a start-of-word marker counts as one."""
     sums = dict.fromkeys(_characters(candidates), 0)
     for atom, count in zip(candidates.tokens, candidates.atom_counts.tolist(), strict=False):
         sums[atom[0]] += count
@@ -277,23 +253,10 @@ def character_mass(candidates: Candidates) -> NDArray[np.float64]:
 
 
 def _characters(candidates: Candidates) -> list[str]:
-    """Return the characters of the corpus: the atoms without an end-of-word marker."""
     return list(dict.fromkeys(atom[0] for atom in candidates.tokens[: candidates.n_atoms]))
 
 
-def _problem(
-    costs: csr_array[Any], characters: NDArray[np.float64], counts: NDArray[np.int64], lengths: NDArray[np.int64],
-    parameters: SearchParameters,
-) -> TransportProblem:  # fmt: skip
-    weights = counts.astype(float) if parameters.mass == "tokens" else counts * lengths.astype(float)
-    return TransportProblem(
-        costs, characters, weights / weights.sum(),
-        epsilon=parameters.epsilon, row_tau=parameters.row_tau, column_tau=parameters.column_tau,
-    )  # fmt: skip
-
-
-def _kept(plan: TransportPlan, always: NDArray[np.bool_], *, min_share: float) -> NDArray[np.bool_]:
-    """Return the flags of kept tokens: `always` for the first ones, and sufficient transported mass for the others."""
+def _flags(plan: TransportPlan, always: Flags, *, min_share: float) -> Flags:
     mass = plan.token_mass
     retained = (mass >= min_share * plan.problem.column_mass) & ((mass > 0) | (min_share == 0))
     retained[: len(always)] = always
@@ -303,15 +266,11 @@ def _kept(plan: TransportPlan, always: NDArray[np.bool_], *, min_share: float) -
 
 
 def _step(
-    candidates: Candidates,
-    counts: NDArray[np.int64],
-    plan: TransportPlan,
-    previous: SizeStep | None,
-    parameters: SearchParameters,
-    kept: NDArray[np.bool_] | None,
-) -> SizeStep:
-    size, lengths = len(counts), candidates.lengths[: len(counts)]
-    kept = _kept(plan, candidates.kept_always, min_share=parameters.min_share) if kept is None else kept
+    candidates: Candidates, counts: NDArray[np.int64], plan: TransportPlan, previous: SizeStep | None,
+    parameters: SearchParameters, kept: Flags | None,
+) -> SizeStep:  # fmt: skip
+    size, lengths, always = len(counts), candidates.lengths[: len(counts)], candidates.kept_always
+    kept = _flags(plan, always, min_share=parameters.min_share) if kept is None else kept
     transported = entropy(plan.token_mass[kept], lengths[kept], length=parameters.length)
     swept = entropy(counts, lengths, length=parameters.length)
     span = size - previous.size if previous else 0
@@ -322,7 +281,7 @@ def _step(
         transport_entropy=transported,
         muv=(previous.entropy - swept) / span if previous else None,
         transport_muv=(previous.transport_entropy - transported) / span if previous else None,
-        n_pieces=int(counts.sum()),
+        n_pieces=n_pieces(candidates, counts),
         f95=f95(counts),
         renyi=renyi_efficiency(counts),
         n_iters=plan.n_iters,
@@ -332,3 +291,12 @@ def _step(
         remedy=plan.remedy,
         kept=kept,
     )
+
+
+def n_pieces(candidates: Candidates, counts: NDArray[np.int64]) -> int:
+    """Return the number of pieces at a size; scaffolding of an extended vocabulary is split back."""
+    if candidates.kept_always.all():
+        return int(counts.sum())
+    retained = np.ones(len(counts), bool)
+    retained[: candidates.smallest] = candidates.kept_always
+    return int(counts_of_kept(candidates, retained)[retained].sum())

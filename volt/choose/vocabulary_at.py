@@ -1,24 +1,14 @@
-"""Candidates and a size → the vocabulary of that size, with the exact counts of its tokens.
-
->>> from volt.count import WordCounts
->>> from volt.learn import learn_bpe
->>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=2)
->>> vocabulary = vocabulary_at(candidates, 8)
->>> vocabulary.tokens[-2:], vocabulary.counts[-2:]
-(('lo', 'low</w>'), (2, 5))
-"""
+"""Candidates and a size → the vocabulary of that size, with the exact counts of its tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.choose.size_steps import SizeStep
 from volt.learn.candidates import Candidates, Extended, Longs
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
@@ -35,18 +25,16 @@ def vocabulary_at(
     byte_fallback: bool = False,
     provenance: dict[str, Any] | None = None,
 ) -> Vocabulary:
-    """Return the vocabulary of a size.
+    """Return the vocabulary of a size, or the extended vocabulary with further tokens.
 
-    kept: (size,) bool, which of its tokens the vocabulary holds (default: all); the others are split back
-    special, byte_fallback, provenance: of the vocabulary
-    A token that is spelled like a special one is also split back. Candidates that extend a vocabulary give that
-    vocabulary with further tokens, and with its own special tokens and byte_fallback.
+    kept: (size,) bool, which of its tokens the vocabulary holds (default: all); the others are split back, and so are
+        tokens that are spelled like a special one
 
-    >>> from volt.count import WordCounts
     >>> from volt.learn import learn_bpe
-    >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=2)
-    >>> vocabulary_at(candidates, 8, kept=np.arange(8) != 6).scaffolding
-    ('lo',)
+    >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)
+    >>> vocabulary = vocabulary_at(candidates, 8, kept=np.arange(8) != 6)
+    >>> vocabulary.tokens[-1], vocabulary.counts[-1], vocabulary.scaffolding
+    ('low</w>', 5, ('lo',))
     """
     if candidates.extends:
         return _extended(candidates, candidates.extends, size, kept, provenance or {})
@@ -70,13 +58,12 @@ def _extended(
     retained: NDArray[np.bool_] | None,
     provenance: dict[str, Any],
 ) -> Vocabulary:
-    """Return the extended vocabulary: the old tokens at their ids, followed by the kept new ones."""
     old, tokens = extended.vocabulary, candidates.tokens_at(size)
     reserved = {piece for piece, kind in zip(old.pieces, old.kinds, strict=True) if kind != "token"}
     retained = (np.ones(size, bool) if retained is None else retained) & np.array(
         [token not in reserved for token in tokens], bool
     )
-    retained[: len(extended.kept)] = extended.kept
+    retained[: len(extended.retained)] = extended.retained
     numbers, counts = np.flatnonzero(retained).tolist(), counts_of_kept(candidates, retained)
     own = set(old.tokens)
     new = tuple(tokens[number] for number in numbers if tokens[number] not in own)
@@ -94,10 +81,7 @@ def _extended(
 def vocabulary_of(
     candidates: Candidates, *, merges: Iterable[tuple[str, str]], tokens: Iterable[str], **rest: Any
 ) -> Vocabulary:
-    """Return a vocabulary of some merges and tokens of the candidates, with their marker, normaliser and pre-tokeniser.
-
-    rest: further fields of the vocabulary.
-    """
+    """Return a vocabulary of some merges and tokens of the candidates. rest: its further fields"""
     return Vocabulary(
         merges=tuple(merges),
         tokens=tuple(tokens),
@@ -109,17 +93,7 @@ def vocabulary_of(
 
 
 def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
-    """Return exact counts of a size's tokens after the dropped ones are split back into parts of their first merge.
-
-    kept: (size,) bool
-    Returns (size,) int64, in which the counts of dropped tokens have no meaning.
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> from volt.learn.bpe import learn_bpe
-    >>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lot": 2}), n_merges=2)
-    >>> counts_of_kept(candidates, np.array([True] * 4 + [False, True]))[[0, 1, 2, 3, 5]]
-    array([2, 2, 0, 2, 5])
-    """
+    """Return exact counts of a size's tokens after dropped ones, not `kept`, are split back into their parts."""
     counts = candidates.counts_at(len(kept))
     results, first_merges = np.unique(candidates.results, return_index=True)
     parts = dict(zip(results.tolist(), candidates.parts[first_merges].tolist(), strict=True))
@@ -128,30 +102,3 @@ def counts_of_kept(candidates: Candidates, kept: NDArray[np.bool_]) -> Longs:
         for part in parts.get(token, ()):
             counts[part] += counts[token]
     return counts
-
-
-def provenance_of(candidates: Candidates, step: SizeStep) -> dict[str, Any]:
-    """Return what a vocabulary file records about its search."""
-    counts, coverage = candidates.counts, candidates.coverage
-    left_out = {} if coverage is None else {"coverage": coverage.share, "left_out": coverage.left_out}
-    return {
-        "words": counts.total,
-        "distinct_words": counts.n_words,
-        "lines": counts.n_lines,
-        "bytes": counts.n_bytes,
-        "candidates": candidates.n_tokens,
-        "size": step.size,
-        "entropy": step.entropy,
-        "converged": step.converged,
-        "iterations": step.n_iters,
-        **left_out,
-        **_sources_of(candidates),
-    }
-
-
-def _sources_of(candidates: Candidates) -> dict[str, Any]:
-    """Return the named sources, if there are some, and how they were weighed."""
-    counts = candidates.counts
-    temperature = counts.temperature if isfinite(counts.temperature) else "inf"  # which JSON has no number for
-    result = {"sources": list(counts.sources), "temperature": temperature} if counts.sources else {}
-    return {**result, **({"parity": candidates.parity} if candidates.parity else {})}

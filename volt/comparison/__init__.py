@@ -1,7 +1,4 @@
-"""Systems side by side: measures on training and held-out text, costs, a study of MUV, and the page that shows them.
-
-`volt.compare` is the way in.
-"""
+"""Systems side by side: measures, costs, a study of MUV, and the page that shows them. `volt.compare` is the way in."""
 
 from __future__ import annotations
 

@@ -1,43 +1,32 @@
 """Corpora → `Comparison`: VOLT under every rule and other vocabularies on the same words, with the cost of each.
 
 A missing library, or a size that the corpus does not reach, does not end a comparison: `problems` holds a sentence on
-it. A file that cannot be read raises an error before any other work. Where VOLT cannot encode as a file's own library
-does, that library cuts the words, and `problems` says so.
-
->>> from volt.count.word_counts import WordCounts
->>> words = {f"{a}{b}{c}{d}": 5 for a in "lst" for b in "aeiou" for c in "nrdw" for d in ("", "er", "est")}
->>> comparison = compare([NamedText("en", WordCounts.from_pairs(words))], systems=["bpe:30", "bpe:9000"])
->>> [system.name for system in comparison.systems][:2]
-['volt balanced', 'volt utility']
->>> comparison.systems[-1].name, comparison.problems[-1]
-('bpe 30', 'bpe:9000: the corpus gives only 223 tokens; give more text, or ask for fewer')
+it. A file that cannot be read raises an error before any other work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
-from itertools import chain
 from operator import add
 
 from volt import arguments
 from volt.choose.exact_curve import learn_enough, muv_search
-from volt.choose.language_model import LanguageModel, checked_model
-from volt.choose.rules import DEFAULT, as_rule, parse_rule
+from volt.choose.language_model import LanguageModel
+from volt.choose.rules import DEFAULT, as_rule, checked_model, parse_rule
 from volt.choose.search import SearchResult, readable_cuts, search
 from volt.choose.search import sample_cuts as long_words
-from volt.choose.size_steps import SearchParameters, default_sizes
+from volt.choose.size_steps import SearchParameters, checked_parameters, default_sizes
 from volt.comparison import Comparison as Comparison
 from volt.comparison.cost import Cost, PhaseLog, Report, measured
-from volt.comparison.libraries import ReadFile, read_file
+from volt.comparison.libraries import Cutter, ReadFile, read_file
 from volt.comparison.measures import MOST_UNKNOWN, Cuts, Measures
 from volt.comparison.result import SystemResult as SystemResult
 from volt.comparison.result import corpus_facts, cut_texts, made_now, measure_system, measured_texts
-from volt.comparison.size_studies import Study, grid_argmax, muv_study, sample_cuts, token_table
+from volt.comparison.size_studies import grid_argmax, muv_study, sample_cuts, token_table
 from volt.comparison.systems import (
     DEFAULT_SYSTEMS,
-    Cutter,
     Spec,
     System,
     bpe_system,
@@ -57,30 +46,25 @@ from volt.learn.candidates import Candidates
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """Options of `compare`."""
-
-    sizes: Sequence[int] | None = None
-    select: str = DEFAULT
-    n_candidates: int | None = None
-    parameters: SearchParameters = field(default_factory=SearchParameters)
-    model: LanguageModel | None = None
+    sizes: Sequence[int] | None
+    select: str
+    n_candidates: int | None
+    parameters: SearchParameters
+    model: LanguageModel | None
 
     @classmethod
     def of(
         cls, sizes: Iterable[int] | None, select: str | int, n_candidates: int | None,
         parameters: SearchParameters | None, model: LanguageModel | None,
     ) -> _Options:  # fmt: skip
-        """Return the options after validation."""
         parse_rule(select := as_rule(select))
-        remedy = "give volt.SearchParameters(epsilon=0.5), say"
-        result = arguments.instance(parameters or SearchParameters(), SearchParameters, "parameters", remedy=remedy)
-        wanted = None if sizes is None else arguments.wholes(sizes, "sizes")
+        whole_sizes = None if sizes is None else arguments.wholes(sizes, "sizes")
         n_merges = None if n_candidates is None else arguments.whole(n_candidates, "n_candidates", low=0)
-        return cls(wanted, select, n_merges, result, checked_model(model, select))
+        return cls(whole_sizes, select, n_merges, checked_parameters(parameters), checked_model(model, select))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
+class _Searched:
     """A search, and the costs of learning its candidates, of searching, and of the sweep's entropies."""
 
     search: SearchResult
@@ -120,13 +104,11 @@ def compare(
     model: the language model whose cost per byte is measured; the rule "scaling" needs it
     report: called with the name of each phase when it starts
     max_line: the most bytes of a line of text; None for no limit
-    Raises ConfigError if an option is wrong.
-    Raises CorpusError if a text cannot be read.
-    Raises VocabularyError if a file among the systems cannot be read.
-    Raises CandidateError if the sources hold no pair of characters to merge.
+    Raises ConfigError, CorpusError, VocabularyError or CandidateError if an option is wrong, a text or a file among the
+    systems cannot be read, or no pair can be merged.
 
     >>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
-    >>> compare(NamedText("en", WordCounts.from_pairs(words)), systems="bpe:30")
+    >>> compare(NamedText("en", words), systems="bpe:30")
     <Comparison: 9 systems on 1 source of 300 words, volt balanced chosen, 73 tokens>
     """
     work = PhaseLog(arguments.function(report, "report"))
@@ -134,20 +116,24 @@ def compare(
     temperature, samples = arguments.number(temperature, "temperature"), _listed(samples, "samples")
     training, held_out = as_texts(sources, "sources"), as_texts(heldout, "heldout")
     options = _Options.of(sizes, select, n_candidates, parameters, model)
-    _load_kernels()
-    files = _files_read(specs, work)
+    search(learn_bpe({"low": 5, "lower": 2}, n_merges=3))  # so that no system's cost includes loading compiled loops
+    with work.phase("read"):
+        files = {spec: read_file(spec.path, pattern=spec.pattern) for spec in specs if spec.path is not None}
+    work.problems += [file.problem for file in files.values() if file.problem]
     with work.phase("count"):
         texts, held, notes = read_both(training, held_out, max_line)
         work.problems += notes
     result = _searched(mix({text.name: text.counts for text in texts}, temperature=temperature), options, work)
-    output = [
-        *_volt(result),
-        *_others(result, specs, files, work),
-        *_separate(texts if separate else (), options, work),
-    ]
-    results = tuple(_results(output, texts, held, options, work))
-    work.problems += chain.from_iterable(map(_unknown, results))
-    study = _study(result, options, work)
+    compared = [*_volt(result)]
+    for spec in dict.fromkeys(spec.sized(result.search.vocabulary.size) for spec in specs):
+        with work.phase("other systems", spec.text), work.tolerated(spec.text):
+            compared.append(_other(result, spec, files))
+    compared += _separate(texts if separate else (), options, work)
+    results = tuple(_results(compared, texts, held, options, work))
+    work.problems += _unknown(results)
+    with work.phase("study"):
+        volt_cost, sweep_cost = result.learning + result.searching, result.learning + result.sweep
+        study = muv_study(result.search, parameters=options.parameters, volt_cost=volt_cost, sweep_cost=sweep_cost)
     with work.phase("samples"):
         tokens, cuts = token_table(result.search), sample_cuts(result.search, _samples(samples, texts, result.search))
     return Comparison(
@@ -163,22 +149,7 @@ def _listed(texts: str | Iterable[str], name: str) -> list[str]:
     return [texts] if isinstance(texts, str) else arguments.texts(texts, name)
 
 
-def _load_kernels() -> None:
-    """Run a tiny search, so that no system's cost includes loading the compiled loops."""
-    tiny = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3)
-    search(tiny)
-
-
-def _files_read(specs: Sequence[Spec], work: PhaseLog) -> dict[Spec, ReadFile]:
-    """Return the files among the systems. Raises VocabularyError if one cannot be read."""
-    with work.phase("read"):
-        files = {spec: read_file(spec.path, pattern=spec.pattern) for spec in specs if spec.path is not None}
-    work.problems += [file.problem for file in files.values() if file.problem]
-    return files
-
-
-def _searched(counts: WordCounts, options: _Options, work: PhaseLog, *, label: str = "") -> _Found:
-    """Learn and search. Sizes or a rule that the corpus does not reach are left out and reported as problems."""
+def _searched(counts: WordCounts, options: _Options, work: PhaseLog, *, label: str = "") -> _Searched:
     with work.phase("learn"), measured() as learning:
         n_merges = options.n_candidates
         candidates = learn_enough(counts, model=options.model) if n_merges is None else learn_bpe(counts, n_merges)
@@ -188,11 +159,11 @@ def _searched(counts: WordCounts, options: _Options, work: PhaseLog, *, label: s
         result = search(candidates, sizes=sizes, select=select, parameters=options.parameters, model=options.model)
     with measured() as sweep:
         muv_search(candidates, length=options.parameters.length)
-    return _Found(result, learning[0], searching[0], sweep[0])
+    return _Searched(result, learning[0], searching[0], sweep[0])
 
 
 def _reached(candidates: Candidates, options: _Options) -> tuple[Sequence[int] | None, str, list[str]]:
-    """Return the sizes and the rule that the candidates reach, and sentences on those that they do not reach."""
+    """Return the sizes and the rule that the candidates reach, and sentences on the others."""
     low, high = candidates.n_atoms, candidates.n_tokens
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
     fixed, select, notes = parse_rule(options.select), options.select, []
@@ -208,19 +179,12 @@ def _reached(candidates: Candidates, options: _Options) -> tuple[Sequence[int] |
     return fitting or default_sizes(candidates), select, notes
 
 
-def _volt(result: _Found) -> Iterator[System]:
+def _volt(result: _Searched) -> Iterator[System]:
     parts = "learning the candidates and the transports of all sizes"
     return volt_systems(result.search, cost=result.learning + result.searching, parts=parts)
 
 
-def _others(result: _Found, specs: Sequence[Spec], files: Mapping[Spec, ReadFile], work: PhaseLog) -> Iterator[System]:
-    """Yield the requested systems that can be obtained."""
-    for spec in dict.fromkeys(spec.sized(result.search.vocabulary.size) for spec in specs):
-        with work.phase("other systems", spec.text), work.tolerated(spec.text):
-            yield _other(result, spec, files)
-
-
-def _other(result: _Found, spec: Spec, files: Mapping[Spec, ReadFile]) -> System:
+def _other(result: _Searched, spec: Spec, files: Mapping[Spec, ReadFile]) -> System:
     candidates = result.search.candidates
     if spec.path is not None:
         return file_system(files[spec], counts=candidates.counts)
@@ -237,7 +201,7 @@ def _other(result: _Found, spec: Spec, files: Mapping[Spec, ReadFile]) -> System
     )  # fmt: skip
 
 
-def _muv_search_system(result: _Found) -> System:
+def _muv_search_system(result: _Searched) -> System:
     candidates = result.search.candidates
     pick = grid_argmax(candidates)
     if pick is None:
@@ -254,37 +218,30 @@ def _muv_search_system(result: _Found) -> System:
 
 
 def _separate(texts: Sequence[NamedText], options: _Options, work: PhaseLog) -> Iterator[System]:
-    """Yield one system with a vocabulary for each source, unless a source has none."""
-    result = {}
+    result: dict[str, _Searched] = {}
     for text in texts:
         with work.tolerated(f"separate vocabularies: {text.name}"):
             result[text.name] = _searched(text.counts, options, work, label=f"{text.name}: ")
-    if result and len(result) == len(texts):
-        yield _joined(result)
-
-
-def _joined(result: dict[str, _Found]) -> System:
-    searches = [one.search for one in result.values()]
-    systems = {name: _chosen(one) for name, one in result.items()}
+    if not result or len(result) < len(texts):
+        return
+    picks = {name: one.search.pick for name, one in result.items()}
+    rule = next(iter(picks.values())).rule
+    systems = {
+        name: next(system for system in _volt(one) if system.name == f"volt {picks[name].rule}")
+        for name, one in result.items()
+    }
     sizes = ", ".join(f"{name} {one.size:,}" for name, one in systems.items())
-    rule = searches[0].pick.rule
-    return joined_system(
+    yield joined_system(
         f"volt {rule}, separate", systems, family="volt", rule=rule,
         cost=reduce(add, [one.learning + one.searching for one in result.values()]),
         cost_note="learning and searching each source by itself",
-        why=f"a vocabulary for each source: {sizes}", on_edge=any(one.pick.on_edge for one in searches),
+        why=f"a vocabulary for each source: {sizes}", on_edge=any(pick.on_edge for pick in picks.values()),
     )  # fmt: skip
-
-
-def _chosen(result: _Found) -> System:
-    name = f"volt {result.search.pick.rule}"
-    return next(system for system in _volt(result) if system.name == name)
 
 
 def _results(
     systems: Sequence[System], texts: Sequence[NamedText], held: Sequence[NamedText], options: _Options, work: PhaseLog
 ) -> Iterator[SystemResult]:
-    """Yield the measures of every system on training and held-out texts. Systems with one cutter share the cuts."""
     with work.phase("measure"):
         both = measured_texts(texts, held, length=options.parameters.length, model=options.model)
     cuts: dict[Cutter, dict[str, Cuts]] = {}
@@ -295,31 +252,28 @@ def _results(
             yield measure_system(system, both, cuts=cuts[system.cut])
 
 
-def _unknown(result: SystemResult) -> Iterator[str]:
-    """Yield a sentence on each text with too many unknown pieces to rank the system."""
-    parts: dict[str, Measures | None] = {"the training text": result.training, "the held-out text": result.heldout}
-    for kind, by_source in (("training", result.by_source), ("held-out", result.heldout_by_source)):
-        parts |= {f"the {kind} text of {name}": one for name, one in by_source.items() if len(by_source) > 1}
-    for text, one in parts.items():
-        if one and not one.is_ranked:
-            yield (
-                f"{result.name}: {100 * one.unknown_rate:.3g} % of the pieces of {text} are unknown; its measures "
-                f"there would mislead and are left out, as above {100 * MOST_UNKNOWN:g} %"
-            )
+def _unknown(results: Sequence[SystemResult]) -> list[str]:
+    """Return a sentence that names the systems with too many unknown pieces; or none."""
+    systems = []
+    for result in results:
+        parts: dict[str, Measures | None] = {"the training text": result.training, "the held-out text": result.heldout}
+        for kind, by_source in (("training", result.by_source), ("held-out", result.heldout_by_source)):
+            parts |= {f"the {kind} text of {name}": one for name, one in by_source.items() if len(by_source) > 1}
+        unranked = {text: one.unknown_rate for text, one in parts.items() if one and not one.is_ranked}
+        if unranked:
+            shares = ", ".join(f"{100 * rate:.3g} % of {text}" for text, rate in unranked.items())
+            systems.append(f"{result.name} ({shares})")
+    if not systems:
+        return []
+    return [
+        f"more than {100 * MOST_UNKNOWN:g} % of the pieces are unknown, so that measures there would mislead and are "
+        f"left out: {'; '.join(systems)}"
+    ]
 
 
-def _study(result: _Found, options: _Options, work: PhaseLog) -> Study:
-    with work.phase("study"):
-        return muv_study(
-            result.search, parameters=options.parameters, volt_cost=result.learning + result.searching,
-            sweep_cost=result.learning + result.sweep,
-        )  # fmt: skip
-
-
-def _samples(inputs: Sequence[str], texts: Sequence[NamedText], result: SearchResult) -> list[tuple[str, str]]:
-    """Return the lines that are given, or else some lines of the texts, or else long words."""
-    if inputs:
-        return [("sample", line) for line in inputs]
-    lines = [(text.name, line) for text in texts for line in text.lines]
+def _samples(lines: Sequence[str], texts: Sequence[NamedText], result: SearchResult) -> list[tuple[str, str]]:
+    if lines:
+        return [("sample", line) for line in lines]
     words = readable_cuts(long_words(result.candidates, result.vocabulary), result.vocabulary)
-    return lines or [("words", " ".join(word for word, _ in words))]
+    of_texts = [(text.name, line) for text in texts for line in text.lines]
+    return of_texts or [("words", " ".join(word for word, _ in words))]

@@ -1,14 +1,6 @@
 """A block of code → its `Cost`: wall-clock seconds and peak memory. `PhaseLog` sums phases and records failures.
 
-Memory is the peak resident size during the work, less the resident size before it. Linux reports the peak and lets a
-process reset it; on other systems memory is unknown (None). Work may reuse memory that earlier work freed; then it is
-measured as less than the work would need in its own process.
-
->>> work = PhaseLog(None)
->>> with work.phase("learn"), work.tolerated("bpe:9000"):
-...     raise VoltError("the corpus gives only 223 tokens")
->>> list(work.phases), work.problems
-(['learn'], ['bpe:9000: the corpus gives only 223 tokens'])
+Memory is None where the system cannot reset the peak, as only Linux does. Work may reuse memory that was freed.
 """
 
 from __future__ import annotations
@@ -34,7 +26,6 @@ class PhaseLog:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start."""
         return time.perf_counter() - self._start
 
     @contextmanager
@@ -61,34 +52,19 @@ _PROCESS = Path("/proc/self")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a piece of work.
-
-    seconds: wall time
-    memory_mb: the peak resident size less the size before, in 10⁶ bytes; None if unknown
-    """
+    """Wall time, and the peak resident size less the size before (in 10⁶ bytes; None if unknown)."""
 
     seconds: float
     memory_mb: float | None
 
     def __add__(self, other: Cost) -> Cost:
-        """Return the cost of both in sequence: the sum of the seconds, the greater memory.
-
-        >>> Cost(1.0, 30.0) + Cost(2.0, 20.0)
-        Cost(seconds=3.0, memory_mb=30.0)
-        """
         known = [memory for memory in (self.memory_mb, other.memory_mb) if memory is not None]
         return Cost(self.seconds + other.seconds, max(known, default=None))
 
 
 @contextmanager
 def measured() -> Iterator[list[Cost]]:
-    """Measure the block. The list holds its cost after the block.
-
-    >>> with measured() as costs:
-    ...     _ = sum(range(1000))
-    >>> costs[0].seconds > 0
-    True
-    """
+    """Measure the block. The list holds its cost after the block."""
     costs: list[Cost] = []
     before = _restarted_peak()
     start = time.perf_counter()
@@ -98,7 +74,7 @@ def measured() -> Iterator[list[Cost]]:
 
 
 def _restarted_peak() -> int | None:
-    """Reset the peak resident size. Returns the current size in bytes, or None if the system cannot reset it."""
+    """Reset the peak resident size. Returns the current size in bytes, or None if the system cannot."""
     try:
         (_PROCESS / "clear_refs").write_text("5")  # see proc(5): resets VmHWM to the current resident size
         return _status("VmRSS")

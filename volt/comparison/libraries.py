@@ -1,10 +1,7 @@
 """Vocabulary files of other libraries → `Library`: that library cuts the words, where VOLT cannot.
 
-    sentencepiece    models of any kind, unigram ones above all
-    tokenizers       tokenizer.json of any kind, such as WordPiece and Unigram
-
->>> load("/nowhere/file.model") is None
-True
+sentencepiece    models of any kind, unigram ones above all
+tokenizers       tokenizer.json of any kind, such as WordPiece and Unigram
 """
 
 from __future__ import annotations
@@ -29,35 +26,25 @@ from volt.vocabulary import Vocabulary
 
 Longs = NDArray[np.int64]
 Encode = Callable[[list[str]], Sequence[Sequence[int]]]
+Cutter = Callable[[Sequence[str], str], Cuts]  # of words, and the name of their source
 
 TOKENIZER = "tokenizer.json"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
-    """A vocabulary with the library that cuts words by it.
-
-    name: the library and its version
-    size: number of tokens, without special and byte tokens
-    tokens: the tokens that count as types, without special ones
-    lengths: (n,) int64, characters, without marks of words
-    cut: words, each cut as within a line → Cuts into numbers of `tokens`
-    """
+    """A vocabulary with the library that cuts words by it. `cut` gives numbers of `tokens`, which count as types."""
 
     name: str
     size: int
     tokens: tuple[str, ...] = field(repr=False)
     lengths: Longs = field(repr=False)
-    cut: Callable[[Sequence[str]], Cuts] = field(repr=False)
+    cut: Cutter = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadFile:
-    """A file of a vocabulary, ready to cut words.
-
-    model: the vocabulary in it, or the library that cuts by it
-    problem: a sentence on why VOLT does not cut by it, empty if it does
-    """
+    """A file of a vocabulary: its model, and a sentence on why VOLT does not cut by it, if so."""
 
     path: str
     model: Vocabulary | Library = field(repr=False)
@@ -66,34 +53,23 @@ class ReadFile:
 
 
 def read_file(path: str, *, pattern: str | None = None) -> ReadFile:
-    """Read a vocabulary; if VOLT cannot encode as its library does, load the library with the file.
-
-    pattern: the pattern that cuts text, if the file does not name it
-    Raises VocabularyError if the file is damaged or of an unknown format, MissingLibraryError.
-    """
+    """Read a vocabulary; if VOLT cannot encode as its library does, load the library with the file."""
+    model: Vocabulary | Library | None
     with measured() as costs:
-        result, problem = _model(path, pattern)
-    return ReadFile(path, result, costs[0], problem)
-
-
-def _model(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
-    """Return the vocabulary or library, and the problem if it is a library."""
-    try:
-        return read_vocabulary(path, pattern=pattern), ""
-    except VocabularyError as error:
-        reason = error.text(lambda _, pattern: f"{path}:{pattern}")
-        library = load(path)
-    if library is None:
-        raise VocabularyError(reason)
-    why = reason.removeprefix(f"{path}: ").partition("; ")[0]
-    return library, f"{path}: {library.name} cuts by this file, not VOLT: {why}"
+        problem = ""
+        try:
+            model = read_vocabulary(path, pattern=pattern)
+        except VocabularyError as error:
+            reason = error.text(lambda _, pattern: f"{path}:{pattern}")
+            if (model := load(path)) is None:
+                raise VocabularyError(reason) from None
+            why = reason.removeprefix(f"{path}: ").partition("; ")[0]
+            problem = f"{path}: {model.name} cuts by this file, not VOLT: {why}"
+    return ReadFile(path, model, costs[0], problem)
 
 
 def load(path: str | Path) -> Library | None:
-    """Load a file in its own library; return None if it is damaged or no library cuts words by it.
-
-    Raises MissingLibraryError if the library is not installed.
-    """
+    """Load a file in its own library; return None if it is damaged or no library cuts words by it."""
     try:
         result = format_of(path)
         with plain_file(path) as plain:
@@ -105,7 +81,7 @@ def load(path: str | Path) -> Library | None:
 
 
 def of_sentencepiece(path: Path) -> Library:
-    """Load a model in sentencepiece. Raises VocabularyError if it refuses the file, MissingLibraryError."""
+    """Load a model in sentencepiece. Raises VocabularyError if it refuses the file."""
     try:
         import sentencepiece
     except ImportError:
@@ -128,10 +104,7 @@ def of_sentencepiece(path: Path) -> Library:
 
 
 def of_tokenizers(path: Path) -> Library:
-    """Load a tokenizer.json, or its folder, in tokenizers.
-
-    Raises VocabularyError if tokenizers refuses the file, MissingLibraryError.
-    """
+    """Load a tokenizer.json, or its folder, in tokenizers. Raises VocabularyError if it refuses the file."""
     try:
         import tokenizers
     except ImportError:
@@ -166,7 +139,6 @@ def _unknown(tokenizer: Any) -> str:
 
 
 def _length(token: str, model: Any, *, spells_bytes: bool) -> int:
-    """Return the number of characters of a token, without marks of its place in a word."""
     if spells_bytes and token in BYTE_TOKENS:
         return 1
     bare = token.removeprefix(getattr(model, "continuing_subword_prefix", None) or "")
@@ -177,11 +149,10 @@ def _length(token: str, model: Any, *, spells_bytes: bool) -> int:
 def _library(
     name: str, types: Mapping[int, str], lengths: Mapping[str, int], *, n_bytes: int, encode: Encode
 ) -> Library:
-    """Return the `Library`. types: tokens by the library's ids."""
     numbers = np.full(max(types, default=-1) + 2, -1, np.int64)
     numbers[list(types)] = np.arange(len(types))
 
-    def cut(words: Sequence[str]) -> Cuts:
+    def cut(words: Sequence[str], _source: str = "") -> Cuts:
         front = _front(encode, words)
         cuts = cuts_of(encode([front + word for word in words]))
         return Cuts(numbers[np.minimum(cuts.ids, len(numbers) - 1)], cuts.ends)

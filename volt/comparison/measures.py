@@ -1,16 +1,7 @@
 """Distinct words, their counts, and how a system cuts them → `Measures`: every criterion of one system on one text.
 
-A system cuts every distinct word once; the rest is arithmetic on counts. Unknown pieces count as pieces, and in
-measures of the token distribution as one more type of one character. A system with many unknown pieces would look
-compact and even, so every measure that ranks systems is None where more than 1 % of the pieces are unknown.
-
->>> text = Text(np.array([3, 1]), n_characters=14, n_bytes=18, n_lines=2)  # three times "low", once "lower"
->>> result = measure([(text, Cuts(ids=np.array([0, 0, 1, 2]), ends=np.array([1, 4])))], lengths=np.array([3, 1, 1]))
->>> result.n_pieces, result.fertility, result.continued_word_rate, result.n_used
-(6, 1.5, 0.25, 3)
->>> result = measure([(text, Cuts(ids=np.array([0, 0, 1, -1]), ends=np.array([1, 4])))], lengths=np.array([3, 1]))
->>> result.n_pieces, result.fertility, result.unknown_rate, result.n_used
-(6, None, 0.16666666666666666, 2)
+Unknown pieces count as pieces, and in measures of the token distribution as one more type of one character. Many of
+them would make a system look compact and even, so above 1 % every measure that ranks systems is None.
 """
 
 from __future__ import annotations
@@ -26,7 +17,6 @@ from numpy.typing import NDArray
 from volt.choose import criteria
 from volt.choose.criteria import Length
 from volt.choose.language_model import LanguageModel
-from volt.choose.report import serving_cost
 
 Longs = NDArray[np.int64]
 
@@ -39,35 +29,10 @@ RANKED = (
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Measures of one system on one text.
+    """Measures of one system on one text; an undefined measure is None. The columns of `tables.MEASURES` explain them.
 
-    An undefined measure is None. If more than 1 % of the pieces are unknown, `bits` to `rare_share` are None, and so
-    are parity and premium of all sources.
-
-    n_words: words of the text
-    n_characters: characters of the text
-    n_bytes: bytes of the text, spaces included (see volt.count.corpus_statistics)
-    n_types: K, tokens of the vocabulary
-    n_used: tokens of the vocabulary that the text uses
-    n_pieces: N, pieces that the text takes
-    n_unknown: pieces that the vocabulary lacks
-    bits: N log₂ K
-    entropy: Eq. 2, nats per character, from the counts of the encoded text
-    muv: Eq. 1 against the searched size before, nats per character and token; None except on the training text of a
-        system whose size was searched
-    muv_from_atoms: Eq. 1 against the vocabulary of the text's characters alone
-    fertility: pieces per word
-    tokens_per_byte: pieces per byte
-    serving_flops_per_byte: the language model's cost per byte, None without a model (see volt.choose.language_model)
-    continued_word_rate: share of the words that take more than one piece
-    renyi: efficiency, α = 2.5
-    f95: count of the type at the 95th percentile of frequency
-    divergence: D = ½ Σ|p − 1/K|
-    percentile_frequency: share of the pieces whose types rank between 3 % and 83 % of the used types
-    rare_share: share of the types seen fewer than 100 times
-    unknown_rate: unknown pieces per piece
-    parity: fertility over the mean fertility of all sources, None for a whole text
-    premium: pieces over the pieces of the source with fewest, None unless all sources have equally many lines
+    muv: on the training text of a system whose size was searched
+    parity: None for a whole text;  premium: None unless all sources have equally many lines
     """
 
     n_words: int
@@ -96,17 +61,12 @@ class Measures:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether few enough pieces are unknown to rank the system."""
         return self.unknown_rate <= MOST_UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text by the counts of its distinct words.
-
-    word_counts: (n_words,) int64
-    n_characters, n_bytes, n_lines: of the whole text
-    """
+    """A text by the counts of its distinct words, (n_words,) int64."""
 
     word_counts: Longs
     n_characters: int
@@ -116,21 +76,16 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Distinct words, cut into pieces.
-
-    ids: (n_pieces,) int64, the number of each piece's token, −1 for an unknown piece
-    ends: (n_words,) int64, where the pieces of each word end
-    """
+    """Distinct words, cut into pieces: numbers of tokens, −1 if unknown, and where the pieces of each word end."""
 
     ids: Longs
     ends: Longs
 
     def per_word(self) -> Longs:
-        """Return the number of pieces of each word, (n_words,) int64."""
         return np.diff(self.ends, prepend=0)
 
     def token_counts(self, word_counts: Longs, n_types: int) -> Longs:
-        """Return each token's count in a text with these word counts, (n_types,) int64, exact beyond 2⁵³."""
+        """Return each token's count in a text, (n_types,), exact beyond 2⁵³."""
         repeats, known = np.repeat(word_counts, self.per_word()), self.ids >= 0
         counts = np.zeros(n_types, np.int64)
         np.add.at(counts, self.ids[known], repeats[known])
@@ -138,11 +93,7 @@ class Cuts:
 
 
 def cuts_of(ids: Sequence[Sequence[int]]) -> Cuts:
-    """Return the numbers of each word's pieces as `Cuts`.
-
-    >>> cuts_of([[3, 5], [7]])
-    Cuts(ids=array([3, 5, 7]), ends=array([2, 3]))
-    """
+    """Return the numbers of each word's pieces as `Cuts`."""
     ends = np.fromiter(accumulate(map(len, ids)), np.int64, len(ids))
     return Cuts(np.fromiter(chain.from_iterable(ids), np.int64), ends)
 
@@ -157,11 +108,7 @@ def measure(
 ) -> Measures:
     """Measure a text in parts, such as one for each source.
 
-    lengths: (n_types,) int64, characters of each token
-    length: whether the mean length of Eq. 2 is over tokens or over pieces
     atoms: the entropy (Eq. 2) and number of the text's distinct characters, where `muv_from_atoms` starts
-    model: the language model whose cost per byte is measured
-    Raises CriterionError if the text has no words or there are no types.
     """
     counts = np.sum([cuts.token_counts(text.word_counts, len(lengths)) for text, cuts in parts], axis=0)
     word_counts = np.concatenate([text.word_counts for text, _ in parts])
@@ -172,8 +119,10 @@ def measure(
     if n_unknown:
         counts, lengths = np.append(counts, n_unknown), np.append(lengths, 1)
     entropy = criteria.entropy(counts, lengths, length=length) if n_pieces else None
-    fertility = criteria.fertility(n_pieces, n_words)
-    cost = serving_cost(n_pieces, n_bytes, n_types, model)
+    fertility, slope = criteria.fertility(n_pieces, n_words), None
+    if atoms is not None and entropy is not None and n_types > atoms[1]:
+        slope = (atoms[0] - entropy) / (n_types - atoms[1])
+    tokens_per_byte = n_pieces / n_bytes
     result = Measures(
         n_words=n_words,
         n_characters=sum(text.n_characters for text, _ in parts),
@@ -185,10 +134,10 @@ def measure(
         bits=criteria.bits(n_pieces, len(counts)),
         entropy=entropy,
         muv=None,
-        muv_from_atoms=_slope(atoms, entropy, n_types),
+        muv_from_atoms=slope,
         fertility=fertility,
-        tokens_per_byte=cost.tokens_per_byte,
-        serving_flops_per_byte=cost.serving_flops_per_byte,
+        tokens_per_byte=tokens_per_byte,
+        serving_flops_per_byte=model.flops_per_byte(n_types, tokens_per_byte) if model else None,
         continued_word_rate=criteria.continued_word_rate(per_word, word_counts),
         renyi=criteria.renyi_efficiency(counts) if n_pieces else None,
         f95=criteria.f95(counts),
@@ -201,19 +150,8 @@ def measure(
     return result if result.is_ranked else replace(result, **unranked)
 
 
-def _slope(atoms: tuple[float, int] | None, entropy: float | None, n_types: int) -> float | None:
-    """Return Eq. 1 from the characters to this vocabulary, or None if it is not larger."""
-    if atoms is None or entropy is None or n_types <= atoms[1]:
-        return None
-    return (atoms[0] - entropy) / (n_types - atoms[1])
-
-
 def character_entropy(words: Sequence[str], word_counts: Longs) -> tuple[float, int]:
-    """Return Eq. 2 of the text cut into characters, nats per character, and the number of distinct characters.
-
-    >>> character_entropy(["ab"], np.array([3]))
-    (0.6931471805599453, 2)
-    """
+    """Return Eq. 2 of the text cut into characters, and the number of distinct characters."""
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)
     characters, places = np.unique(codes, return_inverse=True)
@@ -223,13 +161,7 @@ def character_entropy(words: Sequence[str], word_counts: Longs) -> tuple[float, 
 
 
 def compared(measures: Mapping[str, Measures], *, aligned: bool) -> dict[str, Measures]:
-    """Return the measures of all sources, with parity, and with premium if the lines are aligned.
-
-    A single source has no comparison; nor have sources of which one has too many unknown pieces.
-
-    >>> compared({}, aligned=True)
-    {}
-    """
+    """Return the measures of all sources, with parity and premium if all have a fertility."""
     result = list(measures.values())
     known = [one.fertility for one in result if one.fertility is not None]
     if len(measures) < 2 or len(known) < len(result):

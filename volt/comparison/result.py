@@ -1,39 +1,27 @@
 """`Comparison`: the result of `compare`, and its JSON layout. Cut texts → `SystemResult`: a system's measures.
 
-The terminal, the Markdown, the JSON and the HTML page all come from one `Comparison`. `as_data` lays it out as JSON:
+All reports come from one `Comparison`. `as_data` lays it out as JSON; a capital letter stands for a dataclass:
 
     version         1
     signature       the facts that reproduce the search
-    made            {date (UTC, ISO), machine, n_cpus, python, volt, libraries: {name: version}, seconds: total}
-    corpus          {sources: [{name, files, lines, words, distinct_words, characters, fingerprint}], lines, words,
-                    distinct_words, characters, fingerprint, temperature, aligned (all sources have as many lines)}
-    heldout         as corpus, or null
-    search          volt.choose.report.as_data of the joint search: {signature, fingerprint, best, pick, picks: {rule:
-                    {rule, index, size, why, on_edge}}, steps: [{size, n_kept, entropy, transport_entropy, muv,
-                    transport_muv, n_pieces, f95, renyi, tokens_per_byte, serving_flops_per_byte, …}], vocabulary,
-                    warnings, cuts, seconds: {phase: s}}
-    systems         [{name, family, size, rule, why, on_edge, n_scaffolding, seconds, memory_mb, cost_note,
-                    training: Measures, heldout: Measures | null, by_source: {source: Measures},
-                    heldout_by_source: {source: Measures}, shares: {source: share of the vocabulary}}]
-    chosen          the name of the system that the search's rule chose, such as "volt knee"
-    study           {grid: [GridRow], argmaxes: [Argmax], curve: Curve (columns), costs: [CostRow], warnings}
+    made            Made;  corpus: CorpusFacts;  heldout: likewise, or null
+    search          volt.choose.report.as_data of the joint search
+    systems         [SystemResult];  chosen: the name of the system that the search's rule chose
+    study           Study
     tokens          columns {token, length, count, rank, appears, peak, peak_count, scaffolding}; count and rank
                     are null for a token that the chosen vocabulary lacks, scaffolding for one that no size drops
-    lengths         [{length, types, pieces}] of the chosen vocabulary: its tokens by length, and their occurrences
+    lengths         [{length, types, pieces}] of the chosen vocabulary
     samples         {sizes, samples: [{source, line}], cuts: [size][sample][word] → list of token number or string,
                     counts: [size] → {token number as string: count}}
     problems        sentences on parts of the comparison that failed, and why
-
-Measures, Curve, GridRow, Argmax, CostRow: the fields of the dataclasses of these names in volt.comparison.measures and
-volt.comparison.size_studies, spelled the same. A system cuts every distinct word of a source once, for training and
-held-out text together.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -64,18 +52,9 @@ Part = tuple[Sequence[str], Text, Cuts]
 class SystemResult:
     """One vocabulary, measured.
 
-    name: "volt knee", "muv-search", "bpe 8000", "sentencepiece unigram 8000", "wordpiece 8000", "file PATH" …
-    family: volt, muv-search, bpe, sentencepiece bpe, sentencepiece unigram, wordpiece, file
     size: number of tokens, without special ones
-    rule: how the size was chosen
-    why: the reason for the size
-    on_edge: whether the size is the first or the last that could be chosen
     n_scaffolding: tokens that merges make and the vocabulary drops; None for systems of other libraries
-    seconds: wall time to obtain the vocabulary from the counted words
-    memory_mb: peak resident memory above the memory before, in 10⁶ bytes
-    cost_note: what seconds and memory include, above all work that other systems share
-    training, heldout: measures of all sources together; heldout is None without held-out text
-    by_source, heldout_by_source: measures of each source
+    cost_note: what seconds and memory_mb include
     shares: each source's share of the vocabulary: its part of a token's count, a mean over the tokens used
     """
 
@@ -98,11 +77,7 @@ class SystemResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredText:
-    """A source, ready to be measured.
-
-    words: the distinct words of its training and held-out text
-    training, heldout: the counts of these words in each text, None if the source lacks it
-    """
+    """A source, ready to be measured: the distinct words of both texts, and their counts in each."""
 
     name: str
     words: tuple[str, ...]
@@ -112,12 +87,7 @@ class MeasuredText:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredTexts:
-    """All sources, ready to be measured.
-
-    aligned, heldout_aligned: whether all sources have equally many lines, so that their pieces can be compared
-    length: whether the mean length of Eq. 2 is over tokens or over pieces
-    model: the language model whose cost per byte is measured, if any
-    """
+    """All sources, ready to be measured. aligned: whether all have equally many lines"""
 
     sources: tuple[MeasuredText, ...]
     aligned: bool
@@ -133,14 +103,7 @@ def measured_texts(
     length: Length = "type",
     model: LanguageModel | None = None,
 ) -> MeasuredTexts:
-    """Pair each training text with the held-out text of the same name.
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> source = NamedText("en", WordCounts.from_pairs({"low": 2}))
-    >>> texts = measured_texts([source], [NamedText("en", WordCounts.from_pairs({"lower": 1}))])
-    >>> texts.sources[0].words, texts.sources[0].heldout.word_counts
-    (('low', 'lower'), array([0, 1]))
-    """
+    """Pair each training text with the held-out text of the same name."""
     training, other = ({source.name: source for source in some} for some in (sources, heldout))
     parts = []
     for name in dict.fromkeys((*training, *other)):
@@ -164,7 +127,7 @@ def cut_texts(system: System, texts: MeasuredTexts) -> dict[str, Cuts]:
 
 
 def measure_system(system: System, texts: MeasuredTexts, *, cuts: dict[str, Cuts]) -> SystemResult:
-    """Measure a system on all texts. cuts: the result of `cut_texts`."""
+    """Measure a system on all texts. cuts: the result of `cut_texts`"""
     training, heldout = _parts(texts, cuts, "training"), _parts(texts, cuts, "heldout")
     counts = np.array([cut.token_counts(text.word_counts, len(system.tokens)) for _, text, cut in training.values()])
     whole = _measured(training.values(), system, texts)
@@ -188,7 +151,6 @@ def measure_system(system: System, texts: MeasuredTexts, *, cuts: dict[str, Cuts
 
 
 def _parts(texts: MeasuredTexts, cuts: dict[str, Cuts], which: Literal["training", "heldout"]) -> dict[str, Part]:
-    """Return the words, counts and cuts of each source that has such a text and was cut."""
     result = ((part.name, part.words, getattr(part, which)) for part in texts.sources if part.name in cuts)
     return {name: (words, text, cuts[name]) for name, words, text in result if text is not None}
 
@@ -205,17 +167,9 @@ def _measured(parts: Iterable[Part], system: System, texts: MeasuredTexts) -> Me
     return measure(cut, lengths=system.lengths, length=texts.length, atoms=atoms, model=texts.model)
 
 
-_LIBRARIES = ("numpy", "polars", "numba", "scipy", "sentencepiece", "tokenizers")
-
-
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """Facts of a `NamedText`.
-
-    files: the files that it was read from
-    lines, words, distinct_words, characters: the number of each
-    fingerprint: fingerprint of its word counts
-    """
+    """Facts of a `NamedText`: its files, the numbers of what it holds, the fingerprint of its word counts."""
 
     name: str
     files: tuple[str, ...]
@@ -228,13 +182,7 @@ class SourceFacts:
 
 @dataclass(frozen=True, slots=True)
 class CorpusFacts:
-    """Facts of all sources together.
-
-    lines, words, distinct_words, characters: the number of each
-    fingerprint: fingerprint of all word counts
-    temperature: the temperature that rescaled them for learning
-    aligned: whether all have equally many lines
-    """
+    """Facts of all sources together. aligned: whether all have equally many lines"""
 
     sources: tuple[SourceFacts, ...]
     lines: int
@@ -248,11 +196,7 @@ class CorpusFacts:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The date, machine and versions of a comparison.
-
-    date: UTC, ISO 8601
-    seconds: wall time of the whole comparison
-    """
+    """The date (UTC, ISO 8601), machine and versions of a comparison, and its seconds."""
 
     date: str
     machine: str
@@ -279,11 +223,8 @@ class Comparison:
     samples: lines, cut at every searched size
     problems: sentences on parts that failed, and why
 
-    `volt.compare` returns one.
-
     >>> import volt
-    >>> counts = volt.WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
-    >>> comparison = volt.compare(NamedText("en", counts), systems=[])
+    >>> comparison = volt.compare(NamedText("en", {"low": 5, "lower": 2, "newest": 6, "widest": 3}), systems=[])
     >>> comparison.chosen, comparison.as_data()["corpus"]["words"]
     ('volt balanced', 16)
     """
@@ -344,18 +285,22 @@ class Comparison:
             "study": asdict(self.study),
             "tokens": _token_columns(self.tokens),
             "lengths": _lengths(self.tokens),
-            "samples": _samples(self.samples),
+            "samples": {
+                "sizes": list(self.samples.sizes),
+                "samples": [{"source": source, "line": line} for source, line in self.samples.samples],
+                "cuts": [[[list(word) for word in line] for line in at_size] for at_size in self.samples.cuts],
+                "counts": [{str(token): n for token, n in counts.items()} for counts in self.samples.counts],
+            },
             "problems": list(self.problems),
         }
 
 
 def _token_columns(table: TokenTable) -> dict[str, Any]:
-    held = (table.counts >= 0).tolist()
     return {
         "token": list(table.tokens),
         "length": table.lengths.tolist(),
-        "count": [count if is_held else None for count, is_held in zip(table.counts.tolist(), held, strict=True)],
-        "rank": [rank if is_held else None for rank, is_held in zip(table.ranks.tolist(), held, strict=True)],
+        "count": [count if count >= 0 else None for count in table.counts.tolist()],
+        "rank": [rank or None for rank in table.ranks.tolist()],
         "appears": table.appears.tolist(),
         "peak": table.peaks.tolist(),
         "peak_count": table.peak_counts.tolist(),
@@ -366,26 +311,14 @@ def _token_columns(table: TokenTable) -> dict[str, Any]:
 def _lengths(table: TokenTable) -> list[dict[str, int]]:
     held = table.counts >= 0
     lengths, counts = table.lengths[held], table.counts[held]
-    types = np.bincount(lengths).tolist()
-    pieces = [int(counts[lengths == length].sum()) for length in range(len(types))]
     return [
-        {"length": length, "types": n_types, "pieces": pieces[length]}
-        for length, n_types in enumerate(types)
+        {"length": length, "types": n_types, "pieces": int(counts[lengths == length].sum())}
+        for length, n_types in enumerate(np.bincount(lengths).tolist())
         if n_types
     ]
 
 
-def _samples(samples: SampleCuts) -> dict[str, Any]:
-    return {
-        "sizes": list(samples.sizes),
-        "samples": [{"source": source, "line": line} for source, line in samples.samples],
-        "cuts": [[[list(word) for word in line] for line in at_size] for at_size in samples.cuts],
-        "counts": [{str(token): count for token, count in counts.items()} for counts in samples.counts],
-    }
-
-
 def corpus_facts(texts: Sequence[NamedText], temperature: float) -> CorpusFacts:
-    """Return the facts of texts, each and together. temperature: see `CorpusFacts`."""
     counts = reduce(add, (text.counts for text in texts))
     parts = tuple(
         SourceFacts(
@@ -401,21 +334,16 @@ def corpus_facts(texts: Sequence[NamedText], temperature: float) -> CorpusFacts:
 
 
 def made_now(seconds: float) -> Made:
-    """Return the current date, machine and versions. seconds: wall time of the comparison."""
+    libraries = {}
+    for library in ("numpy", "polars", "numba", "scipy", "sentencepiece", "tokenizers"):
+        with suppress(PackageNotFoundError):
+            libraries[library] = version(library)
     return Made(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=f"{platform.system()} {platform.machine()}",
         n_cpus=os.cpu_count() or 1,
         python=platform.python_version(),
         volt=version("volt-vocab"),
-        libraries=dict(_versions()),
+        libraries=libraries,
         seconds=seconds,
     )
-
-
-def _versions() -> Iterator[tuple[str, str]]:
-    for library in _LIBRARIES:
-        try:
-            yield library, version(library)
-        except PackageNotFoundError:
-            continue

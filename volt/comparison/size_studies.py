@@ -1,17 +1,7 @@
 """A search → `Study` of MUV-search, and `TokenTable` and `SampleCuts`: tokens and sample lines along all sizes.
 
-MUV-search picks the BPE vocabulary with the greatest marginal utility (Eq. 1). Where the entropy curve is convex, Eq. 1
-falls from the first step on, and the argmax is the first size that could be picked: the choice of sizes decides, not
-the corpus. So the study compares the sizes of the paper's grid, all sizes, and grids with different first sizes, each
-with the mean length of Eq. 2 over tokens and over pieces, and shows the entropy after the transport.
-
->>> from volt.learn.bpe import learn_bpe
->>> from volt.choose.search import search
->>> from volt.count.word_counts import WordCounts
->>> words = {f"{a}{b}{c}": i + 1 for a in "lst" for b in "aeiou" for i, c in enumerate("nrdw")}
->>> study = muv_study(search(learn_bpe(WordCounts.from_pairs(words), 40)), grid=range(20, 50, 5), grid_step=5)
->>> [(one.over, one.length, one.size, one.on_edge) for one in study.argmaxes[:2]]
-[('grid', 'type', 30, False), ('grid', 'occurrence', 25, True)]
+MUV-search picks the BPE vocabulary with the greatest marginal utility (Eq. 1). Where the entropy curve is convex, that
+is the first size: the choice of sizes decides, not the corpus. So the study compares several grids.
 """
 
 from __future__ import annotations
@@ -26,30 +16,22 @@ from numpy.typing import NDArray
 from volt.choose.criteria import Length, muv
 from volt.choose.exact_curve import EntropyCurve, muv_search
 from volt.choose.search import SearchResult
-from volt.choose.size_steps import SearchParameters, SizeStep, size_steps
+from volt.choose.size_steps import SearchParameters, size_steps
 from volt.choose.vocabulary_at import counts_of_kept, vocabulary_of
 from volt.comparison.cost import Cost
 from volt.encode.encoder import Encoder
 from volt.learn.candidates import Candidates
 from volt.text.characters import PREFIX, SUFFIX
-from volt.vocabulary import Vocabulary
 
 Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenTable:
-    """One entry for each candidate token: atoms first, then the others in the order in which merges make them.
+    """Where each candidate token appears, peaks and is dropped along the sizes, with counts from the learned corpus.
 
-    Counts are from the corpus that the merges were learned from, rescaled if it has a temperature.
-    tokens: spelled as in the vocabulary, marker included
-    lengths: (n,) int64, characters
-    counts: (n,) int64, pieces in the corpus cut by the chosen vocabulary, −1 for a token that it lacks
-    ranks: (n,) int64 from 1, the most frequent first, 0 for a token that the chosen vocabulary lacks
-    appears: (n,) int64, the smallest size that holds the token
-    peaks: (n,) int64, the smallest size at which the token is used most
-    peak_counts: (n,) int64, its count at that size
-    scaffolding: (n,) int64, the first searched size that has the token and drops it, 0 if none does
+    counts, ranks: in the chosen vocabulary; −1 and 0 for a token that it lacks
+    scaffolding: the first searched size that has the token and drops it, or 0
     """
 
     tokens: tuple[str, ...]
@@ -64,12 +46,9 @@ class TokenTable:
 
 @dataclass(frozen=True, slots=True)
 class SampleCuts:
-    """Sample lines, cut by the vocabulary of every searched size.
+    """Sample lines, each (name of its text, line), cut by the vocabulary of every searched size.
 
-    sizes: the searched sizes
-    samples: (name of the text, line)
-    cuts: for every size, sample and word, its pieces. A piece is the number of a token in the TokenTable, or the
-        string of an unknown character.
+    cuts: for every size, sample and word, its pieces: numbers of tokens in the TokenTable, or unknown characters
     counts: for every size, the count in the corpus of each token number that the samples use
     """
 
@@ -80,19 +59,12 @@ class SampleCuts:
 
 
 def token_table(search: SearchResult) -> TokenTable:
-    """Return the count of every candidate token along the sizes, and its use by the chosen vocabulary.
-
-    >>> from volt.learn.bpe import learn_bpe
-    >>> from volt.choose.search import search
-    >>> from volt.count.word_counts import WordCounts
-    >>> words = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6})
-    >>> table = token_table(search(learn_bpe(words, n_merges=9), sizes=[11, 16]))
-    >>> at = table.tokens.index("low</w>")
-    >>> int(table.appears[at]), int(table.peaks[at]), int(table.peak_counts[at])
-    (16, 16, 5)
-    """
+    """Return the count of every candidate token along the sizes, and in the chosen vocabulary."""
     candidates = search.candidates
-    counts, ranks = _chosen(search)
+    held = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
+    counts = np.array([held.get(token, -1) for token in candidates.tokens], np.int64)
+    ranks = np.zeros(len(counts), np.int64)
+    ranks[np.argsort(-counts, kind="stable")[: len(held)]] = np.arange(1, len(held) + 1)
     peaks, peak_counts = _peaks(candidates)
     dropped = np.zeros(candidates.n_tokens, np.int64)
     for step in search.steps:
@@ -102,18 +74,7 @@ def token_table(search: SearchResult) -> TokenTable:
     return TokenTable(candidates.tokens, candidates.lengths, counts, ranks, appears, peaks, peak_counts, dropped)
 
 
-def _chosen(search: SearchResult) -> tuple[Longs, Longs]:
-    """Return counts and ranks in the chosen vocabulary, −1 and 0 for tokens that it lacks."""
-    held = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
-    counts = np.array([held.get(token, -1) for token in search.candidates.tokens], np.int64)
-    ranks = np.zeros(len(counts), np.int64)
-    ordered = np.argsort(-counts, kind="stable")[: len(held)]
-    ranks[ordered] = np.arange(1, len(held) + 1)
-    return counts, ranks
-
-
 def _peaks(candidates: Candidates) -> tuple[Longs, Longs]:
-    """Return the smallest size at which each token is used most, and its count at that size."""
     change, n_atoms = candidates.trajectory, candidates.n_atoms
     tokens = np.concatenate([np.arange(n_atoms), change.tokens])
     sizes = np.concatenate([np.full(n_atoms, n_atoms), candidates.sizes_after()[1:][change.merges]])
@@ -129,61 +90,25 @@ def _peaks(candidates: Candidates) -> tuple[Longs, Longs]:
     return peaks, peak_counts
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Narrowed:
-    """Candidates with the merges and tokens that can occur in some words.
-
-    A vocabulary of these alone is small, and cuts the words as the full vocabulary does.
-    merges: (rank, pair)
-    tokens: the numbers of the tokens
-    """
-
-    candidates: Candidates
-    merges: tuple[tuple[int, tuple[str, str]], ...]
-    tokens: tuple[int, ...]
-
-    @classmethod
-    def of(cls, candidates: Candidates, words: Sequence[str]) -> _Narrowed:
-        longest = max(map(len, candidates.tokens))
-        texts = set[str]()
-        for word in words:
-            text = PREFIX * (candidates.marker == "prefix") + word + SUFFIX * (candidates.marker == "suffix")
-            texts.update(text[start:end] for start in range(len(text)) for end in range(start + 1, start + longest + 1))
-        merges = tuple((rank, pair) for rank, pair in enumerate(candidates.merges) if "".join(pair) in texts)
-        tokens = enumerate(candidates.tokens)
-        return cls(candidates, merges, tuple(n for n, token in tokens if n < candidates.n_atoms or token in texts))
-
-    def at_step(self, step: SizeStep) -> Vocabulary:
-        """Return the vocabulary of a searched size, without the parts that the words cannot use."""
-        candidates, n_merges = self.candidates, self.candidates.merges_at(step.size)
-        return vocabulary_of(
-            candidates,
-            merges=(pair for rank, pair in self.merges if rank < n_merges),
-            tokens=(candidates.tokens[n] for n in self.tokens if n < step.size and step.kept[n]),
-        )
-
-
 def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> SampleCuts:
-    """Cut lines at every searched size. samples: (name of the text, line).
-
-    >>> from volt.learn.bpe import learn_bpe
-    >>> from volt.choose.search import search
-    >>> from volt.count.word_counts import WordCounts
-    >>> words = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6})
-    >>> result = search(learn_bpe(words, n_merges=9), sizes=[11, 16])
-    >>> tokens, cuts = token_table(result).tokens, sample_cuts(result, [("en", "low newer")])
-    >>> [[tokens[piece] for piece in word] for word in cuts.cuts[0][0]]
-    [['l', 'o', 'w</w>'], ['n', 'e', 'w', 'e', 'r</w>']]
-    """
+    """Cut lines at every searched size. samples: (name of the text, line)"""
     candidates = search.candidates
     normalizer, pretokenizer = candidates.counts.normalizer, candidates.counts.pretokenizer
     lines = [pretokenizer.split(normalizer.normalize(line)) for _, line in samples]
     words = list(dict.fromkeys(word for line in lines for word in line))
     numbers = {token: number for number, token in enumerate(candidates.tokens)}
-    narrowed = _Narrowed.of(candidates, words)
+    texts = _substrings(candidates, words)
+    merges = [(rank, pair) for rank, pair in enumerate(candidates.merges) if "".join(pair) in texts]
+    tokens = [n for n, token in enumerate(candidates.tokens) if n < candidates.n_atoms or token in texts]
     cuts, counts = [], []
     for step in search.steps:
-        result = Encoder(narrowed.at_step(step)).encode_words(words)
+        n_merges = candidates.merges_at(step.size)
+        vocabulary = vocabulary_of(
+            candidates,
+            merges=(pair for rank, pair in merges if rank < n_merges),
+            tokens=(candidates.tokens[n] for n in tokens if n < step.size and step.kept[n]),
+        )
+        result = Encoder(vocabulary).encode_words(words)
         pieces = {
             word: tuple(numbers.get(piece, piece) for piece in cut) for word, cut in zip(words, result, strict=True)
         }
@@ -194,6 +119,15 @@ def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
     return SampleCuts(tuple(step.size for step in search.steps), tuple(samples), tuple(cuts), tuple(counts))
 
 
+def _substrings(candidates: Candidates, words: Sequence[str]) -> set[str]:
+    """Return the strings of tokens in these words; a vocabulary of such tokens cuts them alike."""
+    longest, texts = max(map(len, candidates.tokens)), set[str]()
+    for word in words:
+        text = PREFIX * (candidates.marker == "prefix") + word + SUFFIX * (candidates.marker == "suffix")
+        texts.update(text[start:end] for start in range(len(text)) for end in range(start + 1, start + longest + 1))
+    return texts
+
+
 GRID = (*range(1_000, 10_001, 1_000), 20_000)  # the paper's Section 5.2
 FLOORS = (0, 250, 500, 1_000, 2_000, 4_000, 8_000)  # the first sizes of grids; 0 stands for the number of atoms
 GRID_STEP = 1_000
@@ -202,12 +136,7 @@ CURVE_POINTS = 500
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """One size of the grid. Entropies are in nats per character; each MUV is Eq. 1 against the row before, if any.
-
-    entropy, muv: Eq. 2 of the BPE sweep, the mean length taken over tokens
-    occurrence_entropy, occurrence_muv: Eq. 2 of the BPE sweep, the mean length taken over pieces
-    transport_entropy, transport_muv: Eq. 4 after the transport of this size, with the search's own parameters
-    """
+    """One size of the grid: Eq. 2 with the mean length over tokens and over pieces, Eq. 4, and Eq. 1 of each."""
 
     size: int
     entropy: float
@@ -220,13 +149,9 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Argmax:
-    """The argmax of Eq. 1 among some sizes.
+    """The argmax of Eq. 1 among the "grid" (the paper's), "every size", or the steps of 1,000 from a "floor" on.
 
-    over: the sizes: "grid" (the paper's), "every size", or "floor" (steps of 1,000 from `floor` on)
-    floor: the smallest size
     length: the mean length of Eq. 2 is over "type" (tokens) or "occurrence" (pieces)
-    size, muv: the argmax, and Eq. 1 there, nats per character and token
-    on_edge: whether it is the first or the last size that could be picked
     """
 
     over: str
@@ -239,13 +164,7 @@ class Argmax:
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """A row in the format of the paper's Table 4.
-
-    seconds: wall time if measured, CPU time if quoted, None if unknown
-    memory_mb: peak resident memory above the memory before, in 10⁶ bytes, None if quoted
-    gpu_hours: of trial trainings
-    measured: whether it was measured in this run, not quoted from the paper
-    """
+    """A row in the format of the paper's Table 4, measured in this run or quoted from the paper."""
 
     approach: str
     size: int
@@ -258,11 +177,7 @@ class CostRow:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The BPE sweep at up to 500 evenly spaced sizes, n of them. The fields are named as in `GridRow`.
-
-    sizes, n_pieces, entropies, occurrence_entropies: (n,)
-    muv, occurrence_muv: (n − 1,) Eq. 1 from one of the sizes to the next
-    """
+    """The BPE sweep at up to 500 evenly spaced sizes. The fields are named as in `GridRow`."""
 
     sizes: tuple[int, ...]
     entropies: tuple[float, ...]
@@ -274,12 +189,8 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """The sizes that MUV-search picks, and its cost.
+    """The argmaxes of Eq. 1 over the grid, every size, and from each floor on; the sweep; costs as in Table 4.
 
-    grid: the sizes of the paper's grid that the candidates reach
-    argmaxes: over that grid, over every size, and from each floor on, wherever two sizes can be compared
-    curve: the entropies over size
-    costs: this search and MUV-search, measured, and the rows of the paper's Table 4
     warnings: sentences on what the argmaxes depend on
     """
 
@@ -307,41 +218,35 @@ def muv_study(
     grid: Sequence[int] = GRID,
     grid_step: int = GRID_STEP,
 ) -> Study:
-    """Study MUV-search on the candidates of a search.
-
-    parameters: parameters of the search
-    volt_cost, sweep_cost: measured costs of the search, and of the entropies of MUV-search
-    grid: the sizes that MUV-search compares (default: the paper's)
-    grid_step: distance of sizes on the grids that start at a floor
-    """
+    """Study MUV-search on the candidates of a search, whose measured costs are `volt_cost` and `sweep_cost`."""
     candidates, reached = search.candidates, _within(search.candidates, grid)
     curves = {length: muv_search(candidates, length=length) for length in get_args(Length)}
     argmaxes = list(_argmaxes(candidates, curves, reached, grid_step))
     on_grid = next((one for one in argmaxes if (one.over, one.length) == ("grid", "type")), None)
+    costs = []
+    if volt_cost is not None:
+        note = f"learning the candidates, and {len(search.steps)} transports; no training"
+        costs.append(_cost_row(f"VOLT, {search.pick.rule}", search.pick.size, volt_cost, note))
+    if sweep_cost is not None and on_grid is not None:
+        note = "learning the candidates; the entropy of every size follows from it, without encoding; no training"
+        costs.append(_cost_row("MUV-search", on_grid.size, sweep_cost, note))
     return Study(
         grid=_grid_rows(search, reached, curves, parameters or SearchParameters()),
         argmaxes=tuple(argmaxes),
         curve=_thinned(curves),
-        costs=(*_measured(search, on_grid, volt_cost, sweep_cost), *QUOTED),
+        costs=(*costs, *QUOTED),
         warnings=tuple(_warnings(argmaxes, reached, grid, candidates.n_tokens)),
     )
 
 
 def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequence[int] = GRID) -> Argmax | None:
-    """Return the pick of MUV-search on the paper's grid, or None if the candidates reach fewer than two sizes.
-
-    >>> from volt.learn.bpe import learn_bpe
-    >>> from volt.count.word_counts import WordCounts
-    >>> grid_argmax(learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=3), grid=range(6, 10)).size
-    7
-    """
+    """Return the pick of MUV-search on the paper's grid, or None if it has fewer than two sizes."""
     return _argmax(muv_search(candidates, length=length), _within(candidates, grid), "grid", length)
 
 
 def _argmaxes(
     candidates: Candidates, curves: dict[str, EntropyCurve], reached: Sequence[int], grid_step: int
 ) -> Iterator[Argmax]:
-    """Yield the argmax over the grid, over every size and from each floor on, for either mean length."""
     sizes_of = [("grid", list(reached)), ("every size", list(range(candidates.n_atoms, candidates.n_tokens + 1)))]
     for floor in FLOORS:
         if floor == 0 or floor > candidates.n_atoms:
@@ -362,8 +267,8 @@ def _argmax(curve: EntropyCurve, sizes: Sequence[int], over: str, length: str) -
     at = np.array(sizes) - curve.sizes[0]
     values = muv(curve.entropies[at], curve.sizes[at])
     index = int(np.argmax(values))
-    edge = index in (0, len(values) - 1)
-    return Argmax(over, sizes[0], length, sizes[index + 1], float(values[index]), edge)
+    on_edge = index in (0, len(values) - 1)
+    return Argmax(over, sizes[0], length, sizes[index + 1], float(values[index]), on_edge)
 
 
 def _grid_rows(
@@ -386,17 +291,6 @@ def _thinned(curves: dict[str, EntropyCurve]) -> Curve:
     sizes, first, second = by_type.sizes[at], by_type.entropies[at], by_occurrence.entropies[at]
     columns = (sizes, first, muv(first, sizes), second, muv(second, sizes), by_type.n_pieces[at])
     return Curve(*(tuple(column.tolist()) for column in columns))
-
-
-def _measured(
-    search: SearchResult, picked: Argmax | None, volt_cost: Cost | None, sweep_cost: Cost | None
-) -> Iterator[CostRow]:
-    if volt_cost is not None:
-        note = f"learning the candidates, and {len(search.steps)} transports; no training"
-        yield _cost_row(f"VOLT, {search.pick.rule}", search.pick.size, volt_cost, note)
-    if sweep_cost is not None and picked is not None:
-        note = "learning the candidates; the entropy of every size follows from it, without encoding; no training"
-        yield _cost_row("MUV-search", picked.size, sweep_cost, note)
 
 
 def _cost_row(approach: str, size: int, cost: Cost, note: str) -> CostRow:

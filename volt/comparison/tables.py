@@ -1,17 +1,6 @@
 """`Comparison.as_data()` → the tables of a report, for a terminal of any width and as Markdown. Computes no number.
 
-The terminal, the Markdown and the page show the same tables. The page shows all columns with their labels; the terminal
-and Markdown show the brief table with abbreviated labels.
-
->>> from volt.comparison.tables import SIZE, table
->>> sizes = table("sizes", "Sizes", [SIZE], [{"size": 1000}, {"size": 2000}], strong=lambda row: row["size"] == 2000)
->>> print(_markdown(sizes))
-### Sizes
-<BLANKLINE>
-| size |
-|---:|
-| 1,000 |
-| **2,000** |
+The page shows all columns with their labels; the terminal and Markdown show the brief table with abbreviated labels.
 """
 
 from __future__ import annotations
@@ -35,11 +24,8 @@ NONE = "–"
 class TableColumn:
     """A column, with the same name in every report.
 
-    key: key in the row's data
-    label: the name
     title: the meaning, as the end of the sentence "label: …"
     form: a name in FORMS, the format of its values
-    short: an abbreviation of the label for narrow tables, the label itself if empty
     detail: whether brief tables leave it out
     """
 
@@ -52,33 +38,22 @@ class TableColumn:
 
     @property
     def head(self) -> str:
-        """The name for a narrow table."""
         return self.short or self.label
 
     @property
     def is_number(self) -> bool:
-        """Whether its values are numbers, which end at the right."""
         return self.form not in ("text", "yes")
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A text and the JSON value that it shows."""
-
     text: str
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table of a report.
-
-    name: identifier in the page
-    caption: heading of the table
-    rows: cells, one for each column
-    strong: the index of the highlighted row, if any
-    note: explanation for readers who cannot hover over a column
-    """
+    """One table of a report. strong: the index of the highlighted row, if any"""
 
     name: str
     caption: str
@@ -88,18 +63,13 @@ class Table:
     note: str = ""
 
     def brief(self) -> Table:
-        """Return the table without the columns of detail."""
         shown = [place for place, column in enumerate(self.columns) if not column.detail]
         columns = tuple(self.columns[place] for place in shown)
         return replace(self, columns=columns, rows=tuple(tuple(row[place] for place in shown) for row in self.rows))
 
 
 def _significant(value: float) -> str:
-    """Format with at least three significant digits, commas for thousands, and powers of ten for tiny values.
-
-    >>> [_significant(value) for value in (0.0, 0.01234, 1.5, 12345.6, 1e-7, -0.5)]
-    ['0', '0.0123', '1.5', '12,346', '1.00e-07', '-0.5']
-    """
+    """Format with at least three significant digits, commas for thousands, and powers of ten for tiny values."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     if abs(value) >= 100:
@@ -172,11 +142,6 @@ _TOTALS = ("lines", "words", "distinct_words", "characters")
 
 
 def cell(column: TableColumn, row: Data) -> Cell:
-    """Return the cell of a row's value, a dash for None.
-
-    >>> cell(TableColumn("muv", "MUV", "", "millionths"), {"muv": None}).text
-    '–'
-    """
     value = row.get(column.key)
     return Cell(NONE if value is None else FORMS[column.form](value), value)
 
@@ -190,11 +155,7 @@ def table(
     strong: Callable[[Data], bool] = lambda row: False,
     note: str = "",
 ) -> Table:
-    """Return a table of these columns of the rows. strong: selects the highlighted row; the first one counts.
-
-    >>> table("t", "", [TableColumn("a", "A", "")], [{"a": "x"}, {"a": "y"}], strong=lambda row: row["a"] == "y").strong
-    1
-    """
+    """Return a table of these columns of the rows. strong: selects the highlighted row; the first one counts"""
     rows = list(rows)
     cells = tuple(tuple(cell(column, row) for column in columns) for row in rows)
     result = next((index for index, row in enumerate(rows) if strong(row)), None)
@@ -202,16 +163,10 @@ def table(
 
 
 def legend(columns: Iterable[TableColumn]) -> str:
-    """Explain the columns of a brief table.
-
-    >>> legend([SIZE, TableColumn("note", "note", ""), replace(SIZE, detail=True)])
-    'size: tokens, special ones not counted.'
-    """
     return " ".join(f"{column.head}: {column.title}." for column in columns if column.title and not column.detail)
 
 
 def corpus_table(data: Data) -> Table:
-    """Return the sources, training and held-out."""
     columns = [
         TableColumn("part", "text", "training or held-out"), replace(SOURCE, key="name"),
         *(TableColumn(key, key.replace("_", " "), "", "count") for key in _TOTALS),
@@ -244,7 +199,7 @@ def cost_table(data: Data) -> Table:
 
 
 def _measures(data: Data) -> tuple[TableColumn, ...]:
-    """Return the columns of all measures; the serving cost is one of them with a language model."""
+    """Return the columns of all measures, with the serving cost if there is a language model."""
     if not any(system["training"]["serving_flops_per_byte"] for system in data["systems"]):
         return MEASURES
     place = MEASURES.index(TOKENS_PER_BYTE) + 1
@@ -252,7 +207,7 @@ def _measures(data: Data) -> tuple[TableColumn, ...]:
 
 
 def system_tables(data: Data) -> list[Table]:
-    """Return every system with every measure: on the training text, and on the held-out text where there is one."""
+    """Return every system with every measure, on the training and on the held-out text."""
     tables = [_systems("training", "Measures on the training text", data, note=legend(_measures(data)))]
     if data["heldout"]:
         tables.append(_systems("heldout", "Measures on the held-out text", data))
@@ -266,12 +221,11 @@ def _systems(part: str, caption: str, data: Data, *, note: str = "") -> Table:
 
 
 def _measured(system: Data, part: str) -> Data:
-    """Return a system's facts and its measures on one part of the text, which may be missing, as one row."""
     return {**_ranked(system[part] or {}), **system}
 
 
 def _ranked(measures: Data) -> Data:
-    """Return the measures, without the number of pieces if too many of these are unknown to rank the system."""
+    """Return the measures, without the number of pieces if the system is not ranked."""
     return measures if measures.get("bits") is not None else {**measures, "n_pieces": None}
 
 
@@ -288,7 +242,7 @@ def source_tables(data: Data) -> list[Table]:
 
 
 def chosen_source_tables(data: Data) -> list[Table]:
-    """Return the chosen system on every source of the training text; nothing if it was not measured."""
+    """Return the chosen system on every source of the training text."""
     balance = (PARITY, PREMIUM)[: 1 + data["corpus"]["aligned"]]
     columns = [SOURCE, SHARE, *_measures(data), *balance]
     return [
@@ -301,79 +255,62 @@ def chosen_source_tables(data: Data) -> list[Table]:
 
 
 def measures_by_source(data: Data, *, full: bool = True) -> list[Table]:
-    """Return a table for each measure: a row for each system, a column for each source. full: not only fertility."""
+    """Return a table for each measure, with a row for each system and a column for each source."""
     more = [CUT_WORDS, PARITY, *[PREMIUM] * data["corpus"]["aligned"], SHARE]
-    return [_one_measure(measure, data) for measure in [FERTILITY, *more * full]]
-
-
-def _one_measure(measure: TableColumn, data: Data) -> Table:
-    names = [source["name"] for source in data["corpus"]["sources"]]
-    columns = [SYSTEM, *(TableColumn(f"in {name}", name, "", measure.form) for name in names)]
-    rows = [
-        {"name": system["name"]}
-        | {f"in {row['source']}": row[measure.key] for row in _source_rows(system, "by_source")}
-        for system in data["systems"]
-    ]
-    caption = f"Training text: {measure.label}, by source ({measure.title})"
-    return table(f"{measure.key}-by-source", caption, columns, rows, strong=_chosen(data))
+    names, tables = [source["name"] for source in data["corpus"]["sources"]], []
+    for measure in [FERTILITY, *more * full]:
+        columns = [SYSTEM, *(TableColumn(f"in {name}", name, "", measure.form) for name in names)]
+        rows = [
+            {"name": system["name"]}
+            | {f"in {row['source']}": row[measure.key] for row in _source_rows(system, "by_source")}
+            for system in data["systems"]
+        ]
+        caption = f"Training text: {measure.label}, by source ({measure.title})"
+        tables.append(table(f"{measure.key}-by-source", caption, columns, rows, strong=_chosen(data)))
+    return tables
 
 
 def _source_rows(system: Data, part: str) -> Iterator[Data]:
-    """Yield a system's measures on each source, with its name and the source's share of it."""
     for source, measures in system[part].items():
         yield {**_ranked(measures), "name": system["name"], "source": source, "share": system["shares"].get(source)}
 
 
 def study_tables(data: Data) -> list[Table]:
-    """Return MUV-search's grid, the argmaxes of Eq. 1, and the cost in the format of the paper's Table 4."""
-    study, grid, argmaxes = data["study"], _grid_columns(), _argmax_columns()
-    grid_note = legend([column for column in grid if column.form == "fine"])
-    return [
-        table("grid", "MUV-search: the paper's grid", grid, study["grid"], note=grid_note),
-        table(
-            "argmaxes", "MUV-search: where Eq. 1 is greatest", argmaxes, study["argmaxes"], note=legend(argmaxes[:3])
-        ),
-        table("search-costs", "Search cost, as in the paper's Table 4", _search_cost_columns(), study["costs"]),
-    ]
-
-
-def _grid_columns() -> list[TableColumn]:
-    columns = [SIZE]
-    kinds = (
+    """Return MUV-search's grid, the argmaxes of Eq. 1, and the cost as in the paper's Table 4."""
+    grid = [SIZE]
+    for prefix, name, short, title in (
         ("", "by type", "type", "Eq. 2, mean length over the tokens"),
         ("occurrence_", "by occurrence", "occ.", "Eq. 2, mean length over the pieces"),
         ("transport_", "after transport", "tr.", "Eq. 4, after the transport of this size"),
-    )
-    for prefix, name, short, title in kinds:
-        columns += [
-            TableColumn(
-                f"{prefix}entropy", f"entropy, {name}", f"{title}, nats per character", "fine", f"entropy, {short}"
-            ),
+    ):
+        title = f"{title}, nats per character"
+        grid += [
+            TableColumn(f"{prefix}entropy", f"entropy, {name}", title, "fine", f"entropy, {short}"),
             replace(MUV, key=f"{prefix}muv", label=f"{MUV.label}, {name}", short=f"{MUV.label}, {short}"),
         ]
-    return columns
-
-
-def _argmax_columns() -> list[TableColumn]:
-    return [
-        TableColumn("over", "searched over", "the paper's grid, every size, or steps of 1,000"), 
+    argmaxes = [
+        TableColumn("over", "searched over", "the paper's grid, every size, or steps of 1,000"),
         TableColumn("floor", "from", "the smallest size that was compared", "count"),
         TableColumn("length", "mean length", "of Eq. 2, over the tokens (type) or over their pieces (occurrence)"),
         TableColumn("size", "argmax", "size of the greatest MUV", "count"), MUV, EDGE,
     ]  # fmt: skip
-
-
-def _search_cost_columns() -> list[TableColumn]:
-    return [
+    costs = [
         TableColumn("approach", "approach", "how a size is found"), SIZE,
         replace(SECONDS, title="wall time measured here, CPU time quoted", form="significant"), MEMORY,
         TableColumn("gpu_hours", "GPU hours", "of trial trainings", "significant"),
         TableColumn("measured", "measured here", "else quoted from the paper", "yes"), TableColumn("note", "note", ""),
     ]  # fmt: skip
+    study, note = data["study"], legend([column for column in grid if column.form == "fine"])
+    where = "MUV-search: where Eq. 1 is greatest"
+    return [
+        table("grid", "MUV-search: the paper's grid", grid, study["grid"], note=note),
+        table("argmaxes", where, argmaxes, study["argmaxes"], note=legend(argmaxes[:3])),
+        table("search-costs", "Search cost, as in the paper's Table 4", costs, study["costs"]),
+    ]
 
 
 def report_tables(data: Data, *, full: bool = True) -> list[Table]:
-    """Return the brief tables of a comparison's data that have rows. full: include every measure by source."""
+    """Return the brief tables of a comparison's data that have rows. full: include every measure by source"""
     tables = [corpus_table(data), cost_table(data), *system_tables(data)]
     if len(data["corpus"]["sources"]) > 1:
         tables += [*chosen_source_tables(data), *measures_by_source(data, full=full)]
@@ -419,26 +356,22 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text for Markdown and its tables.
-
-    >>> _escaped("a|b <i>")
-    'a\\\\|b &lt;i&gt;'
-    """
+    """Escape a text for Markdown and its tables."""
     plain = " ".join(text.split())
     return plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|")
 
 
 def as_text(data: Data) -> RenderableType:
-    """Return the report for a rich console.
-
-    A table that is too wide is shown in parts, and each part repeats the first column. Print it with `crop=False`.
-    """
+    """Return the report for a rich console; print it with `crop=False`."""
     from rich.console import Group
     from rich.text import Text
 
     parts: list[RenderableType] = []
     for result in report_tables(data, full=False):
-        parts += [Text(result.caption, style="bold"), _grid(result)]
+        heads, cells = [column.head for column in result.columns], [[cell.text for cell in row] for row in result.rows]
+        numbers = [place for place, column in enumerate(result.columns) if column.is_number]
+        grid = Grid(heads, cells, numbers=numbers, strong=result.strong)
+        parts += [Text(result.caption, style="bold"), grid]
         parts += [Text(result.note, style="dim")] * bool(result.note) + [""]
     for warning in warnings(data):
         parts += [Text.assemble(("warning ", "bold yellow"), warning), ""]
@@ -446,12 +379,3 @@ def as_text(data: Data) -> RenderableType:
     parts.append(LabelledText("seconds   ", [f"{phase} {value:.2f}" for phase, value in seconds.items()], gap="   "))
     parts.append(LabelledText("signature ", at_bars(data["signature"]), gap=""))
     return Group(*parts)
-
-
-def _grid(table: Table) -> Grid:
-    return Grid(
-        [column.head for column in table.columns],
-        [[cell.text for cell in row] for row in table.rows],
-        numbers=[place for place, column in enumerate(table.columns) if column.is_number],
-        strong=table.strong,
-    )

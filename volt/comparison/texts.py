@@ -1,22 +1,12 @@
-"""Texts by name → `NamedText`s: word counts and sample lines, and notes on how held-out text differs from training.
-
-A text is NAME=FILE, FILE or a `NamedText`:
-
->>> from volt.count.word_counts import WordCounts
->>> as_texts(NamedText("en", WordCounts.from_pairs({"low": 2})), "sources")
-[<NamedText 'en': 1 word, 2 in all, 0 files>]
->>> as_texts(["en=train.en", "train.de"], "sources")
-['en=train.en', 'train.de']
-"""
+"""Texts by name → `NamedText`s: word counts and sample lines, and notes on how held-out text differs from training."""
 
 from __future__ import annotations
 
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from volt import arguments
 from volt.count.corpus import count_words
@@ -25,9 +15,8 @@ from volt.count.word_counts import WordCounts, as_counts
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.files.blocks import read_blocks
+from volt.files.limits import MAX_LINE
 from volt.files.paths import expand
-
-Progress = Callable[[str, int, "int | None"], object]
 
 N_SAMPLES = 4  # lines per text, where none are given
 SAMPLE_LENGTHS = range(40, 161)  # characters
@@ -63,44 +52,29 @@ class NamedText:
 
     @property
     def n_characters(self) -> int:
-        """Characters of all words, repetitions included.
-
-        >>> NamedText("en", WordCounts.from_pairs({"low": 2, "a": 1})).n_characters
-        7
-        """
+        """Characters of all words, repetitions included."""
         table = self.counts.table
         return int((table["word"].str.len_chars().cast(table["count"].dtype) * table["count"]).sum())
 
 
-def read_sources(
-    arguments: Sequence[str], *, progress: Progress | None = None, **options: Any
-) -> tuple[NamedText, ...]:
-    """Read each text and count its words, in the order given.
-
-    progress, options: see `count_words`
-    Raises ConfigError if two texts have the same name.
-    Raises CorpusError if a text cannot be read or has no words.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-    ...     _ = file.write(b"low lower low\\n") and file.flush()
-    ...     text = read_sources([f"en={file.name}"])[0]
-    >>> text.name, text.counts.total, text.lines
-    ('en', 3, ('low lower low',))
-    """
+def read_sources(texts: Sequence[str | NamedText], *, max_line: int | None = MAX_LINE) -> tuple[NamedText, ...]:
+    """Read and count the texts that are files. Raises ConfigError if two texts have the same name."""
+    files = iter(source_paths([text for text in texts if isinstance(text, str)]).items())
     result = []
-    for name, path in source_paths(arguments).items():
-        counts = count_words(path, progress=progress, **options)
-        files = expand(path)
-        result.append(NamedText(name, counts, tuple(files), sample_lines(files[0])))
+    for text in texts:
+        if not isinstance(text, NamedText):
+            name, path = next(files)
+            counts, places = count_words(path, max_line=max_line), tuple(expand(path))
+            text = NamedText(name, counts, places, sample_lines(places[0]))
+        result.append(text)
+    names = [text.name for text in result]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"source names {', '.join(names)} are not distinct; give each a different name")
     return tuple(result)
 
 
 def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
-    """Return a few evenly spaced lines of 40 to 160 characters from the start of a file.
-
-    Pipes and files of records give none.
-    """
+    """Return a few evenly spaced lines of 40 to 160 characters from the start of a file."""
     if path == "-" or path.endswith((".parquet", ".jsonl")):
         return ()
     blocks = read_blocks(path, block_size=_SAMPLE_BLOCK, errors="replace", max_line=None)  # counting has checked
@@ -114,11 +88,7 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
 def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:
     """Return the held-out texts under the names of the training texts, and a sentence on each text without a partner.
 
-    A single held-out text belongs to a single training text, whatever its name. A held-out text without a training text
-    of its name counts in measures of the whole, but not by source.
-
-    >>> match_names(["en", "de"], [NamedText("fr", WordCounts.from_pairs({"le": 1}))])[1][0]
-    "held-out 'fr' has no source of its name (en, de): it is measured only as a whole; write NAME=FILE"
+    A single held-out text belongs to a single training text, whatever its name.
     """
     if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:
         only = heldout[0]
@@ -132,43 +102,27 @@ def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tup
 
 
 def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | None:
-    """Return a sentence on a held-out text's characters that the training texts lack, or None if these are rare.
-
-    >>> greek = NamedText("el", WordCounts.from_pairs({"και": 2}))
-    >>> print(unseen_characters([NamedText("en", WordCounts.from_pairs({"a": 1}))], greek))
-    held-out 'el': 100.0 % of its characters (3 distinct, mostly GREEK) do not occur in the training text; a vocabulary
-    without byte fallback writes them as unknown
-    """
+    """Return a sentence on a held-out text's characters that training texts lack, unless they are rare."""
     known = set().union(*(set("".join(text.counts.words)) for text in seen))
-    counted = Counter[str]()
+    occurrences = Counter[str]()
     for word, count in heldout.counts.table.rows():
         for character in word:
-            counted[character] += count
-    unseen = {character: count for character, count in counted.items() if character not in known}
-    share = sum(unseen.values()) / max(1, counted.total())
+            occurrences[character] += count
+    unseen = {character: count for character, count in occurrences.items() if character not in known}
+    share = sum(unseen.values()) / max(1, occurrences.total())
     if share < UNSEEN_SHARE:
         return None
+    scripts = Counter[str]()  # first words of the characters' names: GREEK, LATIN, CJK and so on
+    for character, count in unseen.items():
+        scripts[unicodedata.name(character, "UNNAMED").split()[0]] += count
     return (
         f"held-out {heldout.name!r}: {100 * share:.1f} % of its characters ({len(unseen)} distinct, mostly "
-        f"{_commonest_script(unseen)}) do not occur in the training text; a vocabulary without byte fallback "
+        f"{scripts.most_common(1)[0][0]}) do not occur in the training text; a vocabulary without byte fallback "
         "writes them as unknown"
     )
 
 
-def _commonest_script(counts: Mapping[str, int]) -> str:
-    """Return the most frequent first word of the characters' names: GREEK, LATIN, CJK and so on."""
-    scripts = Counter[str]()
-    for character, count in counts.items():
-        scripts[unicodedata.name(character, "UNNAMED").split()[0]] += count
-    return scripts.most_common(1)[0][0]
-
-
 def are_aligned(texts: Sequence[NamedText]) -> bool:
-    """Check whether there are several texts with equally many lines, as translations of each other have.
-
-    >>> are_aligned([NamedText("en", WordCounts.from_pairs({"low": 2}))])
-    False
-    """
     n_lines = {text.counts.n_lines for text in texts}
     return len(texts) > 1 and len(n_lines) == 1 and 0 not in n_lines
 
@@ -178,42 +132,21 @@ Texts = Text | Iterable[Text]
 
 
 def as_texts(texts: Texts, name: str) -> list[str | NamedText]:
-    """Return a list of one or several texts: `NamedText`s, or strings such as NAME=FILE.
-
-    name: name of the argument, for errors
-    Raises ConfigError if one is neither.
-    """
+    """Return a list of one or several texts: `NamedText`s, or strings such as NAME=FILE."""
     is_one = isinstance(texts, str | os.PathLike | NamedText | WordCounts)
     listed = [texts] if is_one else arguments.several(texts, name)
-    return [_text(text, f"{name}[{place}]") for place, text in enumerate(listed)]
-
-
-def _text(text: str | os.PathLike[str] | NamedText, name: str) -> str | NamedText:
-    if isinstance(text, str | os.PathLike):
-        return arguments.path(text, name)
     remedy = "give NAME=FILE, or volt.comparison.NamedText('name', counts)"
-    return arguments.instance(text, NamedText, name, remedy=remedy)
+    return [
+        arguments.path(text, f"{name}[{place}]")
+        if isinstance(text, str | os.PathLike)
+        else arguments.instance(text, NamedText, f"{name}[{place}]", remedy=remedy)
+        for place, text in enumerate(listed)
+    ]
 
 
 def read_both(
     training: Sequence[str | NamedText], heldout: Sequence[str | NamedText], max_line: int | None
 ) -> tuple[tuple[NamedText, ...], tuple[NamedText, ...], list[str]]:
-    """Return the training texts, the held-out texts under their names, and notes on both.
-
-    max_line: the most bytes of a line of text; None for no limit
-    Raises ConfigError if two texts have the same name.
-    Raises CorpusError if one cannot be read.
-    """
-    texts, others = _read(training, max_line), _read(heldout, max_line)
+    texts, others = read_sources(training, max_line=max_line), read_sources(heldout, max_line=max_line)
     held, notes = match_names([text.name for text in texts], others)
     return texts, held, [*notes, *filter(None, (unseen_characters(texts, text) for text in held))]
-
-
-def _read(texts: Sequence[str | NamedText], max_line: int | None) -> tuple[NamedText, ...]:
-    """Read and count the texts that are files. Raises ConfigError if two texts have the same name."""
-    files = iter(read_sources([text for text in texts if isinstance(text, str)], max_line=max_line))
-    result = tuple(text if isinstance(text, NamedText) else next(files) for text in texts)
-    names = [text.name for text in result]
-    if len(set(names)) < len(names):
-        raise ConfigError(f"source names {', '.join(names)} are not distinct; give each a different name")
-    return result

@@ -1,14 +1,8 @@
-"""Word counts → a vocabulary that another library trains, in a process of its own, with what the training cost there.
+"""Word counts → a vocabulary that another library trains, in a process of its own, with the training's cost.
 
-A process of its own makes the cost comparable (nothing else is in it, and the library is loaded before the clock
-starts) and keeps a library that ends the process, as some do on bad input, from ending a report.
-
-`python -m volt.comparison.training KIND SIZE WORDS FOLDER` is that process. It trains, writes the library's own file
+`python -m volt.comparison.training KIND SIZE WORDS FOLDER` is that process: it trains, writes the library's own file
 into FOLDER, and prints the cost as JSON. Each library runs with its default settings, except that it normalises
-nothing, keeps all characters and has no special token but the unknown one, so that all systems see the same words.
-
->>> sorted(TRAINERS)
-['spm-bpe', 'spm-unigram', 'wordpiece']
+nothing, keeps all characters and has no special token but the unknown one.
 """
 
 from __future__ import annotations
@@ -32,11 +26,7 @@ _LIBRARIES = {"spm-bpe": "sentencepiece", "spm-unigram": "sentencepiece", "wordp
 
 
 def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
-    """Train a vocabulary of `size` tokens, the unknown one not counted, and write the library's file into the folder.
-
-    Raises MissingLibraryError if the library is not installed.
-    Raises CandidateError with the library's reason if it refuses.
-    """
+    """Train a vocabulary of `size` tokens, the unknown one not counted, and write the library's file."""
     words = folder / "words.tsv"
     words.write_text("".join(f"{word}\t{count}\n" for word, count in counts.table.rows()), encoding="utf-8")
     command = [sys.executable, "-P", "-m", __name__, kind, str(size), str(words), str(folder)]
@@ -44,13 +34,9 @@ def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
     if done.returncode == 3:
         raise missing(_LIBRARIES[kind])
     if done.returncode:
-        raise CandidateError(f"{_LIBRARIES[kind]} refuses {size:,} tokens: {_reason(done.stderr)}")
+        reason = done.stderr.strip().splitlines() or ["it ended without a word"]
+        raise CandidateError(f"{_LIBRARIES[kind]} refuses {size:,} tokens: {reason[-1].strip()}")
     return Cost(**json.loads(done.stdout.splitlines()[-1]))
-
-
-def _reason(stderr: str) -> str:
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return lines[-1] if lines else "it ended without a word"
 
 
 def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: str) -> Cost:
@@ -102,10 +88,7 @@ TRAINERS: dict[str, Callable[[int, Path, Path], Cost]] = {
 
 
 def main(kind: str, size: str, words: str, folder: str) -> int:
-    """Train and print the cost. Returns the status of the process.
-
-    0: trained;  1: the library refuses, its reason is on stderr;  3: the library is missing
-    """
+    """Train and print the cost. Returns 1 if the library refuses, with its reason on stderr; 3 if it is missing."""
     try:
         cost = TRAINERS[kind](int(size), Path(words), Path(folder))
     except ImportError:

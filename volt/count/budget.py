@@ -1,23 +1,10 @@
 """Counted parts → their sum within a memory budget: surplus words are spilled to disk, or the rarest are dropped.
 
-    exact         tables that are too large are written as sorted runs, and all runs are merged at the end
-    approximate   lossy counting: when there are more words than fit, the least frequent ones are forgotten
+    exact         tables that are too large are written as sorted runs, which are merged at the end
+    approximate   lossy counting (Manku and Motwani 2002) of a fixed number of words (Metwally et al. 2005)
 
-A sorted run is a table on disk, in the order of words. 32 runs of one level are merged into one run of the next, so few
-files are open however much is written.
-
-Lossy counting: a forgotten word may occur again, and its count then restarts at zero. Each word therefore carries the
-most that it can have lost, which is the bound at the time when it (re)appeared. The words whose count plus loss is
-least are forgotten, and the greatest of these sums becomes the new bound. Hence a count is too low by at most the
-bound, and an absent word occurred at most that often. (After Manku and Motwani 2002; the number of words is fixed in
-advance instead of the error, as in Metwally et al. 2005.)
-
->>> parts = [CountedPart(pl.DataFrame({"word": ["a", *text], "count": [3, 1, 1]}), 1, 9, 0) for text in ("bc", "cd")]
->>> bounded_sum(parts, Budget.of("1G"), min_count=2).part.table.rows()
-[('a', 6), ('c', 2)]
->>> approximate = approximate_sum(parts, n_words=2)
->>> approximate.part.table.rows(), approximate.bound, approximate.n_left_out
-([('a', 6)], 2, 4)
+A forgotten word's count restarts at zero, so each word carries the most that it can have lost: the bound when it
+(re)appeared. The words whose count plus loss is least are forgotten; the greatest of these sums is the new bound.
 """
 
 from __future__ import annotations
@@ -43,37 +30,26 @@ from volt.files.threads import available_cores
 _LEAST, _BASE = 512 << 20, 320 << 20  # what Python and the libraries take themselves
 _ROW, _UNIT, _SYMBOL = 32, 160, 60  # bytes of a word in a table, besides its text; of a unit; of a character learned
 _MMAP_THRESHOLD = -3  # the name of this setting of mallopt
+# Exact up to 65,536; above, at most twice the exact number.
 _THRESHOLDS = np.concatenate([np.arange(1, 1 << 16), 1 << np.arange(16, 63)])
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The bytes that a process may take while it counts.
-
-    n_bytes: the total, including Python and the libraries
-    """
+    """The bytes that a process may take while it counts, Python and the libraries included."""
 
     n_bytes: int
 
     @classmethod
     def of(cls, value: int | str) -> Budget:
-        """Parse a number of bytes, or a string such as 2G. Raises ConfigError if it is less than 512 MB or not a size.
-
-        >>> Budget.of("64M")
-        Traceback (most recent call last):
-            ...
-        volt.errors.ConfigError: memory is 64M; give 512M or more; Python and the libraries take half of that
-        """
+        """Parse a number of bytes, or a string such as 2G. Raises ConfigError if it is below 512 MB or not a size."""
         n_bytes = parse_bytes(value, "memory", such_as="512M, which is the least, 2G or 16G")
         if n_bytes < _LEAST:
             raise ConfigError(f"memory is {value}; give 512M or more; Python and the libraries take half of that")
         return cls(n_bytes)
 
     def check_learning(self, table: pl.DataFrame, *, approximate: bool = False) -> None:
-        """Raise CorpusError if learning from these words would take more.
-
-        approximate: whether counting was approximate, so that the error does not propose it
-        """
+        """Raise CorpusError if learning from these words would take more."""
         if learning_bytes(table.height, int(table["word"].str.len_chars().sum())) > self.for_words:
             tally = CountHistogram(1)
             tally.add(table)
@@ -81,7 +57,6 @@ class Budget:
 
     @property
     def for_words(self) -> int:
-        """Bytes for all data of counting and learning."""
         return self.n_bytes - _BASE
 
     @property
@@ -101,7 +76,6 @@ class Budget:
 
     @property
     def rows(self) -> int:
-        """Rows of each sorted run that are in memory at once."""
         return max(1, min(1 << 16, self.for_words >> 15))
 
     @property
@@ -121,19 +95,14 @@ class Budget:
 
 
 def return_freed_memory() -> None:
-    """Return each large array to the system as soon as it is freed, for the rest of this process.
-
-    Otherwise glibc retains hundreds of megabytes that threads freed. Other C libraries lack this call.
-    """
+    """Return each large array to the system once it is freed, which glibc does not."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 128 << 10)
 
 
 class CounterLimits(NamedTuple):
-    """The size limits of a counter of units.
+    """The size limits of a counter of units: units of a thread, and words of all threads.
 
-    n_units: units of a thread
-    n_words: words of all threads
     by_block: whether it returns its words after each block, so that parts do not depend on the threads
     """
 
@@ -142,17 +111,13 @@ class CounterLimits(NamedTuple):
     by_block: bool = False
 
     @classmethod
-    def of(cls, budget: Budget | None, *, approximate: bool) -> CounterLimits:
-        """Split what a budget leaves between the units of all threads and their words, half each."""
-        if budget is None:
-            return cls()
+    def of(cls, budget: Budget, *, approximate: bool) -> CounterLimits:
         half, least = budget.n_units // 2, 1 << 12
         n_units = min(MOST, max(least, half // available_cores()))
         return cls(n_units, min(4 * MOST, max(least, half)), by_block=approximate)
 
 
 def table_bytes(table: pl.DataFrame) -> int:
-    """Estimate the memory of a table of words."""
     return int(table["word"].str.len_bytes().sum()) + _ROW * table.height
 
 
@@ -162,12 +127,7 @@ def learning_bytes(n_words: int, n_characters: int) -> int:
 
 
 class CountHistogram:
-    """How many words occur how often; it finds the smallest min_count at which they fit into memory.
-
-    That number is exact up to 65,536; above, it is a power of two, at most twice the exact one.
-
-    min_count: the requested minimum; no word is rarer
-    """
+    """How many words occur how often; it finds the smallest min_count at which they fit into memory."""
 
     def __init__(self, min_count: int) -> None:
         self._least = np.union1d(_THRESHOLDS, [min_count])
@@ -175,14 +135,13 @@ class CountHistogram:
         self._words, self._characters = (np.zeros(len(self._least), np.int64) for _ in range(2))
 
     def add(self, table: pl.DataFrame) -> None:
-        """Add words, none of which is rarer than min_count."""
         places = np.searchsorted(self._least, table["count"].to_numpy(), side="right") - 1
         lengths = table["word"].str.len_chars().to_numpy()
         self._words += np.bincount(places, minlength=len(self._words))
         self._characters += np.bincount(places, lengths, minlength=len(self._characters)).astype(np.int64)
 
     def refusal(self, budget: Budget, *, approximate: bool = False) -> CorpusError:
-        """Return the error for too many words. approximate: whether the rarest have been forgotten already."""
+        """Return the error for too many words."""
         n_words, n_characters = (numbers[::-1].cumsum()[::-1].tolist() for numbers in (self._words, self._characters))
         rows = zip(self._least.tolist(), n_words, n_characters, strict=True)
         least, left, _ = next(row for row in rows if learning_bytes(*row[1:]) <= budget.for_words)
@@ -197,18 +156,9 @@ _MOST, _ROWS = 32, 1 << 16
 
 
 class SortedRuns:
-    """Sorted runs in a folder, and their sum, read a few rows of each at a time.
+    """Sorted runs (tables on disk, in the order of words) and their sum, read `rows` of each at a time.
 
-    most: the number of runs of one level that are merged into the next
-    rows: rows of a run that are in memory at once
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     runs = SortedRuns(Path(folder))
-    ...     runs.write(pl.DataFrame({"word": ["a", "c"], "count": [1, 2]}))
-    ...     runs.write(pl.DataFrame({"word": ["b", "c"], "count": [5, 1]}))
-    ...     [row for table in runs.merged() for row in table.rows()]
-    [('a', 1), ('b', 5), ('c', 3)]
+    most: the number of runs of one level that are merged into one of the next, so that few files are open
     """
 
     def __init__(self, folder: Path, *, most: int = _MOST, rows: int = _ROWS) -> None:
@@ -216,14 +166,11 @@ class SortedRuns:
         self._levels, self._n = list[list[Path]](), 0
 
     def write(self, table: pl.DataFrame) -> None:
-        """Add a run. table: columns word and count, sorted by word, no word twice.
-
-        Raises CorpusError if the disk is full.
-        """
+        """Add a run. table: columns word and count, sorted by word, no word twice"""
         self._add([table], level=0)
 
     def merged(self) -> Iterator[pl.DataFrame]:
-        """Return the sum of all runs, as consecutive tables in the order of words."""
+        """Yield the sum of all runs, as consecutive tables in the order of words."""
         return self._merge([path for level in self._levels for path in level])
 
     def _add(self, tables: Iterable[pl.DataFrame], level: int) -> None:
@@ -244,16 +191,16 @@ class SortedRuns:
         heads = {number: head for number, run in enumerate(runs) if (head := next(run, None)) is not None}
         while heads:
             last = min(head["word"][-1] for head in heads.values())  # up to this word, every run is in memory
-            taken = list[pl.DataFrame]()
+            complete = list[pl.DataFrame]()
             for number, head in [*heads.items()]:
                 end = head["word"].search_sorted(last, side="right")
-                taken.append(head[:end])
+                complete.append(head[:end])
                 rest = head[end:] if end < head.height else next(runs[number], None)
                 if rest is None:
                     del heads[number]
                 else:
                     heads[number] = rest
-            yield pl.concat(taken).group_by("word").agg(_COUNT.sum()).sort("word")
+            yield pl.concat(complete).group_by("word").agg(_COUNT.sum()).sort("word")
 
 
 def _write(path: Path, tables: Iterable[pl.DataFrame], *, rows: int) -> None:
@@ -288,12 +235,7 @@ _COUNT, _MISSED = pl.col("count"), pl.col("missed")
 
 
 class BoundedSum(NamedTuple):
-    """The sum of parts.
-
-    part: the sum, sorted by word
-    bound: the most that a count can be too low, and the most that an absent word can have occurred
-    n_left_out: occurrences of the absent words
-    """
+    """The sum of parts, the most that a count can be too low, and the occurrences of absent words."""
 
     part: CountedPart
     bound: int
@@ -301,11 +243,7 @@ class BoundedSum(NamedTuple):
 
 
 def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int) -> BoundedSum:
-    """Return the exact sum, without the words that occur less often than min_count.
-
-    Raises CorpusError if the remaining words exceed the budget or the disk is full; OutputError if no temporary folder
-    can be created.
-    """
+    """Return the exact sum, without the words that occur less often than min_count."""
     with ExitStack() as stack:
         runs: SortedRuns | None = None
         pending, n_bytes, whole = list[CountedPart](), 0, CountedPart(EMPTY, 0, 0, 0)
@@ -346,9 +284,7 @@ def _retained(tables: Iterator[pl.DataFrame], whole: CountedPart, budget: Budget
 def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: int | None = None) -> BoundedSum:
     """Return the sum of about n_words words, the most frequent ones.
 
-    parts: the same parts in the same order give the same sum
-    n_words: how many words are remembered; while a part is added, its words come on top
-    n_symbols: the most characters of these words, plus one for each word's end; None for no limit
+    n_symbols: the most characters of these words, plus one for each word's end
     """
     known = EMPTY.with_columns(missed=pl.lit(0, pl.Int64))
     whole, bound, total = CountedPart(EMPTY, 0, 0, 0), 0, 0
@@ -356,20 +292,16 @@ def approximate_sum(parts: Iterable[CountedPart], *, n_words: int, n_symbols: in
         whole, total = _numbers(whole, part), total + _total(part.table)
         new = part.table.with_columns(missed=pl.lit(bound, pl.Int64))
         known = pl.concat([known, new]).group_by("word").agg(_COUNT.sum(), _MISSED.min())
-        if (n_left := _n_within(known, n_words, n_symbols)) < known.height:
-            most = _COUNT + _MISSED
+        most, n_left = _COUNT + _MISSED, n_words
+        if n_symbols is not None:
+            sizes = known.sort(most, descending=True)["word"].str.len_chars() + 1
+            n_left = min(n_words, int((sizes.cum_sum() <= n_symbols).sum()))
+        if n_left < known.height:
             bound = known.select(most.top_k(n_left + 1).min()).item()
             known = known.filter(most > bound)
     check_total(total)
     table = known.select("word", "count").sort("word")
     return BoundedSum(whole._replace(table=table), bound, total - _total(table))
-
-
-def _n_within(known: pl.DataFrame, n_words: int, n_symbols: int | None) -> int:
-    if n_symbols is None:
-        return min(n_words, known.height)
-    sizes = known.sort(_COUNT + _MISSED, descending=True)["word"].str.len_chars() + 1
-    return min(n_words, int((sizes.cum_sum() <= n_symbols).sum()))
 
 
 def _numbers(one: CountedPart, other: CountedPart) -> CountedPart:

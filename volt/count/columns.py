@@ -1,9 +1,4 @@
-"""Tables → the texts in one of their columns: fields of tab-separated lines, JSON lines, Parquet files.
-
->>> from volt.files.blocks import Block
->>> json_texts(Block("a.jsonl", 1, 1, b'{"text": "low"}', 15), "text")
-['low']
-"""
+"""Tables → the texts in one of their columns: fields of tab-separated lines, JSON lines, Parquet files."""
 
 from __future__ import annotations
 
@@ -36,7 +31,8 @@ def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
     """
     if value is None:
         return ()
-    parts = value.split(",") if isinstance(value, str) else _listed(value)
+    parts: list[Any] = [value] if isinstance(value, Number) else []
+    parts = value.split(",") if isinstance(value, str) else parts or arguments.several(value, "fields")
     fields = tuple(int(part) if str(part).strip().isdecimal() else 0 for part in parts)
     if not fields or min(fields) < 1 or len(set(fields)) < len(fields):
         result = arguments.shortened(repr(value))
@@ -44,14 +40,8 @@ def column_numbers(value: str | int | Iterable[int] | None) -> tuple[int, ...]:
     return fields
 
 
-def _listed(value: int | Iterable[int]) -> list[Any]:
-    return [value] if isinstance(value, Number) else arguments.several(value, "fields")
-
-
 def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
-    """Return a column text: these fields of tab-separated lines, numbered from 1, one field a row.
-
-    Raises CorpusError, with file and line, where a line has fewer.
+    """Return these fields of tab-separated lines, numbered from 1, one a row of a column text.
 
     >>> field_texts(Block("a.tsv", 1, 2, b"low\\tlower\\nold\\tolder\\n", 20), (2, 1)).collect()["text"].to_list()
     ['lower', 'low', 'older', 'old']
@@ -67,14 +57,7 @@ def field_texts(block: Block, fields: tuple[int, ...]) -> pl.LazyFrame:
 
 
 def first_columns(path: str) -> list[str]:
-    """Return the columns of a text's first line, if its first lines have several; [] otherwise, and for a pipe.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-    ...     _ = file.write(b"low\\tlower\\nold\\tolder\\n") and file.flush()
-    ...     first_columns(file.name)
-    ['low', 'lower']
-    """
+    """Return the columns of a text's first line, if its first lines have several; [] otherwise."""
     if not is_file(path) or is_json_lines(path) or is_parquet(path):
         return []
     blocks = read_blocks(path, block_size=_HEAD, errors="replace", max_line=None)
@@ -84,24 +67,11 @@ def first_columns(path: str) -> list[str]:
 
 
 def is_json_lines(path: str) -> bool:
-    """Check whether a file's name says that it holds JSON lines, compressed or not.
-
-    >>> is_json_lines("a.jsonl.gz"), is_json_lines("a.json")
-    (True, False)
-    """
     stem, ending = os.path.splitext(path)
     return (stem if ending in {".gz", ".bz2", ".xz", ".zst"} else path).endswith((".jsonl", ".ndjson"))
 
 
 def json_columns(path: str) -> str:
-    """Return the columns of the first line of a file of JSON lines, as an error names them.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
-    ...     _ = file.write(b'{"id": 7, "text": "low"}\\n') and file.flush()
-    ...     json_columns(file.name)
-    'id, text'
-    """
     for block in read_blocks(path, block_size=1):
         line = block.data.decode().split("\n")[0]
         return ", ".join(_json_record(f"{path}:1", line))
@@ -109,15 +79,7 @@ def json_columns(path: str) -> str:
 
 
 def json_texts(block: Block, column: str) -> list[str]:
-    """Return the texts of one column, "" for an empty line.
-
-    Raises CorpusError, with file and line, where a line is no JSON object or has no text in that column.
-
-    >>> json_texts(Block("a.jsonl", 5, 1, b'{"text": 7}', 11), "text")
-    Traceback (most recent call last):
-        ...
-    volt.errors.CorpusError: a.jsonl:5: column 'text' is 7, not a string; repair the line
-    """
+    """Return the texts of one column, "" for an empty line. Raises CorpusError, with file and line."""
     lines = block.data.decode().split("\n")
     texts = [_json_text(line, column) for line in lines]
     return [
@@ -127,7 +89,6 @@ def json_texts(block: Block, column: str) -> list[str]:
 
 
 def _json_text(line: str, column: str) -> str | None:
-    """Return the text of one line, or None if it needs a second, careful look."""
     try:
         record, end = _decode_json(line)
         text = record[column]
@@ -169,11 +130,7 @@ def _json_record(place: str, line: str) -> dict[str, Any]:
 
 
 def is_parquet(path: str) -> bool:
-    """Check whether a file starts as Parquet files do. A pipe is never read, because its bytes would be lost.
-
-    >>> is_parquet(__file__), is_parquet("-")
-    (False, False)
-    """
+    """Check whether a file starts as Parquet files do. A pipe is never read."""
     if not is_file(path):
         return False
     with suppress(CorpusError):  # the error comes when it is read
@@ -182,16 +139,7 @@ def is_parquet(path: str) -> bool:
 
 
 def parquet_texts(path: str, column: str | None) -> pl.LazyFrame:
-    """Return a column text: a text column of a Parquet file, read lazily.
-
-    Raises CorpusError, with the names of the text columns, if `column` is not one of them.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
-    ...     pl.DataFrame({"id": [7], "text": ["low"]}).write_parquet(file.name)
-    ...     parquet_texts(file.name, "text").collect()["text"].to_list()
-    ['low']
-    """
+    """Return a column text: a text column of a Parquet file, read lazily."""
     frame = pl.scan_parquet(path, glob=False)
     kinds = frame.collect_schema()
     textual = [name for name, kind in kinds.items() if kind in (pl.String, pl.Categorical, pl.Enum)]

@@ -1,23 +1,8 @@
 r"""Corpus → `WordCounts`: how often each distinct pre-token occurs, which is all that learning reads.
 
 The counts of two files, added up, are the counts of both. So the result depends neither on how a corpus is split into
-files and blocks, nor on their order or compression. Polars counts one block while the next is read and decompressed.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-...     _ = file.write(b"low lower low\n") and file.flush()
-...     counts = count_words(file.name)
->>> dict(zip(counts.words, counts.counts.tolist())), counts.total
-({'low': 2, 'lower': 1}, 3)
-
-The map of a process pool assigns whole files to workers. `in_ranges` also splits large plain files into ranges, which
-have equal words and line numbers.
-
->>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-...     _ = file.write(b"low lower low\n" * 5) and file.flush()
-...     shards = shards_of([file.name], size=30)
-...     len(shards), count_words(file.name, map=in_ranges(map, size=30)) == count_words(file.name)
-(3, True)
+files and blocks, nor on their order or compression. The map of a process pool assigns whole files to workers;
+`in_ranges` also splits large plain files into ranges with equal words and line numbers.
 """
 
 from __future__ import annotations
@@ -25,14 +10,14 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from itertools import chain
 from typing import cast, get_args
 
 from volt import arguments
-from volt.count.budget import BoundedSum, Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
+from volt.count.budget import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
 from volt.count.columns import column_numbers, is_parquet
-from volt.count.counting import CountJob, Progress, Shard, ShardCounter
-from volt.count.word_counts import CountedPart, WordCounts, summed
+from volt.count.counting import Progress, Shard, ShardCounter
+from volt.count.word_counts import WordCounts, summed
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError
 from volt.files.blocks import BLOCK_SIZE, Errors
@@ -67,26 +52,24 @@ def count_words(
 ) -> WordCounts:
     """Count the pre-tokens of files, globs, directories or stdin ("-"), plain or compressed.
 
-    sources: a path or several.
-    normalizer: none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase.
-    pretokenizer: how lines are cut into words: whitespace, unicode, metaspace, gpt2, bytes or regex:PATTERN.
-    fields: columns of tab-separated text, numbered from 1: 2, "1,2" or [1, 2].
-    column: the text column of .jsonl or .parquet.
-    word_counts: whether the files are tables, a word and its count per line. The words are normalised; a pre-tokeniser
-        that cuts at white space or makes bytes is applied to them, and others are not.
-    errors: what to do with a line that is not UTF-8 (or null in parquet): "strict", "replace" or "skip".
-    min_count: leave out words that occur less often.
-    special: user tokens, which are never cut.
-    map: applied to the paths, such as a process pool's; `volt.count.corpus.in_ranges` makes one that cuts large files.
-    progress: called with the path, the bytes read, and the bytes in all (None for a pipe).
-    block_size: how many bytes are read at a time.
-    max_line: the most bytes of a line; None for no limit.
+    sources: a path or several
+    normalizer: none, nfc, nfkc, lowercase, nfc+lowercase or nfkc+lowercase
+    pretokenizer: how lines are cut into words: whitespace, unicode, metaspace, gpt2, bytes or regex:PATTERN
+    fields: columns of tab-separated text, numbered from 1: 2, "1,2" or [1, 2]
+    column: the text column of .jsonl or .parquet
+    word_counts: whether the files are tables, a word and its count per line
+    errors: what to do with a line that is not UTF-8 (or null in parquet): "strict", "replace" or "skip"
+    min_count: leave out words that occur less often
+    special: user tokens, which are never cut
+    map: applied to the paths, such as a process pool's; `volt.count.corpus.in_ranges` makes one that cuts large files
+    progress: called with the path, the bytes read, and the bytes in all (None for a pipe)
+    block_size: how many bytes are read at a time
+    max_line: the most bytes of a line; None for no limit
     memory: about how many bytes the process may take, such as "2G", at least 512M; surplus words are spilled to disk.
-        With a map, this limits the process that adds up; each worker holds the words of a file, or of a range.
-    approximate: forget the rarest words, block by block, instead of spilling. No count is then too low by more than
-        `bound`, counts of absent words included.
-    Raises CorpusError, with file and line, if a source cannot be read, there are no words, or the words that occur
-    min_count times exceed the memory.
+        With a map, this limits the process that adds up
+    approximate: forget the rarest words, block by block, instead of spilling; no count is then too low by more than
+        `bound`
+    Raises CorpusError, with file and line, if a source cannot be read, or there are no words or too many.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -105,15 +88,19 @@ def count_words(
     in_order = map is builtins.map
     budget = _budget(memory, approximate=arguments.flag(approximate, "approximate"), in_order=in_order)
     block_size = min(block_size, budget.block) if budget else block_size
-    room = CounterLimits.of(budget, approximate=approximate)
-    job = CountJob(
-        *word_settings, column_numbers(fields), column, word_counts, errors, progress, block_size, special, most, room
+    limits = CounterLimits.of(budget, approximate=approximate) if budget else CounterLimits()
+    count = ShardCounter(
+        *word_settings, column_numbers(fields), column, word_counts, errors, progress, block_size, special, most, limits
     )
-    paths, count = expand(sources), ShardCounter(job)
+    paths = expand(sources)
     if budget:
         return_freed_memory()
-        parts = _parts(count, paths) if in_order else (counts.part for counts in map(count, paths))
-        result = _bounded(parts, budget, min_count=1 if approximate else min_count, approximate=approximate)
+        in_turn = chain.from_iterable(builtins.map(count.parts, paths))
+        parts = in_turn if in_order else (counts.part for counts in map(count, paths))
+        if approximate:
+            result = approximate_sum(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
+        else:
+            result = bounded_sum(parts, budget, min_count=min_count)
         counts = WordCounts(*result.part, *word_settings, bound=result.bound, n_left_out=result.n_left_out)
     else:
         counts = WordCounts(*summed(part.part for part in map(count, paths)), *word_settings)
@@ -124,7 +111,6 @@ def count_words(
 
 
 def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> Budget | None:
-    """Return the memory budget; None for no limit. in_order: whether files are counted one after the other."""
     if memory is None and approximate:
         raise ConfigError("approximate forgets words that do not fit into the memory; pass", hint={"memory": "2G"})
     if approximate and not in_order:
@@ -132,19 +118,7 @@ def _budget(memory: int | str | None, *, approximate: bool, in_order: bool) -> B
     return None if memory is None else Budget.of(memory)
 
 
-def _parts(count: ShardCounter, paths: Iterable[str]) -> Iterator[CountedPart]:
-    for path in paths:
-        yield from count.parts(path)
-
-
-def _bounded(parts: Iterable[CountedPart], budget: Budget, *, min_count: int, approximate: bool) -> BoundedSum:
-    if approximate:
-        return approximate_sum(parts, n_words=budget.n_words, n_symbols=budget.n_symbols)
-    return bounded_sum(parts, budget, min_count=min_count)
-
-
 def _paths(sources: Sources) -> list[str]:
-    """Return the paths of the sources. Raises ArgumentError if one is not a path."""
     if isinstance(sources, Mapping):
         raise arguments.refusal(sources, "sources", "did you mean volt.WordCounts.from_pairs(counts)?")
     if isinstance(sources, str | os.PathLike):
@@ -166,36 +140,24 @@ ShardMap = Callable[[Callable[[Shard], WordCounts], Iterable[Shard]], Iterable[W
 
 
 def in_ranges(map: ShardMap, *, size: int = RANGE_SIZE) -> Map:
-    """Return a map for `count_words` that passes ranges of files to another map, such as a pool's.
+    """Return a map for `count_words` that passes ranges of `size` bytes to another map, such as a pool's."""
+    shard_map = cast(ShardMap, arguments.function(map, "map") or builtins.map)
 
-    size: bytes of a range
+    def mapped(function: Callable[[Shard], WordCounts], paths: Iterable[str]) -> Iterator[WordCounts]:
+        shards, n = shards_of(paths, size=size), 0
+        for counts in shard_map(function, shards):
+            n += 1
+            yield counts
+        if n != len(shards):
+            raise ConfigError(f"the map gave {n} counts of {len(shards)} shards; it must count each shard once")
 
-    With a pool: count_words("corpus.txt", map=in_ranges(pool.map)).
-    """
-    return partial(_mapped, cast(ShardMap, arguments.function(map, "map") or builtins.map), size)
+    return mapped
 
 
 def shards_of(paths: Iterable[str], *, size: int = RANGE_SIZE) -> list[Shard]:
-    """Return the ranges of each path, or the path itself if it is not split.
-
-    size: bytes of a range
-
-    >>> shards_of(["-"])
-    ['-']
-    """
-    return [shard for path in paths for shard in (_ranges(path, size) or [path])]
-
-
-def _ranges(path: str, size: int) -> list[Shard]:
-    return [] if is_parquet(path) else list(ranges_of(path, size=size))
-
-
-def _mapped(
-    map: ShardMap, size: int, function: Callable[[Shard], WordCounts], paths: Iterable[str]
-) -> Iterator[WordCounts]:
-    shards, n = shards_of(paths, size=size), 0
-    for counts in map(function, shards):
-        n += 1
-        yield counts
-    if n != len(shards):
-        raise ConfigError(f"the map gave {n} counts of {len(shards)} shards; it must count each shard once")
+    """Return the ranges of each path, of `size` bytes, or the path itself if it is not split."""
+    shards: list[Shard] = []
+    for path in paths:
+        ranges = [] if is_parquet(path) else [*ranges_of(path, size=size)]
+        shards += ranges or [path]
+    return shards

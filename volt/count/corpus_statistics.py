@@ -1,20 +1,7 @@
 """WordCounts → facts about the text: which characters a coverage leaves out, whether it has spaces, its bytes.
 
-coverage    The commonest characters that make up a share of all characters stay; ties go to the lower code point. A
-            space for each word counts as a character, and always stays. (sentencepiece's character_coverage)
-spacing     Some scripts have no spaces between words. Splitting them at white space gives clauses, which hardly ever
-            repeat, so they make poor words.
-text bytes  The bytes of the text, which "tokens per byte" divides by. They follow from the words alone, so they do not
-            depend on the format that the corpus was read from.
-
->>> from volt.count.word_counts import WordCounts
->>> coverage = coverage_of(WordCounts.from_pairs({"low": 5, "löw": 1}), 0.9)
->>> coverage.left_out, coverage.n_left_out, coverage.n_characters  # 6 spaces among them
-('ö', 1, 24)
->>> unspaced(WordCounts.from_pairs({"係呢個講座同係睇轉播嘅女性": 1, "TED": 1}))
-Unspaced(script='Han', share=0.8125, length=13.0)
->>> text_bytes(WordCounts.from_pairs({"für": 2, "a": 1}))  # "für für a" and a line end
-12
+Coverage is sentencepiece's character_coverage: the commonest characters stay, the space always. Without spaces
+between words, white space cuts clauses, which hardly ever repeat. The bytes follow from the words alone.
 """
 
 from __future__ import annotations
@@ -48,10 +35,8 @@ _WORD, _COUNT = pl.col("word"), pl.col("count").cast(pl.Float64)
 
 @dataclass(frozen=True, slots=True)
 class Unspaced:
-    """Text in scripts that have no spaces between words.
+    """Text in scripts that have no spaces between words: the commonest script, and their share of the characters.
 
-    script: the commonest of them, as Unicode names it
-    share: the share of all characters that belongs to words in such scripts
     length: the mean number of letters of such scripts in a word that holds any
     """
 
@@ -61,10 +46,7 @@ class Unspaced:
 
 
 def unspaced(counts: WordCounts) -> Unspaced | None:
-    """Detect text without spaces between words; None for other text, and unless words are cut at white space.
-
-    counts: what `count_words` returns
-    """
+    """Detect text without spaces between words; None for other text, and unless words are cut at white space."""
     if counts.pretokenizer.name != "whitespace":
         return None
     about_to_use_polars()
@@ -80,12 +62,7 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
 
 
 def warning(text: Unspaced) -> str:
-    """Return a sentence that warns of such text and proposes other pre-tokenisers.
-
-    >>> warning(Unspaced("Thai", 0.987, 14.25))
-    '98.7 % of this text is written without spaces between words (mostly Thai), so what white space cuts are clauses, of
-    14.2 letters on average: count with the pretokenizer unicode, which cuts at punctuation as well, or with metaspace'
-    """
+    """Return a sentence that warns of such text and proposes other pre-tokenisers."""
     return (
         f"{100 * text.share:.1f} % of this text is written without spaces between words "
         f"(mostly {text.script.replace('_', ' ')}), so what white space cuts are clauses, of {text.length:.1f} "
@@ -95,11 +72,7 @@ def warning(text: Unspaced) -> str:
 
 
 def _letters(*scripts: str) -> str:
-    """Return a pattern that matches one letter of these scripts; vowel signs and tone marks do not count.
-
-    >>> print(_letters("Thai", "Lao"))
-    [\\p{L}&&[\\p{Thai}\\p{Lao}]]
-    """
+    """Return a pattern that matches one letter of these scripts; vowel signs and tone marks do not count."""
     names = "".join(rf"\p{{{script}}}" for script in scripts)
     return rf"[\p{{L}}&&[{names}]]"
 
@@ -114,13 +87,8 @@ _MORE = len(SPACE.encode()) - 1  # bytes that "▁" takes more than the space th
 def text_bytes(counts: WordCounts) -> int:
     """Return the number of UTF-8 bytes of all words and their spaces, repetitions included.
 
-    counts: what `count_words` returns
-
-    If the pre-tokeniser drops white space, each word counts one byte more, for the white space after it. If it keeps
-    spaces, "▁" is one byte. For "bytes", each character is one.
-
     >>> from volt.count.word_counts import WordCounts
-    >>> text_bytes(WordCounts.from_pairs({"▁für": 2, "▁a": 1}, pretokenizer="metaspace"))
+    >>> text_bytes(WordCounts.from_pairs({"für": 2, "a": 1}))  # "für für a" and a line end
     12
     """
     about_to_use_polars()
@@ -136,13 +104,7 @@ def text_bytes(counts: WordCounts) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The characters beyond a share of all characters.
-
-    share: the requested share
-    left_out: the distinct characters that are left out, the commonest first
-    n_left_out: their occurrences
-    n_characters: the occurrences of all characters, spaces included
-    """
+    """The distinct characters beyond a share of all, the commonest first, and their occurrences."""
 
     share: float
     left_out: str
@@ -151,20 +113,12 @@ class Coverage:
 
     @property
     def codes(self) -> NDArray[np.int64]:
-        """(n,) int64: the code points of the characters that are left out.
-
-        >>> Coverage(0.9, "ö", 1, 24).codes
-        array([246])
-        """
+        """(n,) int64: the code points of the characters that are left out."""
         return np.fromiter(map(ord, self.left_out), np.int64, len(self.left_out))
 
 
 def checked_share(share: float, *, is_bytes: bool = False) -> float:
-    """Check a share: above 0 and at most 1, and 1 where words are spelled by bytes.
-
-    >>> checked_share(0.9995)
-    0.9995
-    """
+    """Check a share: above 0 and at most 1, and 1 where words are spelled by bytes."""
     share = arguments.number(share, "coverage")
     if not 0 < share <= 1:
         raise ConfigError(f"coverage is {share:g}; give a share of all characters, above 0 and at most 1")
@@ -174,37 +128,21 @@ def checked_share(share: float, *, is_bytes: bool = False) -> float:
 
 
 def coverage_of(counts: WordCounts, share: float) -> Coverage | None:
-    """Return the characters beyond a share of all characters; None for the share 1.
-
-    counts: what `count_words` returns
-    share: above 0, at most 1
-    Raises ConfigError if the share is out of range, or below 1 where words are spelled by bytes.
-    Raises CorpusError if no character but the space stays.
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> coverage_of(WordCounts.from_pairs({"low": 5, "löw": 1}), 1)
-    """
+    """Return the characters beyond a share of all characters; None for the share 1."""
     if checked_share(share, is_bytes=counts.pretokenizer.is_bytes) == 1:
         return None
-    codes, result = _character_counts(counts)
-    order = np.lexsort((codes, -result))
-    codes, result = codes[order], result[order]
+    words = counts.words
+    characters = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32).astype(np.int64)
+    occurrences = np.zeros(LAST_HIDDEN + 3, np.int64)
+    np.add.at(occurrences, characters, np.repeat(counts.counts, np.fromiter(map(len, words), np.int64, len(words))))
+    occurrences[FIRST_HIDDEN : LAST_HIDDEN + 1] = 0  # user tokens are no characters
+    if not counts.pretokenizer.keeps_spaces:
+        occurrences[ord(SPACE)] += counts.total
+    codes = np.argsort(-occurrences, kind="stable")[: np.count_nonzero(occurrences)]
+    result = occurrences[codes]
     before = np.cumsum(result) - result
     total = int(result.sum())
     left_out = (before / total >= share) & (codes != ord(SPACE))
     if left_out.sum() == (codes != ord(SPACE)).sum():
         raise CorpusError(f"coverage {share:g} leaves no character but the space; raise it, to 0.9995, say")
     return Coverage(share, "".join(map(chr, codes[left_out].tolist())), int(result[left_out].sum()), total)
-
-
-def _character_counts(counts: WordCounts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return code points and how often each occurs, with a space for each word where the words hold none."""
-    words = counts.words
-    codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32).astype(np.int64)
-    result = np.zeros(LAST_HIDDEN + 3, np.int64)
-    np.add.at(result, codes, np.repeat(counts.counts, np.fromiter(map(len, words), np.int64, len(words))))
-    result[FIRST_HIDDEN : LAST_HIDDEN + 1] = 0  # user tokens are no characters
-    if not counts.pretokenizer.keeps_spaces:
-        result[ord(SPACE)] += counts.total
-    occurring = np.flatnonzero(result)
-    return occurring, result[occurring]

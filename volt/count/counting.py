@@ -1,16 +1,7 @@
 r"""One file → counted parts, block by block: how text, tables, JSON lines and Parquet become words.
 
-Polars counts one block while the next is read and decompressed. Large plain text is counted by units instead
-(volt.count.unit_table): each thread fills a table of units, and cuts its units into words when the table is full. All
-words are in one table, which a lock protects.
-
->>> count_block(Block("a.txt", 1, 1, b"low lower low\n", 14)).table.sort("word").rows()
-[('low', 2), ('lower', 1)]
->>> counter = UnitCounter(UnitCutter.of(PreTokenizer("gpt2")))
->>> list(counter.add(Block("a.txt", 1, 1, b"low low", 7)))
-[]
->>> [table.sort("word").rows() for table in counter.rest()]
-[[('low', 1), ('▁low', 1)]]
+Polars counts one block while the next is read. Large plain text is counted by units instead: each thread fills a table
+of units, and cuts these into words when it is full. All words are in one table, which a lock protects.
 """
 
 from __future__ import annotations
@@ -31,7 +22,7 @@ from volt.count.columns import field_texts, is_json_lines, is_parquet, json_colu
 from volt.count.unit_table import MOST, UnitCutter, UnitTable, WordTable
 from volt.count.word_counts import EMPTY, CountedPart, WordCounts, added, check_total, summed
 from volt.errors import ConfigError, CorpusError
-from volt.files.blocks import Block, Errors, read_blocks, smaller_blocks
+from volt.files.blocks import BLOCK_SIZE, Block, Errors, read_blocks, smaller_blocks
 from volt.files.paths import size_of
 from volt.files.ranges import FileRange, numbered, read_range
 from volt.files.remote_files import local_copy
@@ -46,13 +37,7 @@ _PIECE = 1 << 20  # bytes
 
 
 class UnitCounter:
-    """A counter of the words of blocks, with threads.
-
-    cutter: how text becomes words
-    piece: bytes that a thread counts at once
-    n_threads: None for as many as there are cores
-    most_units, most_words: about how many units a thread holds, and how many words all hold together
-    """
+    """A counter of the words of blocks, with threads that count `piece` bytes at once."""
 
     def __init__(
         self, cutter: UnitCutter, *, piece: int = _PIECE, n_threads: int | None = None, most_units: int = MOST,
@@ -86,7 +71,6 @@ class UnitCounter:
         return words
 
     def _cut(self, units: UnitTable) -> pl.DataFrame | None:
-        """Move the words of a thread's units into the common table; return that table if it is full."""
         with self._lock:
             self._cutter.add(self._words, units.units())
             units.clear()
@@ -98,11 +82,7 @@ class UnitCounter:
 
 
 def _pieces(data: bytes, size: int) -> Iterator[memoryview]:
-    """Yield runs of whole lines of about `size` bytes.
-
-    >>> [bytes(piece) for piece in _pieces(b"one\\ntwo\\nthree", 5)]
-    [b'one\\n', b'two\\n', b'three']
-    """
+    """Yield runs of whole lines of about `size` bytes."""
     view, start = memoryview(data), 0
     while start < len(data):
         end = len(data) if start + size >= len(data) else data.rfind(b"\n", start, start + size) + 1
@@ -120,6 +100,7 @@ _LARGE = 1 << 20  # bytes from which on a text is counted by units: loading thes
 _TEXT, _WORD, _COUNT = pl.col("text"), pl.col("word"), pl.col("count")
 _SPACES = bytes(ord("\n") if byte in ascii_bytes(SPLIT_SPACE) else byte for byte in range(256))
 _TABLE_LINE = r"^(.+)[\t ]([0-9]+)$"
+_UNLIMITED = CounterLimits()
 
 
 def count_block(block: Block) -> CountedPart:
@@ -129,29 +110,33 @@ def count_block(block: Block) -> CountedPart:
     [('low', 2), ('lower', 1)]
     """
     about_to_use_polars()
-    word_settings = as_normalizer("none"), as_pretokenizer("whitespace")
-    job = CountJob(*word_settings, (), None, False, "strict", None, 1, None, None, CounterLimits())
+    count = ShardCounter(as_normalizer("none"), as_pretokenizer("whitespace"))
     return summed(
-        CountedPart(job.counted(_texts(part, job)), part.n_lines, len(part.data), 0)
+        CountedPart(count.counted(count.texts(part)), part.n_lines, len(part.data), 0)
         for part in smaller_blocks(block, _MOST_LINES)
     )
 
 
+def is_large(path: str) -> bool:
+    """Check whether a file is counted by units, in compiled loops, if its words can be."""
+    return (size_of(path) or 0) >= _LARGE
+
+
 @dataclass(frozen=True, slots=True)
-class CountJob:
-    """The checked arguments of `count_words`; picklable if `progress` is."""
+class ShardCounter:
+    """The function that `count_words`, whose arguments it holds, maps over paths: it counts a file or a range."""
 
     normalizer: Normalizer
     pretokenizer: PreTokenizer
-    fields: tuple[int, ...]
-    column: str | None
-    word_counts: bool
-    errors: Errors
-    progress: Progress | None
-    block_size: int
-    special: SpecialTokens | None
-    max_line: int | None
-    room: CounterLimits
+    fields: tuple[int, ...] = ()
+    column: str | None = None
+    word_counts: bool = False
+    errors: Errors = "strict"
+    progress: Progress | None = None
+    block_size: int = BLOCK_SIZE
+    special: SpecialTokens | None = None
+    max_line: int | None = None
+    limits: CounterLimits = _UNLIMITED
 
     def __post_init__(self) -> None:
         if self.column is not None:
@@ -162,152 +147,150 @@ class CountJob:
         if bool(self.fields) + (self.column is not None) + self.word_counts > 1:
             raise ConfigError("fields, column and word_counts exclude each other; give one")
 
-    @property
-    def cuts_first(self) -> bool:
-        """Whether texts may be cut at ASCII white space first, which is faster and gives equal words."""
-        return self.pretokenizer.name == "whitespace" and not self.fields and not self.word_counts
+    def __call__(self, shard: Shard) -> WordCounts:
+        if isinstance(shard, FileRange):
+            part = numbered(shard, lambda first_line: self._counted_range(shard, first_line))
+        else:
+            part = summed(self.parts(shard))
+        return WordCounts(*part, self.normalizer, self.pretokenizer)
+
+    def parts(self, path: str) -> Iterator[CountedPart]:
+        """Yield the counts of a file, part by part."""
+        if not is_parquet(path):
+            yield from self._count_blocks(path, read_blocks(path, **self._reading))
+            return
+        with local_copy(path, kind=CorpusError) as copy:
+            yield from self._count_parquet(str(copy), path)
+
+    def silent(self) -> ShardCounter:
+        return replace(self, progress=None)
 
     @property
-    def unit_cutter(self) -> UnitCutter | None:
-        """The cutter of units into words; None if text cannot be counted by units."""
-        plain = self.normalizer.name == "none" and not (self.special and self.special.user)
-        if not plain or self.fields or self.column is not None or self.word_counts:
-            return None
-        return UnitCutter.of(self.pretokenizer)
+    def is_by_units(self) -> bool:
+        """Whether large texts are counted by units, in compiled loops."""
+        return self._unit_cutter is not None
 
     def counted(self, texts: pl.LazyFrame) -> pl.DataFrame:
-        """Return the table of word and count of a column text; texts that were cut first are grouped beforehand."""
-        words = self.pretokenizer.extract(self.normal(_TEXT))
-        if self.cuts_first:
+        """Return the table of word and count of a column text."""
+        words = self.pretokenizer.extract(self._normal(_TEXT))
+        if self._cuts_first:
             texts = texts.group_by("text").agg(count=pl.len().cast(pl.Int64))
             rows = texts.select("count", word=words).explode("word").group_by("word").agg(_COUNT.sum())
         else:
             rows = texts.select(word=words).explode("word").group_by("word").agg(count=pl.len().cast(pl.Int64))
         return rows.filter(_WORD.is_not_null()).collect(engine="streaming").select("word", "count")
 
-    def normal(self, text: pl.Expr) -> pl.Expr:
-        """Hide the user tokens of a text and normalise it."""
+    def texts(self, block: Block) -> pl.LazyFrame:
+        """Return a column text: the texts of a block."""
+        if self.fields:
+            return field_texts(block, self.fields)
+        data = block.data
+        if self.column is not None:
+            texts = json_texts(block, self.column)
+            if not self._cuts_first:
+                return pl.LazyFrame({"text": texts}, schema={"text": pl.String})
+            data = "\n".join(texts).encode()
+        return pl.scan_lines(_without_blanks(data.translate(_SPACES)) if self._cuts_first else data, name="text")
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        return {"block_size": self.block_size, "errors": self.errors, "max_line": self.max_line}
+
+    @property
+    def _cuts_first(self) -> bool:
+        """Whether texts may be cut at ASCII white space first, which is faster and gives equal words."""
+        return self.pretokenizer.name == "whitespace" and not self.fields and not self.word_counts
+
+    @property
+    def _unit_cutter(self) -> UnitCutter | None:
+        """The cutter of units into words; None if text cannot be counted by units."""
+        plain = self.normalizer.name == "none" and not (self.special and self.special.user)
+        if not plain or self.fields or self.column is not None or self.word_counts:
+            return None
+        return UnitCutter.of(self.pretokenizer)
+
+    def _normal(self, text: pl.Expr) -> pl.Expr:
         return self.normalizer.apply(self.special.hide(text) if self.special else text)
 
-    def units(self, word: pl.Expr) -> pl.Expr:
-        """Return the pre-tokens of a word of a table."""
-        word = self.normal(word)
-        if self.pretokenizer.name == "whitespace" or self.pretokenizer.is_bytes:
-            return self.pretokenizer.extract(word)
-        return pl.concat_list(word.str.replace_all(" ", SPACE, literal=True))
+    def _counted_range(self, shard: FileRange, first_line: int) -> CountedPart:
+        blocks = read_range(shard, first_line=first_line, **self._reading)
+        return summed(self._count_blocks(shard.path, blocks))
 
-
-def is_large(path: str) -> bool:
-    """Check whether a file is counted by units, if its words can be, which takes loops that are compiled."""
-    return (size_of(path) or 0) >= _LARGE
-
-
-@dataclass(frozen=True, slots=True)
-class ShardCounter:
-    """The function that `count_words` maps over paths: it counts a file, or a range of one.
-
-    It can be pickled if `progress` can be.
-    """
-
-    job: CountJob
-
-    @property
-    def progress(self) -> Progress | None:
-        """The callback for progress."""
-        return self.job.progress
-
-    @property
-    def is_by_units(self) -> bool:
-        """Whether large texts are counted by units, in compiled loops."""
-        return self.job.unit_cutter is not None
-
-    def silent(self) -> ShardCounter:
-        """Return the counter without its callback for progress."""
-        return ShardCounter(replace(self.job, progress=None))
-
-    def parts(self, path: str) -> Iterator[CountedPart]:
-        """Yield the counts of a file, part by part."""
-        if not is_parquet(path):
-            yield from _count_blocks(path, _blocks_of(path, self.job), self.job)
+    def _count_blocks(self, path: str, blocks: Iterator[Block]) -> Iterator[CountedPart]:
+        if self.column is None and is_json_lines(path):
+            raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
+        size, ahead = size_of(path), prefetch(blocks)
+        first = list(islice(ahead, 1))
+        if first and len(first[0].data) >= _LARGE and (cutter := self._unit_cutter):
+            with closing(ahead):
+                yield from self._count_units(path, chain(first, ahead), cutter)
             return
-        with local_copy(path, kind=CorpusError) as copy:
-            yield from _count_parquet(str(copy), self.job, path)
+        with closing(prefetch(self._smaller(first, ahead))) as parts:
+            for block, texts in parts:
+                table = self._table_block(block) if self.word_counts else self.counted(texts)
+                yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)
+                if self.progress:
+                    self.progress(path, block.n_raw_bytes, size)
 
-    def __call__(self, shard: Shard) -> WordCounts:
-        if isinstance(shard, FileRange):
-            part = numbered(
-                shard, lambda first_line: self._counted(shard.path, _blocks_of(shard, self.job, first_line))
-            )
-        else:
-            part = summed(self.parts(shard))
-        return WordCounts(*part, self.job.normalizer, self.job.pretokenizer)
-
-    def _counted(self, path: str, blocks: Iterator[Block]) -> CountedPart:
-        return summed(_count_blocks(path, blocks, self.job))
-
-
-def _blocks_of(shard: Shard, job: CountJob, first_line: int = 1) -> Iterator[Block]:
-    options: dict[str, Any] = {"block_size": job.block_size, "errors": job.errors, "max_line": job.max_line}
-    if isinstance(shard, FileRange):
-        return read_range(shard, first_line=first_line, **options)
-    return read_blocks(shard, **options)
-
-
-def _count_blocks(path: str, blocks: Iterator[Block], job: CountJob) -> Iterator[CountedPart]:
-    if job.column is None and is_json_lines(path):
-        raise CorpusError(f"{path}: JSON lines; name the text column, one of: {json_columns(path)}")
-    size = size_of(path)
-    ahead = prefetch(blocks)
-    first = list(islice(ahead, 1))
-    if first and len(first[0].data) >= _LARGE and (cutter := job.unit_cutter):
+    def _smaller(
+        self, first: Sequence[Block], ahead: Generator[Block, None, None]
+    ) -> Iterator[tuple[Block, pl.LazyFrame]]:
         with closing(ahead):
-            yield from _count_units(path, chain(first, ahead), job, cutter)
-        return
-    with closing(prefetch(_parts(first, ahead, job))) as parts:
-        for block, texts in parts:
-            table = _table_block(block, job) if job.word_counts else job.counted(texts)
-            yield CountedPart(table, block.n_lines, len(block.data), block.n_bad_lines)
-            if job.progress:
-                job.progress(path, block.n_raw_bytes, size)
+            for block in chain(first, ahead):
+                for part in smaller_blocks(block, _MOST_LINES):
+                    yield part, self.texts(part)
 
+    def _count_units(self, path: str, blocks: Iterator[Block], cutter: UnitCutter) -> Iterator[CountedPart]:
+        limits, size = self.limits, size_of(path)
+        counter = UnitCounter(cutter, most_units=limits.n_units, most_words=limits.n_words)
+        for block in blocks:
+            yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
+            tables = [self.counted(self.texts(block))] if cutter.cuts_apart(block.data) else counter.add(block)
+            if limits.by_block:  # one part, whatever the threads did
+                yield added([CountedPart(table, 0, 0, 0) for table in (*tables, *counter.rest())])
+            else:
+                yield from (CountedPart(table, 0, 0, 0) for table in tables)
+            if self.progress:
+                self.progress(path, block.n_raw_bytes, size)
+        yield from (CountedPart(table, 0, 0, 0) for table in counter.rest())
 
-def _parts(
-    first: Sequence[Block], ahead: Generator[Block, None, None], job: CountJob
-) -> Iterator[tuple[Block, pl.LazyFrame]]:
-    """Yield smaller blocks with their texts; closing it closes the file."""
-    with closing(ahead):
-        for block in chain(first, ahead):
-            for part in smaller_blocks(block, _MOST_LINES):
-                yield part, _texts(part, job)
-
-
-def _count_units(path: str, blocks: Iterator[Block], job: CountJob, cutter: UnitCutter) -> Iterator[CountedPart]:
-    counter, size = UnitCounter(cutter, most_units=job.room.n_units, most_words=job.room.n_words), size_of(path)
-    for block in blocks:
-        yield CountedPart(EMPTY, block.n_lines, len(block.data), block.n_bad_lines)
-        tables = [job.counted(_texts(block, job))] if cutter.cuts_apart(block.data) else counter.add(block)
-        if job.room.by_block:  # one part, whatever the threads did
-            yield added([CountedPart(table, 0, 0, 0) for table in (*tables, *counter.rest())])
+    def _table_block(self, block: Block) -> pl.DataFrame:
+        parts = _TEXT.str.extract_groups(_TABLE_LINE).struct
+        word = self._normal(parts[0])
+        if self.pretokenizer.name == "whitespace" or self.pretokenizer.is_bytes:
+            words = self.pretokenizer.extract(word)
         else:
-            yield from (CountedPart(table, 0, 0, 0) for table in tables)
-        if job.progress:
-            job.progress(path, block.n_raw_bytes, size)
-    yield from (CountedPart(table, 0, 0, 0) for table in counter.rest())
+            words = pl.concat_list(word.str.replace_all(" ", SPACE, literal=True))
+        filled = pl.scan_lines(block.data, name="text").with_row_index().filter(_TEXT.str.contains(r"[^\t ]"))
+        table = filled.with_columns(word=words, count=parts[1].cast(pl.Int64, strict=False)).collect()
+        bad = table.filter((_COUNT.fill_null(0) < 1) | (_WORD.list.len().fill_null(0) == 0))
+        for index, text in bad.select("index", "text").head(1).rows():
+            raise CorpusError(
+                f"{block.place(index)}: {text[:40]!r} is not a word, a tab or space, "
+                "and a count (a positive 64-bit integer); repair the line"
+            )
+        rows = table.select("count", "word").explode("word")
+        check_total(int(rows["count"].cast(pl.Int128).sum()))
+        return rows.group_by("word").agg(_COUNT.sum())
 
+    def _count_parquet(self, path: str, source: str) -> Iterator[CountedPart]:
+        size = size_of(path)
+        try:
+            texts = parquet_texts(path, self.column)
+            for start in range(0, texts.select(pl.len()).collect().item(), _PARQUET_ROWS):
+                yield self._parquet_part(texts.slice(start, _PARQUET_ROWS), place=f"{path}: row", start=start)
+        except pl.exceptions.PolarsError as error:
+            raise CorpusError(f"{path}: damaged parquet file ({error}); copy it again") from error
+        if self.progress:
+            self.progress(source, size or 0, size)
 
-def _texts(block: Block, job: CountJob) -> pl.LazyFrame:
-    if job.fields:
-        return field_texts(block, job.fields)
-    if job.column is None:
-        return _lines(block.data, job)
-    texts = json_texts(block, job.column)
-    if job.cuts_first:
-        return _lines("\n".join(texts).encode(), job)
-    return pl.LazyFrame({"text": texts}, schema={"text": pl.String})
-
-
-def _lines(data: bytes, job: CountJob) -> pl.LazyFrame:
-    return pl.scan_lines(_without_blanks(data.translate(_SPACES)) if job.cuts_first else data, name="text")
+    def _parquet_part(self, texts: pl.LazyFrame, *, place: str, start: int) -> CountedPart:
+        null = _TEXT.is_null()
+        numbers = texts.select(pl.len(), n_bytes=_TEXT.str.len_bytes().sum(), n_nulls=null.sum(), first=null.arg_max())
+        n_rows, n_bytes, n_nulls, first = numbers.collect().row(0)
+        if n_nulls and self.errors == "strict":
+            raise CorpusError(f"{place} {start + first + 1} is null; remove it or pass", hint={"errors": "skip"})
+        return CountedPart(self.counted(texts), n_rows, n_bytes, n_nulls)
 
 
 def _without_blanks(data: bytes) -> bytes:
@@ -318,41 +301,3 @@ def _without_blanks(data: bytes) -> bytes:
     retained = codes != ord("\n")
     retained[1:] |= retained[:-1]  # a line end after other text
     return bytes(codes[retained])
-
-
-def _table_block(block: Block, job: CountJob) -> pl.DataFrame:
-    """Return the table of a block of lines "word count"; blank lines are skipped."""
-    parts = _TEXT.str.extract_groups(_TABLE_LINE).struct
-    filled = pl.scan_lines(block.data, name="text").with_row_index().filter(_TEXT.str.contains(r"[^\t ]"))
-    table = filled.with_columns(word=job.units(parts[0]), count=parts[1].cast(pl.Int64, strict=False)).collect()
-    bad = table.filter((_COUNT.fill_null(0) < 1) | (_WORD.list.len().fill_null(0) == 0))
-    for index, text in bad.select("index", "text").head(1).rows():
-        raise CorpusError(
-            f"{block.place(index)}: {text[:40]!r} is not a word, a tab or space, "
-            "and a count (a positive 64-bit integer); repair the line"
-        )
-    rows = table.select("count", "word").explode("word")
-    check_total(int(rows["count"].cast(pl.Int128).sum()))
-    return rows.group_by("word").agg(_COUNT.sum())
-
-
-def _count_parquet(path: str, job: CountJob, source: str) -> Iterator[CountedPart]:
-    """Yield the counts of a Parquet file. source: the path that progress reports."""
-    size = size_of(path)
-    try:
-        texts = parquet_texts(path, job.column)
-        for start in range(0, texts.select(pl.len()).collect().item(), _PARQUET_ROWS):
-            yield _parquet_part(texts.slice(start, _PARQUET_ROWS), job, place=f"{path}: row", start=start)
-    except pl.exceptions.PolarsError as error:
-        raise CorpusError(f"{path}: damaged parquet file ({error}); copy it again") from error
-    if job.progress:
-        job.progress(source, size or 0, size)
-
-
-def _parquet_part(texts: pl.LazyFrame, job: CountJob, *, place: str, start: int) -> CountedPart:
-    null = _TEXT.is_null()
-    numbers = texts.select(pl.len(), n_bytes=_TEXT.str.len_bytes().sum(), n_nulls=null.sum(), first=null.arg_max())
-    n_rows, n_bytes, n_nulls, first = numbers.collect().row(0)
-    if n_nulls and job.errors == "strict":
-        raise CorpusError(f"{place} {start + first + 1} is null; remove it or pass", hint={"errors": "skip"})
-    return CountedPart(job.counted(texts), n_rows, n_bytes, n_nulls)

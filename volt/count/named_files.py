@@ -1,12 +1,9 @@
 """Arguments that name texts: NAME=FILE, or FILE alone; NAME=FILE:N is the N-th column of tab-separated text.
 
-A FILE without a name is named after the part of the file's name in which it differs from the other files, so
-train.de.gz and train.en.gz are "de" and "en".
+A FILE without a name is named after the part of the file's name in which it differs from the other files.
 
 >>> source_paths(["data/train.de.gz", "data/train.en.gz"])
 {'de': 'data/train.de.gz', 'en': 'data/train.en.gz'}
->>> source_paths(["english=data/train.en.gz"])
-{'english': 'data/train.en.gz'}
 >>> named_files(["de=train.tsv:1", "en=train.tsv:2"])["en"]
 NamedFile(path='train.tsv', column=2)
 """
@@ -25,21 +22,14 @@ ENDINGS = (".gz", ".bz2", ".zst", ".xz", ".txt", ".tsv")
 
 
 class NamedFile(NamedTuple):
-    """The file of a name.
-
-    path: a file, a glob, a folder, or "-"
-    column: of tab-separated text, from 1; None for whole lines
-    """
+    """The file of a name: a path, a glob, a folder, or "-"; and its column, from 1."""
 
     path: str
     column: int | None = None
 
 
 def source_paths(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the path of each name.
-
-    Raises ConfigError if a name is empty or occurs twice, as for two files of one name.
-    """
+    """Return the path of each name. Raises ConfigError if a name is empty or occurs twice."""
     split = [split_name(argument) for argument in arguments]
     stems = _short_names([path for name, path in split if name is None])
     paths: dict[str, str] = {}
@@ -51,13 +41,7 @@ def source_paths(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
-    """Return the files of each name, sorted by name; none if no argument has a name.
-
-    Raises ConfigError if only some have a name, a name is empty or occurs twice, or a column is 0.
-
-    >>> named_files(["corpus.txt", "more.txt"]), list(named_files(["sl=b.txt", "en=a.txt"]))
-    ({}, ['en', 'sl'])
-    """
+    """Return the files of each name, sorted by name; none if no argument has a name."""
     split = [(argument, *split_name(argument)) for argument in arguments]
     if not any(name is not None for _, name, _ in split):
         return {}
@@ -75,7 +59,7 @@ def named_files(arguments: Sequence[str]) -> dict[str, NamedFile]:
 
 
 def split_name(argument: str) -> tuple[str | None, str]:
-    """Return the name and the path of NAME=FILE; no name for FILE, even where the file's own name holds an equals sign.
+    """Return the name and the path of NAME=FILE; no name for FILE, even if the file's own name holds an equals sign.
 
     >>> split_name("en=a.txt"), split_name("./x=1/a.txt")
     (('en', 'a.txt'), (None, './x=1/a.txt'))
@@ -87,7 +71,6 @@ def split_name(argument: str) -> tuple[str | None, str]:
 
 
 def _with_column(name: str, path: str) -> NamedFile:
-    """Parse FILE or FILE:N; an existing path that ends in :N is a path."""
     result = re.fullmatch(r"(.+):([0-9]+)", path, re.DOTALL)
     if result is None or os.path.lexists(path):
         return NamedFile(path)
@@ -107,12 +90,10 @@ def _refuse_clash(name: str, path: str, others: dict[str, str] | dict[str, Named
 
 
 def _short_names(paths: Sequence[str]) -> list[str]:
-    """Return file names without their endings and the parts that all share at the start and the end.
-
-    >>> _short_names(["a/train.de.gz", "b/train.en.gz"]), _short_names(["a/train.de.gz"]), _short_names(["-"])
-    (['de', 'en'], ['train.de'], ['stdin'])
-    """
-    stems = [_stem(path) for path in paths]
+    """Return file names without their endings and the parts that all share at the start and the end."""
+    stems = ["stdin" if path == "-" else name_of(path) for path in paths]
+    for ending in ENDINGS:
+        stems = [stem.removesuffix(ending) for stem in stems]
     parts = [re.split(r"([._-])", stem) for stem in stems]
     if len(set(stems)) < 2:
         return stems
@@ -121,10 +102,3 @@ def _short_names(paths: Sequence[str]) -> list[str]:
     back = next((i for i in range(shortest) if len({row[-1 - i] for row in parts}) > 1), shortest)
     cut = ["".join(row[front : len(row) - back]).strip("._-") for row in parts]
     return cut if all(cut) and len(set(cut)) == len(set(stems)) else stems
-
-
-def _stem(path: str) -> str:
-    name = "stdin" if path == "-" else name_of(path)
-    for ending in ENDINGS:
-        name = name.removesuffix(ending)
-    return name

@@ -2,19 +2,8 @@ r"""Text → counted units → counted words. A unit is a stretch of text betwee
 
     text --- UnitTable ---> counted units --- WordTable ---> counted words, as bytes of the text
 
-This works for pre-tokenisers that cut a unit alone as they cut it in its line, because their pattern splits before
-spaces (volt.text.patterns.split_points): all built-in ones except "metaspace-line", and most custom patterns. A white
-space byte ends a unit only if the pattern splits there whatever the other characters around it are.
-
-A table belongs to one thread. Its rows take 64 to 128 bytes for each unit; the caller checks `is_full`.
-
->>> table = UnitTable(UnitEnds(breaks=1 << ord(" "), keeps_breaks=True))
->>> table.add(b"low lower low\nlow")
->>> units = table.units()
->>> units.text, units.ends, units.counts
-(b'low lower low', array([ 3,  9, 13]), array([2, 1, 1]))
->>> UnitCutter.of(PreTokenizer("metaspace-line")) is None
-True
+This works for pre-tokenisers that cut a unit alone as in its line: all built-in ones except "metaspace-line", and most
+custom patterns. A table belongs to one thread.
 """
 
 from __future__ import annotations
@@ -35,7 +24,6 @@ from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 
 if TYPE_CHECKING:
     from volt.kernels.regex_cutting import SplitTables
-    from volt.kernels.unit_table import Ends
 
 
 Longs = NDArray[np.int64]
@@ -45,9 +33,8 @@ MOST, MOST_BYTES = 1 << 20, 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class UnitEnds:
-    """Where a unit ends.
+    """Where a unit ends: at byte b ≤ 32 if bit b of `breaks` is set.
 
-    breaks: bit b is set if byte b ≤ 32 separates units
     keeps_breaks: whether breaks belong to the unit after them
     marks_first: whether a line's first unit is distinct from equal bytes elsewhere
     """
@@ -58,13 +45,9 @@ class UnitEnds:
 
 
 class CountedUnits(NamedTuple):
-    """Distinct units, or words.
+    """Distinct units or words of `data` (UTF-8, then PADDING bytes), where each starts and ends, and their counts.
 
-    data: (…,) uint8, all of them in UTF-8, followed by PADDING bytes that may be read
-    starts: (n,) int64, where each starts
-    ends: (n,) int64, where each ends
     firsts: (n,) uint8, 1 for each that starts its line, if that is marked
-    counts: (n,) int64, how often each occurs
     """
 
     data: NDArray[np.uint8]
@@ -75,22 +58,17 @@ class CountedUnits(NamedTuple):
 
     @property
     def text(self) -> bytes:
-        """The concatenated units."""
         return self.data[: self.ends[-1] if len(self.ends) else 0].tobytes()
 
 
 class CountTable:
-    """Distinct runs of bytes so far, and how often each occurs.
-
-    most, most_bytes: the number of runs, and of their bytes, at which the table is full
-    """
+    """Distinct runs of bytes so far, and how often each occurs; full at `most` runs or `most_bytes`."""
 
     def __init__(self, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._most = most, most_bytes
         self.clear()
 
     def clear(self) -> None:
-        """Remove all runs."""
         from volt.kernels.unit_table import UnitRows
 
         n, nothing = _N_SLOTS // 2, np.zeros(0, np.int64)
@@ -107,7 +85,7 @@ class CountTable:
         return self.n >= most or int(self._table.starts[self.n]) >= most_bytes
 
     def units(self) -> CountedUnits:
-        """Return the runs in the order of their first occurrence. Afterwards clear the table; do not add to it."""
+        """Return the runs in the order of their first occurrence. Clear the table before adding to it again."""
         n, rows, data = self.n, self._table.rows.reshape(-1, 4), self._table.bytes[:]
         rows = rows[rows[:, 2] != 0]
         counts = np.empty(n, np.int64)
@@ -116,7 +94,6 @@ class CountTable:
         return CountedUnits(data, self._table.starts[:n], self._table.starts[1 : n + 1], self._table.firsts[:n], counts)
 
     def _grow(self, n: int, n_bytes: int) -> None:
-        """Enlarge the arrays that are full. n: the runs so far; n_bytes: the most bytes of the next run"""
         from volt.kernels.unit_table import rebuild
 
         old = self._table
@@ -129,8 +106,6 @@ class CountTable:
 
 
 class UnitTable(CountTable):
-    """The distinct units of texts."""
-
     def __init__(self, ends: UnitEnds, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         from volt.kernels.unit_table import RING
 
@@ -138,33 +113,19 @@ class UnitTable(CountTable):
         self._ends, self._memory, self._ring = ends, PaddedMemory(), aligned(RING)
 
     def add(self, text: bytes | memoryview) -> None:
-        """Count the units of a text.
+        """Count the units of a text: whole lines of UTF-8."""
+        from volt.kernels.unit_table import N_UNITS, Ends, count_units
 
-        text: whole lines of UTF-8, each with "\\n" or "\\r\\n" at its end (the last may lack it)
-        """
-        from volt.kernels.unit_table import N_UNITS, count_units
-
+        ends = Ends(_NEWLINE, True, self._ends.breaks, self._ends.keeps_breaks, self._ends.marks_first)
         padded, state = self._memory.read(text, separator=_NEWLINE), np.array([self.n, 0, 0, 0], np.int64)
-        while not count_units(padded.data, padded.size, self._loop_ends(), self._table, self._ring, state):
+        while not count_units(padded.data, padded.size, ends, self._table, self._ring, state):
             self._grow(int(state[N_UNITS]), padded.size)
         self.n = int(state[N_UNITS])
 
-    def _loop_ends(self) -> Ends:
-        from volt.kernels.unit_table import Ends
-
-        ends = self._ends
-        return Ends(_NEWLINE, True, ends.breaks, ends.keeps_breaks, ends.marks_first)
-
 
 class WordTable(CountTable):
-    """The distinct words of units."""
-
     def add(self, units: CountedUnits, tables: SplitTables, *, matches_only: bool) -> None:
-        """Count the words of units.
-
-        tables: of the splits that cut them
-        matches_only: whether text between the matches of the only split is dropped
-        """
+        """Count the words of units. matches_only: whether text between matches is dropped"""
         from volt.kernels.unit_table import N_UNITS, add_words
 
         longest = int((units.ends - units.starts).max(initial=0))
@@ -183,12 +144,7 @@ _SPACE = SPACE.encode()
 
 @dataclass(frozen=True, eq=False, slots=True)
 class UnitCutter:
-    """How texts are cut into units, and units into words.
-
-    ends: where a unit ends
-    cutter: cuts a unit into words
-    spares_space: whether a line that starts with a space gets no further one in front
-    """
+    """How texts are cut into units, and units into words."""
 
     ends: UnitEnds
     cutter: WordCutter
@@ -200,33 +156,24 @@ class UnitCutter:
         return _cutter_of(pretokenizer.name)
 
     def normal(self, data: bytes) -> bytes:
-        """Replace each "▁" that is read as a space."""
         return data.replace(_SPACE, b" ") if self.cutter.reads_marks else data
 
     def cuts_apart(self, data: bytes) -> bool:
-        """Check whether a text holds private characters, at each of which words must be cut."""
+        """Check whether a text holds private characters, at which words must be cut."""
         return self.cutter.parts_at_users(data)
 
     def add(self, words: WordTable, units: CountedUnits) -> None:
-        """Add the words of units to a table.
-
-        units: of texts that are `normal`, and not to be cut apart
-        """
+        """Add the words of units, of texts that are `normal` and not to be cut apart, to a table."""
         units = self._with_dummies(units) if self.ends.marks_first else units
         words.add(units, self.cutter.tables_for(units.text), matches_only=self.cutter.matches_only)
 
     def table(self, words: CountedUnits) -> pl.DataFrame:
-        """Return a table of word and count, in any order, with words as vocabularies spell them.
-
-        >>> from volt.count.unit_table import UnitTable
-        >>> cutter = UnitCutter.of(PreTokenizer("gpt2"))
-        >>> units, words = UnitTable(cutter.ends), WordTable()
-        >>> units.add(b"low, low")
-        >>> cutter.add(words, units.units())
-        >>> cutter.table(words.units()).rows()
-        [('low', 1), (',', 1), ('▁low', 1)]
-        """
-        lines = _lines(words)
+        """Return a table of word and count, with words as vocabularies spell them."""
+        text, ends = words.text, words.ends + np.arange(len(words.ends))
+        data, is_text = np.full(len(text) + len(ends), _NEWLINE, np.uint8), np.ones(len(text) + len(ends), bool)
+        is_text[ends] = False
+        data[is_text] = np.frombuffer(text, np.uint8)
+        lines = data[:-1].tobytes()  # words joined by line ends, which no word holds
         spelled = pl.Series("word", [self.cutter.spelled(lines)]).str.split("\n").explode()
         table = pl.DataFrame({"word": spelled, "count": words.counts})
         if self.cutter.is_bytes or not (b" " in lines and _SPACE in lines):
@@ -248,23 +195,13 @@ class UnitCutter:
         return units._replace(data=data, starts=units.starts + moved - marked, ends=units.ends + moved)
 
 
-def _lines(words: CountedUnits) -> bytes:
-    """Join words by line ends, which no word holds."""
-    text = words.text
-    lines, ends = np.empty(len(text) + len(words.ends), np.uint8), words.ends + np.arange(len(words.ends))
-    lines[ends] = _NEWLINE
-    is_text = np.ones(len(lines), bool)
-    is_text[ends] = False
-    lines[is_text] = np.frombuffer(text, np.uint8)
-    return lines[:-1].tobytes()
-
-
 @lru_cache(maxsize=64)
 def _cutter_of(name: str) -> UnitCutter | None:
     pretokenizer = PreTokenizer(name)
     if name == "whitespace":
         whole = WordCutter.of(Splitter.of(Split(pretokenizer.pattern)), matches_only=True)
-        return UnitCutter(UnitEnds(_bits(ascii_bytes(SPLIT_SPACE))), whole.without_user_tokens)
+        breaks = sum(1 << byte for byte in ascii_bytes(SPLIT_SPACE))
+        return UnitCutter(UnitEnds(breaks), whole.without_user_tokens)
     cutter = _word_cutter(pretokenizer)
     parting = cutter.parting if cutter else None
     if cutter is None or parting is None:
@@ -274,7 +211,7 @@ def _cutter_of(name: str) -> UnitCutter | None:
 
 
 def _word_cutter(pretokenizer: PreTokenizer) -> WordCutter | None:
-    """Return the cutter of a pre-tokeniser, without its dummy "▁"; None if only Polars can cut as it does."""
+    """Return the cutter of a pre-tokeniser; None if only Polars can cut as it does."""
     if pretokenizer.is_bytes or not (pretokenizer.has_own_pattern or pretokenizer.keeps_spaces):
         return pretokenizer.cutter
     if pretokenizer.has_own_pattern:
@@ -282,7 +219,3 @@ def _word_cutter(pretokenizer: PreTokenizer) -> WordCutter | None:
         return cutter.without_user_tokens if cutter and pretokenizer.name.startswith("regex:") else cutter
     pattern = characters.ORIGINAL if pretokenizer.name == "gpt2" else pretokenizer.pattern.replace(SPACE, " ")
     return WordCutter.of(Splitter.of(Split(pattern))).without_user_tokens
-
-
-def _bits(characters: bytes) -> int:
-    return sum(1 << byte for byte in characters)

@@ -1,11 +1,6 @@
 """`WordCounts`: how often each distinct pre-token of a corpus occurs.
 
-The counts of two corpora, added up, are the counts of both together. So the result depends neither on how a corpus is
-split into files, nor on their order or compression. `summed` adds up parts with little more than the distinct words in
-memory.
-
->>> (WordCounts.from_pairs({"low": 2}) + WordCounts.from_pairs({"low": 1, "lower": 4})).table.rows()
-[('low', 3), ('lower', 4)]
+The counts of two corpora, added up, are the counts of both together, however a corpus is split into files.
 """
 
 from __future__ import annotations
@@ -40,11 +35,7 @@ _COUNT = pl.col("count")
 
 
 class CountedPart(NamedTuple):
-    """The count of a part of a corpus.
-
-    table: columns word and count, in any order, no word twice
-    n_lines, n_bytes, n_bad_lines: as in `WordCounts`
-    """
+    """The count of a part of a corpus. table: columns word and count, in any order, no word twice"""
 
     table: pl.DataFrame
     n_lines: int
@@ -53,13 +44,7 @@ class CountedPart(NamedTuple):
 
 
 def summed(parts: Iterable[CountedPart]) -> CountedPart:
-    """Add up parts one by one and sort the words at the end, with little more than the distinct words in memory.
-
-    Raises CorpusError if the counts add up to more than 64 bits hold.
-
-    >>> summed([]).table.rows()
-    []
-    """
+    """Add up parts and sort the words at the end, with little more than the distinct words in memory."""
     about_to_use_polars()
     pending: list[CountedPart] = []
     n_rows = 0
@@ -74,12 +59,7 @@ def summed(parts: Iterable[CountedPart]) -> CountedPart:
 
 
 def added(parts: list[CountedPart]) -> CountedPart:
-    """Return the sum of parts, with words in any order.
-
-    >>> part = CountedPart(pl.DataFrame({"word": ["a"], "count": [2]}), 1, 4, 0)
-    >>> added([part, part]).table.rows()
-    [('a', 4)]
-    """
+    """Return the sum of parts, with words in any order."""
     if len(parts) == 1:
         return parts[0]
     check_total(sum(int(part.table["count"].sum()) for part in parts))
@@ -91,13 +71,7 @@ def added(parts: list[CountedPart]) -> CountedPart:
 
 
 def check_total(total: int) -> None:
-    """Raise CorpusError if the sum of all counts is more than 64 bits hold.
-
-    >>> check_total(2**63)
-    Traceback (most recent call last):
-        ...
-    volt.errors.CorpusError: the counts add up to 9223372036854775808, more than 64 bits hold; scale them down
-    """
+    """Raise CorpusError if the sum of all counts is more than 64 bits hold."""
     if total > MAX_TOTAL:
         raise CorpusError(f"the counts add up to {total}, more than 64 bits hold; scale them down")
 
@@ -118,12 +92,9 @@ class WordCounts:
     bound: the most that a count can be too low after approximate counting; otherwise 0
     n_left_out: occurrences of words that were counted and left out of the table
 
-    Raises ConfigError if a number is negative or the table has other columns, CorpusError if the counts add up to more
-    than 64 bits hold.
-
     >>> counts = WordCounts.from_pairs({"b": 1, "a": 2}) + WordCounts.from_pairs({"b": 5})
-    >>> counts.words, counts.counts, counts.n_words, counts.total
-    (['a', 'b'], array([2, 6]), 2, 8)
+    >>> counts.words, counts.counts, counts.total
+    (['a', 'b'], array([2, 6]), 8)
     >>> counts
     <WordCounts: 2 words, 8 in all, 0 lines, whitespace>
     """
@@ -157,11 +128,7 @@ class WordCounts:
 
     @classmethod
     def empty(cls) -> WordCounts:
-        """Return counts without words: `counts + WordCounts.empty()` is `counts`.
-
-        >>> WordCounts.empty().n_words
-        0
-        """
+        """Return counts without words: `counts + WordCounts.empty()` is `counts`."""
         return cls.from_pairs(())
 
     @classmethod
@@ -176,7 +143,6 @@ class WordCounts:
 
         pairs: words and their counts, as a dict, a Counter or pairs
         normalizer, pretokenizer: how text became words
-
         Raises CorpusError if a word is empty or not text, a count is not positive, or the total exceeds 64 bits.
 
         >>> WordCounts.from_pairs([("a", 1), ("b", 2), ("a", 1)]).table.rows()
@@ -248,11 +214,7 @@ class WordCounts:
 
     @property
     def origin(self) -> str:
-        """The sources and the temperature of a mixture, and the bound of approximate counts, for a signature.
-
-        >>> mix({"sw": {"na": 1}, "de": {"und": 100}}, temperature=2).origin
-        '|sources:de,sw|temperature:2'
-        """
+        """The sources and the temperature of a mixture, and the bound of approximate counts, for a signature."""
         mixed = f"|sources:{','.join(self.sources)}|temperature:{self.temperature:g}" if self.sources else ""
         return mixed + (f"|bound:{self.bound}" if self.bound else "")
 
@@ -265,9 +227,6 @@ class WordCounts:
         """Return the counts of the words that occur at least n times.
 
         n: a whole number; 1 and less keep all words
-
-        >>> WordCounts.from_pairs({"a": 2, "b": 1}).min_count(2).words
-        ['a']
         """
         about_to_use_polars()
         is_kept = min(arguments.whole(n, "n"), MAX_TOTAL) <= _COUNT
@@ -279,21 +238,21 @@ class WordCounts:
 
         total: the new sum of the counts, apart from rounding
 
-        Raises CorpusError if the new counts add up to more than 64 bits hold.
-
         >>> WordCounts.from_pairs({"a": 4, "b": 1}).rescale(12).table.rows()
         [('a', 10), ('b', 3)]
         """
         check_total(total := arguments.whole(total, "total", low=1))
-        about_to_use_polars()
-        new, old = (pl.lit(number, dtype=pl.Int128) for number in (total, self.total))
-        scaled = self.table.with_columns((_COUNT.cast(pl.Int128) * new + old - 1) // old)
-        check_total(int(scaled["count"].sum()))
-        bound = self._rescaled(self.bound, total)
-        return replace(self, table=scaled.cast({"count": pl.Int64}), bound=bound)
+        return self._scaled(total, self.total - 1, extra_bound=0)
 
-    def _rescaled(self, number: int, total: int) -> int:
-        return -(-number * total // max(1, self.total))
+    def _scaled(self, total: int, offset: int, *, extra_bound: int) -> WordCounts:
+        """Return the counts ⌊(count · total + offset) / self.total⌋, but at least 1."""
+        about_to_use_polars()
+        new, old, least = (pl.lit(number, dtype=pl.Int128) for number in (total, self.total, 1))
+        rounded = pl.max_horizontal((_COUNT.cast(pl.Int128) * new + offset) // old, least)
+        scaled = self.table.with_columns(rounded.alias("count"))
+        check_total(int(scaled["count"].sum()))
+        bound = -(-self.bound * total // max(1, self.total)) + extra_bound if self.bound else 0
+        return replace(self, table=scaled.cast({"count": pl.Int64}), bound=bound)
 
 
 def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: float = 1.0) -> WordCounts:
@@ -302,14 +261,11 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
     named: the counts of each source, by its name; their order does not matter
     temperature: above 0; above 1 the small sources gain, and 1 changes nothing
 
-    The total N of all sources stays the same, apart from rounding: source i gets the share p_i = n_i^(1/T) / Σ_k
-    n_k^(1/T), and each of its words the count w_i · count, w_i = N p_i / n_i, rounded, but at least 1, so that no word
-    vanishes. A large source with many rare words that is scaled down a lot therefore keeps more than its share.
-    (Multilingual training samples sentences in this way: Conneau and Lample 2019, Arivazhagan et al. 2019.)
-    Raises ConfigError if the temperature is not positive or no source is given, CorpusError if one is empty.
+    Source i gets the share p_i = n_i^(1/T) / Σ_k n_k^(1/T) of the total N, and each of its words the count w_i · count,
+    w_i = N p_i / n_i, rounded, but at least 1: a source with many rare words that is scaled down a lot keeps more than
+    its share. (Conneau and Lample 2019, Arivazhagan et al. 2019.)
 
-    >>> named = {"de": WordCounts.from_pairs({"und": 100}), "sw": WordCounts.from_pairs({"na": 1})}
-    >>> mix(named, temperature=2).table.rows()
+    >>> mix({"de": {"und": 100}, "sw": {"na": 1}}, temperature=2).table.rows()
     [('na', 9), ('und', 92)]
     """
     remedy = "give the counts of each source by its name, such as mix({'de': german, 'en': english})"
@@ -320,16 +276,20 @@ def mix(named: Mapping[str, WordCounts | Mapping[str, int]], *, temperature: flo
         raise ConfigError(f"{sources}, temperature {temperature}: give sources and a positive temperature")
     if empty := [name for name, counts in counted.items() if not counts.n_words]:
         raise CorpusError(f"source {empty[0]!r} has no words; leave it out")
-    mixed = reduce(add, _warmed([*counted.values()], temperature))
+    check_total(total := sum(counts.total for counts in counted.values()))
+    if temperature != 1:
+        largest = max(counts.total for counts in counted.values())
+        shares = {name: (counts.total / largest) ** (1 / temperature) for name, counts in counted.items()}
+        whole = fsum(shares.values())  # exact, whatever the order
+        for name, counts in counted.items():
+            new = max(1, round(total * (shares[name] / whole)))
+            counted[name] = counts._scaled(new, counts.total // 2, extra_bound=1)
+    mixed = reduce(add, counted.values())
     return replace(mixed, sources=tuple(sorted(counted)), temperature=temperature)
 
 
 def as_counts(value: WordCounts | Mapping[str, int], name: str = "counts", *, call: str = "{}") -> WordCounts:
-    """Return counts, converted from a mapping if need be. call: the call, for an error, with {} for the counts.
-
-    >>> as_counts({"low": 2}).words
-    ['low']
-    """
+    """Return counts, converted from a mapping if need be. call: for an error, with {} for the counts"""
     if isinstance(value, Mapping):
         return WordCounts.from_pairs(value)
     return arguments.instance(value, WordCounts, name, call=call)
@@ -345,30 +305,3 @@ def _row(pair: tuple[str, int]) -> tuple[str, int]:
     if not (isinstance(word, str) and word and isinstance(count, Integral) and int(count) > 0):
         raise CorpusError(f"word {word!r}, count {count!r}: give non-empty words and positive integers")
     return word, int(count)
-
-
-def _warmed(sources: list[WordCounts], temperature: float) -> list[WordCounts]:
-    """Scale the sources to the totals of `mix`, apart from the rounding of each count."""
-    check_total(total := sum(counts.total for counts in sources))
-    if temperature == 1:
-        return sources
-    largest = max(counts.total for counts in sources)
-    shares = [(counts.total / largest) ** (1 / temperature) for counts in sources]
-    whole = fsum(shares)  # exact, whatever the order
-    wanted = (max(1, round(total * (share / whole))) for share in shares)
-    return [_scaled(counts, new) for counts, new in zip(sources, wanted, strict=True)]
-
-
-def _scaled(counts: WordCounts, total: int) -> WordCounts:
-    """Scale every count by total / counts.total, rounded to the nearest, but at least 1.
-
-    >>> _scaled(WordCounts.from_pairs({"a": 8, "b": 2}), 2).table.rows()
-    [('a', 2), ('b', 1)]
-    """
-    about_to_use_polars()
-    new, old, least = (pl.lit(number, dtype=pl.Int128) for number in (total, counts.total, 1))
-    rounded = pl.max_horizontal((_COUNT.cast(pl.Int128) * new + old // 2) // old, least)
-    scaled = counts.table.with_columns(rounded.alias("count"))
-    check_total(int(scaled["count"].sum()))
-    bound = counts._rescaled(counts.bound, total) + 1 if counts.bound else 0
-    return replace(counts, table=scaled.cast({"count": pl.Int64}), bound=bound)

@@ -1,8 +1,8 @@
-r"""`BatchEncoder`: bytes in, ids or text out, by the million lines, without a Python object for a word or a line.
+r"""`BatchEncoder`: bytes → ids or text, by the million lines, without a Python object for a word or a line.
 
-Text is cut into chunks at line ends. Threads look up the values of a chunk's units (volt.encode.pretokens) and write
-them. The compiled loop encodes a new unit where that is simple; Python encodes the others, all at once. Each thread
-has its own `UnitCache`, so nothing is locked; idle caches are reused. `Encoded` holds the ids of many lines, flat.
+Text is cut into chunks at line ends. Threads look up the values of a chunk's units (volt.encode.pretokens). The
+compiled loop encodes simple new units; Python encodes the others, all at once. Each thread has its own `UnitCache`, so
+nothing is locked; idle caches are reused.
 
 >>> from volt.encode.merge_tables import MergeTables
 >>> from volt.encode.rendering import as_ids
@@ -31,7 +31,7 @@ from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import UnitRule, joined_lines, split_lines, unit_words
 from volt.encode.rendering import Rendering
-from volt.encode.unit_cache import LineValues, UnitCache, unit_encoder_of, uses_classes
+from volt.encode.unit_cache import LineValues, UnitCache, unit_encoder_of
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
@@ -65,13 +65,7 @@ class Dropout:
 
     @classmethod
     def of(cls, probability: float, seed: int | None) -> Dropout | None:
-        """Return the dropout with this probability, or None if it is 0.
-
-        Raises ConfigError if the probability is not in [0, 1], or is above 0 without a seed.
-
-        >>> Dropout.of(0.0, None), Dropout.of(0.1, 1).probability
-        (None, 0.1)
-        """
+        """Return the dropout, or None if the probability is 0. Raises ConfigError if it is above 0 without a seed."""
         if not 0.0 <= (probability := arguments.number(probability, "dropout")) <= 1.0:
             raise ConfigError(f"dropout is {probability}; give a probability from 0 to 1")
         seed = None if seed is None else arguments.whole(seed, "seed")
@@ -87,7 +81,7 @@ class BatchEncoder:
 
     tables: the vocabulary as compiled code sees it
     rendering: the form of the output: ids, pieces as text, or ids as text
-    sampled: whether units are cached as atoms, so that dropout can be drawn for each occurrence
+    sampled: whether units are cached as atoms, to draw dropout for each occurrence
     limit: about how many units each thread caches
     """
 
@@ -103,66 +97,52 @@ class BatchEncoder:
     def encode(
         self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
     ) -> Iterator[EncodedPart]:
-        """Yield the encoded lines of each chunk, in order. Those of an awaited chunk come before the next is requested.
-
-        dropout: required if `sampled`, else None
-        Raises CorpusError, with the line, where text is not UTF-8.
-        """
+        """Yield the encoded lines of each chunk, in order; of an awaited chunk, before the next is requested."""
         assert self.sampled == (dropout is not None)
         encode, n_threads = partial(self._encode, dropout=dropout), n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
 
     def _encode(self, chunk: Chunk, *, dropout: Dropout | None) -> EncodedPart:
-        if not len(chunk.text):  # as at the end of each file: it takes no table, which would be dropped with its units
+        if not len(chunk.text):  # the end of a file needs no cache
             return EncodedPart(np.zeros(0, self.rendering.dtype), np.zeros(0, np.int64))
         try:
-            return self._run(chunk, self._table(), dropout)
-        except UnicodeDecodeError:  # the cache is not used again: it holds units without values
-            raise utf8_error(chunk.block) from None
-
-    def _table(self) -> UnitCache:
-        try:
-            return self._idle.pop()
+            cache = self._idle.pop()
         except IndexError:
             dtype = np.int32 if self.sampled else self.rendering.dtype
-            return UnitCache(self._rule, self._encoder, dtype, limit=self._limit)
-
-    def _run(self, chunk: Chunk, table: UnitCache, dropout: Dropout | None) -> EncodedPart:
-        if self._rule.words:
-            chunk = self._joined(chunk)
-        table.trim()
-        text = table.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
-        lines = table.encode(text, strips_return=chunk.strips_return)
-        if len(table.pending):
-            self._encode_pending(table)
-            lines = table.encode(text, strips_return=chunk.strips_return)
-        if len(lines.left):
-            lines = self._with_left_lines(lines, text.data.tobytes(), chunk.separator)
-        self._idle.append(table)
+            cache = UnitCache(self._rule, self._encoder, dtype, limit=self._limit)
+        try:
+            lines = self._lines(chunk, cache)
+        except UnicodeDecodeError:  # the cache is not used again: it holds units without values
+            raise utf8_error(chunk.block) from None
+        self._idle.append(cache)
         return self._sampled(lines, chunk, dropout) if dropout else EncodedPart(lines.values, lines.ends)
 
-    def _joined(self, chunk: Chunk) -> Chunk:
-        """Return the chunk as pre-tokens with spaces between them, for vocabularies whose units are pre-tokens."""
-        joined = joined_lines(
-            self.tables.vocabulary, bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
-        )
-        return Chunk(joined, NO_BYTE_OF_TEXT, chunk.first, numbers=chunk.numbers)
+    def _lines(self, chunk: Chunk, cache: UnitCache) -> LineValues:
+        if self._rule.words:
+            words = joined_lines(
+                self.tables.vocabulary, bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
+            )
+            chunk = Chunk(words, NO_BYTE_OF_TEXT)
+        cache.trim()
+        text = cache.read(chunk.text, separator=chunk.separator, padded=chunk.padded)
+        lines = cache.encode(text, strips_return=chunk.strips_return)
+        if len(cache.pending):
+            self._encode_pending(cache)
+            lines = cache.encode(text, strips_return=chunk.strips_return)
+        return self._with_left_lines(lines, text.data.tobytes(), chunk.separator) if len(lines.left) else lines
 
-    def _encode_pending(self, table: UnitCache) -> None:
-        if uses_classes(self._encoder) and self._classes.classify(table.units(table.pending)[0].decode()):
-            table.encode_pending()
-        numbers = table.pending
-        if not len(numbers):
+    def _encode_pending(self, cache: UnitCache) -> None:
+        if cache.uses_classes and self._classes.classify(cache.units(cache.pending)[0].decode()):
+            cache.encode_pending()
+        if not len(numbers := cache.pending):
             return
-        data, ends = table.units(numbers)
-        result = unit_words(self.tables.vocabulary, data, ends, first=table.firsts(numbers))
+        data, ends = cache.units(numbers)
+        result = unit_words(self.tables.vocabulary, data, ends, first=cache.firsts(numbers))
         values, ends = self._values(result.text, result.lengths)
-        table.fill_pending(values, _ends_of_groups(ends, result.n_words), result.irregular)
+        cache.fill_pending(values, _ends_of_groups(ends, result.n_words), result.irregular)
 
     def _values(self, text: str, lengths: Longs) -> tuple[NDArray[Any], Longs]:
-        """Return the values of words, and where each word ends in them. For dropout these are atoms; the last of a word
-        is marked.
-        """
+        """Return the values of words, and where each word ends: for dropout, atoms, the last of a word marked."""
         symbols, ends = self.tables.atoms(text, lengths)
         if self.sampled:
             atoms = 2 * symbols
@@ -173,7 +153,7 @@ class BatchEncoder:
         return values, _ends_of_groups(symbol_ends, np.diff(ends, prepend=0))
 
     def _with_left_lines(self, lines: LineValues, text: bytes, separator: int) -> LineValues:
-        """Encode the lines that the compiled loop left to Python, each as a whole, and insert their values."""
+        """Encode the lines that the compiled loop left out, each as a whole, and insert their values."""
         numbers, mark = lines.left[:, 0], bytes([separator])
         left = [text[text.rfind(mark, 0, end) + 1 : end].decode() for end in lines.left[:, 1].tolist()]
         split = split_lines(self.tables.vocabulary, left)
@@ -222,11 +202,10 @@ Ids = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """The ids of many lines, flat.
+    """The ids of many lines, flat, as numpy arrays.
 
     ids: (n_ids,) int32
-    offsets: (n_lines + 1,) int64, line i has ids[offsets[i]:offsets[i + 1]]
-    Both are plain numpy arrays, so `torch.from_numpy(encoded.ids)` shares their memory.
+    offsets: (n_lines + 1,) int64; line i has ids[offsets[i]:offsets[i + 1]]
 
     >>> encoded = Encoded(np.array([5, 6, 7], np.int32), np.array([0, 2, 2, 3]))
     >>> len(encoded), encoded[0]
@@ -256,9 +235,13 @@ class Encoded:
         """Concatenate the lines of parts.
 
         parts: the encoded chunks
-        n_bytes: the size of the text, which most often has fewer ids than bytes
+        n_bytes: the size of the text: about the most ids that it has
         """
-        ids, n, ends = _room_for_ids(n_bytes), 0, [np.zeros(1, np.int64)]
+        try:
+            ids = np.empty(n_bytes, np.int32)  # unused pages cost nothing
+        except MemoryError:
+            ids = np.empty(n_bytes // 4, np.int32)
+        n, ends = 0, [np.zeros(1, np.int64)]
         for part in parts:
             end = n + len(part.values)
             if end > len(ids):
@@ -267,11 +250,3 @@ class Encoded:
             ends.append(part.ends + n)
             n = end
         return cls(ids[:n], np.concatenate(ends))
-
-
-def _room_for_ids(n: int) -> Ids:
-    """Allocate memory for n ids, or for a quarter of them where memory is short. Unused pages cost nothing."""
-    try:
-        return np.empty(n, np.int32)
-    except MemoryError:
-        return np.empty(n // 4, np.int32)

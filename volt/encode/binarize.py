@@ -1,19 +1,7 @@
 """Text → sentences of ids as fairseq and Megatron read them: NAME.bin and NAME.idx (`volt.files.indexed_dataset`).
 
-Each line becomes one sentence: tokens in front (bos, a language's token), the ids of the line, and eos. An empty line
-is a sentence without ids of its own, so that line i of a text stays line i of its translation.
-
->>> import tempfile
->>> from volt.files.indexed_dataset import open_ids
->>> from volt.vocabulary import Vocabulary
->>> with tempfile.TemporaryDirectory() as folder:
-...     source = Path(folder, "train.de")
-...     _ = source.write_text("lo\\n\\nlol\\n")
-...     encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")))
-...     pair = binarize(encoder, [str(source)], Path(folder, "train.de-en.de"))
-...     sentences = open_ids(pair.prefix)
-...     pair.dtype, [sentences.ids(line).tolist() for line in range(pair.n_lines)]
-('u16', [[4, 0, 2], [2], [6, 0, 2]])
+Each line becomes a sentence: bos, a language's token, the ids of the line, eos. An empty line becomes a sentence
+without ids of its own, so that line i of a text stays line i of its translation.
 """
 
 from __future__ import annotations
@@ -26,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.encode import validation
 from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
-from volt.encode.files import EncodeJob, Progress, check_both, encoded_parts, of_one_file, outputs_of
+from volt.encode.files import EncodeJob, Progress, check_both, encoded_parts, input_paths, of_one_file, outputs_of
 from volt.errors import ConfigError
 from volt.files.atomic import check_distinct, make_folder
 from volt.files.indexed_dataset import BIN, IDX, check_dtype, dtype_for, prefix_of, write_ids
@@ -42,10 +29,7 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The ids that enclose each line.
-
-    front: ids before the line
-    back: ids after the line
+    """The ids that enclose each line: front, before it, and back, after it.
 
     >>> Frame((1,), (2,)).around(np.array([7, 8, 9], np.int32), np.array([2, 2, 3]))
     (array([1, 7, 8, 2, 1, 2, 1, 9, 2], dtype=int32), array([4, 2, 3]))
@@ -65,19 +49,13 @@ class Frame:
         cls, encoder: Encoder, *, bos: int | str | None = None, prepend: int | str | None = None,
         eos: int | str | None = None,
     ) -> Frame:  # fmt: skip
-        """Return the frame of these tokens, each an id or a token of the vocabulary; None for none.
-
-        Raises ConfigError if one is not a token of the vocabulary.
-        """
+        """Return the frame of tokens, each an id or a token of the vocabulary; None for no token."""
         values = {"bos": bos, "prepend": prepend, "eos": eos}
         ids = {name: () if token is None else (_id_of(encoder, token, name),) for name, token in values.items()}
         return cls(ids["bos"] + ids["prepend"], ids["eos"])
 
     def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
-        """Put the frame around each line. Returns the ids, and (n_lines,) how many each line then has.
-
-        ids: the ids of all lines;  ends: (n_lines,) where each line ends in them
-        """
+        """Put the frame around each line. Returns the ids, and (n_lines,) how many each line then has."""
         more = len(self.front) + len(self.back)
         starts = np.concatenate([[0], ends])[:-1]
         firsts = starts + more * np.arange(len(ends))  # where lines start among all ids
@@ -93,10 +71,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Binarized:
-    """A pair of files that was written.
-
-    prefix: of both;  n_lines: sentences;  n_ids: of all sentences, frames included;  dtype: of the ids
-    """
+    """A pair of files that was written. n_ids: ids of all sentences, frames included."""
 
     prefix: Path
     n_lines: int
@@ -112,18 +87,14 @@ def binarize(
 
     prefix: of the pair, without .bin and .idx
     frame: the ids that enclose each line; by default the vocabulary's eos after it
-    dtype: of the ids, such as u16 or i32; by default u16 where there are fewer than 65,500 ids, and else i32
-    job: how files are read and encoded
-    progress: called with the bytes of text done
-    Raises ConfigError if the ids do not fit, or an output is one of the files that are read; OutputError if it cannot
-    be written.
+    dtype: of the ids, such as u16 or i32; by default u16 for fewer than 65,500 ids, else i32
+    Raises ConfigError if the ids do not fit or an output is an input; OutputError if it cannot be written.
     """
-    paths, prefix = validation.paths(paths), Path(arguments.path(prefix, "prefix"))
+    paths, prefix = input_paths(paths), Path(arguments.path(prefix, "prefix"))
     check_both(encoder, job)
     check_distinct(pair_files(prefix), paths)
     frame, dtype = _resolved(encoder, frame, dtype)
-    parts = encoded_parts(encoder, paths, job, restart=False)
-    return _write(prefix, parts, frame, dtype, _Progress(progress))
+    return _write(prefix, encoded_parts(encoder, paths, job, restart=False, progress=progress), frame, dtype)
 
 
 def binarize_each(
@@ -132,27 +103,22 @@ def binarize_each(
 ) -> Iterator[Binarized]:  # fmt: skip
     """Encode each file into a pair of the same name in a folder, which is created. Options: see `binarize`."""
     check_both(encoder, job)
-    outputs = outputs_of(validation.paths(paths), folder, "")
+    outputs = outputs_of(input_paths(paths), folder, "")
     check_distinct([file for output in outputs.values() for file in pair_files(output)], outputs)
     frame, dtype = _resolved(encoder, frame, dtype)
     make_folder(folder)
-    parts, done = encoded_parts(encoder, outputs, job, restart=True), _Progress(progress)
+    parts = encoded_parts(encoder, outputs, job, restart=True, progress=progress)
     for output in outputs.values():
-        yield _write(output, of_one_file(parts), frame, dtype, done)
+        yield _write(output, of_one_file(parts), frame, dtype)
 
 
 def pair_files(prefix: Path) -> list[Path]:
-    """Return the two files of a pair. prefix: without their endings, or either of them.
-
-    >>> [path.name for path in pair_files(Path("train.de.idx"))]
-    ['train.de.bin', 'train.de.idx']
-    """
+    """Return the two files of a pair. prefix: without their endings, or either of them."""
     name = prefix_of(prefix)
     return [Path(name + BIN), Path(name + IDX)]
 
 
 def _resolved(encoder: Encoder, frame: Frame | None, dtype: str | None) -> tuple[Frame, str]:
-    """Return the frame and dtype, by default the vocabulary's. Raises ConfigError if ids do not fit the dtype."""
     if frame is not None:
         arguments.instance(frame, Frame, "frame", remedy="give a Frame, or None for the vocabulary's eos")
     frame = frame or Frame.of(encoder, eos=encoder.vocabulary.special.eos)
@@ -173,26 +139,11 @@ def _id_of(encoder: Encoder, token: int | str, name: str) -> int:
     return result
 
 
-class _Progress:
-    """Reports the bytes of text done, earlier files included."""
-
-    def __init__(self, report: Progress | None) -> None:
-        self._report, self._done = report, 0
-
-    def add(self, n_bytes: int) -> None:
-        self._done += n_bytes
-        if self._report:
-            self._report(self._done)
-
-
-def _write(
-    prefix: Path, parts: Iterable[tuple[Chunk, EncodedPart]], frame: Frame, dtype: str, progress: _Progress
-) -> Binarized:
+def _write(prefix: Path, parts: Iterable[tuple[Chunk, EncodedPart]], frame: Frame, dtype: str) -> Binarized:
     n_lines = n_ids = 0
     with write_ids(prefix, dtype=dtype) as writer:
-        for chunk, part in parts:
+        for _, part in parts:
             ids, sizes = frame.around(part.values, part.ends)
             writer.add(ids, sizes)
             n_lines, n_ids = n_lines + len(sizes), n_ids + len(ids)
-            progress.add(len(chunk.text))
     return Binarized(Path(prefix_of(prefix)), n_lines, n_ids, dtype)

@@ -1,8 +1,4 @@
-"""Text and files → chunks: whole lines with the number of the first, which threads encode one by one.
-
->>> [bytes(chunk.text) for chunk in chunks_of(b"one\\ntwo\\n", size=4)]
-[b'one\\n', b'two\\n']
-"""
+"""Text and files → chunks: whole lines with the number of the first, which threads encode one by one."""
 
 from __future__ import annotations
 
@@ -30,12 +26,11 @@ NO_BYTE_OF_TEXT = 0xFF  # occurs nowhere in UTF-8
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole lines of UTF-8 text, each followed by the separator byte (the last may lack it).
+    r"""Whole lines of UTF-8 text, each followed by the separator byte (the last may lack it).
 
-    separator: the byte after each line
     first: the number of the first line, for dropout
     numbers: (n_lines,) int64, the number of each line, where they do not count up from the first
-    strips_return: whether lines end at "\\r\\n" too
+    strips_return: whether lines end at "\r\n" too
     whole: the block that the chunk was cut from, for messages
     padded: whether `PADDING` bytes after the text may be read
     awaited: whether to yield its result before requesting the next chunk, which may take time to arrive
@@ -52,11 +47,7 @@ class Chunk:
 
     @property
     def next_line(self) -> int:
-        """The number of the line after the last.
-
-        >>> Chunk(b"low\\nlower", first=7).next_line
-        9
-        """
+        """The number of the line after the last."""
         text = bytes(self.text)
         return self.first + text.count(self.separator) + (text[-1:] not in (b"", bytes([self.separator])))
 
@@ -72,15 +63,13 @@ def chunks_of(
     text: bytes, *, separator: int = NEWLINE, first: int = 0, numbers: NDArray[np.int64] | None = None,
     numbered: bool = True, size: int = CHUNK_SIZE,
 ) -> Iterator[Chunk]:  # fmt: skip
-    """Cut text after separators into chunks of about `size` bytes.
+    r"""Cut text after separators into chunks of about `size` bytes.
 
-    first: the number of the first line
-    numbers: (n_lines,) int64, the number of each line, where they do not count up
+    first, numbers: see `Chunk`
     numbered: whether each chunk must know the number of its first line, as dropout needs
-    size: bytes
 
-    >>> [bytes(chunk.text) for chunk in chunks_of(b"one\\ntwo\\nthree", size=5)]
-    [b'one\\n', b'two\\n', b'three']
+    >>> [bytes(chunk.text) for chunk in chunks_of(b"one\ntwo\nthree", size=5)]
+    [b'one\n', b'two\n', b'three']
     """
     from volt.kernels.memory import PADDING
 
@@ -94,15 +83,20 @@ def chunks_of(
         first, start = first + n, end
 
 
+def checked_threads(n_threads: int | None) -> int | None:
+    """Check a number of threads; None stands for one for each core."""
+    return None if n_threads is None else arguments.whole(n_threads, "n_threads", low=1)
+
+
 def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
     """Return the size of a text's chunks in bytes, and the number of threads that it can occupy.
 
     All threads get equally many chunks, of a megabyte at most.
 
-    >>> shares(10_000, 2), shares(1_000_000, 2), shares(10_000_000, 2)
-    ((65536, 1), (250001, 2), (1000001, 2))
+    >>> shares(10_000, 2), shares(10_000_000, 2)
+    ((65536, 1), (1000001, 2))
     """
-    n_threads = n_threads or available_cores()
+    n_threads = checked_threads(n_threads) or available_cores()
     n = max(-(-n_bytes // CHUNK_SIZE), 2 * n_threads)
     size = max(n_bytes // (n + -n % n_threads) + 1, _SHORTEST)
     return size, n_threads if size < n_bytes else 1
@@ -112,20 +106,7 @@ def file_chunks(
     path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE,
     max_line: int | None = MAX_LINE, wait: Wait | None = None,
 ) -> Iterator[Chunk]:  # fmt: skip
-    """Yield the chunks of a file, or of stdin ("-"), plain or compressed. A compressed file is unpacked ahead in a
-    thread.
-
-    errors: see `encode_file`
-    first: the number of the first line
-    numbered: whether each chunk must know the number of its first line, as dropout needs; if not, the chunks of a
-        plain file are read by the threads that encode them
-    size: bytes
-    max_line: the most bytes of a line; None for no limit
-    wait: see `read_blocks`. With it, data that arrives before a wait is in awaited chunks
-
-    >>> sum(bytes(chunk.text).count(b"\\n") for chunk in file_chunks(__file__)) > 100
-    True
-    """
+    """Yield the chunks of a file, or of stdin ("-"). A compressed file is unpacked ahead in a thread."""
     if errors == "strict" and not numbered and (file := open_plain(path)) is not None:
         yield from (Chunk(span, strips_return=True) for span in file_spans(file, size=size, max_line=max_line))
         return
@@ -138,10 +119,7 @@ def file_chunks(
 
 
 def joined_lines(lines: Sequence[str]) -> tuple[bytes, int]:
-    """Join lines to one text, each followed by a separator; return it and the separator: "\\n" unless a line holds one.
-
-    Raises ArgumentError if a line is not a str, CorpusError if one holds a lone surrogate.
-    """
+    r"""Join lines to one text, each followed by a separator: "\n" unless a line holds one. Return both."""
     try:
         text = "\n".join(lines) + "\n" if lines else ""
         if text.count("\n") == len(lines):

@@ -1,7 +1,5 @@
-"""Pieces or ids → the lines that they spell: markers become the spaces between words, byte tokens the characters they
-encode. `decode` joins the pieces of one line; a `Decoder` decodes many lines of ids at once.
+"""Pieces or ids → the lines that they spell: markers become the spaces between words, byte tokens become characters.
 
->>> from volt.vocabulary import Vocabulary
 >>> vocabulary = Vocabulary(merges=(), tokens=("a</w>", "b"))
 >>> decode(vocabulary, ["b", "a</w>", "a</w>"])
 'ba a'
@@ -12,7 +10,7 @@ b'ba a\\n\\na\\n'
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
@@ -65,32 +63,18 @@ class Decoder:
         from volt.kernels.decode import FIRST_SPACE, LAST_SPACE, NO_SPACE
 
         drops = FIRST_SPACE if _starts_with_space(vocabulary) else NO_SPACE
-        return cls(vocabulary, _table(_all_texts(vocabulary)), LAST_SPACE if _ends_with_space(vocabulary) else drops)
+        return cls(vocabulary, _table(vocabulary), LAST_SPACE if _ends_with_space(vocabulary) else drops)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Decoder.of, (self.vocabulary,)
 
     def decode_lines(self, ids: Ids, offsets: Longs) -> list[str]:
-        """Return the lines that flat ids spell: line i has ids[offsets[i]:offsets[i + 1]].
-
-        ids: (n_ids,) integers
-        offsets: (n_lines + 1,) integers
-        Raises VocabularyError if an id is out of range or offsets fall or do not fit.
-
-        >>> decoder = Decoder.of(Vocabulary(merges=(), tokens=("a</w>", "b")))
-        >>> decoder.decode_lines(np.array([5, 4, 4], np.int32), np.array([0, 2, 2, 3]))
-        ['ba', '', 'a']
-        """
+        """Return the lines that flat ids spell: line i has ids[offsets[i]:offsets[i + 1]]."""
         ids, offsets = self._checked(ids, offsets)
         return self._lines(ids, offsets, self._unusual(ids, offsets))
 
     def decode_bytes(self, ids: Ids, offsets: Longs) -> bytes:
-        """Return the lines that flat ids spell as UTF-8 text, with a line end after every line.
-
-        >>> decoder = Decoder.of(Vocabulary(merges=(), tokens=("a</w>", "b")))
-        >>> decoder.decode_bytes(np.array([5, 4, 4], np.int32), np.array([0, 2, 2, 3]))
-        b'ba\\n\\na\\n'
-        """
+        """Return the lines that flat ids spell as UTF-8 text, with a line end after every line."""
         ids, offsets = self._checked(ids, offsets)
         if unusual := self._unusual(ids, offsets):
             return "".join(f"{line}\n" for line in self._lines(ids, offsets, unusual)).encode()
@@ -99,14 +83,14 @@ class Decoder:
         return text.decode(errors="replace").encode() if holds_bytes and not is_utf8(text) else text
 
     def decode_text(self, text: bytes, *, place: Callable[[int], str] | None = None) -> bytes:
-        """Decode lines of ids, with a space between two, to lines of UTF-8 text.
+        r"""Decode lines of ids, with a space between two, to lines of UTF-8 text.
 
-        place: returns an error's name for a line, by its index from 0; by default the line's number
+        place: returns the name of a line for errors, by its index from 0; by default the line's number
 
         Raises CorpusError if a word is not an id, VocabularyError if an id is out of range.
 
         >>> decoder = Decoder.of(Vocabulary(merges=(), tokens=("a</w>", "b")))
-        >>> decoder.decode_text(b"5 4\\n4 9\\n", place=lambda index: f"a.ids:{index + 1}")
+        >>> decoder.decode_text(b"5 4\n4 9\n", place=lambda index: f"a.ids:{index + 1}")
         Traceback (most recent call last):
             ...
         volt.errors.VocabularyError: a.ids:2: id 9 at position 1: ids go from 0 to 5
@@ -117,7 +101,7 @@ class Decoder:
         ids, offsets = np.empty(len(text) // 2, np.int32), np.zeros(text.count(b"\n") + 1, np.int64)
         fault = parse_ids(np.frombuffer(text, np.uint8), self._n_pieces, ids, offsets)
         if fault >= 0:
-            raise self._fault(text, fault, place or _numbered)
+            raise self._fault(text, fault, place or (lambda index: f"line {index + 1}"))
         return self.decode_bytes(ids[: offsets[-1]], offsets)
 
     @property
@@ -147,9 +131,11 @@ class Decoder:
             first = done
 
     def _checked(self, ids: Ids, offsets: Longs) -> tuple[Ids, Longs]:
-        """Return valid arrays for compiled code, which checks no bounds: the ids that lines hold, offsets from 0."""
-        if (place := _first_outside(ids, self._n_pieces)) >= 0:
-            raise self._out_of_range(ids[place], place)
+        """Return valid arrays for compiled code, which checks no bounds: the ids of the lines, offsets from 0."""
+        # as unsigned numbers, ids below 0 are large
+        if len(ids) and not (ids.dtype == np.int32 and ids.view(np.uint32).max() < self._n_pieces):
+            for place in np.flatnonzero((ids < 0) | (ids >= self._n_pieces)).tolist():
+                raise self._out_of_range(ids[place], place)
         offsets = np.require(offsets if len(offsets) else [0], np.int64, ("C", "A", "W"))
         if offsets[0] < 0 or offsets[-1] > len(ids) or (offsets[:-1] > offsets[1:]).any():
             raise VocabularyError(f"offsets must not fall, nor lie outside 0 to {len(ids)}, the number of ids")
@@ -159,8 +145,8 @@ class Decoder:
     def _unusual(self, ids: Ids, offsets: Longs) -> list[int]:
         """Return the lines that only `decode` decodes correctly.
 
-        In these, byte tokens spell a "▁", or a piece without text, such as "</w>" or an unused id, follows a byte token
-        and may separate it from the next.
+        In these, byte tokens spell a "▁", or a piece without text, such as an unused id, follows a byte token and may
+        separate it from the next.
         """
         vocabulary = self.vocabulary
         if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or not _shows_spaces(vocabulary):
@@ -187,10 +173,6 @@ class Decoder:
         return VocabularyError(f"{where}id {number} at position {place}: ids go from 0 to {self._n_pieces - 1}")
 
 
-def _numbered(index: int) -> str:
-    return f"line {index + 1}"
-
-
 def _shows_spaces(vocabulary: Vocabulary) -> bool:
     return vocabulary.marker == "prefix" or vocabulary.pretokenizer.keeps_spaces
 
@@ -207,7 +189,7 @@ def _ends_with_space(vocabulary: Vocabulary) -> bool:
 
 
 def _byte_texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
-    """Yield the bytes of byte-level pieces; special tokens are plain text. A word's last piece may end with a space."""
+    """Yield the bytes of byte-level pieces. Special tokens are plain text."""
     special = set(vocabulary.special.all)
     if vocabulary.marker == "suffix":
         pieces = (piece if piece in special else next(_texts(vocabulary, [piece]), "") for piece in pieces)
@@ -225,37 +207,28 @@ def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
             yield piece.removesuffix(SUFFIX) + space if ends_words and piece.endswith(SUFFIX) else piece
 
 
-def _all_texts(vocabulary: Vocabulary) -> list[bytes]:
+def _table(vocabulary: Vocabulary) -> TextTable:
     """Return the text of every id; a byte token's is its byte."""
-    if vocabulary.pretokenizer.is_bytes:
-        return list(_byte_texts(vocabulary, vocabulary.pieces))
-    spelled = _BYTES.keys() if vocabulary.byte_fallback else set[str]()
-    texts = _texts(vocabulary, (piece for piece in vocabulary.pieces if piece not in spelled))
-    if _shows_spaces(vocabulary):
-        texts = (text.replace(PREFIX, " ") for text in texts)
-    return [bytes([_BYTES[piece]]) if piece in spelled else next(texts).encode() for piece in vocabulary.pieces]
-
-
-def _table(texts: Sequence[bytes]) -> TextTable:
     from volt.kernels.decode import LONG, SHORT, TextTable
     from volt.kernels.memory import PADDING
 
-    sizes = [len(text) if len(text) <= SHORT else LONG for text in texts]
-    rows = (text[:SHORT].ljust(SHORT, b"\0") + bytes([size]) for text, size in zip(texts, sizes, strict=True))
-    starts = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-    data = b"".join([*texts, bytes(PADDING)])
+    if vocabulary.pretokenizer.is_bytes:
+        encoded = list(_byte_texts(vocabulary, vocabulary.pieces))
+    else:
+        spelled = _BYTES.keys() if vocabulary.byte_fallback else set[str]()
+        texts = _texts(vocabulary, (piece for piece in vocabulary.pieces if piece not in spelled))
+        if _shows_spaces(vocabulary):
+            texts = (text.replace(PREFIX, " ") for text in texts)
+        encoded = [bytes([_BYTES[piece]]) if piece in spelled else next(texts).encode() for piece in vocabulary.pieces]
+    sizes = [len(text) if len(text) <= SHORT else LONG for text in encoded]
+    rows = (text[:SHORT].ljust(SHORT, b"\0") + bytes([size]) for text, size in zip(encoded, sizes, strict=True))
+    starts = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    data = b"".join([*encoded, bytes(PADDING)])
     return TextTable(np.frombuffer(b"".join(rows), "<u8").copy(), starts, np.frombuffer(data, np.uint8).copy())
 
 
-def _first_outside(ids: Ids, n_pieces: int) -> int:
-    """Return the first position of an id that does not exist, or −1. As unsigned numbers, ids below 0 are large."""
-    if len(ids) == 0 or (ids.dtype == np.int32 and ids.view(np.uint32).max() < n_pieces):
-        return -1
-    return next(iter(np.flatnonzero((ids < 0) | (ids >= n_pieces)).tolist()), -1)
-
-
 def _split(out: NDArray[np.uint8], ends: Longs) -> list[str]:
-    """Return the lines of a block. Decoding them at once, if none holds a line end, is several times faster."""
+    """Return the lines of a block. Decoding them at once, if they hold no line end, is several times faster."""
     lines = str(out[1 : ends[-1]].data, "utf-8", "replace").split("\n")
     if len(lines) == len(ends):
         return lines

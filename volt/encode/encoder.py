@@ -1,17 +1,8 @@
 """`Encoder`: text ⇄ pieces and ids, by the merges of a vocabulary.
 
-A word starts as atoms; the applicable merge of the lowest rank is applied, from left to right, until none is left, or
-unless `Vocabulary.merging` says otherwise. Every piece that is not in the vocabulary is then split back into the two
-parts of its first merge. A vocabulary that looks up whole words encodes a word that is a token as that token; with
-dropout, merges alone decide, as in tokenizers. Text that the vocabulary cannot spell stays unchanged among pieces and
-becomes bytes or `<unk>` among ids.
-
->>> from volt.vocabulary import Vocabulary
->>> encoder = Encoder(Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>", "t")))
->>> encoder.encode("low lot"), encoder.encode_ids("low lot")
-(['low</w>', 'l', 'o', 't</w>'], array([7, 4, 5, 0], dtype=int32))
->>> encoder.decode(encoder.encode("low lot"))
-'low lot'
+A word starts as atoms; the applicable merge of the lowest rank is applied, from left to right, until none applies
+(`Vocabulary.merging` may say otherwise). Pieces that are not in the vocabulary are then split back into the two parts
+of their first merge. Unknown text stays as it is among pieces, and becomes bytes or `<unk>` among ids.
 """
 
 from __future__ import annotations
@@ -20,26 +11,25 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.encode import validation
 from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, Ids
-from volt.encode.chunks import CHUNK_SIZE, Chunk, chunks_of, file_chunks, joined_lines, shares
+from volt.encode.chunks import CHUNK_SIZE, Chunk, checked_threads, chunks_of, file_chunks, joined_lines, shares
 from volt.encode.decoder import Decoder, decode
 from volt.encode.merge_tables import MergeTables
 from volt.encode.offsets import encode_offsets
 from volt.encode.pretokens import split_lines
-from volt.encode.rendering import Kind, rendering_of
-from volt.encode.validation import HasVocabulary
-from volt.errors import ConfigError, VocabularyError
+from volt.encode.rendering import Kind, checked_separator, rendering_of
+from volt.errors import ArgumentError, ConfigError, VocabularyError
 from volt.files.blocks import Errors
 from volt.files.limits import MAX_LINE
 from volt.files.paths import size_of
 from volt.files.ranges import can_span
+from volt.text.normalizer import check_text
 from volt.text.special_tokens import with_marks
 from volt.vocabulary import Vocabulary
 
@@ -47,15 +37,26 @@ CACHE_WORDS = 1 << 20  # the most words whose pieces are remembered, by each thr
 Numbers = NDArray[np.int64]
 Form = Literal["pieces", "ids"]
 _ONE = "did you mean encode(line) or {}([line])?"
+_FLAT = "give a flat numpy array of whole numbers"
+_CHUNKS = "give chunks of volt.encode.chunks.chunks_of or file_chunks"
+_LAST = 1 << 62  # the greatest number of a first line, so that the numbers of later lines fit into 64 bits
+
+
+class HasVocabulary(Protocol):
+    """An object with a vocabulary, such as the result of a search."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary."""
 
 
 class Encoder:
     """Applies one vocabulary. Safe to share between threads and to pickle.
 
-    vocabulary: the vocabulary, the path of its file, or an object that has one, such as the result of a search
-    cache_words: the most words whose pieces each thread caches, at about 200 bytes each; a full cache is emptied
+    vocabulary: a vocabulary, the path of its file, or an object that has one, such as the result of a search
+    cache_words: the most words that each thread caches, at about 200 bytes each; a full cache is emptied
 
-    Raises VocabularyError if a file is not a vocabulary, ConfigError if cache_words is below 1.
+    Raises VocabularyError for a file that is not a vocabulary.
 
     >>> from volt.vocabulary import Vocabulary
     >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
@@ -67,7 +68,11 @@ class Encoder:
         self, vocabulary: Vocabulary | str | os.PathLike[str] | HasVocabulary, *, cache_words: int = CACHE_WORDS
     ) -> None:
         self._cache_words = arguments.whole(cache_words, "cache_words", low=1)
-        self.vocabulary = validation.vocabulary(vocabulary)
+        if isinstance(vocabulary, str | os.PathLike):
+            vocabulary = Vocabulary.load(vocabulary)
+        elif isinstance(result := getattr(vocabulary, "vocabulary", None), Vocabulary):
+            vocabulary = result
+        self.vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call="volt.Encoder({})")
         self._tables = MergeTables.of(self.vocabulary)
         self._cache: dict[str, tuple[str, ...]] = {}
         self._batches: dict[tuple[str, str, bool], BatchEncoder] = {}
@@ -82,49 +87,50 @@ class Encoder:
         """Return the pieces of one line.
 
         line: text
-        dropout: the probability of skipping a merge; above 0 it needs a seed
-        seed: a whole number from 0 up; equal seeds draw alike
+        dropout: the probability of skipping a merge, 0 to 1; above 0 it needs a seed
+        seed: a whole number, 0 or more
 
-        Raises CorpusError if the line holds a lone surrogate, ConfigError if dropout is not in [0, 1] or has no seed.
+        Raises CorpusError if the line holds a lone surrogate.
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
         >>> encoder.encode("low low"), encoder.encode("low", dropout=1.0, seed=1)
         (['lo', 'w</w>', 'lo', 'w</w>'], ['l', 'o', 'w</w>'])
         """
-        return self._pieces([validation.line(line, "encode")], Dropout.of(dropout, seed))[0]
+        return self._pieces([_line(line, "encode")], Dropout.of(dropout, seed))[0]
 
     def encode_ids(self, line: str, *, dropout: float = 0.0, seed: int | None = None) -> Ids:
         """Return the ids of one line, (n_pieces,) int32, without bos or eos.
 
         line, dropout, seed: see `encode`
+
+        >>> from volt.vocabulary import Vocabulary
+        >>> Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>"))).encode_ids("low t")
+        array([6, 7, 0], dtype=int32)
         """
-        return self.ids(self._pieces([validation.line(line, "encode_ids")], Dropout.of(dropout, seed))[0])
+        return self.ids(self._pieces([_line(line, "encode_ids")], Dropout.of(dropout, seed))[0])
 
     def encode_lines(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
     ) -> list[list[str]]:
         """Return the pieces of each line. Line i draws its dropout from (seed, first + i), however lines are grouped.
 
-        lines: texts: a list, an array, a column of a table, or any other iterable
+        lines: any iterable of texts
         dropout, seed: see `encode`
         first: the number of the first line
-
-        >>> from volt.vocabulary import Vocabulary
-        >>> Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_lines(line for line in ("lo", "l o"))
-        [['l', 'o</w>'], ['l</w>', 'o</w>']]
         """
         lines = arguments.texts(lines, "lines", one=_ONE.format("encode_lines"))
-        return self._pieces(lines, Dropout.of(dropout, seed), validation.first(first))
+        return self._pieces(lines, Dropout.of(dropout, seed), _first(first))
 
     def encode_words(self, words: Iterable[str]) -> list[tuple[str, ...]]:
         """Return the pieces of each pre-token, which is neither normalised nor cut.
 
-        words: pre-tokens, none of them empty
-
-        Raises ConfigError if a pre-token is empty, CorpusError if it holds a lone surrogate.
+        words: pre-tokens; an empty one raises ConfigError
         """
-        words = validation.words(words)
+        words = arguments.texts(words, "words", one="did you mean encode_words([word])?")
+        if "" in words:
+            raise ConfigError(f"words[{words.index('')}] is empty; leave it out")
+        check_text("".join(words))
         return self._encoded(list(map(with_marks, words)) if self.vocabulary.special.user else words)
 
     def encode_batch(
@@ -132,9 +138,9 @@ class Encoder:
     ) -> Encoded:
         """Return the ids of many lines at once. A line may hold line ends.
 
-        lines: texts: a list, an array, a column of a table, or any other iterable
+        lines: any iterable of texts
         dropout, seed: see `encode`
-        n_threads: how many threads encode, by default one for each core
+        n_threads: how many threads encode; by default one for each core
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
@@ -142,7 +148,7 @@ class Encoder:
         array([6, 7, 6, 7, 6, 7], dtype=int32)
         """
         text, separator = joined_lines(arguments.several(lines, "lines", one=_ONE.format("encode_batch")))
-        size, n_threads = shares(len(text), validation.threads(n_threads))
+        size, n_threads = shares(len(text), n_threads)
         drops = Dropout.of(dropout, seed)
         chunks = chunks_of(text, separator=separator, numbered=drops is not None, size=size)
         return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
@@ -153,19 +159,17 @@ class Encoder:
     ) -> Encoded:  # fmt: skip
         """Return the ids of the lines of UTF-8 text, which end at "\\n".
 
-        text: bytes
+        text: bytes; CorpusError names the line that is not UTF-8
         dropout, seed, n_threads: see `encode_batch`
         numbers: (n_lines,) int64. Line i draws its dropout from (seed, numbers[i]); by default from (seed, i)
-
-        Raises CorpusError, with the line, if the text is not UTF-8, ConfigError unless each line has one number.
 
         >>> from volt.vocabulary import Vocabulary
         >>> len(Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_bytes(b"lo\\n\\nol\\n"))
         3
         """
-        text = validation.utf8(text, "encode_bytes")
-        size, n_threads = shares(len(text), validation.threads(n_threads))
-        drops, own = Dropout.of(dropout, seed), validation.numbers(numbers, text)
+        text = _utf8(text, "encode_bytes")
+        size, n_threads = shares(len(text), n_threads)
+        drops, own = Dropout.of(dropout, seed), _numbers(numbers, text)
         chunks = chunks_of(text, numbers=own, numbered=drops is not None, size=size)
         return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
 
@@ -177,14 +181,15 @@ class Encoder:
 
         path: path of the file, or "-" for stdin
         dropout, seed, n_threads: see `encode_batch`
-        errors: what to do with a line that is not UTF-8: "strict", "replace" or "skip".
-        max_line: the most bytes of a line; None for no limit.
+        errors: for a line that is not UTF-8: "strict", "replace" or "skip"
+        max_line: the most bytes of a line; None for no limit
+
         Raises CorpusError, with file and line, if the file cannot be read or is not text, or a line is too long.
         """
         path = arguments.path(path)
         arguments.choice(errors, "errors", get_args(Errors))
         n_bytes = size_of(path) or 0
-        size, n_threads = shares(n_bytes, validation.threads(n_threads)) if can_span(path) else (CHUNK_SIZE, n_threads)
+        size, n_threads = shares(n_bytes, n_threads) if can_span(path) else (CHUNK_SIZE, n_threads)
         drops = Dropout.of(dropout, seed)
         chunks = file_chunks(path, errors=errors, numbered=drops is not None, size=size, max_line=max_line)
         return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=n_bytes)
@@ -197,7 +202,7 @@ class Encoder:
 
         text: bytes
         form: "pieces" or "ids"
-        separator: the mark of pieces that do not end a word, such as "@@" in subword-nmt
+        separator: follows pieces that do not end a word, as "@@" does in subword-nmt
         dropout, seed, n_threads: see `encode_batch`
         first: the number of the first line
         numbers: see `encode_bytes`; overrides `first`
@@ -207,10 +212,10 @@ class Encoder:
         >>> encoder.encode_text(b"low low\\n", separator="@@")
         b'lo@@ w lo@@ w\\n'
         """
-        text = validation.utf8(text, "encode_text")
-        size, n_threads = shares(len(text), validation.threads(n_threads))
-        numbered, own = Dropout.of(dropout, seed) is not None, validation.numbers(numbers, text)
-        chunks = chunks_of(text, first=validation.first(first), numbers=own, numbered=numbered, size=size)
+        text = _utf8(text, "encode_text")
+        size, n_threads = shares(len(text), n_threads)
+        numbered, own = Dropout.of(dropout, seed) is not None, _numbers(numbers, text)
+        chunks = chunks_of(text, first=_first(first), numbers=own, numbered=numbered, size=size)
         options: Any = {"form": form, "separator": separator, "dropout": dropout, "seed": seed, "n_threads": n_threads}
         return b"".join(part.values.tobytes() for part in self.text_parts(chunks, **options))
 
@@ -218,12 +223,12 @@ class Encoder:
         self, chunks: Iterable[Chunk], *, form: Form = "pieces", separator: str = "", dropout: float = 0.0,
         seed: int | None = None, n_threads: int | None = None,
     ) -> Iterator[EncodedPart]:  # fmt: skip
-        """Encode as `encode_text` does, chunk by chunk, in order.
+        """Yield the lines of chunks as `encode_text` encodes them, in order.
 
         chunks: see volt.encode.chunks
         form, separator, dropout, seed, n_threads: see `encode_text`
         """
-        separator = validation.separator(separator)
+        separator = checked_separator(separator)
         arguments.text(form, "form")
         if form not in get_args(Form) or (separator and form != "pieces"):
             raise ConfigError(f"form {form!r}, separator {separator!r}: choose pieces, or ids without a separator")
@@ -241,7 +246,7 @@ class Encoder:
         return self._run("ids", chunks, Dropout.of(dropout, seed), n_threads)
 
     def encode_offsets(self, line: str) -> list[tuple[str, int, int]]:
-        """Return each piece with its span in the original line, in characters. A marker has no width.
+        """Return each piece with its start and end in the line, in characters. A marker has no width.
 
         line: text
 
@@ -250,37 +255,36 @@ class Encoder:
         >>> encoder.encode_offsets(" low")
         [('lo', 1, 3), ('w</w>', 3, 4)]
         """
-        line = validation.line(line, "encode_offsets")
-        return list(encode_offsets(self.vocabulary, line, encode_words=self._encoded))
+        return list(encode_offsets(self.vocabulary, _line(line, "encode_offsets"), encode_words=self._encoded))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
         """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, or none.
 
-        pieces: strings, as `encode` returns them
+        pieces: strings
         """
         numbers, unk = self.vocabulary.ids, self.vocabulary.unk_id
-        result = (numbers.get(piece, unk) for piece in validation.pieces(pieces, "ids"))
+        result = (numbers.get(piece, unk) for piece in _pieces(pieces, "ids"))
         return np.array([number for number in result if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
-        """Return the line that these pieces spell. Pieces from `encode` give its normalised form, with single spaces.
+        """Return the line that these pieces spell. Pieces of `encode` give its normalised form, with single spaces.
 
-        pieces: strings, as `encode` returns them
+        pieces: strings
         """
-        return decode(self.vocabulary, validation.pieces(pieces, "decode"))
+        return decode(self.vocabulary, _pieces(pieces, "decode"))
 
     def decode_ids(self, ids: Iterable[int]) -> str:
         """Return the line that these ids spell.
 
-        ids: whole numbers, as `encode_ids` returns them
-
-        Raises VocabularyError if an id is out of range.
+        ids: whole numbers; VocabularyError is raised for an id out of range
 
         >>> from volt.vocabulary import Vocabulary
         >>> Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>"))).decode_ids([4, 5, 6])
         'low'
         """
-        pieces, numbers = self.vocabulary.pieces, validation.ids(ids)
+        if isinstance(ids, Encoded):
+            raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
+        pieces, numbers = self.vocabulary.pieces, arguments.wholes(ids, "ids")
         for place, number in enumerate(numbers):
             if not 0 <= number < len(pieces):
                 raise VocabularyError(f"id {number} at position {place}: ids go from 0 to {len(pieces) - 1}")
@@ -291,58 +295,56 @@ class Encoder:
 
         encoded: the result of `encode_batch`, or the ids of each line
 
-        Raises VocabularyError if an id is out of range.
-
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>")))
         >>> encoder.decode_batch(encoder.encode_batch(["low", "", "low"]))
         ['low', '', 'low']
         """
-        encoded = validation.encoded(encoded)
+        encoded = _flat_ids(encoded)
         return self._decoder.decode_lines(encoded.ids, encoded.offsets)
 
     def decode_bytes(self, encoded: Encoded | Iterable[Iterable[int]]) -> bytes:
         """Return the lines that ids spell as UTF-8 text, with a line end after every line.
 
         encoded: see `decode_batch`
-
-        >>> from volt.vocabulary import Vocabulary
-        >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>")))
-        >>> encoder.decode_bytes(encoder.encode_batch(["low", "", "low"]))
-        b'low\\n\\nlow\\n'
         """
-        encoded = validation.encoded(encoded)
+        encoded = _flat_ids(encoded)
         return self._decoder.decode_bytes(encoded.ids, encoded.offsets)
 
     def decode_text(self, text: bytes) -> bytes:
-        """Decode lines of ids, with a space between two, to lines of UTF-8 text: the inverse of `encode_text`.
+        """Decode lines of ids, with a space between two, to lines of UTF-8 text.
 
-        text: bytes
-
-        Raises CorpusError if a word is not an id, VocabularyError if an id is out of range.
+        text: bytes; CorpusError names the word that is not an id
 
         >>> from volt.vocabulary import Vocabulary
         >>> Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>"))).decode_text(b"4 5 6\\n\\n4 6\\n")
         b'low\\n\\nlw\\n'
         """
-        return self._decoder.decode_text(validation.utf8(text, "decode_text"))
+        return self._decoder.decode_text(_utf8(text, "decode_text"))
 
     @cached_property
     def _decoder(self) -> Decoder:
         return Decoder.of(self.vocabulary)
 
     def _pieces(self, lines: Sequence[str], drops: Dropout | None, first: int = 0) -> list[list[str]]:
-        """Encode lines as `encode_lines` does, without checking the arguments."""
         split = split_lines(self.vocabulary, lines)
         if drops:
             return [self._sampled(words, drops, first + number) for number, words in enumerate(split)]
-        known = self._known(set(chain.from_iterable(split)))
+        words = set(chain.from_iterable(split))
+        known = {word: self._cache[word] for word in words if word in self._cache}
+        missing = list(words.difference(known))
+        new = dict(zip(missing, self._encoded(missing), strict=True))
+        if len(self._cache) + len(new) > self._cache_words:
+            self._cache = new
+        else:
+            self._cache.update(new)
+        known |= new
         return [list(chain.from_iterable(known[word] for word in words)) for words in split]
 
     def _run(
         self, kind: Kind, chunks: Iterable[Chunk], drops: Dropout | None, n_threads: int | None, separator: str = ""
     ) -> Iterator[EncodedPart]:
-        chunks, n_threads = validation.chunks(chunks), validation.threads(n_threads)
+        chunks, n_threads = _chunks(chunks), checked_threads(n_threads)
         key = kind, separator, drops is not None
         if key not in self._batches:
             rendering = rendering_of(kind, self._tables, separator=separator)
@@ -352,19 +354,7 @@ class Encoder:
     def _encoded(self, words: Sequence[str]) -> list[tuple[str, ...]]:
         return self._spelled(*self._tables.encode(words)) if words else []
 
-    def _known(self, words: set[str]) -> dict[str, tuple[str, ...]]:
-        cache = self._cache
-        known = {word: cache[word] for word in words if word in cache}
-        missing = list(words.difference(known))
-        new = dict(zip(missing, self._encoded(missing), strict=True))
-        if len(cache) + len(new) > self._cache_words:
-            self._cache = new
-        else:
-            cache.update(new)
-        return known | new
-
     def _sampled(self, words: Sequence[str], dropout: Dropout, line: int) -> list[str]:
-        """Return the pieces of one line's words, with dropout drawn from the line's own generator."""
         from volt.kernels.apply_bpe import line_state
 
         if not words:
@@ -380,3 +370,71 @@ class Encoder:
 
 def _remade(vocabulary: Vocabulary, cache_words: int) -> Encoder:
     return Encoder(vocabulary, cache_words=cache_words)
+
+
+def _line(line: str, call: str) -> str:
+    if isinstance(line, str):
+        return line
+    return arguments.text(line, "line", remedy=f"give a str; {call} takes one line, and encode_batch many")
+
+
+def _utf8(text: bytes, call: str) -> bytes:
+    if isinstance(text, bytearray | memoryview):
+        return bytes(text)
+    remedy = f"did you mean {call}(text.encode())?" if isinstance(text, str) else "give bytes"
+    return arguments.instance(text, bytes, "text", remedy=remedy)
+
+
+def _first(first: int) -> int:
+    return arguments.whole(first, "first", low=-_LAST, high=_LAST)
+
+
+def _numbers(numbers: Numbers | None, text: bytes) -> Numbers | None:
+    if numbers is None:
+        return None
+    try:
+        is_whole = isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu"
+        result = np.ascontiguousarray(numbers if is_whole else arguments.wholes(numbers, "numbers"), np.int64)
+    except OverflowError:
+        raise ConfigError("numbers holds one of more than 64 bits; give smaller ones") from None
+    n_lines = text.count(b"\n") + (text[-1:] not in (b"", b"\n"))
+    if result.shape != (n_lines,):
+        raise ConfigError(f"numbers has the shape {result.shape}; give {n_lines}, one for each line")
+    return result
+
+
+def _chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Check each chunk when it is requested: the iterable may be endless."""
+    try:
+        numbered = enumerate(chunks)
+    except TypeError:
+        numbered = None
+    if numbered is None or isinstance(chunks, str | bytes | bytearray | memoryview):
+        raise arguments.refusal(chunks, "chunks", _CHUNKS)
+    return (arguments.instance(one, Chunk, f"chunks[{place}]", remedy=_CHUNKS) for place, one in numbered)
+
+
+def _pieces(pieces: Iterable[str], call: str) -> list[str]:
+    if isinstance(pieces, Encoded):
+        raise arguments.refusal(pieces, "pieces", "did you mean decode_batch(encoded)?")
+    remedy = "pieces are strings; for ids there are decode_ids and decode_batch"
+    return arguments.texts(pieces, "pieces", one=f"did you mean {call}(text.split())?", remedy=remedy)
+
+
+def _flat_ids(encoded: Encoded | Iterable[Iterable[int]]) -> Encoded:
+    if not isinstance(encoded, Encoded):
+        rows = arguments.several(encoded, "encoded", remedy="give the result of encode_batch, or the ids of each line")
+        numbers = [arguments.wholes(row, f"encoded[{place}]") for place, row in enumerate(rows)]
+        try:
+            flat: NDArray[Any] = np.array([*chain.from_iterable(numbers)], np.int64)
+        except OverflowError:
+            raise VocabularyError("encoded holds an id of more than 64 bits; give ids of the vocabulary") from None
+        return Encoded(flat, np.cumsum([0, *map(len, numbers)]))
+    for name in ("ids", "offsets"):
+        values = getattr(encoded, name)
+        if not isinstance(values, np.ndarray):
+            raise arguments.refusal(values, f"encoded.{name}", _FLAT)
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            shape = "1 dimension" if values.ndim == 1 else f"{values.ndim} dimensions"
+            raise ArgumentError(f"encoded.{name} is a ndarray of {values.dtype} and {shape}; {_FLAT}")
+    return encoded

@@ -1,22 +1,11 @@
-"""Files → encoded files: one file of all their lines, or one for each. An output is written whole or not at all.
+"""Files → encoded files: one file of all lines, or one for each. An output is written whole or not at all.
 
-    pieces, ids   text, with a line for each line
+    pieces, ids   text, a line for each line
     npy           a numpy file of all ids
-    bin           the same ids as raw int32, little-endian
+    bin           all ids as raw int32, little-endian
 
-NAME.offsets.npy goes with an array, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. A folder of
-outputs holds a manifest with the origin of each; an up-to-date output is not written again, and a file that the
-manifest lists is not encoded into the same folder.
-
->>> import tempfile
->>> from volt.vocabulary import Vocabulary
->>> with tempfile.TemporaryDirectory() as folder:
-...     source = Path(folder, "a.txt")
-...     _ = source.write_text("lo lol\\n")
-...     encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")))
-...     outcomes = list(encode_each(encoder, [str(source)], Path(folder, "out"), job=EncodeJob(form="npy")))
-...     np.load(outcomes[0].output).tolist(), outcomes[0].n_lines
-([4, 0, 6, 0], 1)
+An array has a second file, NAME.offsets.npy, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. A folder
+of outputs holds a manifest with the origin of each; up-to-date outputs are not rewritten.
 """
 
 from __future__ import annotations
@@ -35,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.encode import validation
 from volt.encode.batch_encoder import Dropout, EncodedPart
-from volt.encode.chunks import Chunk, file_chunks
+from volt.encode.chunks import Chunk, checked_threads, file_chunks
 from volt.encode.encoder import Encoder
+from volt.encode.rendering import checked_separator
 from volt.errors import ConfigError, OutputError
 from volt.files.atomic import append, check_distinct, follow, identity, make_folder, retire, write_atomic
 from volt.files.blocks import Errors, Wait, is_ready
@@ -57,9 +46,9 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 
 @dataclass(frozen=True, slots=True)
 class EncodeJob:
-    """How to encode files.
+    """Options for encoding files.
 
-    form: pieces, ids, npy or bin, see the module
+    form: pieces, ids, npy or bin: see the module
     separator, dropout, seed, errors, n_threads, max_line: see `Encoder.encode_text` and `Encoder.encode_file`
     """
 
@@ -73,9 +62,9 @@ class EncodeJob:
 
     def __post_init__(self) -> None:
         arguments.choice(self.form, "output", get_args(Output))
-        if validation.separator(self.separator) and self.form != "pieces":
+        if checked_separator(self.separator) and self.form != "pieces":
             raise ConfigError("a separator goes with pieces; leave it out")
-        validation.threads(self.n_threads)
+        checked_threads(self.n_threads)
         Dropout.of(self.dropout, self.seed)
         checked_max_line(self.max_line)
 
@@ -87,7 +76,7 @@ class EncodeJob:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One file's output. n_lines: None if the output was up to date."""
+    """The output of a file. n_lines: None if the output was up to date."""
 
     source: str
     output: Path
@@ -95,17 +84,21 @@ class Outcome:
 
 
 def check_both(encoder: Encoder, job: EncodeJob) -> None:
-    """Raise ArgumentError unless these are an `Encoder` and an `EncodeJob`.
-
-    >>> check_both("a.volt", EncodeJob())
-    Traceback (most recent call last):
-        ...
-    volt.errors.ArgumentError: encoder is 'a.volt' (str); did you mean volt.Encoder(volt.read_vocabulary('a.volt'))?
-    """
+    """Raise ArgumentError unless these are an `Encoder` and an `EncodeJob`."""
     arguments.instance(encoder, Encoder, "encoder")
     arguments.instance(
         job, EncodeJob, "job", remedy="give an EncodeJob, such as volt.encode.files.EncodeJob(form='ids')"
     )
+
+
+def input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Return the files to encode. Raises ConfigError if there are none."""
+    if isinstance(paths, os.PathLike):
+        raise arguments.refusal(paths, "paths", "did you mean [path]?")
+    result = arguments.several(paths, "paths", one="did you mean [path]?", remedy="give a list of paths")
+    if not result:
+        raise ConfigError("paths is empty; name the files to encode")
+    return [arguments.path(path, f"paths[{place}]") for place, path in enumerate(result)]
 
 
 def encode_stream(
@@ -114,17 +107,13 @@ def encode_stream(
     """Yield the lines of all files as text, in order, chunk by chunk.
 
     progress: called with the bytes of text done
-    wait: waits for pipes; data that has arrived is yielded first
+    wait: waits for pipes; data that has arrived is yielded before
     """
     check_both(encoder, job)
     if not job.is_text:
         raise ConfigError(f"{job.form} cannot go to a stream; name a file or a folder, or choose pieces or ids")
-    done = 0
-    for chunk, part in encoded_parts(encoder, validation.paths(paths), job, restart=False, wait=wait):
+    for _, part in encoded_parts(encoder, input_paths(paths), job, restart=False, progress=progress, wait=wait):
         yield part.values.tobytes()
-        done += len(chunk.text)
-        if progress:
-            progress(done)
 
 
 def encode_one(
@@ -135,25 +124,24 @@ def encode_one(
     Raises ConfigError if the output is one of the inputs, OutputError if it cannot be written.
     """
     check_both(encoder, job)
-    paths = validation.paths(paths)
+    paths = input_paths(paths)
     check_distinct(output_files(paths, output, job=job), paths)
-    return _write(output, encoded_parts(encoder, paths, job, restart=False), job, progress or (lambda _: None), 0)[0]
+    return _write(output, encoded_parts(encoder, paths, job, restart=False, progress=progress), job)
 
 
 def encode_each(
     encoder: Encoder, paths: Iterable[str], folder: Path, *, job: EncodeJob, progress: Progress | None = None,
     write: Write | None = None,
 ) -> Iterator[Outcome]:  # fmt: skip
-    """Encode each file into one of the same name in a folder, which is created. Up-to-date outputs are not rewritten.
+    """Encode each file into one of the same name in a folder, which is created.
 
-    An output is written again if the file, the vocabulary or an option has changed, or its offsets are missing. Inputs
+    An output is rewritten only if the file, the vocabulary or an option has changed, or its offsets are missing. Inputs
     that earlier runs wrote into the folder are left out.
     write: writes the outputs; by default `write_each`, in this process
-    Raises ConfigError if two files have the same output or an output is an input, OutputError if one cannot be
-    written.
+    Raises ConfigError if two files share an output or an output is an input, OutputError if one cannot be written.
     """
     check_both(encoder, job)
-    outputs = outputs_of(without_outputs(validation.paths(paths), folder), folder, f".{job.form}")
+    outputs = outputs_of(without_outputs(input_paths(paths), folder), folder, f".{job.form}")
     check_distinct(output_files(outputs, folder, job=job, each=True), outputs)
     make_folder(folder)
     manifest, origins = _Manifest(folder), {path: _origin(encoder, path, job) for path in outputs}
@@ -171,13 +159,7 @@ def encode_each(
 
 
 def without_outputs(paths: Iterable[str], folder: Path) -> list[str]:
-    """Leave out the files that earlier runs of `encode_each` wrote into a folder, by its manifest.
-
-    paths: files to encode into the folder
-
-    >>> without_outputs(["a.txt"], Path("/nowhere"))
-    ['a.txt']
-    """
+    """Leave out the files that earlier runs of `encode_each` wrote into a folder, by its manifest."""
     paths = list(paths)
     listed = {
         file.name
@@ -192,14 +174,13 @@ def write_each(
     encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress
 ) -> Iterator[tuple[str, int]]:
     """Write the output of each file, in order. Yields the file and its number of lines once the output is complete."""
-    done, parts = 0, encoded_parts(encoder, outputs, job, restart=True)
+    parts = encoded_parts(encoder, outputs, job, restart=True, progress=progress)
     for path, output in outputs.items():
-        n_lines, done = _write(output, of_one_file(parts), job, progress, done)
-        yield path, n_lines
+        yield path, _write(output, of_one_file(parts), job)
 
 
 def output_files(paths: Iterable[str], output: Path, *, job: EncodeJob, each: bool = False) -> list[Path]:
-    """Return all files that `encode_one` writes, or, with `each`, `encode_each` in a folder.
+    """Return the files that `encode_one` writes, or, with `each`, `encode_each` in a folder.
 
     >>> [str(path) for path in output_files(["a.txt"], Path("out"), job=EncodeJob(form="npy"), each=True)]
     ['out/a.txt.npy', 'out/a.txt.offsets.npy', 'out/.volt-encoded.json']
@@ -216,35 +197,39 @@ def _files_of(output: Path, form: str) -> list[Path]:
 
 
 def encoded_parts(
-    encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, wait: Wait = is_ready
-) -> Iterator[tuple[Chunk, EncodedPart]]:
-    """Yield each chunk of the files, encoded. A chunk without text, which is not awaited, ends each file.
-
-    Chunks of several files are encoded at the same time. restart: whether each file's lines are numbered from 0.
-    """
+    encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, progress: Progress | None = None,
+    wait: Wait = is_ready,
+) -> Iterator[tuple[Chunk, EncodedPart]]:  # fmt: skip
+    """Yield each chunk of the files, encoded. A chunk without text, which is not awaited, ends each file."""
     waiting = deque[Chunk]()
 
     def chunks() -> Iterator[Chunk]:
         first = 0
         for path in paths:
-            start, numbered = 0 if restart else first, job.dropout > 0
-            for chunk in file_chunks(
-                path, errors=job.errors, first=start, numbered=numbered, max_line=job.max_line, wait=wait
-            ):
+            of_file = file_chunks(
+                path, errors=job.errors, first=0 if restart else first, numbered=job.dropout > 0,
+                max_line=job.max_line, wait=wait,
+            )  # fmt: skip
+            for chunk in of_file:
                 first = chunk.next_line if job.dropout else 0
-                yield remembered(chunk)
-            yield remembered(Chunk(b"", first=first))
-
-    def remembered(chunk: Chunk) -> Chunk:
-        waiting.append(chunk)
-        return chunk
+                waiting.append(chunk)
+                yield chunk
+            end = Chunk(b"", first=first)
+            waiting.append(end)
+            yield end
 
     options: dict[str, Any] = {"dropout": job.dropout, "seed": job.seed, "n_threads": job.n_threads}
     if job.is_text:
-        options |= {"form": job.form, "separator": job.separator}
-    parts = encoder.text_parts(chunks(), **options) if job.is_text else encoder.encode_parts(chunks(), **options)
+        parts = encoder.text_parts(chunks(), form=job.form, separator=job.separator, **options)  # type: ignore[arg-type]
+    else:
+        parts = encoder.encode_parts(chunks(), **options)
+    done = 0
     for part in parts:
-        yield waiting.popleft(), part
+        chunk = waiting.popleft()
+        yield chunk, part
+        done += len(chunk.text)
+        if progress:
+            progress(done)
 
 
 def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:
@@ -252,22 +237,17 @@ def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Ch
     return takewhile(lambda pair: len(pair[0].text) > 0 or pair[0].awaited, parts)
 
 
-def _write(
-    output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: EncodeJob, progress: Progress, done: int
-) -> tuple[int, int]:
-    """Write parts. Returns the number of lines, and the bytes of text done, including those before."""
-    n_lines = 0
+def _write(output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: EncodeJob) -> int:
+    n_lines, offsets = 0, [np.zeros(1, np.int64)]
 
     def values() -> Iterator[NDArray[Any]]:
-        nonlocal n_lines, done
-        for chunk, part in parts:
+        nonlocal n_lines
+        for _, part in parts:
             yield part.values
-            n_lines, done = n_lines + len(part.ends), done + len(chunk.text)
+            n_lines += len(part.ends)
             if not job.is_text and len(part.ends):
                 offsets.append(part.ends + offsets[-1][-1])
-            progress(done)
 
-    offsets = [np.zeros(1, np.int64)]
     _refuse_pipe(output, job)
     with write_atomic(output) as file:
         if job.form == "npy":
@@ -280,11 +260,11 @@ def _write(
             with write_atomic(_files_of(output, job.form)[1]) as neighbours:
                 np.save(neighbours, np.concatenate(offsets))
                 retire(output, file, neighbours)
-    return n_lines, done
+    return n_lines
 
 
 def _refuse_pipe(output: Path, job: EncodeJob) -> None:
-    """Raise ConfigError if an array and its offsets, which are two files, are to go to a pipe or a device."""
+    """Raise ConfigError if an array and its offsets, two files, would go to a pipe or a device."""
     try:
         is_pipe = follow(output).is_written_through
     except (OSError, ValueError):  # opening it reports the error
@@ -294,7 +274,7 @@ def _refuse_pipe(output: Path, job: EncodeJob) -> None:
 
 
 def _write_npy(file: BinaryIO, arrays: Iterable[NDArray[Any]]) -> None:
-    """Write a numpy file of ids. Its header fits any length, and is rewritten when the length is known."""
+    """Write a numpy file of ids. The header, which fits any length, is rewritten when the length is known."""
     head = {"descr": "<i4", "fortran_order": False}
     np.lib.format.write_array_header_1_0(file, {**head, "shape": (0,)})
     start, n = file.tell(), 0
@@ -308,7 +288,6 @@ def _write_npy(file: BinaryIO, arrays: Iterable[NDArray[Any]]) -> None:
 
 
 def _little_endian(array: NDArray[Any]) -> memoryview:
-    """Return the bytes of an array in little-endian order, most often without a copy."""
     return array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8).data
 
 
@@ -344,10 +323,10 @@ def _origin(encoder: Encoder, path: str, job: EncodeJob) -> dict[str, Any]:
 
 
 class _Manifest:
-    """The origin of each output of a folder; while the output is being written, its origin has no "files".
+    """The origin of each output of a folder; the origin of an output that is being written has no "files".
 
-    The file is a JSON object. Each new output appends a line with one more object, so that the cost of many is linear
-    and a kill loses none. A URL cannot be appended to: the whole is rewritten once an eighth is new.
+    The file is a JSON object. Each new output appends a line with another object, so that a kill loses nothing. A URL
+    cannot be appended to: the file is rewritten once an eighth is new.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -374,7 +353,7 @@ class _Manifest:
             self._save()
 
     def close(self) -> None:
-        """Write the manifest as one object. A failure only costs encoding an output again."""
+        """Write the manifest as one object. After a failure, outputs are only encoded again."""
         if self._n_unsaved:
             with suppress(OutputError):
                 self._save()
@@ -400,6 +379,5 @@ def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _marks(output: Path, form: str) -> list[list[int]] | None:
-    """Return the size and time of writing of an output and its offsets; None if one is missing or not a file."""
     marks = [mark_of(file) if is_file(file) else None for file in _files_of(output, form)]
     return None if None in marks else [list(mark) for mark in marks if mark]

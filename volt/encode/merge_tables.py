@@ -1,19 +1,16 @@
 """`MergeTables`: a vocabulary's merges as arrays for compiled code, and symbols → pieces.
 
 Atoms are numbered first, then tokens in the order in which merges make them. A symbol is such a number, or −1 − code
-for an unknown character and for the placeholder of a user token. An unknown private character of the text, which is
-marked if the vocabulary has user tokens, has a code beyond Unicode.
+for an unknown character and for the placeholder of a user token. An unknown private character of the text has a code
+beyond Unicode.
 
->>> from volt.vocabulary import Vocabulary
+With merging "ranks", any neighbours that spell a token may join, lowest rank first. Still, one pair makes each token
+(see volt.encode.reachable): `own_pairs` finds these. Dropout skips joins, so it needs `all_pairs`.
+
 >>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
 >>> symbols, ends = tables.encode(["low", "lot"])
 >>> [tables.spell(symbol) for symbol in symbols.tolist()], ends.tolist()
 ([('lo',), ('w</w>',), ('lo',), ('t</w>',)], [2, 4])
-
-Vocabularies with merging "ranks" list no pairs: any neighbours that spell a token may join, lowest rank first. Still,
-one pair makes each token: until a stretch of text becomes one symbol, no join has crossed its ends, so it goes through
-the same joins as its characters alone. `own_pairs` finds these pairs, shorter tokens first. Dropout skips joins, so it
-needs `all_pairs`.
 """
 
 from __future__ import annotations
@@ -41,7 +38,6 @@ from volt.text.characters import (
 )
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN, marked
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.vocabulary import Merging
 
 if TYPE_CHECKING:
     from volt.count.word_counts import WordCounts
@@ -55,11 +51,7 @@ Longs = NDArray[np.int64]
 
 
 class Spelled(NamedTuple):
-    """The symbols of tokens.
-
-    symbols: (n_symbols,) int32, token after token
-    ends: (n_tokens,) int64, where the symbols of each end
-    """
+    """The symbols of tokens: symbols, (n_symbols,) int32, and ends, (n_tokens,) int64, where each token ends."""
 
     symbols: Ints
     ends: Longs
@@ -82,11 +74,6 @@ def own_pairs(spelled: Spelled, results: Ints) -> Merges:
     """Return the joins that occur without dropout: one for each token that joining makes.
 
     results: (n_ranks,), the token that each rank makes
-
-    >>> spelled = Spelled(np.array([0, 1, 2, 1, 2, 0, 1, 0, 1, 2], np.int32), np.array([1, 2, 3, 5, 7, 10]))
-    >>> results = np.array([3, 4, 5], np.int32)  # "bc", "ab" and "abc", of "a", "b" and "c"
-    >>> [int((pairs(spelled, results).pairs != 0).sum()) for pairs in (own_pairs, all_pairs)]
-    [3, 4]
     """
     from volt.kernels.bpe_tables import filled
 
@@ -113,7 +100,6 @@ def _entered(merges: Merges, spelled: Spelled) -> bool:
 
 
 def _joined(spelled: Spelled, merges: Merges) -> tuple[Ints, Longs]:
-    """Join the symbols of each token; return the results and where each token ends in them."""
     from volt.kernels.apply_bpe import PieceRule, encode_words
     from volt.kernels.bpe_tables import no_spellings
 
@@ -132,18 +118,8 @@ def all_pairs(spelled: Spelled, results: Ints) -> Merges:
     return ranked_merges(lefts[is_made], rights[is_made], results, ranks=ranks[wholes[is_made]], one_by_one=True)
 
 
-def own_tokens(merges: Merges) -> Longs:
-    """Return the tokens that joining their own symbols makes, by their `own_pairs`."""
-    from volt.kernels.bpe_tables import ranks_met
-
-    return merges.results[ranks_met(merges)].astype(np.int64)
-
-
 def unmerged(spelled: Spelled, merges: Merges, eligible: NDArray[np.bool_]) -> Spellings:
-    """Return the tokens that merging their own symbols does not make: encoding must look words up for them.
-
-    eligible: (n_tokens,), which tokens to consider
-    """
+    """Return the tokens that merging their own symbols does not make: encoding must look words up for them."""
     from volt.kernels.bpe_tables import spellings
 
     chosen = spelled.only(eligible & (spelled.sizes > 1))
@@ -154,7 +130,6 @@ def unmerged(spelled: Spelled, merges: Merges, eligible: NDArray[np.bool_]) -> S
 
 
 def _ranks(results: Ints, n: int) -> Ints:
-    """Return the lowest rank of each of n tokens, or −1 for none."""
     ranks = np.full(n, -1, np.int32)
     ranks[results[::-1]] = np.arange(len(results), dtype=np.int32)[::-1]
     return ranks
@@ -168,12 +143,12 @@ NO_STATE = 0  # of a generator that is not used
 class MergeTables:
     """A vocabulary as arrays for compiled code.
 
-    symbol_of: (2 · 0x110000,) int32, the atom of each code, or −1 − code if there is none
+    symbol_of: (2 · 0x110000,) int32, the atom of each code; −1 − code without one
     codes: the code of each atom
     merges: the ranked merges that occur without dropout
-    kept: (n_tokens,) uint8, whether each token belongs to the vocabulary
-    parts: (n_tokens,) int64, the pair key of each token's parts, −1 for tokens that no merge makes
-    words: the tokens that only a lookup of whole words gives; empty if the vocabulary does not look words up
+    kept: (n_tokens,) uint8, 1 for tokens of the vocabulary
+    parts: (n_tokens,) int64, the pair key of each token's parts; −1 for tokens that no merge makes
+    words: the tokens that only a lookup of whole words gives
     tokens: the string of each token: atoms, results of merges, then tokens that only whole words give
     spelled: the symbols of each token, for merging by ranks and whole words
     """
@@ -190,33 +165,37 @@ class MergeTables:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MergeTables:
-        """Return the tables of a vocabulary. Raises VocabularyError if it has more than two million tokens or
-        merges.
-        """
+        """Return the tables of a vocabulary. Raises VocabularyError for more than two million tokens or merges."""
+        from volt.kernels.bpe_tables import MOST, no_spellings, ranked_merges, ranks_met
+
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
-        output, symbol_of = vocabulary.made, _symbols(codes)
+        symbol_of = np.arange(-1, -1 - 2 * 0x110000, -1, dtype=np.int32)  # eight times as fast as -1 - np.arange(…)
+        symbol_of[codes] = np.arange(len(codes), dtype=np.int32)
+        output = vocabulary.made
         tokens = tuple(dict.fromkeys(chain(vocabulary.atoms, output, vocabulary.tokens)))
-        _check_size(len(tokens), len(output))
+        if max(len(tokens), len(output)) > MOST:  # for the table of pairs
+            raise VocabularyError(
+                f"{len(tokens):,} tokens and {len(output):,} merges: at most {MOST:,} of each; choose a smaller size"
+            )
         numbers = dict(zip(tokens, count()))
         lefts, rights = (_numbered(numbers, [pair[side] for pair in vocabulary.merges]) for side in (0, 1))
         results, keys = _numbered(numbers, output), lefts.astype(np.int64) << 32 | rights
         parts, retained = np.full(len(tokens), -1), np.zeros(len(tokens), np.uint8)
         parts[results[::-1]] = keys[::-1]  # of several merges that make a token, the first is written last
         retained[_numbered(numbers, vocabulary.tokens)] = 1
-        is_spelled = vocabulary.merging == "ranks" or vocabulary.whole_words
-        spelled = _spelled(tokens, symbol_of, vocabulary.marker) if is_spelled else NOTHING
-        merges = _merges(vocabulary.merging, lefts, rights, results, spelled)
-        return cls(
-            vocabulary=vocabulary,
-            symbol_of=symbol_of,
-            codes=codes,
-            merges=merges,
-            kept=retained,
-            parts=parts,
-            words=_words(vocabulary, spelled, merges, retained),
-            spelled=spelled,
-            tokens=tokens,
-        )
+        spelled, words, is_ranked = NOTHING, no_spellings(), vocabulary.merging == "ranks"
+        if is_ranked or vocabulary.whole_words:
+            spelled = _spelled(tokens, symbol_of, vocabulary.marker)
+        if is_ranked:
+            merges = own_pairs(spelled, results)
+        else:
+            merges = ranked_merges(lefts, rights, results, one_by_one=vocabulary.merging == "steps")
+        if vocabulary.whole_words:
+            eligible = retained != 0
+            if is_ranked:  # joining the own symbols of these makes them
+                eligible[merges.results[ranks_met(merges)]] = False
+            words = unmerged(spelled, merges, eligible)
+        return cls(vocabulary, symbol_of, codes, merges, retained, parts, words, tokens, spelled)
 
     @cached_property
     def sampled_merges(self) -> Merges:
@@ -236,12 +215,12 @@ class MergeTables:
         return self._symbols(*text_codes(text, lengths, marker=self.vocabulary.marker))
 
     def encode(self, words: Sequence[str], *, dropout: float = 0.0, state: int = NO_STATE) -> tuple[Ints, Longs]:
-        """Return the pieces of words as symbols, and where each word ends. state: start of dropout's generator."""
+        """Return the pieces of words as symbols, and where each word ends. state: of the generator of dropout."""
         symbols, ends = self._symbols(*atom_codes(words, marker=self.vocabulary.marker))
         return self.encode_atoms(symbols, ends, dropout=dropout, state=state)
 
     def _symbols(self, codes: Longs, ends: Longs) -> tuple[Ints, Longs]:
-        """Return the symbols of atoms without the marks of private characters, and where each word ends."""
+        """Return the symbols of atoms, without the marks of private characters, and where each word ends."""
         symbols, characters = self.symbol_of[codes], codes >> 1
         if not self.vocabulary.special.user or characters.max(initial=0) < FIRST_HIDDEN:
             return symbols, ends
@@ -261,7 +240,7 @@ class MergeTables:
         return encode_words(atoms, ends, merges, self.rule, dropout, np.array([state]))
 
     def spell(self, symbol: int) -> tuple[str, ...]:
-        """Return the pieces that a symbol stands for: one, but for user tokens at the end of a word, and bytes."""
+        """Return the pieces of a symbol: usually one; more for a user token that ends a word, and for bytes."""
         if symbol >= 0 and (self.kept[symbol] or not self.vocabulary.byte_fallback):
             return (self.tokens[symbol],)
         code = -1 - symbol if symbol < 0 else self.codes[symbol]
@@ -277,43 +256,6 @@ class MergeTables:
         if self.vocabulary.byte_fallback and not self.vocabulary.pretokenizer.is_bytes:
             return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[: len(character.encode()) + final]
         return (atom_text(code),)
-
-
-def _symbols(codes: Sequence[int]) -> Ints:
-    """Return the symbol of every possible atom code. codes: the known ones."""
-    symbols = np.arange(-1, -1 - 2 * 0x110000, -1, dtype=np.int32)  # in an eighth of the time of -1 - np.arange(…)
-    symbols[codes] = np.arange(len(codes), dtype=np.int32)
-    return symbols
-
-
-def _merges(merging: Merging, lefts: Ints, rights: Ints, results: Ints, spelled: Spelled) -> Merges:
-    """Return the ranked merges: the pairs, or with merging by ranks, one pair for each token."""
-    from volt.kernels.bpe_tables import ranked_merges
-
-    if merging == "ranks":
-        return own_pairs(spelled, results)
-    return ranked_merges(lefts, rights, results, one_by_one=merging == "steps")
-
-
-def _words(vocabulary: Vocabulary, spelled: Spelled, merges: Merges, kept: NDArray[np.uint8]) -> Spellings:
-    from volt.kernels.bpe_tables import no_spellings
-
-    if not vocabulary.whole_words:
-        return no_spellings()
-    requested = kept != 0
-    if vocabulary.merging == "ranks":
-        requested[own_tokens(merges)] = False
-    return unmerged(spelled, merges, requested)
-
-
-def _check_size(n_tokens: int, n_merges: int) -> None:
-    """Raise VocabularyError if there are too many for the table of pairs."""
-    from volt.kernels.bpe_tables import MOST
-
-    if max(n_tokens, n_merges) > MOST:
-        raise VocabularyError(
-            f"{n_tokens:,} tokens and {n_merges:,} merges: at most {MOST:,} of each; choose a smaller size"
-        )
 
 
 def _numbered(numbers: Mapping[str, int], tokens: Sequence[str]) -> Ints:
@@ -332,15 +274,8 @@ def _spelled(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spelled:
 class MergedWords:
     """Words after a vocabulary's merges, before tokens are split back.
 
-    tables: the vocabulary's tables, which number its tokens
     atoms: the words as atoms
-    words: the words as tokens, scaffolding included; −1 − code stands for an unknown character
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
-    >>> merged = MergedWords.of(vocabulary, WordCounts.from_pairs({"low": 2, "lo": 1}))
-    >>> [merged.tables.tokens[symbol] for symbol in merged.words.symbols if symbol >= 0], merged.token_counts().tolist()
-    (['l', 'low</w>'], [1, 0, 0, 0, 2])
+    words: the words as tokens, scaffolding included; −1 − code for an unknown character
     """
 
     tables: MergeTables
@@ -367,23 +302,14 @@ class MergedWords:
 
 
 def occurrences(words: Words, n_symbols: int) -> Longs:
-    """Return how often each symbol from 0 up to n_symbols occurs, (n_symbols,) int64; others are not counted.
-
-    >>> from volt.kernels.arrays import Words
-    >>> occurrences(Words(np.array([0, -3, 1, 0]), np.array([3, 4]), np.array([2, 5])), 2)
-    array([7, 2])
-    """
+    """Return how often each symbol from 0 up to n_symbols occurs, (n_symbols,) int64."""
     result, known = np.zeros(n_symbols, np.int64), words.symbols >= 0
     np.add.at(result, words.symbols[known], np.repeat(words.counts, np.diff(words.ends, prepend=0))[known])
     return result
 
 
 def check_same_words(vocabulary: Vocabulary, counts: WordCounts) -> None:
-    """Raise CorpusError unless words were cut and normalised as the vocabulary does.
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> check_same_words(Vocabulary((), ("a",)), WordCounts.from_pairs({"a": 1}))
-    """
+    """Raise CorpusError unless words were cut and normalised as the vocabulary does."""
     for name in ("normalizer", "pretokenizer"):
         ours, theirs = getattr(vocabulary, name), getattr(counts, name)
         if ours != theirs:

@@ -1,11 +1,10 @@
 """Pieces → their spans in the original line, in characters, in linear time.
 
-    original line → line with user tokens hidden → normalised line → pre-tokens → pieces
-                 `_hidden_spans`              `align`         `pretoken_spans`
+original line → line with user tokens hidden → normalised line → pre-tokens → pieces
+                                            `align`         `pretoken_spans`
 
 Each step records spans in the form before it, so that a piece is mapped back to the original.
 
->>> from volt.vocabulary import Vocabulary
 >>> vocabulary = Vocabulary(merges=(), tokens=("a",))
 >>> list(encode_offsets(vocabulary, " a", encode_words=lambda words: [[f"{word}</w>"] for word in words]))
 [('a</w>', 1, 2)]
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +23,7 @@ from volt.forks import about_to_use_polars
 from volt.text.characters import BYTE_TOKENS, SPACE, SPLIT_CLASS, SUFFIX, to_bytes
 from volt.text.normalizer import Normalizer, check_text
 from volt.text.pretokenizer import PreTokenizer
-from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 # A character and all that may combine with it: marks, Hangul vowels and finals, what NFKC turns into these.
 _SEGMENT = (
@@ -43,11 +36,9 @@ _LINE = r"(?s)^.*$"
 
 
 def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
-    """Normalise one line and return the span that each character came from.
+    """Normalise one line; return the text, and the span in the line that each character came from.
 
-    The spans are (n_characters, 2) int64: row k holds the start and the end, in characters of `line`, of the source of
-    character k; characters with the same source share a span.
-    Raises CorpusError if the line holds a lone surrogate.
+    spans: (n_characters, 2) int64, starts and ends; characters with the same source share a span
 
     >>> text, spans = align(Normalizer("nfkc"), "ﬁn")
     >>> text, spans.tolist()
@@ -59,16 +50,19 @@ def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
     for pattern in (_SEGMENT, _WORD_OR_GAP, _LINE):
         before = whole.str.extract_all(pattern).explode().drop_nulls()
         after = normalizer.apply_series(before)
-        if _same_but_sigma("".join(after), text):
+        if "".join(after).replace("ς", "σ") == text.replace("ς", "σ"):  # a sigma's form depends on its context
             break
-    return text, _spans(before, after)
+    n_before, n_after = (series.str.len_chars().to_numpy().astype(np.int64) for series in (before, after))
+    starts, offsets = (np.repeat(np.cumsum(n) - n, n_after) for n in (n_before, n_after))
+    same = np.repeat((before == after).to_numpy(), n_after)  # these segments map character by character
+    starts = starts + same * (np.arange(len(starts)) - offsets)
+    return text, np.stack([starts, starts + np.where(same, 1, np.repeat(n_before, n_after))], axis=1)
 
 
 def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True) -> list[tuple[str, int, int]]:
     """Return each pre-token with its start and end in a normalised text, in characters. A dummy "▁" has no width.
 
-    hidden: whether private characters stand for user tokens, as in `PreTokenizer.split`
-    Raises CorpusError if the text holds a lone surrogate.
+    hidden: whether private characters stand for user tokens
 
     >>> pretoken_spans(PreTokenizer("metaspace"), "ab c")
     [('▁ab', 0, 2), ('▁c', 2, 4)]
@@ -76,16 +70,11 @@ def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True
     words = pretokenizer.split(text, hidden=hidden)
     if pretokenizer.isolates_users:
         return [(word, *span) for word, span in zip(words, _word_spans(pretokenizer, text, words), strict=True)]
-    if _leaves_gaps(pretokenizer):
+    if pretokenizer.name == "whitespace" or pretokenizer.name.startswith("regex:"):  # gaps may lie between pre-tokens
         return [(word, *span) for word, span in zip(words, _match_spans(pretokenizer, text), strict=True)]
     lengths = (len(to_bytes(word).decode() if pretokenizer.is_bytes else word) for word in words)
     ends = [end - len(pretokenizer.dummy_of(text)) for end in accumulate(lengths)]
     return list(zip(words, [0, *ends], ends, strict=False))
-
-
-def _leaves_gaps(pretokenizer: PreTokenizer) -> bool:
-    """Check whether text may lie between pre-tokens, so that lengths alone do not give their positions."""
-    return pretokenizer.name == "whitespace" or pretokenizer.name.startswith("regex:")
 
 
 def _word_spans(pretokenizer: PreTokenizer, text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -115,31 +104,20 @@ def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, i
         position += len(word) + len(gap)
 
 
-def _same_but_sigma(left: str, right: str) -> bool:
-    """Compare texts; a final sigma equals any other, since its form depends on the context."""
-    return left.replace("ς", "σ") == right.replace("ς", "σ")
-
-
-def _spans(before: pl.Series, after: pl.Series) -> NDArray[np.int64]:
-    """Return (n_characters_after, 2) spans. Unchanged segments map character by character."""
-    n_before, n_after = (series.str.len_chars().to_numpy().astype(np.int64) for series in (before, after))
-    starts, offsets = (np.repeat(np.cumsum(n) - n, n_after) for n in (n_before, n_after))
-    same = np.repeat((before == after).to_numpy(), n_after)
-    starts = starts + same * (np.arange(len(starts)) - offsets)
-    return np.stack([starts, starts + np.where(same, 1, np.repeat(n_before, n_after))], axis=1)
-
-
 EncodeWords = Callable[[Sequence[str]], Sequence[Sequence[str]]]
 
 
 def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWords) -> Iterator[tuple[str, int, int]]:
     """Yield each piece with its start and end in the original line."""
-    spans = _hidden_spans(vocabulary.special, check_text(line))
+    starts_visible = np.ones(len(check_text(line)) + 1, bool)
+    for start, end in vocabulary.special.spans(line):
+        starts_visible[start + 1 : end] = False
+    edges = np.flatnonzero(starts_visible)  # of the characters of the hidden line
     own = own_characters(vocabulary, [line])
     [stood_in] = own.put([line])
     normal, from_hidden = align(vocabulary.normalizer, vocabulary.special.hide_text(stood_in))
-    starts = np.append(spans[from_hidden[:, 0], 0], len(line)).tolist()
-    ends = np.append(0, spans[from_hidden[:, 1] - 1, 1]).tolist()
+    starts = np.append(edges[from_hidden[:, 0]], len(line)).tolist()
+    ends = np.append(0, edges[from_hidden[:, 1]]).tolist()
     cut = pretoken_spans(vocabulary.pretokenizer, normal, hidden=bool(vocabulary.special.user))
     [words] = own.restored([[word for word, *_ in cut]], is_bytes=vocabulary.pretokenizer.is_bytes)
     encoded = encode_words(words)
@@ -152,12 +130,18 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
 
 
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield each piece with its span in its word, in characters: one for a user token, the byte's own for a byte."""
+    """Yield each piece with its span in its word, in characters. A user token takes one; bytes share theirs."""
     if vocabulary.pretokenizer.is_bytes:
         ending = SUFFIX if vocabulary.marker == "suffix" else ""
         spelled = [piece.removesuffix(ending) for piece in pieces]
-        spans = _within_bytes(spelled, set(vocabulary.special.user))
-        yield from ((piece, first, last) for piece, (_, first, last) in zip(pieces, spans, strict=True))
+        if len(spelled) == 1 and spelled[0] in vocabulary.special.user:
+            yield pieces[0], 0, 1
+            return
+        data, done = to_bytes("".join(spelled)), 0
+        numbers = np.cumsum([byte & 0xC0 != 0x80 for byte in data]).tolist()  # of the character of each byte, from 1
+        for piece, text in zip(pieces, spelled, strict=True):
+            yield piece, numbers[done] - 1, numbers[done + len(text) - 1]
+            done += len(text)
         return
     position, n_bytes = 0, 0
     for piece in pieces:
@@ -165,7 +149,8 @@ def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tupl
         if piece in vocabulary.special.user:
             width = 1
         elif vocabulary.byte_fallback and piece in BYTE_TOKENS:
-            n_bytes = n_bytes or _n_bytes(int(piece[3:5], 16))
+            lead = int(piece[3:5], 16)  # of a UTF-8 sequence
+            n_bytes = n_bytes or (1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4)
             n_bytes -= 1
             yield piece, position, position + 1
             position += n_bytes == 0
@@ -174,31 +159,3 @@ def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tupl
             width -= len(SUFFIX)
         yield piece, position, position + width
         position += width
-
-
-def _within_bytes(pieces: Sequence[str], user: set[str]) -> Iterator[tuple[str, int, int]]:
-    if len(pieces) == 1 and pieces[0] in user:
-        yield pieces[0], 0, 1
-        return
-    data = to_bytes("".join(pieces))
-    starts = np.cumsum(
-        [byte & 0xC0 != 0x80 for byte in data]
-    ).tolist()  # the number of the character of each byte, from 1
-    done = 0
-    for piece in pieces:
-        yield piece, starts[done] - 1, starts[done + len(piece) - 1]
-        done += len(piece)
-
-
-def _n_bytes(lead: int) -> int:
-    """Return the length of a UTF-8 sequence by its first byte."""
-    return 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-
-
-def _hidden_spans(special: SpecialTokens, line: str) -> NDArray[np.int64]:
-    """Return the span in the original line of each character of the hidden line, (n, 2)."""
-    starts = np.ones(len(line) + 1, bool)
-    for start, end in special.spans(line):
-        starts[start + 1 : end] = False
-    edges = np.flatnonzero(starts)
-    return np.stack([edges[:-1], edges[1:]], axis=1)

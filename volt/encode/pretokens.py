@@ -1,21 +1,13 @@
-r"""Lines → pre-tokens: user tokens are hidden, the text is normalised and cut. Also, pre-tokens of units.
+"""Lines → pre-tokens: user tokens are hidden, the text is normalised and cut. Also, units → their pre-tokens.
 
 A unit is a stretch between spaces: encoding and counting cache units, so that each distinct one is cut once.
 
-    line       "the  lowest"
-    units      "the", "lowest"             breaks part them: spaces, or white space
-    pre-tokens one or more for each unit
+    line        "the  lowest"
+    units       "the", "lowest"            breaks part them: spaces, or white space
+    pre-tokens  one or more for each unit
 
-The pre-tokens of a line are the pre-tokens of its units, concatenated, if the pre-tokeniser cuts at each space (or
-white space) and looks no further, or has a pattern that does so (volt.text.patterns.split_points). Other patterns, and
-patterns after a normaliser, may look further; then each pre-token is a unit. A few units are `irregular`: their
-neighbours could matter, as for one that ends with a no-break space where white space is kept. Lines that hold them are
-cut as a whole. (The compiled loop decides most of them by the next byte.)
-
-A vocabulary with user tokens marks private characters of a line (volt.text.special_tokens).
-
->>> split_lines(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
-[['a', 'b'], []]
+Where a pattern or normaliser may look beyond a unit, each pre-token is a unit. Units whose neighbours could matter,
+such as one that ends with a no-break space, are `irregular`: their lines are cut as a whole.
 """
 
 from __future__ import annotations
@@ -70,11 +62,7 @@ def _lone_cutter(vocabulary: Vocabulary) -> WordCutter | None:
 
 
 def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
-    """Return the pre-tokens of each line with a space between two. No pre-token holds a space.
-
-    >>> joined_words(Vocabulary(merges=(), tokens=("a",)), ["a  b", ""])
-    ['a b', '']
-    """
+    """Return the pre-tokens of each line with a space between two. No pre-token holds a space."""
     if (cutter := _lone_cutter(vocabulary)) is not None:
         return cutter.cut_texts(lines)
     if own_characters(vocabulary, lines).of_text:
@@ -85,14 +73,12 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
 
 
 def joined_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False) -> memoryview:
-    """Return the pre-tokens of lines of UTF-8 text with a space between two, and the byte 0xFF after each line.
+    r"""Return the pre-tokens of lines of UTF-8 text with a space between two, and the byte 0xFF after each line.
 
-    separator: the byte after each line; the last line may lack it
-    strips_return: whether to drop a "\\r" at the end of a line
     Raises UnicodeDecodeError if a line is not UTF-8.
 
-    >>> bytes(joined_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\\n\\nc", separator=10))
-    b'a b\\xff\\xffc\\xff'
+    >>> bytes(joined_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\n\nc", separator=10))
+    b'a b\xff\xffc\xff'
     """
     mark = bytes([separator])
     if (cutter := _lone_cutter(vocabulary)) is not None:
@@ -112,7 +98,7 @@ def _pretokens(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
 
 
 def _normal(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
-    """Column text: the lines with user tokens hidden, normalised."""
+    """Return the lines with user tokens hidden, normalised, as column text."""
     import polars as pl
 
     about_to_use_polars()
@@ -125,7 +111,7 @@ _SPACES_BEYOND_ASCII = frozenset(SPLIT_SPACE) - set(ascii_bytes(SPLIT_SPACE).dec
 
 @dataclass(frozen=True, slots=True)
 class UnitRule:
-    r"""Where the units of a line begin and end.
+    """The rule by which a line is parted into units.
 
     breaks: bit b is set if byte b ≤ 32 parts units
     clinging: the subset of breaks that part units after some characters only
@@ -133,9 +119,8 @@ class UnitRule:
     marks_first: whether a line's first unit is cut differently
     words: whether each unit is a pre-token of a line that has been cut before
 
-    >>> rule = UnitRule.of(Vocabulary(merges=(), tokens=("a",)))
-    >>> rule.keeps_breaks, rule.breaks == sum(1 << byte for byte in b"\t\n\v\f\r\x1c\x1d\x1e\x1f ")
-    (False, True)
+    >>> UnitRule.of(Vocabulary(merges=(), tokens=("a",))).breaks == _bits(ascii_bytes(SPLIT_SPACE))
+    True
     """
 
     breaks: int
@@ -161,11 +146,7 @@ class UnitRule:
 
 
 def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
-    """Return the split points of the pre-tokeniser's own pattern, or None.
-
-    Texts have no split points without a pattern, where a normaliser may change the text that the pattern sees, and
-    where a regex drops text that it does not match, user tokens included.
-    """
+    """Return the split points of the pre-tokeniser's own pattern; None without a pattern."""
     cutter = vocabulary.pretokenizer.cutter if vocabulary.pretokenizer.has_own_pattern else None
     if cutter is None or vocabulary.normalizer.name != "none" or (cutter.matches_only and vocabulary.special.user):
         return None
@@ -180,7 +161,7 @@ class UnitWords:
     text: all pre-tokens, concatenated
     lengths: (n_words,) int64, characters of each
     n_words: (n_units,) int64, pre-tokens of each unit
-    irregular: (n_units,) bool, which units are irregular
+    irregular: (n_units,) bool
     """
 
     text: str
@@ -190,16 +171,15 @@ class UnitWords:
 
 
 def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, first: NDArray[np.uint8]) -> UnitWords:
-    """Return the pre-tokens that units have within lines.
-
-    data: the units in UTF-8, concatenated
-    ends: (n_units,) where each ends, in bytes
-    first: (n_units,) which units start a line, where that matters
-    Raises UnicodeDecodeError if a unit is not UTF-8.
-    """
-    text, ends = data.decode(), _character_ends(data, ends)
+    """Return the pre-tokens that units have within lines."""
+    text, starts_character = data.decode(), (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+    if not starts_character[ends[:-1]].all():  # the end of a unit splits a character: raise the error
+        for start, end in pairwise([0, *ends.tolist()]):
+            data[start:end].decode()
+    ends = np.cumsum(starts_character)[ends - 1]  # in characters
     rule, lengths, n = UnitRule.of(vocabulary), np.diff(ends, prepend=0), len(ends)
-    is_plain = _is_plain(vocabulary)
+    names = vocabulary.pretokenizer.name, vocabulary.normalizer.name
+    is_plain = names == ("whitespace", "none") and not vocabulary.special.user  # str.split() gives the pre-tokens
     if rule.words or (is_plain and set(text).isdisjoint(_SPACES_BEYOND_ASCII)):
         return UnitWords(text, lengths, np.ones(n, np.int64), np.zeros(n, bool))
     if is_plain:
@@ -216,24 +196,18 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, 
 
 
 def _simple(vocabulary: Vocabulary, text: str, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which units are letters after at most one space, hence one pre-token by GPT-2's pattern. (n_units,)"""
+    """Check which units are letters after at most one space, so one pre-token by GPT-2's pattern: (n_units,)."""
     plain = vocabulary.normalizer.name == "none" and not vocabulary.special.user
     if not plain or vocabulary.pretokenizer.name not in ("gpt2", "bytes"):
         return np.zeros(len(ends), bool)
-    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    starts = np.append(0, ends[:-1])
-    n_letters = np.add.reduceat(_are_letters(codes), starts, dtype=np.int64)
-    return np.asarray((n_letters > 0) & (n_letters == ends - starts - (codes[starts] == ord(" "))))
-
-
-def _are_letters(codes: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Return which code points the pattern's engine takes for letters. (n,)"""
     import polars as pl
 
     about_to_use_polars()
+    codes, starts = np.frombuffer(text.encode("utf-32-le"), np.uint32), np.append(0, ends[:-1])
     met, places = np.unique(codes, return_inverse=True)
-    letters = pl.Series(list(map(chr, met.tolist()))).str.contains(r"^\p{L}$").to_numpy()
-    return np.asarray(letters[places], bool)
+    are_letters = pl.Series(list(map(chr, met.tolist()))).str.contains(r"^\p{L}$").to_numpy()[places]
+    n_letters = np.add.reduceat(are_letters, starts, dtype=np.int64)
+    return np.asarray((n_letters > 0) & (n_letters == ends - starts - (codes[starts] == ord(" "))))
 
 
 def _one_word_each(
@@ -251,7 +225,6 @@ def _one_word_each(
 
 
 def _merged(chosen: UnitWords, others: UnitWords, is_chosen: NDArray[np.bool_]) -> UnitWords:
-    """Return the pre-tokens of chosen units and of the others, in the order of the units."""
     n_words, irregular = np.ones(len(is_chosen), np.int64), np.zeros(len(is_chosen), bool)
     n_words[~is_chosen], irregular[~is_chosen] = others.n_words, others.irregular
     units = np.append(np.flatnonzero(is_chosen), np.repeat(np.flatnonzero(~is_chosen), others.n_words))
@@ -283,23 +256,8 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
     )  # fmt: skip
 
 
-def _character_ends(data: bytes, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where units end, in characters. The bytes as a whole are UTF-8."""
-    starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
-    if not starts_character[ends[:-1]].all():  # a unit's end splits a character: raise the error
-        for start, end in pairwise([0, *ends.tolist()]):
-            data[start:end].decode()
-    return np.cumsum(starts_character)[ends - 1]
-
-
 def _bits(characters: bytes) -> int:
     return sum(1 << byte for byte in characters)
-
-
-def _is_plain(vocabulary: Vocabulary) -> bool:
-    """Check whether `str.split()` gives the pre-tokens: nothing to hide or normalise."""
-    names = vocabulary.pretokenizer.name, vocabulary.normalizer.name
-    return names == ("whitespace", "none") and not vocabulary.special.user
 
 
 def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
@@ -314,10 +272,7 @@ def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
 
 
 def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
-    """Check whether a unit's neighbours could matter: it ends with a space that is not a break, or holds "▁" for one.
-
-    Where runs of spaces are words, a space at a unit's end may join the run that starts the next one.
-    """
+    """Check whether a unit's neighbours could matter: it ends with a space that is not a break, or holds "▁"."""
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")

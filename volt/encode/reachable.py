@@ -1,19 +1,10 @@
-r"""`reach`: which tokens some text produces, with such a text, and which tokens no text produces, with the reason.
+"""`reach`: which tokens some text produces, with such a text; which tokens no text produces, and why.
 
-Until a stretch of text becomes one symbol, no merge has crossed its ends. So it goes through the same merges in any
-word, and some word gives a symbol if and only if the symbol's own characters give it. Unknown characters around it
-merge with nothing and leave it unchanged. Text produces a token if it produces its symbol, or a symbol that is split
-back into it, or if the vocabulary looks up whole words and the token is one.
-
-Merges may allow a token that text cannot produce: the normaliser may change its characters, user tokens may hide them,
-and the pre-tokeniser may always cut them. So each candidate is tried: its characters are encoded between an unknown
-letter, number, sign or white space, which is all that the named pre-tokenisers distinguish. For tokens that begin or
-end inside a character, and for regexes, many texts are tried, and some tokens stay undecided.
-
->>> merges = (("b", "c"), ("a", "b"), ("ab", "c"))
->>> result = reach(Vocabulary(merges=merges, tokens=("a", "b", "c", "bc", "ab", "abc"), marker="none"))
->>> result.texts["ab"], result.never
-('ab', {'abc': 'merges'})
+No merge crosses the ends of a stretch of text before it is one symbol: so some word gives a symbol if and only if the
+symbol's own characters give it. Normaliser, user tokens and pre-tokeniser may still forbid a token. So the characters
+of each candidate are encoded between an unknown letter, number, sign or white space, which is all that the named
+pre-tokenisers distinguish. Where a regex cuts, and for parts of characters, many texts are tried, and some tokens stay
+undecided.
 """
 
 from __future__ import annotations
@@ -61,7 +52,6 @@ _FIRST = {
 class Form(NamedTuple):
     """A stretch of text that merges into one symbol.
 
-    symbol: its number
     text: its characters, or its bytes in GPT-2's alphabet, without the marker
     at_edge: whether it carries the marker, so that it ends its word, or starts it
     """
@@ -72,12 +62,7 @@ class Form(NamedTuple):
 
 
 def spelled(vocabulary: Vocabulary, text: str) -> str | None:
-    """Return a form's text as it stands in a line; None for bytes that are not whole characters.
-
-    >>> bytes_ = Vocabulary(merges=(), tokens=(), marker="none", pretokenizer="bytes")
-    >>> spelled(bytes_, "Ġa"), spelled(bytes_, "Ã")
-    (' a', None)
-    """
+    """Return the text of a form as it stands in a line; None for bytes that are not whole characters."""
     if not vocabulary.pretokenizer.is_bytes:
         return text.replace(SPACE, " ") if vocabulary.pretokenizer.keeps_spaces else text
     try:
@@ -87,7 +72,7 @@ def spelled(vocabulary: Vocabulary, text: str) -> str | None:
 
 
 def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
-    """Check whether no text produces a form, given that all trials have failed."""
+    """Check whether no text produces a form, after all trials have failed."""
     special, marker, cut = vocabulary.special, vocabulary.marker, vocabulary.pretokenizer
     text = spelled(vocabulary, form.text)
     if text is None:
@@ -136,7 +121,7 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
         yield from (partial(_between, vocabulary, left, right) for left, right in pairs)
     if vocabulary.pretokenizer.is_bytes:
         result = cache(lambda form: _completed(to_bytes(form.text)))
-        yield from (partial(_nth, result, number) for number in range(_MOST))
+        yield from (partial(lambda number, form: result(form)[number : number + 1], number) for number in range(_MOST))
 
 
 def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
@@ -158,16 +143,8 @@ def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[
     return [f"{left}{text}{right}", *bare]
 
 
-def _nth(result: Callable[[Form], list[str]], number: int, form: Form) -> list[str]:
-    return result(form)[number : number + 1]
-
-
 def _completed(data: bytes) -> list[str]:
-    """Return texts that hold these bytes, which begin or end inside a character.
-
-    >>> _completed(b"a\\xc3")[:2], all(b"\\xa9a" in text.encode() for text in _completed(b"\\xa9a"))
-    (['aÀ', 'aÁ'], True)
-    """
+    """Return texts that hold these bytes, which begin or end inside a character."""
     middle = whole_characters(data)
     if middle is None:
         return []
@@ -181,11 +158,7 @@ def _completed(data: bytes) -> list[str]:
 
 
 def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) -> list[str]:
-    """Return characters whose UTF-8 holds these bytes, and further bytes except at the named end.
-
-    >>> _characters(b"\\xe2\\x82", at_start=True)[44], b"\\xa9" in _characters(b"\\xa9", at_end=True)[0].encode()
-    ('€', True)
-    """
+    r"""Return characters whose UTF-8 holds these bytes, and further bytes except at the named end."""
     result = list[str]()
     for n, first in _FIRST.items():
         for place in range(n - len(part) + 1):
@@ -198,7 +171,6 @@ def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) ->
 
 
 def _some(choices: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Return all ways to choose one of each, or a sample if there are many."""
     if len(choices) < 3:
         return list(product(*choices))
     rng = Random(0)
@@ -222,16 +194,11 @@ class Reach:
 
     texts: a text for each token that some text produces
     never: the reason for each token that no text produces
-        "merges"        encoding its characters gives others: other merges come first, or follow
+        "merges"        merging its characters gives others
         "normalizer"    normalising changes its characters
         "user tokens"   it holds a user token
         "pretokenizer"  it is always cut, or its bytes are never part of UTF-8
-    undecided: tokens that merges allow, without a known text or proof that none exists. This happens only where a regex
-        cuts, where tokens begin or end inside a character, where normalising may give a user token's characters, or
-        where a marker joins a token of white space.
-
-    >>> reach(Vocabulary(merges=(), tokens=("a", "B"), normalizer="lowercase"))
-    <Reach: 1 token reached, 1 never, 0 undecided>
+    undecided: tokens that merges allow, without a known text or proof that none exists
     """
 
     texts: Mapping[str, str]
@@ -246,13 +213,12 @@ class Reach:
 def reach(vocabulary: Vocabulary) -> Reach:
     """Return which tokens some text produces when it is encoded without dropout. Special tokens are left out.
 
-    vocabulary: any
+    vocabulary: a vocabulary
 
-    Every text in `texts` has been encoded and gave its token.
-
-    >>> result = reach(Vocabulary(merges=(("a", "B"),), tokens=("a", "B", "aB"), normalizer="lowercase"))
-    >>> result.never
-    {'B': 'normalizer', 'aB': 'normalizer'}
+    >>> merges = (("b", "c"), ("a", "b"), ("ab", "c"))
+    >>> result = reach(Vocabulary(merges=merges, tokens=("a", "b", "c", "bc", "ab", "abc"), marker="none"))
+    >>> result, result.texts["ab"], result.never
+    (<Reach: 5 tokens reached, 1 never, 0 undecided>, 'ab', {'abc': 'merges'})
     """
     arguments.instance(vocabulary, Vocabulary, "vocabulary", call="reach({})")
     tables = MergeTables.of(vocabulary)
@@ -282,24 +248,19 @@ def _whole_forms(tables: MergeTables) -> list[Form]:
 
 def _words(tables: MergeTables) -> list[Form]:
     """Return the forms of tokens that encoding looks up as whole words, if they are whole characters."""
-    vocabulary, result = tables.vocabulary, list[Form]()
-    numbered = [(number, token) for number, token in enumerate(tables.tokens) if tables.kept[number]]
-    if vocabulary.whole_words and vocabulary.marker == "suffix":
-        result = [
-            Form(number, token.removesuffix(SUFFIX), True) for number, token in numbered if token.endswith(SUFFIX)
-        ]
-    elif vocabulary.whole_words and vocabulary.marker == "prefix":
-        result = [Form(number, token[1:], True) for number, token in numbered if token.startswith(PREFIX)]
-    elif vocabulary.whole_words:
-        result = [Form(number, token, False) for number, token in numbered]
-    return [form for form in result if form.text and spelled(vocabulary, form.text) is not None]
+    vocabulary = tables.vocabulary
+    if not vocabulary.whole_words:
+        return []
+    forms = [Form(number, token, False) for number, token in enumerate(tables.tokens) if tables.kept[number]]
+    if vocabulary.marker == "suffix":
+        forms = [Form(number, text.removesuffix(SUFFIX), True) for number, text, _ in forms if text.endswith(SUFFIX)]
+    elif vocabulary.marker == "prefix":
+        forms = [Form(number, text[1:], True) for number, text, _ in forms if text.startswith(PREFIX)]
+    return [form for form in forms if form.text and spelled(vocabulary, form.text) is not None]
 
 
 def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
-    """Return the forms that become their symbol, or an unknown one with the same spelling.
-
-    forms: all at the edge of a word, or none
-    """
+    """Return the forms that become their symbol, or an unknown one with the same spelling: all at an edge, or none."""
     from volt.kernels.apply_bpe import encode_words
     from volt.kernels.bpe_tables import no_spellings
 
@@ -322,25 +283,20 @@ def _forms_of_tokens(tables: MergeTables, forms: Iterable[Form]) -> Forms:
     """Return, for each token, the forms that become it or are split back into it."""
     result: Forms = {}
     for form in forms:
-        for number in set(_split_back(tables, form.symbol)):
+        stack, pieces = [form.symbol], set[int]()
+        while stack:  # split back
+            number = stack.pop()
             if tables.kept[number]:
-                result.setdefault(tables.tokens[number], []).append(form)
+                pieces.add(number)
+            elif (parts := int(tables.parts[number])) >= 0:
+                stack += [parts >> 32, parts & 0xFFFFFFFF]
+        for number in pieces:
+            result.setdefault(tables.tokens[number], []).append(form)
     return result
 
 
-def _split_back(tables: MergeTables, symbol: int) -> Iterator[int]:
-    stack = [symbol]
-    while stack:
-        number = stack.pop()
-        parts = int(tables.parts[number])
-        if tables.kept[number] or parts < 0:
-            yield number
-        else:
-            stack += [parts >> 32, parts & 0xFFFFFFFF]
-
-
 def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
-    """Return the forms that normalising leaves unchanged. A text that stays unchanged has only such parts."""
+    """Return the forms that normalising leaves unchanged: only these stand in a text that it leaves unchanged."""
     import polars as pl
 
     if vocabulary.normalizer.name == "none":
@@ -353,7 +309,6 @@ def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
 
 
 def _producing_texts(encoder: Encoder, forms: Forms) -> dict[str, str]:
-    """Return a text for each token that some trial produces."""
     missing, result = dict(forms), dict[str, str]()
     for trial in trials(encoder.vocabulary):
         if not missing:

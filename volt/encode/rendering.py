@@ -1,10 +1,8 @@
 """`Rendering`: symbols → a form of output: ids, pieces as text, or ids as text.
 
->>> from volt.encode.merge_tables import MergeTables
 >>> from volt.vocabulary import Vocabulary
 >>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
->>> symbols, _ = tables.encode(["low", "lot"])
->>> values, ends = as_pieces(tables, separator="@@").expand(symbols)
+>>> values, ends = as_pieces(tables, separator="@@").expand(tables.encode(["low", "lot"])[0])
 >>> bytes(values), ends.tolist()
 (b'lo@@ w lo@@ t ', [5, 7, 12, 14])
 """
@@ -19,8 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from volt import arguments
 from volt.encode.merge_tables import MergeTables
-from volt.errors import ConfigError
+from volt.errors import ConfigError, quoted
 from volt.text.characters import SUFFIX
 
 Longs = NDArray[np.int64]
@@ -32,8 +31,6 @@ Kind = Literal["ids", "pieces", "id text"]
 class _Rows:
     """The values of symbols. Row r stands for values[starts[r]:starts[r + 1]].
 
-    starts: (n_rows + 1,) int64
-    values: (n,), of the rendering's type
     known: the row of each symbol below 0 that has been met
     """
 
@@ -42,7 +39,7 @@ class _Rows:
     known: dict[int, int]
 
     def extended(self, symbols: Sequence[int], spelled: Sequence[Sequence[int] | bytes]) -> _Rows:
-        """Return the rows with one more for each of these symbols below 0, which are spelled so."""
+        """Return the rows with one more for each of the symbols, which are below 0."""
         first = len(self.starts) - 1
         ends = self.starts[-1] + np.cumsum([len(values) for values in spelled], dtype=np.int64)
         new = np.fromiter(chain.from_iterable(spelled), self.values.dtype)
@@ -53,13 +50,13 @@ class _Rows:
 class Rendering:
     """The values of each symbol. Safe to share between threads.
 
-    Rows for unknown characters are added as they are met. Replacing the rows is atomic, so threads need no lock.
+    Rows for unknown characters are added as they are met, by an atomic replacement that needs no lock.
     """
 
     def __init__(
         self, tables: MergeTables, spell: Spell, *, dtype: DTypeLike, single: NDArray[Any] | None = None
     ) -> None:
-        """single: the value of each token of the vocabulary, if each has just one: (n_tokens,)."""
+        """single: (n_tokens,), the value of each token of the vocabulary, if each has just one."""
         self.dtype, self._spell = np.dtype(dtype), spell
         empty = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {})
         retained, is_atom = tables.kept != 0, tables.parts < 0  # all others are split back
@@ -83,7 +80,7 @@ class Rendering:
         return self.dtype == np.int32
 
     def known_rows(self, n: int) -> tuple[Longs, NDArray[Any]]:
-        """Return where the values of the first n symbols start (n + 1,), and the values."""
+        """Return the values of the first n symbols, and where each starts, (n + 1,)."""
         rows = self._rows
         return rows.starts[: n + 1], rows.values[: rows.starts[n]]
 
@@ -112,6 +109,15 @@ class Rendering:
         return numbers, rows
 
 
+def checked_separator(separator: str) -> str:
+    """Check the mark that follows pieces that do not end a word; it may be empty."""
+    if arguments.storable(separator, "separator") and (separator.split() != [separator] or not separator.isprintable()):
+        raise ConfigError(
+            f"separator {quoted(separator)} is white space, holds some, or cannot be printed; give a mark such as '@@'"
+        )
+    return separator
+
+
 def rendering_of(kind: Kind, tables: MergeTables, *, separator: str = "") -> Rendering:
     """Return the rendering of a kind. separator: see `as_pieces`."""
     if kind == "pieces":
@@ -120,7 +126,7 @@ def rendering_of(kind: Kind, tables: MergeTables, *, separator: str = "") -> Ren
 
 
 def as_ids(tables: MergeTables) -> Rendering:
-    """Render ids, int32. An unknown piece has the id of `unk`, or none without that token."""
+    """Render ids, int32. An unknown piece has the id of `unk`; none without that token."""
     ids = tables.vocabulary.ids
     single = np.fromiter(map(ids.get, tables.tokens, repeat(0)), np.int32, len(tables.tokens))
     return Rendering(tables, lambda symbol: _ids(tables, symbol), dtype=np.int32, single=single)

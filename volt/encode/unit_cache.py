@@ -1,13 +1,12 @@
 r"""`UnitCache`: bytes → values, line by line, by a table of the units met so far and the values of each.
 
-A cache belongs to one thread at a time. It is emptied once it holds more units than its limit. `unit_encoder_of` builds
-what the compiled loop needs to encode new units itself. volt.kernels explains unit, pending and irregular.
+A cache belongs to one thread at a time, and is emptied when it exceeds its limit. `unit_encoder_of` builds the tables
+by which the compiled loop encodes new units. volt.kernels explains unit, pending and irregular.
 
->>> from volt.encode.unit_cache import numbering_encoder
->>> from volt.encode.pretokens import UnitRule
->>> table = UnitCache(UnitRule(1 << ord(" ")), numbering_encoder(), np.int32)
->>> lines = table.encode(table.read(b"low lower low\n\nlow", separator=ord("\n")))
->>> lines.values.tolist(), lines.ends.tolist(), table.units(np.arange(table.n_units))
+>>> from volt.kernels.unit_encoder import numbering
+>>> cache = UnitCache(UnitRule(1 << ord(" ")), numbering(), np.int32)
+>>> lines = cache.encode(cache.read(b"low lower low\n\nlow", separator=ord("\n")))
+>>> lines.values.tolist(), lines.ends.tolist(), cache.units(np.arange(cache.n_units))
 ([0, 1, 0, 0], [3, 3, 4], (b'lowlower', array([3, 8])))
 """
 
@@ -29,11 +28,9 @@ from volt.text.pretokenizer import IF_ABSENT
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from volt.kernels.encode_units import Rule
     from volt.kernels.pretokenize import Cutter
     from volt.kernels.unit_encoder import LoopState, UnitEncoder
     from volt.text.patterns.split_points import SplitPoints
-    from volt.text.pretokenizer import PreTokenizer
 
 
 _NOTHING = np.zeros(0, np.int32)
@@ -41,85 +38,53 @@ _ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
 
 
 def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses) -> UnitEncoder:
-    """Return the tables by which compiled code encodes a unit; `UnitEncoder.for_thread` adds a thread's own memory.
-
-    rendering: the form of the output; None for atoms, as dropout needs
-    classes: the classes of characters, for pre-tokenisers that look at them
-
-    >>> from volt.encode.rendering import as_ids
-    >>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
-    >>> encoder = unit_encoder_of(tables, as_ids(tables), CharacterClasses())
-    >>> encoder.widest, encoder.sampled
-    (4, False)
-    """
+    """Return the tables by which compiled code encodes a unit; `UnitEncoder.for_thread` adds a thread's own memory."""
     from volt.kernels.unit_encoder import ID_SIZE, numbering
 
     starts, values = rendering.known_rows(len(tables.kept)) if rendering else (np.zeros(1, np.int64), _NOTHING)
     starts, values = starts * values.itemsize, np.concatenate([values.view(np.uint8), np.zeros(8, np.uint8)])
-    empty, widths = numbering(), np.diff(starts)
+    empty, widths, vocabulary, byte_ids = numbering(), np.diff(starts), tables.vocabulary, _NOTHING
+    is_by_bytes = vocabulary.byte_fallback and not vocabulary.pretokenizer.is_bytes and vocabulary.marker != "suffix"
+    if rendering and rendering.are_ids and is_by_bytes:  # bytes alone spell unknown characters
+        byte_ids = np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
     return empty._replace(
         cutter=_cutter(tables, empty.cutter, classes), sampled=rendering is None, merges=tables.merges,
-        rule=tables.rule, starts=starts, rendered=values,
+        rule=tables.rule, starts=starts, rendered=values, byte_ids=byte_ids,
         widest=max(ID_SIZE, int(widths.max(initial=0))),
-        byte_ids=_byte_ids(tables.vocabulary) if rendering and rendering.are_ids else _NOTHING,
         width=int(widths[0]) if len(widths) and (widths == widths[0]).all() else 0,
     )  # fmt: skip
 
 
 def _cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
-    from volt.kernels.pretokenize import BYTES
+    from volt.kernels.pretokenize import BYTES, WORD
 
-    cut, marker = _cut(tables.vocabulary), ("none", "suffix", "prefix").index(tables.vocabulary.marker)
+    vocabulary, parting = tables.vocabulary, parting_of_units(tables.vocabulary)
+    cut, marker = _cut(vocabulary, parting), ("none", "suffix", "prefix").index(vocabulary.marker)
     characters = _ALPHABET if cut >= BYTES else np.where(np.arange(256) == ord(" "), ord(SPACE), np.arange(256))
-    atoms = tables.symbol_of[np.concatenate([2 * characters, 2 * characters + 1])]
+    user = vocabulary.special.user if cut > WORD else ()  # only if units are text
+    user_starts = np.zeros(256 if user else 0, np.uint8)
+    user_starts[[token.encode()[0] for token in user]] = 1
     cutter = empty._replace(
-        cut=cut, marker=marker, symbol_of=tables.symbol_of, byte_symbols=atoms, user_starts=_user_starts(tables, cut)
-    )
-    if (parting := parting_of_units(tables.vocabulary)) is not None:
-        return _with_pattern(cutter, tables.vocabulary.pretokenizer, parting)
-    return cutter._replace(classes=classes.table) if _looks_at_classes(cut) else cutter
-
-
-def _byte_ids(vocabulary: Vocabulary) -> NDArray[np.int32]:
-    """Return the ids of the byte tokens if unknown characters are spelled by these alone; (256,) or (0,)."""
-    if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or vocabulary.marker == "suffix":
-        return _NOTHING
-    return np.array([vocabulary.ids[token] for token in BYTE_TOKENS], np.int32)
-
-
-def _with_pattern(cutter: Cutter, pretokenizer: PreTokenizer, parting: SplitPoints) -> Cutter:
-    result = pretokenizer.cutter
-    assert result is not None  # only a pattern has split points
-    tables = result.splitter.tables
+        cut=cut, marker=marker, symbol_of=tables.symbol_of, user_starts=user_starts,
+        byte_symbols=tables.symbol_of[np.concatenate([2 * characters, 2 * characters + 1])],
+    )  # fmt: skip
+    if parting is None:
+        return cutter._replace(classes=classes.table) if _uses_classes(cut) else cutter
+    own = vocabulary.pretokenizer.cutter
+    assert own is not None  # only a pattern has split points
+    automaton = own.splitter.tables
     return cutter._replace(
-        classes=tables.classes, moves=tables.moves, end=tables.end, splits=tables.splits, kinds=parting.kinds,
-        breaks=parting.breaks, alone=int(parting.alone), matches_only=int(result.matches_only),
+        classes=automaton.classes, moves=automaton.moves, end=automaton.end, splits=automaton.splits,
+        kinds=parting.kinds, breaks=parting.breaks, alone=int(parting.alone), matches_only=int(own.matches_only),
     )  # fmt: skip
 
 
-def _user_starts(tables: MergeTables, cut: int) -> NDArray[np.uint8]:
-    """Return which bytes begin user tokens, if units are text: (256,), or (0,) without user tokens."""
-    from volt.kernels.pretokenize import WORD
-
-    user = tables.vocabulary.special.user if cut > WORD else ()
-    starts = np.zeros(256 if user else 0, np.uint8)
-    starts[[token.encode()[0] for token in user]] = 1
-    return starts
-
-
-def numbering_encoder() -> UnitEncoder:
-    """Return an encoder that numbers units in the order in which they are met."""
-    from volt.kernels.unit_encoder import numbering
-
-    return numbering()
-
-
-def _cut(vocabulary: Vocabulary) -> int:
+def _cut(vocabulary: Vocabulary, parting: SplitPoints | None) -> int:
     from volt.kernels import pretokenize
 
     name = vocabulary.pretokenizer.name
     if vocabulary.pretokenizer.has_own_pattern:
-        if parting_of_units(vocabulary) is None:
+        if parting is None:
             return pretokenize.WORD  # units are normalised pre-tokens
         return pretokenize.BYTE_PATTERN if vocabulary.pretokenizer.is_bytes else pretokenize.PATTERN
     if vocabulary.normalizer.name != "none" or name.endswith(IF_ABSENT):
@@ -133,12 +98,7 @@ def _cut(vocabulary: Vocabulary) -> int:
     return cuts[name] if vocabulary.marker == "none" else pretokenize.NEVER
 
 
-def uses_classes(encoder: UnitEncoder) -> bool:
-    """Check whether the encoder looks at the classes of characters."""
-    return _looks_at_classes(encoder.cutter.cut)
-
-
-def _looks_at_classes(cut: int) -> bool:
+def _uses_classes(cut: int) -> bool:
     from volt.kernels.pretokenize import BYTES, GPT2, UNICODE
 
     return cut in (UNICODE, GPT2, BYTES)
@@ -152,10 +112,10 @@ _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
 
 @dataclass(frozen=True, slots=True)
 class LineValues:
-    """The values of a text's lines.
+    """The values of the lines of a text.
 
     values: (n,) int32 or uint8
-    ends: (n_lines,) int64, where each line's values end
+    ends: (n_lines,) int64, where the values of each line end
     left: (n_left, 2) int64, the lines left to Python, absent from `values`: number, and where the text ends
     """
 
@@ -168,9 +128,9 @@ class UnitCache:
     """The distinct units met so far, and their values.
 
     rule: where units begin and end
-    encoder: encodes a new unit
-    dtype: type of the values
-    limit: about how many units are cached; each word of a unit that has several counts as one more
+    encoder: the tables for new units
+    dtype: of the values
+    limit: about how many units are cached; each further word of a unit counts as one more
     """
 
     def __init__(self, rule: UnitRule, encoder: UnitEncoder, dtype: DTypeLike, *, limit: int = 1 << 20) -> None:
@@ -180,6 +140,11 @@ class UnitCache:
         self._line_ends, self._left = np.empty(_N_LINES, np.int64), np.empty((_N_LEFT, 2), np.int64)
         self._memory, self._ring = PaddedMemory(), aligned(RING)
         self.clear()
+
+    @property
+    def uses_classes(self) -> bool:
+        """Whether the classes of characters decide where units are cut."""
+        return _uses_classes(self._encoder.cutter.cut)
 
     def trim(self) -> None:
         """Remove all units if there are more than the limit."""
@@ -204,14 +169,16 @@ class UnitCache:
         return self._memory.read(text, separator=separator, padded=padded)
 
     def encode(self, text: Padded, *, strips_return: bool = False) -> LineValues:
-        """Return the values of a text's lines, which are valid only if no units are `pending`: see `fill_pending`.
-
-        strips_return: whether to drop a carriage return before the separator
-        """
-        from volt.kernels.encode_units import ROOM, encode_units
+        """Return the values of a text's lines, which are valid only if no units are `pending`: see `fill_pending`."""
+        from volt.kernels.encode_units import ROOM, Rule, encode_units
         from volt.kernels.unit_encoder import LoopState
 
-        self._n_pending, rule = 0, self._loop_rule(text.separator, strips_return)
+        own = self.rule
+        rule = Rule(
+            text.separator, strips_return, own.breaks, own.clinging, own.keeps_breaks, own.marks_first,
+            self._dtype == np.uint8,
+        )  # fmt: skip
+        self._n_pending = 0
         out = np.empty((2 * text.size if rule.is_text else text.size + text.size // 2) + 2 * ROOM, np.uint8)
         slots = LoopState(n_units=self.n_units, n_values=self._n_values).slots()
         while status := encode_units(
@@ -223,14 +190,8 @@ class UnitCache:
         ends = self._line_ends[: state.line] // self._dtype.itemsize
         return LineValues(out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy())
 
-    def _loop_rule(self, separator: int, strips_return: bool) -> Rule:
-        from volt.kernels.encode_units import Rule
-
-        rule, is_text = self.rule, self._dtype == np.uint8
-        return Rule(separator, strips_return, rule.breaks, rule.clinging, rule.keeps_breaks, rule.marks_first, is_text)
-
     def _with_room(self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded) -> NDArray[np.uint8]:
-        """Enlarge the array that is full. Returns `out`, or a longer copy of it."""
+        """Enlarge the array that is full. Return `out`, or a longer copy of it."""
         from volt.kernels.encode_units import LINES_FULL, OUT_FULL
 
         if status == OUT_FULL:
@@ -257,11 +218,11 @@ class UnitCache:
         return self._table.bytes[places].tobytes(), ends
 
     def firsts(self, numbers: Longs) -> NDArray[np.uint8]:
-        """Return which of these units are the first of their line, where that is marked."""
+        """Check which units are the first of their line, where that is marked."""
         return self._table.firsts[numbers]
 
     def encode_pending(self) -> None:
-        """Encode the pending units that compiled code can encode now that more characters have a class."""
+        """Encode the pending units that compiled code can encode, as more characters have a class now."""
         from volt.kernels.encode_units import ROOM, encode_pending
         from volt.kernels.unit_table import complete
 
@@ -278,12 +239,7 @@ class UnitCache:
         self._table.pending[: len(left)], self._n_pending = left, len(left)
 
     def fill_pending(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
-        """Store the values of the pending units.
-
-        values: the values of all pending units, concatenated
-        ends: (n_pending,) where the values of each unit end
-        irregular: (n_pending,) which units are irregular
-        """
+        """Store the values of the pending units."""
         from volt.kernels.encode_units import ROOM
         from volt.kernels.unit_encoder import IRREGULAR
         from volt.kernels.unit_table import complete

@@ -1,26 +1,14 @@
 """`RayMap`, `RayWriter`: counting and encoding on a cluster of Ray, with the same results, byte for byte.
 
-    from volt import count_words
-    from volt.ext.ray import RayMap, ray_map
-
     counts = count_words("corpus/*.txt", map=ray_map)                    # a cluster of this machine, for the call
     counts = count_words("corpus/*.txt", map=RayMap(address="auto"))     # a running cluster
-
-Files are counted one by one, and large plain ones in ranges; workers add up their counts, and the driver fetches one
-table. Workers write what they encode, each output atomically, so that the folder shows what is done:
-
-    from volt.encode.files import EncodeJob, encode_each
-    from volt.ext.ray import RayWriter
 
     for outcome in encode_each(encoder, paths, Path("out"), job=EncodeJob("bin"), write=RayWriter(address="auto")):
         print(outcome.output, outcome.n_lines)
 
 Workers read and write files themselves, so all machines need the same files under the same names: one machine, a shared
-disk, or URLs. A process that has called ray.init() keeps its connection, which is then used; the address of another
-cluster is refused.
-
-The result of a task depends only on its item, so a task runs again if its worker or machine dies. As with `map`, the
-error that is raised is of the first item that fails.
+disk, or URLs. A connection of ray.init() is used. The result of a task depends only on its item, so a task runs again
+if its worker or machine dies; as with `map`, the error of the first item that fails is raised.
 """
 
 from __future__ import annotations
@@ -69,22 +57,15 @@ _NOT_THERE = "workers of the cluster cannot import volt; install the same versio
 def finished(
     function: Callable[[Item], object], items: Iterable[Item], *, jobs: Iterable[warmup.Job] = (), n_cores: int = 1
 ) -> Generator[tuple[Item, Ref]]:
-    """Apply a function to items. Yields each item when it is done, and where its result is, in any order.
-
-    function: can be pickled
-    items: read as there is room for them
-    jobs: whose compiled loops it needs; each machine compiles them once
-    n_cores: of an item
-
-    Raises the VoltError of the first item that fails, when earlier items are done; VoltError if the cluster fails.
-    """
+    """Apply a function to items. Yields each item when it is done, and where its result is, in any order."""
     context = [ray.put(function)], os.getcwd(), tuple(jobs)
     task = _apply.options(num_cpus=n_cores)
     waiting, running = enumerate(items), dict[Ref, tuple[int, Item, Ref]]()
     failed: tuple[int, VoltError] | None = None
     try:
         while True:
-            for number, item in islice(waiting, 0 if failed else max(0, _n_ahead() - len(running))):
+            n_ahead = max(_LEAST_AHEAD, _AHEAD * int(ray.cluster_resources().get("CPU", 1)))  # for current machines
+            for number, item in islice(waiting, 0 if failed else max(0, n_ahead - len(running))):
                 outcome, result = task.remote(item, *context)
                 running[outcome] = number, item, result
             if not any(failed is None or number < failed[0] for number, _, _ in running.values()):
@@ -117,17 +98,17 @@ def fetched(ref: Ref) -> Any:
         ) from error
 
 
-def _n_ahead() -> int:
-    """Return how many tasks to have running or waiting, for the current machines."""
-    return max(_LEAST_AHEAD, _AHEAD * int(ray.cluster_resources().get("CPU", 1)))
-
-
 @ray.remote(num_returns=2, max_retries=RETRIES)
 def _apply(item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job, ...]) -> tuple[VoltError | None, Any]:
-    """Return the error of a function, if any, and its result."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
     try:
-        _enter(folder)
+        try:
+            os.chdir(folder)  # so that relative paths mean the same, also in errors
+        except OSError as error:
+            raise VoltError(
+                f"{shown_path(folder)}: not to be had on {os.uname().nodename}, a machine of the cluster: "
+                f"{reason(error)}; run it in a folder that all of its machines share"
+            ) from None
         _prepare(jobs)
         return None, _function(functions[0])(item)
     except VoltError as error:
@@ -137,17 +118,6 @@ def _apply(item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job,
 @lru_cache(maxsize=1)
 def _function(ref: Ref) -> Any:
     return ray.get(ref)
-
-
-def _enter(folder: str) -> None:
-    """Change to the folder of the driver, so that relative paths mean the same, also in errors."""
-    try:
-        os.chdir(folder)
-    except OSError as error:
-        raise VoltError(
-            f"{shown_path(folder)}: not to be had on {os.uname().nodename}, a machine of the cluster: {reason(error)}; "
-            "run it in a folder that all of its machines share"
-        ) from None
 
 
 @cache
@@ -173,12 +143,11 @@ class RayMap:
     """A map for `count_words`.
 
     address: of a cluster, see `volt.ext.ray_cluster.connected`; None for one of this machine
-    range_size: bytes of a range
-    add_up: whether workers add up their counts, so that one table is fetched; False yields the table of each file and
-        range as it comes, as memory= of `count_words` needs
+    range_size: bytes of a range of a large plain file
+    add_up: whether workers add up their counts, so that one table is fetched; False yields each table as it comes, as
+        memory= of `count_words` needs
 
-    `progress` of count_words is called in this process, with the bytes done and the bytes of all files. Raises
-    ConfigError for stdin and pipes, which workers cannot read.
+    `progress` of count_words gets the bytes done and the bytes of all files.
     """
 
     address: str | None = None
@@ -217,7 +186,6 @@ class RayWriter:
     address: of a cluster, see `volt.ext.ray_cluster.connected`; None for one of this machine
 
     A worker has as many cores as the job has threads, by default one. `progress` gets the bytes of the finished files.
-    Raises ConfigError for pipes, OutputError if the output of a worker is not visible to this process.
     """
 
     address: str | None = None
@@ -322,11 +290,7 @@ def _sum(*parts: Any) -> Any:
 
 
 def readable_by_workers(paths: Iterable[str]) -> list[str]:
-    """Return the paths. Raises ConfigError if workers cannot read one, such as stdin.
-
-    >>> readable_by_workers([__file__]) == [__file__]
-    True
-    """
+    """Return the paths. Raises ConfigError if workers cannot read one, such as stdin."""
     paths = list(paths)
     for path in paths:
         if path == "-" or not is_file(path):

@@ -44,8 +44,8 @@ def connected(address: str | None = None) -> Iterator[None]:
     address: of a cluster, as ray.init takes it: "auto", HOST:PORT or ray://HOST:PORT; None for one of this machine,
         which starts, in some five seconds, and ends with the block
 
-    Raises ConfigError if there is no cluster at the address, if none can be started, or if the existing connection is
-    to another cluster.
+    Raises ConfigError if there is no cluster at the address, if a new one cannot start, or if the existing connection
+    is to another cluster.
     """
     if ray.is_initialized():
         _check_in_use(address)
@@ -56,7 +56,6 @@ def connected(address: str | None = None) -> Iterator[None]:
 
 
 def _check_in_use(address: str | None) -> None:
-    """Raise ConfigError if the existing connection is not to the cluster at an address."""
     if address in (None, "auto", *_JOINED):
         return
     used = ray.get_runtime_context().gcs_address
@@ -161,9 +160,10 @@ def _init(address: str, options: dict[str, Any]) -> None:
     """Connect to Ray, and restore the handler of SIGTERM, which Ray replaces, also if the signal comes meanwhile."""
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
+    new = {name: value for name, value in _SETTINGS.items() if name not in os.environ}
     try:
-        with _environment(_SETTINGS):
-            ray.init(address=address, **options, **_QUIET)
+        os.environ |= new
+        ray.init(address=address, **options, **_QUIET)
     except (OSError, ValueError) as error:  # includes ConnectionError
         raise _StartError(first_sentence(reason(error))) from error
     except RuntimeError as error:  # other versions of Ray or Python, or its processes have ended
@@ -174,25 +174,12 @@ def _init(address: str, options: dict[str, Any]) -> None:
             signal.raise_signal(signal.SIGTERM)
         raise _StartError("SIGTERM came") from error
     finally:
+        for name in new:
+            os.environ.pop(name, None)
         if is_main and before is not None:
             signal.signal(signal.SIGTERM, before)
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a message of Ray, without its advice.
-
-    >>> first_sentence("Could not find it. Please start\\nit.")
-    'Could not find it'
-    """
+    """Return the first sentence of a message of Ray, without its advice."""
     return shown(text.strip().split("\n")[0].split(". ")[0].rstrip("."), 300)
-
-
-@contextmanager
-def _environment(settings: dict[str, str]) -> Iterator[None]:
-    new = {name: value for name, value in settings.items() if name not in os.environ}
-    os.environ |= new
-    try:
-        yield
-    finally:
-        for name in new:
-            os.environ.pop(name, None)

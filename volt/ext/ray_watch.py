@@ -24,11 +24,7 @@ Process = tuple[int, str]  # its number and its start, as numbers are reused
 
 @contextmanager
 def watched(folder: str) -> Iterator[None]:
-    """After the block, or when this process dies, end the remaining processes of the cluster of a folder.
-
-    >>> with watched("/nowhere/cluster"):
-    ...     pass
-    """
+    """After the block, or when this process dies, end the remaining processes of the cluster of a folder."""
     command = [sys.executable, "-I", __file__, folder]
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     try:
@@ -38,11 +34,7 @@ def watched(folder: str) -> Iterator[None]:
 
 
 def cluster_of(folder: str) -> set[Process]:
-    """Return the processes whose command names a folder, and their descendants, without this one.
-
-    >>> cluster_of("/nowhere/cluster")
-    set()
-    """
+    """Return the processes whose command names a folder, and their descendants, without this one."""
     parents, starts, result = dict[int, int](), dict[int, str](), set[int]()
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended

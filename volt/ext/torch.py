@@ -1,56 +1,41 @@
-"""Steps of a stream as a dataset of PyTorch: the same sequence for any number of workers, resumable at any step.
+r"""Steps of a stream as a dataset of PyTorch: the same sequence for any number of workers, resumable at any step.
 
     dataset = StreamDataset("stream.yaml")                                  # a YAML file with sources and batches
     for batch in DataLoader(dataset, batch_size=None, num_workers=1): ...   # a dict of tensors for each step
 
-`volt.batches.collate` lays out a batch, so the loader must not collate: batch_size=None, without which loaders raise an
-error. Each rank of torch.distributed, or of torchrun, MPI and Slurm, gets its own batch of each step.
+The loader must not collate: batch_size=None. Each rank gets its own batch of each step.
 
-Iterations and states:
+    an iteration         gives the remaining steps, or the next `epoch` of them; the next one continues from there
+    no workers           use `state_dict()` and `load_state_dict(state)`. This is also the fastest: the stream makes
+                         the next window in a thread, and laying out a batch takes less time than receiving it.
+    StatefulDataLoader   collects the states of its workers; `StreamDataset.state_of(its state)` resumes with any
+                         number of workers and ranks, and any loader
+    DataLoader           with workers reads ahead: with tell=True, `batch["state"]` is the state after that batch. Set
+                         persistent_workers=True to have another iteration.
 
-    an iteration    gives the remaining steps, or the next `epoch` of them; the next iteration continues from there.
-                    With repeat=True each iteration gives all steps from the first one, as for validation.
-    no workers      `state_dict()` returns the state of the dataset, `load_state_dict(state)` resumes from it.
-    StatefulDataLoader of torchdata, with any number of workers, collects the states of the workers: its own state
-                    resumes in as many workers. A state taken at the end of an iteration of `epoch` steps continues with
-                    the next iteration; taken directly after the last step, before the loader has stopped, it gives an
-                    empty iteration first. `StreamDataset.state_of(its state)` is a state for `load_state_dict`, with
-                    any number of workers and ranks, and with any loader.
-    DataLoader      with workers reads ahead, so only you know which steps you have had. With tell=True,
-                    `batch["state"]` is a text that holds the state after that batch, for `load_state_dict`. The
-                    workers of an iteration end with it: set persistent_workers=True to have another iteration.
-
-No workers is the best choice: the stream makes the next window in a thread, its n_workers are threads, and laying out a
-batch is faster than receiving its tensors from another process. With workers, each reads and encodes all lines and lays
-out only its own batches, and n_workers of a stream whose transforms are Python code must be 0. Loaders with
-in_order=False give steps in an order that no state records.
+With workers, n_workers of a stream whose transforms are Python code must be 0, and in_order must be True.
 
 >>> import tempfile
 >>> from pathlib import Path
 >>> from torch.utils.data import DataLoader
 >>> from volt import Vocabulary
->>> folder = tempfile.TemporaryDirectory()
->>> Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")).save(Path(folder.name, "words.volt"))
->>> _ = Path(folder.name, "lines.tsv").write_text("low\\n" * 6)
->>> _ = Path(folder.name, "stream.yaml").write_text('''
-... sources: {lines: {path: lines.tsv, epochs: 1}}
-... batches: {fields: {text: words.volt}, max_tokens: 6, multiple: 1, pad: </s>}
-... ''')
->>> dataset = StreamDataset(Path(folder.name, "stream.yaml"))
->>> batches = iter(DataLoader(dataset, batch_size=None))
->>> next(batches)["target"].tolist()
+>>> text = "sources: {a: {path: a.tsv, epochs: 1}}\n"
+>>> text += "batches: {fields: {text: v.volt}, max_tokens: 6, multiple: 1, pad: </s>}"
+>>> with tempfile.TemporaryDirectory() as folder:
+...     Vocabulary((("l", "o"),), ("l", "o", "lo", "w</w>")).save(Path(folder, "v.volt"))
+...     _ = Path(folder, "a.tsv").write_text("low\n" * 6), Path(folder, "stream.yaml").write_text(text)
+...     dataset = StreamDataset(Path(folder, "stream.yaml"))
+...     batches = iter(DataLoader(dataset, batch_size=None))
+...     next(batches)["target"].tolist()
+...     state = dataset.state_dict()
+...     len([*batches]), dataset.load_state_dict(state), len([*DataLoader(dataset, batch_size=None)])
 [[6, 7, 2], [6, 7, 2]]
->>> state = dataset.state_dict()
->>> len([*batches]), len([*dataset])
-(2, 0)
->>> dataset.load_state_dict(state)
->>> len([*DataLoader(dataset, batch_size=None)])
-2
->>> folder.cleanup()
+(2, None, 2)
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import threading
@@ -62,22 +47,12 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from volt import arguments
 from volt.batches.collation import to_torch
 from volt.batches.steps import Steps
-from volt.errors import ConfigError, StreamError, VoltError, missing
-from volt.ext.loader_state import (
-    Position,
-    WorkerNotes,
-    check_worker,
-    consumed,
-    iterated_again,
-    known_options,
-    mark_of,
-    parsed,
-    refusing,
-    unknown_place,
-    yes_or_no,
-)
+from volt.display import counted
+from volt.errors import ConfigError, StreamError, VoltError, missing, quoted
+from volt.ext.loader_state import Position, WorkerNotes, consumed, mark_of
 from volt.files.threads import can_wait
-from volt.stream.running.resharding import check_rank, from_environment
+from volt.stream.reading.sampler import check_rank, from_environment
+from volt.stream.running.stream import Stream
 
 try:
     import torch
@@ -85,6 +60,11 @@ try:
     from torch.utils.data._utils.collate import default_collate_fn_map
 except ImportError:
     raise missing("torch", extra="torch") from None
+
+
+_RELOAD = "load_state_dict() the state to resume from"
+_STATE_OF = "where a loader's state was loaded, dataset.load_state_dict(StreamDataset.state_of(it)) instead"
+_NO_OPTIONS = {"self", "path", "options", "sources", "rank", "world", "files"}
 
 
 class Step(dict[str, Any]):
@@ -103,16 +83,12 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     """The steps of one rank, as dicts of tensors.
 
     config: the path of a YAML file with a section `batches:`, or a function of rank, world and the options that returns
-        `Steps`. The process that reads the first step opens it; to be sent to spawned workers, a function must belong
-        to a module.
-    rank, world: this rank, and the number of ranks; by default of torch.distributed, or of the environment.
-    epoch: steps of an iteration; None for all. With workers, an iteration that was stopped directly after its last step
-        resumes with an empty one.
-    repeat: whether each iteration starts with the first step. By default it continues where the last one ended.
-    tell: whether each batch holds its `state`, a text with the state of the stream after it.
-    options: of `Steps.from_config`, or of the function.
-
-    Raises ConfigError if an option is out of range, and MissingLibraryError if torch is not installed.
+        `Steps`; spawned workers need a function of a module
+    rank, world: this rank, and the number of ranks; by default of torch.distributed, or of the environment
+    epoch: steps of an iteration; None for all
+    repeat: whether each iteration starts with the first step
+    tell: whether each batch holds its `state`, a text with the state of the stream after it
+    options: of `Steps.from_config`, or of the function
     """
 
     def __init__(
@@ -128,8 +104,8 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._is_detected = rank is None or world is None
         self.rank, self.world = _detected_rank() if rank is None or world is None else check_rank(rank, world)
         self.epoch = None if epoch is None else arguments.whole(epoch, "epoch", low=1)
-        self.repeat, self.tell = yes_or_no(repeat, "repeat"), yes_or_no(tell, "tell")
-        self.options = known_options(self.config, options)
+        self.repeat, self.tell = arguments.flag(repeat, "repeat"), arguments.flag(tell, "tell")
+        self.options = _known_options(self.config, options)
         self._notes = WorkerNotes()
         self._position, self._is_loaded, self._run = Position(world=self.world), False, 0
         self._forget()
@@ -153,21 +129,18 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Return the steps of an iteration. Raises StreamError if its start is unknown."""
         try:
-            self._begin()
+            self._enter_process()
+            with self._lock:
+                self._stop_reading()
+                start = self._start()
+                self._is_placed &= start.steps is self._position.steps
+                self._position, self._is_loaded, self._has_begun, self._is_over = start, False, False, False
+                self._run += 1
         except VoltError as error:
             if get_worker_info() is None:
                 raise
-            return refusing(error)  # loaders report errors of the first step to their process
+            return _refusing(error)  # loaders report errors of the first step to their process
         return self._read(self._run)
-
-    def _begin(self) -> None:
-        self._enter_process()
-        with self._lock:
-            self._stop_reading()
-            start = self._start()
-            self._is_placed &= start.steps is self._position.steps
-            self._position, self._is_loaded, self._has_begun, self._is_over = start, False, False, False
-            self._run += 1
 
     def _enter_process(self) -> None:
         """Reset the dataset if this is not the process that opened the steps. Raises ConfigError in another rank."""
@@ -197,8 +170,14 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         elif left is not None:
             current, self._notes.heir = left, mark
             self._is_placed = False
-        elif is_elsewhere or is_broken_off:
-            raise unknown_place(is_broken_off)
+        elif is_broken_off:
+            message = "an iteration was broken off, and its workers had read ahead of you"
+            raise StreamError(f"{message}; set epoch=… to end iterations after a number of steps, or {_RELOAD}")
+        elif is_elsewhere:
+            raise StreamError(
+                "workers of an earlier iteration read this dataset, and they have ended; set persistent_workers=True, "
+                f"or repeat=True to start again each time, or {_RELOAD}: {_STATE_OF}"
+            )
         if info is not None and not is_elsewhere:
             self._notes.mark = mark
         worker = None if info is None else (info.id, info.num_workers)
@@ -218,7 +197,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._check_run(run)
             self._has_begun = self._is_over = True
             if get_worker_info() is not None and self._position.ended:
-                self._notes.ended = True
+                self._notes.ended = 1
 
     def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
         """Return the arrays of the next step of a run, each to one thread only."""
@@ -226,19 +205,18 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._check_run(run)
             if self._reading != run:
                 if self._has_begun:
-                    raise iterated_again()
+                    raise _iterated_again()
                 self._opened()
                 self._reading, self._skip, self._has_begun = run, self._position.skip, True
             if self._steps is None:
-                raise iterated_again()
+                raise _iterated_again()
             return self._next(self._steps, start)
 
     def _check_run(self, run: int) -> None:
         if run != self._run:
-            raise iterated_again()
+            raise _iterated_again()
 
     def _next(self, steps: Steps, start: Position) -> dict[str, Any] | None:
-        """Return the arrays of the reader's next step; None at the end of the iteration."""
         if start.until is not None and steps.n + self._skip >= start.until:
             self._skip = start.until - steps.n
             return None
@@ -313,10 +291,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._steps.close()
 
     def close(self) -> None:
-        """Close the steps that this process has open. A later iteration opens them where they stopped.
-
-        At the end of the interpreter, and in a fork of the process that opened it, nothing is closed.
-        """
+        """Close the steps that this process has open. A later iteration opens them where they stopped."""
         if not can_wait(self._process):
             return
         with self._lock:
@@ -341,8 +316,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the dataset, as JSON values; it is the same for all ranks after equally many steps.
 
-        In a worker it is the state of that worker, for the loader.
-        Raises StreamError in the main process if workers read the steps.
+        In a worker it is the state of that worker. Raises StreamError in the main process if workers read the steps.
         """
         if get_worker_info() is None and self._notes.mark:
             remedy = "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or set tell=True"
@@ -354,27 +328,35 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         """Continue where a state was taken, with any number of ranks and of workers.
 
         state: of `state_dict`, `state_of` or a batch, or a state of `Steps`
-
-        Raises StreamError if it is not a state. Differences in the vocabulary, the data or the options raise an error
-        at the next step.
         """
         self._enter_process()
-        position, info = Position.from_json(parsed(state) if isinstance(state, str) else state), get_worker_info()
-        check_worker(position, None if info is None else (info.id, info.num_workers), self.world)
+        if isinstance(state, str):
+            try:
+                state = json.loads(state)
+            except ValueError:
+                raise StreamError("state is a text that is not JSON; give the state of a batch") from None
+        position, info = Position.from_json(state), get_worker_info()
+        worker = None if info is None else (info.id, info.num_workers)
+        if position.worker is not None and (position.worker, position.world) != (worker, self.world):
+            (number, of), ranks = position.worker, counted(position.world, "rank")
+            raise StreamError(
+                f"this is the state of worker {number} of {of} of a loader, for {ranks}; take "
+                "StreamDataset.state_of(loader's state), and load_state_dict() it before you iterate"
+            )
         with self._lock:
             self._stop_reading()
             self._position, self._is_placed, self._is_loaded = position, False, True
             self._has_begun = self._is_over = False
             self._run += 1
             if info is None:
-                self._notes.clear()
+                self._notes.numbers.zero_()
             else:
                 self._notes.note_loaded(position, info)
                 self._look_ahead()
-            self._notes.mark, self._notes.ended = mark_of(info), self._position.ended
+            self._notes.mark, self._notes.ended = mark_of(info), int(self._position.ended)
 
     def _look_ahead(self) -> None:
-        """Detect, in a worker, that there is no step after a state: its loader may start other workers first."""
+        """Detect, in a worker, that no step follows a state: its loader may start other workers first."""
         if self._position.ended or self._position.is_over:
             return
         steps = self._opened()
@@ -386,8 +368,6 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         """Return the state of the consumer of a StatefulDataLoader, for `load_state_dict` of a dataset.
 
         loader_state: of the loader's `state_dict`
-
-        Raises StreamError if it is not the state of a loader of a StreamDataset.
         """
         values = arguments.mapping(loader_state, "loader_state", remedy="give what loader.state_dict() returns")
         try:
@@ -410,3 +390,30 @@ def _detected_rank() -> tuple[int, int]:
     if _is_distributed():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     return from_environment()
+
+
+def _known_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
+    if callable(config):
+        try:
+            inspect.signature(config).bind(rank=0, world=1, **options)
+        except TypeError as error:
+            raise ConfigError(f"config cannot be called with rank, world and the options: {error}") from None
+        except ValueError:  # it has no signature
+            return options
+        return options
+    makers = Steps.from_config, Stream.from_config, Stream.__init__
+    names = {name for maker in makers for name in inspect.signature(maker).parameters} - _NO_OPTIONS
+    if unknown := sorted({*options} - names):
+        choices = ", ".join(sorted(names))
+        raise ConfigError(f"StreamDataset has no option {quoted(unknown[0])}; options are {choices}")
+    return options
+
+
+def _refusing(error: VoltError) -> Iterator[dict[str, Any]]:
+    """Raise an error at the first step."""
+    raise error
+    yield
+
+
+def _iterated_again() -> StreamError:
+    return StreamError("the dataset has been iterated again, or loaded, since; take a new iterator")

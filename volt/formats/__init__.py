@@ -1,14 +1,4 @@
-"""Other libraries' formats: a module or a sub-package for each, listed in `volt.formats.registry`.
-
-`volt.formats.protocol` lists the functions of such a module.
-
->>> import tempfile, pathlib
->>> with tempfile.TemporaryDirectory() as folder:
-...     path = pathlib.Path(folder, "codes")
-...     _ = path.write_text("#version: 0.2\\nt h\\nth e</w>\\n")
-...     read_vocabulary(path).merges
-(('t', 'h'), ('th', 'e</w>'))
-"""
+"""Other libraries' formats: a module or a sub-package for each, listed in `volt.formats.registry`."""
 
 from __future__ import annotations
 
@@ -23,8 +13,5 @@ if TYPE_CHECKING:
     from volt.formats.registry import write_vocabulary as write_vocabulary
 
 __getattr__, __dir__, __all__ = lazy(
-    __name__,
-    {
-        "registry": ("FORMATS", "read_merges", "read_vocabulary", "write_vocabulary"),
-    },
+    __name__, {"registry": ("FORMATS", "read_merges", "read_vocabulary", "write_vocabulary")}
 )

@@ -1,15 +1,9 @@
 """fairseq dict.txt ⇄ vocabulary: "piece count" a line; ids are line numbers + 3, after <s> <pad> </s> <unk>.
 
-fairseq gives its own four tokens the ids 0 to 3, so every id from 4 up equals ours. It reads text that is
-already cut, at white space. A piece spelled like an earlier one is marked with "#fairseq:overwrite".
+Every id from 4 up equals ours. A piece spelled like an earlier one is marked with "#fairseq:overwrite".
 
->>> import tempfile
->>> from volt.vocabulary import Vocabulary
->>> with tempfile.TemporaryDirectory() as folder:
-...     path = Path(folder, "dict.txt")
-...     notes = write(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo"), counts=(7, 3)), path)
-...     path.read_text().split("\\n")
-['l@@ 7', 'lo@@ 3', '']
+    l@@ 7
+    lo@@ 3
 """
 
 from __future__ import annotations
@@ -31,36 +25,37 @@ _ROW = re.compile(r"\S+ \d+( #fairseq:overwrite)?")
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write dict.txt. Raises VocabularyError if a token holds a space or a line end."""
-    pieces = lists.joined_spelling(vocabulary)
-    glued = lists.glued(vocabulary)
-    counts = lists.counts(vocabulary) + [0] * len(glued)
+    pieces = lists.spelled(vocabulary)
     lists.refuse_characters(pieces, "\n\r ", path, "a line of dict.txt")
     seen, rows, repeated = set(SPECIAL), [], []
-    for piece, count in zip(pieces + glued, counts, strict=True):
+    for piece, count in zip(pieces, lists.counts(vocabulary), strict=True):
         repeated += [piece] * (piece in seen)
         rows.append(f"{piece} {count}{_OVERWRITE * (piece in seen)}")
         seen.add(piece)
     lists.write_lines(path, rows)
-    return list(_notes(vocabulary, repeated))
+    usual = "ids from 4 up equal VOLT's; fairseq's own <s> <pad> </s> <unk> have the ids 0 to 3, VOLT's are 1 3 2 0"
+    notes = [lists.id_note(vocabulary, usual, "fairseq"), *lists.spelling_notes(vocabulary)]
+    if not vocabulary.counts:
+        notes.append("the vocabulary has no counts: all are written as 0")
+    if repeated:
+        notes.append(f"{', '.join(repeated[:3])}: spelled like an earlier piece, which fairseq then never finds")
+    if any(character.isspace() for token in vocabulary.tokens for character in token):
+        notes.append("some tokens hold white space, at which fairseq cuts: it never finds them")
+    return notes
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens with these merges. Raises VocabularyError, with file and line, if they do not fit."""
+    """Return the listed tokens with these merges."""
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether every line is a piece, a space and a count, and the file is not YAML.
-
-    >>> recognises(Path("dict.txt"), b"l@@ 7\\nlo@@ 3\\n"), recognises(Path("a.yml"), b"</s>: 0\\nlo: 2\\n")
-    (True, False)
-    """
-    is_list = lists.all_lines(head, lambda line: _ROW.fullmatch(line) is not None)
-    return is_list and not marian.recognises(path, head)
+    """Check whether every line is a piece, a space and a count, and the file is not YAML."""
+    return lists.all_lines(head, _ROW) and not marian.recognises(path, head)
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the listed tokens. Raises VocabularyError, with file and line, for an invalid line."""
+    """Yield the listed tokens."""
     for number, line in lists.lines_of(path):
         piece, _, count = line.removesuffix(_OVERWRITE).rpartition(" ")
         if not piece:
@@ -68,17 +63,3 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
         result = lists.ListEntry(number, piece, lists.count_of(path, number, count), line.endswith(_OVERWRITE))
         if not (_FILLER.fullmatch(piece) and result.count == 0):
             yield result
-
-
-def _notes(vocabulary: Vocabulary, repeated: list[str]) -> Iterator[str]:
-    usual = "ids from 4 up equal VOLT's; fairseq's own <s> <pad> </s> <unk> have the ids 0 to 3, VOLT's are 1 3 2 0"
-    yield lists.id_note(vocabulary, usual, "fairseq")
-    yield from lists.spelling_notes(vocabulary)
-    yield from lists.not_listed(vocabulary)
-    if not vocabulary.counts:
-        yield "the vocabulary has no counts: all are written as 0"
-    yield from lists.glued_notes(vocabulary)
-    if repeated:
-        yield f"{', '.join(repeated[:3])}: spelled like an earlier piece, which fairseq then never finds"
-    if any(character.isspace() for token in vocabulary.tokens for character in token):
-        yield "some tokens hold white space, at which fairseq cuts: it never finds them"

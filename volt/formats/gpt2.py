@@ -1,31 +1,29 @@
 """GPT-2's merges.txt → vocabulary: merges over bytes, which look like subword-nmt's codes but mark no word ends.
 
-Both files start with "#version: 0.2". GPT-2's file spells bytes by its alphabet, a space as "Ġ", and holds no "</w>".
-Ids come from a vocab.json or encoder.json in the same folder; without one, bytes come first, in GPT-2's order, then
-the results of merges. Further files in the folder may name special tokens, as in folders of transformers. No file names
-the pattern that cuts text into words. It is taken to be GPT-2's; if that pattern cuts a token, the file is refused.
-
->>> spells_bytes([("Ġ", "t"), ("Ġt", "h")]), spells_bytes([("t", "h"), ("th", "e</w>")])
-(True, False)
+Ids come from a vocab.json or encoder.json in the same folder; without one, bytes come first, in GPT-2's order, then the
+results of merges. No file names the pattern that cuts text: it is taken to be GPT-2's, and a file with a token that
+this pattern cuts is refused.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 from volt.errors import VocabularyError
 from volt.files.small_files import read_text
 from volt.formats.huggingface.foreign import added_losses
-from volt.formats.huggingface.tokens import Json, can_be_special, folder_tokens, merging_of, order_of
+from volt.formats.huggingface.pipeline import Json
+from volt.formats.huggingface.tokens import can_be_special, can_have_role, folder_tokens, merging_of, order_of
 from volt.text.characters import ALPHABET, PREFIX, SUFFIX, to_bytes, whole_characters
 from volt.text.patterns.cut_tokens import cut_tokens
 from volt.text.patterns.published import NAMED
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
+from volt.vocabulary.file_format import parsed_json
 from volt.vocabulary.special_roles import END, FINDS_END, FINDS_OTHERS, control_notes
 
 BESIDE = ("vocab.json", "encoder.json")
@@ -36,29 +34,15 @@ _CONTROLS = set(map(chr, (*range(9), 11, 12, *range(14, 32), 127)))
 
 
 def spells_bytes(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Check whether merges are over bytes.
-
-    All letters must be from the alphabet of bytes. They must spell spaces; or characters of several bytes, only bytes
-    that occur in text, and no "</w>".
-    """
+    """Check whether all letters of merges stand for bytes, and some for a space, or for characters of several bytes."""
     tokens = list(map("".join, pairs))
     if not set("".join(tokens)) <= set(ALPHABET):
         return False
-    texts = [whole_characters(to_bytes(token)) or "" for token in tokens]
     if any("Ġ" in token for token in tokens):
         return True
-    in_text = all(map(is_in_text, map(to_bytes, tokens)))
+    texts = [text for token in tokens if (text := whole_characters(to_bytes(token))) is not None]
+    in_text = len(texts) == len(tokens) and _CONTROLS.isdisjoint("".join(texts))
     return in_text and not "".join(texts).isascii() and not any(token.endswith(SUFFIX) for token in tokens)
-
-
-def is_in_text(token: bytes) -> bool:
-    """Check whether bytes are part of some text without control characters.
-
-    >>> is_in_text(b"l\\xc3"), is_in_text(b"\\xc3l"), is_in_text(b"l\\x05")
-    (True, False, False)
-    """
-    text = whole_characters(token)
-    return text is not None and _CONTROLS.isdisjoint(text)
 
 
 def is_ambiguous(pairs: Sequence[tuple[str, str]]) -> bool:
@@ -68,43 +52,33 @@ def is_ambiguous(pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def marks_starts(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Check whether merges mark the starts of words by "▁", and not their ends.
-
-    >>> marks_starts([("▁", "t"), ("▁t", "h")])
-    True
-    """
+    """Check whether merges mark the starts of words by "▁", and not their ends."""
     tokens = list(map("".join, pairs))
     return any(token.startswith(PREFIX) for token in tokens) and not any(SUFFIX in token for token in tokens)
 
 
 def merges_in(folder: Path) -> Path | None:
-    """Return the file of merges in a folder that also has a file of ids; None if there is none.
-
-    >>> merges_in(Path("/nowhere")) is None
-    True
-    """
+    """Return the file of merges in a folder that also has a file of ids; None if there is none."""
     has_ids = any((folder / name).is_file() for name in BESIDE)
     return next((place for name in MERGES if has_ids and (place := folder / name).is_file()), None)
 
 
 def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
-    """Return the vocabulary of merges over bytes and of further files in their folder.
-
-    Raises VocabularyError if a token that merges use has no id, or the pattern cuts a token.
-    """
+    """Return the vocabulary of merges over bytes and of further files in their folder."""
     output = dict.fromkeys(map("".join, pairs))
-    neighbours = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
-    listed = {} if neighbours is None else _listed(neighbours)
+    neighbour = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
+    listed = {} if neighbour is None else _listed(neighbour)
     ids = listed or {token: number for number, token in enumerate((*GPT2_ORDER, *output))}
-    if neighbours and (missing := next((token for token in (*ALPHABET, *output) if token not in ids), None)):
-        raise VocabularyError(f"{neighbours}: no id for {missing!r}, which {path.name} makes or uses; restore it")
-    roles, result, flags = folder_tokens(path.parent)
-    special = _special(ids | result, roles, flags, output)
-    ids = dict(sorted((ids | result).items(), key=lambda item: item[1]))
-    named, letters = set(special.all), set(ALPHABET)
-    tokens = tuple(token for token in ids if token not in named and (token in output or token in letters))
-    if cut := cut_tokens([to_bytes(token) for token in tokens], NAMED["gpt2"]):
-        raise VocabularyError(other_pattern(path, [to_bytes(token) for token in tokens], cut))
+    if neighbour and (missing := next((token for token in (*ALPHABET, *output) if token not in ids), None)):
+        raise VocabularyError(f"{neighbour}: no id for {missing!r}, which {path.name} makes or uses; restore it")
+    roles, added, flags = folder_tokens(path.parent)
+    ids = dict(sorted((ids | added).items(), key=itemgetter(1)))
+    special = _special(ids, roles, flags, {*output, *ALPHABET})
+    named, known = set(special.all), {*output, *ALPHABET}
+    tokens = tuple(token for token in ids if token not in named and token in known)
+    spelled = [to_bytes(token) for token in tokens]
+    if cut := cut_tokens(spelled, NAMED["gpt2"]):
+        raise VocabularyError(other_pattern(path, spelled, cut))
     last = {pair: rank for rank, pair in enumerate(pairs)}  # of equal merges tokenizers takes the last; none is usual
     merges = tuple(sorted(last, key=last.__getitem__))
     try:
@@ -116,31 +90,21 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
         section, index = error.place or ("", 0)
         line = f":{index + 2}" if section == "merges" else ""
         raise VocabularyError(f"{path}{line}: {error.fault}") from None
-    lost = [*_losses(path, vocabulary, neighbours, ids), *_special_losses(vocabulary, flags)]
+    lost = [*_losses(path, vocabulary, neighbour, ids), *_special_losses(vocabulary, flags)]
     return replace(vocabulary, provenance={"format": "merges over bytes", "lost": lost})
 
 
 def _special(
-    ids: Mapping[str, int], roles: Mapping[str, str], named: Collection[str], output: Collection[str]
+    ids: Mapping[str, int], roles: Mapping[str, str], named: Collection[str], known: Collection[str]
 ) -> SpecialTokens:
-    """Return the special tokens. Tokens that the folder's files name are found in text; other tokens with an id that
-    are neither bytes nor merged are control tokens.
-    """
-    roles_of = {
-        role: token for role, token in roles.items() if token in ids and can_be_special(token) and len(token) > 1
-    }
-    user = [token for token in ids if token in named]
-    known_uses = {*output, *ALPHABET, *user}
-    control = [token for token in ids if token not in known_uses and can_be_special(token)]
-    return SpecialTokens(**{role: roles_of.get(role) for role in ROLES}, user=tuple(user), control=tuple(control))
+    """Return the special tokens: those that the folder names are found in text, other unknown ones are controls."""
+    roles_of = {role: token for role, token in roles.items() if token in ids and can_have_role(token)}
+    user = tuple(token for token in ids if token in named)
+    control = [token for token in ids if token not in known and token not in user and can_be_special(token)]
+    return SpecialTokens(**{role: roles_of.get(role) for role in ROLES}, user=user, control=tuple(control))
 
 
 def other_pattern(path: Path, tokens: Sequence[bytes], cut: Sequence[bytes]) -> str:
-    """Return the error for a file with tokens that GPT-2's pattern cuts.
-
-    >>> other_pattern(Path("a"), [b"x", b"!x"], [b"!x"])[:43]
-    "a: 1 of its 2 tokens, such as '!x', are cut"
-    """
     return (
         f"{path}: {len(cut):,} of its {len(tokens):,} tokens, such as {cut[0].decode(errors='backslashreplace')!r}, "
         "are cut by GPT-2's pattern, which VOLT cuts text by: the file goes with another pattern, and VOLT would "
@@ -150,12 +114,7 @@ def other_pattern(path: Path, tokens: Sequence[bytes], cut: Sequence[bytes]) -> 
 
 
 def _listed(path: Path) -> dict[str, int]:
-    try:
-        data = json.loads(read_text(path, kind=VocabularyError))
-    except (ValueError, RecursionError) as error:
-        raise VocabularyError(
-            f"{path}:{getattr(error, 'lineno', 1)}: damaged or cut short ({error}); restore it"
-        ) from None
+    data = parsed_json(path, read_text(path, kind=VocabularyError))
     if not isinstance(data, dict) or not all(type(number) is int and number >= 0 for number in data.values()):
         raise VocabularyError(f"{path}:1: no object of tokens with their ids; restore it, or move it elsewhere")
     owners = dict[int, str]()
@@ -184,7 +143,6 @@ def _losses(path: Path, output: Vocabulary, neighbours: Path | None, ids: Mappin
 
 
 def _special_losses(output: Vocabulary, flags: Mapping[str, Json]) -> Iterator[str]:
-    """Yield how transformers finds special tokens. flags: flags of the tokens that the folder names."""
     yield from added_losses(list(flags.values()), output, {})
     if END in output.special.control:
         yield FINDS_END

@@ -22,6 +22,7 @@ EOS, UNK = "</s>", "<unk>"
 LONGEST_KEY = 1000  # of a YAML key on one line, which may have 1024 characters
 _OTHER_NAMES = {"eos": 0, "UNK": 1}  # of </s> and <unk>, in older files, at these ids
 _ROW = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#].*?):\s+(-?\d+)\s*""")
+_ENDS = re.compile(rb"""^(</s>|"</s>"|'</s>'|eos|"eos"):""", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
 _ESCAPED = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b",
             '"': '"', "/": "/", "\\": "\\", " ": " ",
@@ -30,87 +31,33 @@ _ESCAPED = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the dictionary. Raises VocabularyError if two tokens would be spelled alike or one is too long for YAML."""
-    pieces = lists.joined_spelling(vocabulary) + lists.glued(vocabulary)
-    lists.check_unique(vocabulary, pieces, path)
+    pieces = lists.unique_spelling(vocabulary, path)
     for piece in pieces:
         if piece in (EOS, UNK):
             raise VocabularyError(f"{path}: token {piece!r} is spelled like Marian's own; rename it")
         if len(quoted(piece)) > LONGEST_KEY:
             raise VocabularyError(f"{path}: token {piece[:20]!r}… is too long for a YAML key; leave it out")
     lists.write_lines(path, (f"{quoted(piece)}: {number}" for number, piece in enumerate([EOS, UNK, *pieces])))
-    return list(_notes(vocabulary))
+    usual = "ids are VOLT's less 2: </s> is 0 and <unk> 1, and there is no <s> and no <pad>"
+    return [
+        lists.id_note(vocabulary, usual, "Marian"),
+        *lists.spelling_notes(vocabulary, counts=bool(vocabulary.counts)),
+    ]
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens with these merges. Raises VocabularyError, with file and line, if they do not fit."""
+    """Return the listed tokens with these merges."""
     return lists.vocabulary_of(path, rows(path), merges=merges, joined=True)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether every line is a key and a number, and </s> is among them.
-
-    >>> recognises(Path("a.yml"), b"</s>: 0\\nlo: 2\\n"), recognises(Path("a.yml"), b"lo: 2\\n")
-    (True, False)
-    """
-    names = ("</s>:", '"</s>":', "'</s>':", "eos:", '"eos":')
-    return all_keys(head) and any(head.startswith(name.encode()) or f"\n{name}".encode() in head for name in names)
-
-
-def all_keys(head: bytes) -> bool:
-    """Check whether every line is a key and a number.
-
-    >>> all_keys(b"lo: 2\\n'l': 3\\n"), all_keys(b"lo 2\\n")
-    (True, False)
-    """
-    return lists.all_lines(head, lambda line: line == "---" or _ROW.fullmatch(line) is not None)
-
-
-def quoted(text: str) -> str:
-    """Return a string as YAML, in double quotes.
-
-    >>> quoted("\\n")
-    '"\\\\u000a"'
-    """
-    return '"' + "".join(map(_escaped, text)) + '"'
-
-
-def unquoted(text: str) -> str:
-    """Return the string that a YAML key on one line stands for. Raises KeyError for an unknown escape.
-
-    >>> unquoted("'it''s'"), unquoted("lo")
-    ("it's", 'lo')
-    """
-    if text.startswith("'"):
-        return text[1:-1].replace("''", "'")
-    if not text.startswith('"'):
-        return text
-    return _ESCAPE.sub(lambda match: _unescaped(match[1]), text[1:-1])
-
-
-def _escaped(character: str) -> str:
-    if character in '"\\':
-        return f"\\{character}"
-    if character.isprintable():
-        return character
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _unescaped(escape: str) -> str:
-    return chr(int(escape[1:], 16)) if len(escape) > 1 else _ESCAPED[escape]
+    """Check whether every line is a key and a number, and </s> is among them."""
+    return bool(_ENDS.search(head)) and lists.all_lines(head, re.compile(rf"---|{_ROW.pattern}"))
 
 
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the tokens by id, without Marian's own. Raises VocabularyError, with file and line, for an invalid line."""
-    result = sorted((number, line, piece) for line, piece, number in _entries(path))
-    own = {EOS, UNK, *(name for number, _, name in result if _OTHER_NAMES.get(name) == number)}
-    for (number, line, _), (following, other, _) in pairwise(result):
-        if number == following:
-            raise VocabularyError(f"{path}:{other}: id {number} repeats line {line}; give every piece its own id")
-    yield from (lists.ListEntry(line, piece) for _, line, piece in result if piece not in own)
-
-
-def _entries(path: Path) -> Iterator[tuple[int, str, int]]:
+    """Yield the tokens by id, without Marian's own."""
+    entries = list[tuple[int, int, str]]()
     for line, text in lists.lines_of(path):
         match = _ROW.fullmatch(text)
         if text == "---" and line == 1:
@@ -124,12 +71,39 @@ def _entries(path: Path) -> Iterator[tuple[int, str, int]]:
             raise VocabularyError(f"{path}:{line}: {match[1][:60]!r} is no YAML string; restore the line") from None
         if not lists.is_number(match[2]):
             raise VocabularyError(f"{path}:{line}: {match[2][:40]!r} is no id; give a whole number from 0 up")
-        yield line, piece, int(match[2])
+        entries.append((int(match[2]), line, piece))
+    entries.sort()
+    for (number, line, _), (following, other, _) in pairwise(entries):
+        if number == following:
+            raise VocabularyError(f"{path}:{other}: id {number} repeats line {line}; give every piece its own id")
+    own = {EOS, UNK, *(name for number, _, name in entries if _OTHER_NAMES.get(name) == number)}
+    yield from (lists.ListEntry(line, piece) for _, line, piece in entries if piece not in own)
 
 
-def _notes(vocabulary: Vocabulary) -> Iterator[str]:
-    usual = "ids are VOLT's less 2: </s> is 0 and <unk> 1, and there is no <s> and no <pad>"
-    yield lists.id_note(vocabulary, usual, "Marian")
-    yield from lists.spelling_notes(vocabulary)
-    yield from lists.not_listed(vocabulary, counts=bool(vocabulary.counts))
-    yield from lists.glued_notes(vocabulary)
+def quoted(text: str) -> str:
+    """Return a string as YAML, in double quotes."""
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def unquoted(text: str) -> str:
+    """Return the string that a YAML key on one line stands for. Raises KeyError for an unknown escape.
+
+    >>> unquoted("'it''s'"), unquoted("lo")
+    ("it's", 'lo')
+    """
+    if text.startswith("'"):
+        return text[1:-1].replace("''", "'")
+    return _ESCAPE.sub(_unescaped, text[1:-1]) if text.startswith('"') else text
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[1][1:], 16)) if len(match[1]) > 1 else _ESCAPED[match[1]]

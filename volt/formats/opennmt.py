@@ -1,24 +1,13 @@
 """OpenNMT-py vocabulary ⇄ vocabulary: "piece<TAB>count" a line; OpenNMT-py puts its own special tokens before them.
 
-The other order, "count<TAB>piece", is read as well, though OpenNMT-py takes its counts for pieces. A list of numbers
-only, which fits both orders, is read as OpenNMT-py reads it, pieces first. In the other order a count may have a
-fraction, as dynamicdata writes for sampled text. Pieces that end in "</w>", as in the output of
-`volt stream vocabulary`, have VOLT's spelling.
-
->>> import tempfile
->>> from volt.vocabulary import Vocabulary
->>> with tempfile.TemporaryDirectory() as folder:
-...     path = Path(folder, "vocab.txt")
-...     notes = write(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo"), counts=(7, 3)), path)
-...     path.read_text().split("\\n")
-['l@@\\t7', 'lo@@\\t3', '']
+The other order, "count<TAB>piece", is read as well, and then a count may have a fraction, as dynamicdata writes for
+sampled text. Pieces that end in "</w>", as in the output of `volt stream vocabulary`, have VOLT's spelling.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from volt.errors import VocabularyError
@@ -33,79 +22,64 @@ _MOST = 1e300  # of a count
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the list. Raises VocabularyError if a token holds white space or two would be spelled alike."""
-    glued = lists.glued(vocabulary)
-    pieces, counts = lists.joined_spelling(vocabulary) + glued, lists.counts(vocabulary) + [0] * len(glued)
-    lists.refuse_characters(pieces, SPLIT_SPACE, path, "OpenNMT, which cuts lines there,")
-    lists.check_unique(vocabulary, pieces, path)
-    lists.write_lines(path, (f"{piece}\t{count}" for piece, count in zip(pieces, counts, strict=True)))
-    return list(_notes(vocabulary))
+    lists.refuse_characters(lists.spelled(vocabulary), SPLIT_SPACE, path, "OpenNMT, which cuts lines there,")
+    rows = zip(lists.unique_spelling(vocabulary, path), lists.counts(vocabulary), strict=True)
+    lists.write_lines(path, (f"{piece}\t{count}" for piece, count in rows))
+    notes = ["ids are OpenNMT-py's: its own special tokens, then the pieces in the order of VOLT's ids"]
+    notes += lists.spelling_notes(vocabulary)
+    if not vocabulary.counts:
+        notes.append("the vocabulary has no counts: all are written as 0")
+    if 0 in (vocabulary.counts or (0,)):
+        notes.append(
+            "OpenNMT-py leaves out pieces with the count 0 where src_words_min_frequency or its like is above 0"
+        )
+    return notes
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Return the listed tokens with these merges. Raises VocabularyError, with file and line, if they do not fit."""
+    """Return the listed tokens with these merges."""
     result = list(rows(path))
     is_ours = any(row.piece.endswith(SUFFIX) and row.piece != SUFFIX for row in result)
     return lists.vocabulary_of(path, result, merges=merges, joined=not is_ours)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether every line is a piece, a tab and a count, or every line has the other order.
-
-    >>> recognises(Path("a.txt"), b"l@@\\t7\\nlo\\t3\\n"), recognises(Path("a.txt"), b"l@@ 7\\n")
-    (True, False)
-    """
-    return any(lists.all_lines(head, partial(_matches, row)) for row in (_ROW, _SWAPPED))
+    """Check whether every line is a piece, a tab and a count, or every line has the other order."""
+    return any(lists.all_lines(head, row) for row in (_ROW, _SWAPPED))
 
 
 def odd_line(head: bytes) -> int | None:
     """Return the first invalid line if most lines and the first are valid rows, else None.
-
-    head: the first bytes of the file
 
     >>> odd_line(b"7\\tl\\n3\\tlo\\nx\\ty\\n"), odd_line(b"a text\\nof two lines\\n")
     (3, None)
     """
     lines = head.decode(errors="replace").split("\n")[:-1]
     for row in (_SWAPPED, _ROW):
-        odd = [number for number, line in enumerate(lines, 1) if not _matches(row, line.removesuffix("\r"))]
+        odd = [number for number, line in enumerate(lines, 1) if not row.fullmatch(line.removesuffix("\r"))]
         if odd and odd[0] > 1 and 2 * len(odd) < len(lines):
             return odd[0]
     return None
 
 
-def _matches(row: re.Pattern[str], line: str) -> bool:
-    return row.fullmatch(line) is not None
-
-
 def rows(path: Path) -> Iterator[lists.ListEntry]:
-    """Yield the listed tokens. Raises VocabularyError, with file and line, for an invalid line."""
+    """Yield the listed tokens, in the order of fields that more lines fit; pieces come first in a list of numbers."""
     lines = list(lists.lines_of(path))
-    fitting, swapped = (sum(_matches(row, line) for _, line in lines) for row in (_ROW, _SWAPPED))
+    usual, swapped = (sum(bool(row.fullmatch(line)) for _, line in lines) for row in (_ROW, _SWAPPED))
     for number, line in lines:
         parts = line.split("\t")
         if len(parts) != 2 or not all(parts):
             raise VocabularyError(
                 f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}; restore it"
             )
-        piece, count = reversed(parts) if swapped > fitting else parts
+        piece, count = reversed(parts) if swapped > usual else parts
         yield lists.ListEntry(number, piece, _count_of(path, number, count))
 
 
 def _count_of(path: Path, line: int, text: str) -> int:
     """Return a count. A fraction, as from sampled text, is rounded up, so that it is never 0."""
-    if not lists.is_number(text) and _FRACTION.fullmatch(text):
-        if (count := float(text)) > _MOST:
-            raise VocabularyError(f"{path}:{line}: the count {text} is above {_MOST:g}; divide all counts by a number")
-        return int(count) + 1
-    return lists.count_of(path, line, text)
-
-
-def _notes(vocabulary: Vocabulary) -> Iterator[str]:
-    yield "ids are OpenNMT-py's: its own special tokens, then the pieces in the order of VOLT's ids"
-    yield from lists.spelling_notes(vocabulary)
-    yield from lists.not_listed(vocabulary)
-    yield from lists.glued_notes(vocabulary)
-    if not vocabulary.counts:
-        yield "the vocabulary has no counts: all are written as 0"
-    if 0 in (vocabulary.counts or (0,)):
-        yield "OpenNMT-py leaves out pieces with the count 0 where src_words_min_frequency or its like is above 0"
+    if lists.is_number(text) or not _FRACTION.fullmatch(text):
+        return lists.count_of(path, line, text)
+    if (count := float(text)) > _MOST:
+        raise VocabularyError(f"{path}:{line}: the count {text} is above {_MOST:g}; divide all counts by a number")
+    return int(count) + 1

@@ -1,17 +1,12 @@
 """The protocol of a format: a module, or a sub-package, with the functions of `Format`. Optional names:
 
-    peer                a `LoadPeer`, if a real library cuts text with the format's files
-    original            foreign file, its vocabulary, pattern → `Peer`, loaded as by its publisher, for libraries that
-                        need more than the file
-    peer_of             exported file and its vocabulary → `Peer`, for the same libraries
-    read_with_pattern   `read` with one more argument, `pattern`, if files do not name the pattern that cuts text
-    files_written       path → the files that `write` writes; without it, the path
-    files_read          path → the files that `read` may read; without it, the path
-    CLOSING_ORDER       see `volt.formats.registry.closing_order`
-
->>> from volt.formats import token_list
->>> [hasattr(token_list, name) for name in ("write", "read", "recognises", "peer")]
-[True, True, True, False]
+peer                a `LoadPeer`, if a real library cuts text with the format's files
+original            foreign file, its vocabulary, pattern → `Peer`, loaded as by its publisher
+peer_of             exported file, its vocabulary → `Peer`, for libraries that need more than the file
+read_with_pattern   `read` with an argument `pattern`, if files do not name the pattern that cuts text
+files_written       path → the files that `write` writes; without it, the path
+files_read          path → the files that `read` may read; without it, the path
+CLOSING_ORDER       see `volt.formats.registry.closing_order`
 """
 
 from __future__ import annotations
@@ -53,9 +48,7 @@ class LoadPeer(Protocol):
     """The function `peer` of a format that a real library cuts text with."""
 
     def __call__(self, path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-        """Return the library with the file loaded, and with these special tokens if its file does not hold them.
-
-        Raises MissingLibraryError if the library is not installed."""
+        """Return the library with the file loaded, and with these special tokens if its file does not hold them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +56,7 @@ class Peer:
     """A real library with a file loaded.
 
     pieces: lines → the pieces of each, in VOLT's spelling
-    ids: lines → the ids of each; None if the library has no ids, or other ids than the exported vocabulary
+    ids: lines → the ids of each; None if the library has no ids, or other ones than VOLT
     """
 
     library: str
@@ -75,9 +68,8 @@ class Peer:
 class MergeList:
     """Merges by rank, and how their strings are written.
 
-    marker: the word marker in them
     spells_bytes: whether their letters stand for bytes, so that they fit counts of bytes only
-    notes: a sentence for everything that was assumed
+    notes: a sentence for each assumption
     """
 
     pairs: list[tuple[str, str]]

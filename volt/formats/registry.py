@@ -1,8 +1,4 @@
-r"""`FORMATS`, by name. A path → a vocabulary or its merges, by a named or recognised format; a vocabulary → a file.
-
->>> format_module("tokens").__name__, sorted(FORMATS)[:3]
-('volt.formats.token_list', ['fairseq', 'huggingface', 'marian'])
-"""
+"""`FORMATS` by name. A path → a vocabulary or its merges, in a named or recognised format; a vocabulary → a file."""
 
 from __future__ import annotations
 
@@ -42,14 +38,14 @@ def read_merges(path: str | Path) -> MergeList:
     volt.errors.CandidateError: /nowhere/codes: cannot be read: no such file or directory; check the path
     """
     from volt.formats import subword_nmt
-    from volt.formats.sentencepiece import model_file as sentencepiece
+    from volt.formats.sentencepiece import model_file
 
     place = Path(arguments.path(path))
     data = b"" if place.is_dir() else read_bytes(place, kind=CandidateError)
     if not data and not place.is_dir():
         raise CandidateError(f"{path}: empty; give {_ABLE}")
-    if data.startswith(sentencepiece.FIRST_BYTE):
-        return sentencepiece.read_merges(path, data)
+    if data.startswith(model_file.FIRST_BYTE):
+        return model_file.read_merges(path, data)
     try:
         name = "volt" if data and is_own(place) else guess_format(place, data[:HEAD_SIZE])
     except VocabularyError as error:
@@ -72,20 +68,22 @@ def _merges_of(path: Path, name: str) -> MergeList:
         raise error.reworded(error.message, CandidateError) from None
     if not vocabulary.merges:
         raise CandidateError(f"{path}: the vocabulary has no merges; give {_ABLE}")
-    return MergeList(_pairs(vocabulary), vocabulary.marker, vocabulary.pretokenizer.is_bytes, tuple(_notes(vocabulary)))
+    cut = arguments.shortened(vocabulary.pretokenizer.name)
+    notes = [f"its merges are taken, which were made for words cut by {cut}; tokens and ids are not"]
+    if vocabulary.unmade:
+        notes.append(f"{len(vocabulary.unmade):,} of its tokens are made by no merge and left out")
+    pairs = _ranked_pairs(vocabulary) if vocabulary.merging == "ranks" else list(vocabulary.merges)
+    return MergeList(pairs, vocabulary.marker, vocabulary.pretokenizer.is_bytes, tuple(notes))
 
 
-def _pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """Return the merges by rank; for merging by ranks, pairs whose parts earlier pairs make."""
+def _ranked_pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    """Return pairs by rank, for merging by ranks; earlier pairs make their parts."""
     from volt.formats.huggingface.writing import merges_of
     from volt.formats.tiktoken.ranks import merges_of as merges_of_ranks
     from volt.text.characters import to_bytes
 
-    if vocabulary.merging != "ranks":
-        return list(vocabulary.merges)
     if vocabulary.pretokenizer.is_bytes:
-        output = dict.fromkeys(map("".join, vocabulary.merges))
-        return merges_of_ranks([*map(to_bytes, vocabulary.atoms), *map(to_bytes, output)])
+        return merges_of_ranks([*map(to_bytes, vocabulary.atoms), *map(to_bytes, dict.fromkeys(vocabulary.made))])
     known, pairs = set(vocabulary.atoms), list[tuple[str, str]]()
     for pair in merges_of(vocabulary):
         if known.issuperset(pair):
@@ -94,19 +92,11 @@ def _pairs(vocabulary: Vocabulary) -> list[tuple[str, str]]:
     return pairs
 
 
-def _notes(vocabulary: Vocabulary) -> list[str]:
-    cut = arguments.shortened(vocabulary.pretokenizer.name)
-    notes = [f"its merges are taken, which were made for words cut by {cut}; tokens and ids are not"]
-    if vocabulary.unmade:
-        notes.append(f"{len(vocabulary.unmade):,} of its tokens are made by no merge and left out")
-    return notes
-
-
 # A new format is its module and one line here. A file is of the first format that recognises it; so those that
 # recognise much, such as any list of words, stand last.
 FORMATS = {
     "subword-nmt": "volt.formats.subword_nmt",
-    "sentencepiece": "volt.formats.sentencepiece",
+    "sentencepiece": "volt.formats.sentencepiece.model_file",
     "huggingface": "volt.formats.huggingface",
     "tiktoken": "volt.formats.tiktoken",
     "fairseq": "volt.formats.fairseq",
@@ -136,17 +126,13 @@ def files_written(path: str | Path, *, to: str) -> tuple[Path, ...]:
 
 
 def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ...]:
-    """Return the files that `read_vocabulary` may read at a path; the path itself if it is not a vocabulary.
-
-    >>> files_read("/nowhere/corpus.volt")
-    (PosixPath('/nowhere/corpus.volt'),)
-    """
+    """Return the files that `read_vocabulary` may read at a path; the path itself if it is not a vocabulary."""
     path = _as_written(Path(path))
     if url_of(path) or not (path.is_file() or path.is_dir()):  # a pipe can be read only once
         return (path,)
     try:
         head = _head(path)
-        if format is None and head.startswith(b'{"volt"'):
+        if format is None and head.startswith(_OWN):
             return (path,)
         return (path, *_files(format_module(format or guess_format(path, head)), "files_read", path))
     except VocabularyError:  # reading it reports the error
@@ -155,16 +141,12 @@ def files_read(path: str | Path, *, format: str | None = None) -> tuple[Path, ..
 
 @contextmanager
 def model_at_hand(path: str | Path, *, format: str | None = None) -> Iterator[Path]:
-    """Yield the path; for a URL, the path of a copy of the file or folder, with the format's further files.
-
-    Raises VocabularyError if it cannot be read.
-    """
+    """Yield the path; for a URL, the path of a copy of the file or folder, with the format's further files."""
     with local_copy(path, kind=VocabularyError, beside=lambda copy: files_read(copy, format=format)) as place:
         yield place
 
 
 def _files(module: Any, name: str, path: Path) -> tuple[Path, ...]:
-    """Return the files by a format's function of this name; without it, the path."""
     result: tuple[Path, ...] = getattr(module, name)(path) if path.name and hasattr(module, name) else (path,)
     return result
 
@@ -181,15 +163,14 @@ def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> li
     >>> import tempfile
     >>> from volt.vocabulary import Vocabulary
     >>> with tempfile.NamedTemporaryFile() as file:
-    ...     write_vocabulary(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo")), file.name, to="tokens")
-    ['ids are line numbers + 3: the four tokens with roles are not listed', 'no merges: reading the list back takes a
-    file of them']
+    ...     write_vocabulary(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo")), file.name, to="tokens")[1]
+    'no merges: reading the list back takes a file of them'
     """
     from volt.vocabulary import Vocabulary
 
     call = f"volt.write_vocabulary({{}}, path, to={to!r})"
     vocabulary = arguments.instance(vocabulary, Vocabulary, "vocabulary", call=call)
-    return _format(to, "to").write(vocabulary, Path(arguments.path(path)))
+    return format_module(to, "to").write(vocabulary, Path(arguments.path(path)))
 
 
 def read_vocabulary(
@@ -204,15 +185,14 @@ def read_vocabulary(
     eos: str | Ids | None = None,
     pad: str | Ids | None = None,
 ) -> Vocabulary:
-    """Read a VOLT file or a foreign one; its content tells the format if none is named. It may be compressed.
+    """Read a VOLT file or a foreign one, which may be compressed.
 
     path: path or URL of the file
-    format: the name of its format, one of `FORMATS`
+    format: the name of its format, one of `FORMATS`; by default, the content tells
     merges: a file of merges, for formats that list only tokens
     pattern: the pattern that cuts text into words, for formats that do not name it: a published pattern, such as
         cl100k, or a regular expression
-    special: further tokens that are found in text and never split, with their ids: {"<|endoftext|>": 100257}; or a list
-        of tokens that have an id or get the next free one
+    special: further tokens that text holds and that are never split: a list, or a dict with ids, {"<|end|>": 100257}
     unk, bos, eos, pad: the token with this role, or a dict of it and its id; text that spells it stays text
     Raises VocabularyError, with file and line, if the file is damaged or in an unknown format.
     Raises ConfigError for a pattern if the file names its own, or for an id that another token has.
@@ -220,16 +200,18 @@ def read_vocabulary(
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
     ...     _ = file.write(b"#version: 0.2\\nt h\\n") and file.flush()
-    ...     read_vocabulary(file.name).tokens
-    ...     read_vocabulary(file.name, special={"<url>": 9}).pieces[7:]
-    ('t', 'h', 'th')
-    ('', '', '<url>', '</w>')
+    ...     read_vocabulary(file.name, special={"<url>": 9}).pieces[4:]
+    ('t', 'h', 'th', '', '', '<url>', '</w>')
     """
     from volt.vocabulary.special_roles import named
 
     with model_at_hand(arguments.path(path), format=format) as copy:
         place = _as_written(_no_pipe(copy))
-        output = _read(place, format, merges, pattern)
+        if merges is None:
+            output = _read(place, format, None, pattern)
+        else:
+            with local_copy(arguments.path(merges, "merges"), kind=VocabularyError) as merges_copy:
+                output = _read(place, format, _no_pipe(merges_copy), pattern)
         try:
             return named(output, special=special, unk=unk, bos=bos, eos=eos, pad=pad)
         except ArgumentError:
@@ -238,14 +220,7 @@ def read_vocabulary(
             raise error.reworded(f"{shown_path(place)}: {error.message}") from None
 
 
-def _read(path: Path, format: str | None, merges: str | Path | None, pattern: str | None) -> Vocabulary:
-    if merges is None:
-        return _of_file(path, format, None, pattern)
-    with local_copy(arguments.path(merges, "merges"), kind=VocabularyError) as result:
-        return _of_file(path, format, _no_pipe(result), pattern)
-
-
-def _of_file(path: Path, format: str | None, result: Path | None, pattern: str | None) -> Vocabulary:
+def _read(path: Path, format: str | None, merges: Path | None, pattern: str | None) -> Vocabulary:
     from volt.vocabulary import Vocabulary
 
     if format is None:
@@ -256,78 +231,45 @@ def _of_file(path: Path, format: str | None, result: Path | None, pattern: str |
             raise VocabularyError(f"{path}: empty; restore the file")
         format = "VOLT" if head.startswith(_OWN) else guess_format(path, head)
     if pattern is None:
-        return _format(format).read(path, merges=result)
+        return format_module(format).read(path, merges=merges)
     read = None if format == "VOLT" else getattr(format_module(format), "read_with_pattern", None)
     if read is None:
         message = f"{path}: its format, {format}, says itself how text is cut into words; leave out the pattern"
         if format in _UNLIKE_RANKS:
             raise ConfigError(message)
         raise ConfigError(f"{message}; if it holds tiktoken's ranks, import it with", hint={"format": "tiktoken"})
-    output: Vocabulary = read(path, merges=result, pattern=arguments.text(pattern, "pattern"))
+    output: Vocabulary = read(path, merges=merges, pattern=arguments.text(pattern, "pattern"))
     return output
 
 
 def format_of(path: str | Path) -> str:
-    """Recognise the format of a foreign file; return its name, one of `FORMATS`.
-
-    Raises VocabularyError if the file cannot be read, has an unknown format, or is VOLT's own.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     _ = file.write(b"#version: 0.2\\nt h\\n") and file.flush()
-    ...     format_of(file.name)
-    'subword-nmt'
-    """
-    with model_at_hand(arguments.path(path)) as place:
-        return _format_of(place)
-
-
-def _format_of(path: Path) -> str:
-    path = _as_written(_no_pipe(path))
-    head = _head(path)
-    if head.startswith(_OWN):
-        raise VocabularyError(f"{path}: a VOLT vocabulary, which no other library wrote")
-    return guess_format(path, head)
+    """Return the name of a foreign file's format, one of `FORMATS`. Raises VocabularyError if it is unknown."""
+    with model_at_hand(arguments.path(path)) as copy:
+        place = _as_written(_no_pipe(copy))
+        head = _head(place)
+        if head.startswith(_OWN):
+            raise VocabularyError(f"{place}: a VOLT vocabulary, which no other library wrote")
+        return guess_format(place, head)
 
 
 def listed_pieces(path: str | Path) -> list[str] | None:
-    """Return the pieces of a list without merges, in the file's spelling; None for other formats.
-
-    path: path of the file
-    Raises VocabularyError, with file and line, if the file is damaged or in an unknown format.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     _ = file.write(b"7\\tlo\\n3.5\\tw\\n") and file.flush()
-    ...     listed_pieces(file.name)
-    ['lo', 'w']
-    """
-    with model_at_hand(arguments.path(path)) as place:
-        return _listed_pieces(place)
-
-
-def _listed_pieces(path: Path) -> list[str] | None:
-    path = _as_written(_no_pipe(path))
-    head = _head(path)
-    if not head or head.startswith(_OWN):
-        return None
-    rows = getattr(format_module(guess_format(path, head)), "rows", None)
-    return None if rows is None else [row.piece for row in rows(path)]
+    """Return the pieces of a list without merges, in the file's spelling; None for other formats."""
+    with model_at_hand(arguments.path(path)) as copy:
+        place = _as_written(_no_pipe(copy))
+        head = _head(place)
+        if not head or head.startswith(_OWN):
+            return None
+        rows = getattr(format_module(guess_format(place, head)), "rows", None)
+        return None if rows is None else [row.piece for row in rows(place)]
 
 
 def is_own(path: Path) -> bool:
-    """Check whether this is a VOLT file. Raises VocabularyError if it cannot be read.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     is_own(Path(file.name))
-    False
-    """
+    """Check whether this is a VOLT file. Raises VocabularyError if it cannot be read."""
     return _head(_as_written(_no_pipe(path))).startswith(_OWN)
 
 
 def _as_written(path: Path) -> Path:
-    """Return the path, or PATH.model if only that exists, as sentencepiece's format writes it."""
+    """Return the path, or PATH.model if only that exists, which sentencepiece's `write` adds."""
     if not path.name:  # the current folder has none
         return path
     model = path.parent / f"{path.name}.model"
@@ -335,27 +277,22 @@ def _as_written(path: Path) -> Path:
 
 
 def _no_pipe(path: Path) -> Path:
-    """Return the path. Raises VocabularyError for a pipe, which can be read only once."""
     if is_pipe(path):
-        raise VocabularyError(
-            f"{path}: a pipe, which can be read only once; write what it gives to a file, and name it"
-        )
+        raise VocabularyError(f"{path}: a pipe, which can be read only once; write its content to a file, and name it")
     return path
 
 
 def guess_format(path: Path, head: bytes) -> str:
-    """Return the first format that recognises a file by its first bytes. Raises VocabularyError if none does.
+    """Return the first format that recognises a file by its first bytes. Raises VocabularyError if none does."""
+    from volt.formats import opennmt
 
-    >>> guess_format(Path("codes"), b"#version: 0.2\\nt h\\n")
-    'subword-nmt'
-    """
     start = head.lstrip()[:99].lower()
     if other := next((what for sign, what in _OTHERS.items() if start.startswith(sign)), None):
         raise VocabularyError(f"{path}:1: {other}")
     for name in FORMATS:
-        if _format(name).recognises(path, head):
+        if format_module(name).recognises(path, head):
             return name
-    if (odd := format_module("opennmt").odd_line(head)) is not None:
+    if (odd := opennmt.odd_line(head)) is not None:
         raise VocabularyError(f"{path}:{odd}: is not `count<TAB>subword`, as the lines before it are; fix the line")
     raise VocabularyError(
         f"{path}:1: neither a VOLT vocabulary nor, by its content, {', '.join(FORMATS)}; find one on your corpus"
@@ -363,47 +300,29 @@ def guess_format(path: Path, head: bytes) -> str:
 
 
 def peer_loader(name: str) -> LoadPeer | None:
-    """Return the function that loads a format's real library; None for token lists, which have no library.
-
-    >>> peer_loader("tokens") is None, peer_loader("tiktoken").__name__
-    (True, 'peer')
-    """
+    """Return the function that loads a format's real library; None for token lists, which have no library."""
     result: LoadPeer | None = getattr(format_module(name), "peer", None)
     return result
 
 
 def closing_order(name: str) -> Literal["ids", "merges"]:
-    """Return the order of tokens that a format needs from `Vocabulary.closed`: "merges" if ids are ranks.
-
-    >>> closing_order("tokens"), closing_order("tiktoken")
-    ('ids', 'merges')
-    """
+    """Return the order of tokens that a format needs from `Vocabulary.closed`: "merges" if ids are ranks."""
     result: Literal["ids", "merges"] = getattr(format_module(name), "CLOSING_ORDER", "ids")
     return result
 
 
-def format_module(name: str, argument: str = "format") -> Any:
-    """Return the module of a format, which has the functions of `Format`. Raises ConfigError for an unknown name.
-
-    argument: name of the argument in errors
-
-    >>> format_module("tokens").__name__
-    'volt.formats.token_list'
-    """
+def format_module(name: str, argument: str = "format") -> Format:
+    """Return the module of a format. Raises ConfigError for an unknown name. argument: its name in errors"""
     if arguments.text(name, argument, remedy=f"choose from {', '.join(FORMATS)}") not in FORMATS:
         near = get_close_matches(name.lower(), FORMATS, n=1)
         hint = f"did you mean {near[0]}? The formats are" if near else "choose from"
         raise ConfigError(f"unknown format {name!r}; {hint} {', '.join(FORMATS)}")
-    return import_module(FORMATS[name])
-
-
-def _format(name: str, argument: str = "format") -> Format:
-    module: Format = format_module(name, argument)
+    module: Format = import_module(FORMATS[name])
     return module
 
 
 def _head(path: Path) -> bytes:
-    """Return the first bytes of a file, decompressed; none for a folder."""
+    """Return the first bytes of a file, decompressed; b"" for a folder."""
     try:
         is_folder = path.is_dir()
     except (OSError, ValueError) as error:

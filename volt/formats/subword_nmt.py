@@ -1,13 +1,7 @@
-r"""subword-nmt's codes ⇄ vocabulary: a version line and one merge a line at PATH; tokens and counts at PATH.vocab.
+"""subword-nmt's codes ⇄ vocabulary: a version line and one merge a line at PATH; tokens and counts at PATH.vocab.
 
-Codes of fastBPE have a count after each merge and no version line, and are read, too.
-
-Codes write the end of a word as "</w>", as VOLT does; PATH.vocab writes "@@" after a piece that does not end a word.
-With both files (`subword-nmt apply-bpe -c PATH --vocabulary PATH.vocab`), subword-nmt splits pieces that the vocabulary
-lacks back into the parts of their merge, as VOLT does.
-
->>> read_merges("codes", b"#version: 0.2\nl o\nlo w</w>\n").pairs
-[('l', 'o'), ('lo', 'w</w>')]
+Codes of fastBPE, which have a count after each merge and no version line, are read, too. Codes write the end of a word
+as "</w>", as VOLT does; PATH.vocab writes "@@" after a piece that does not end a word.
 """
 
 from __future__ import annotations
@@ -28,13 +22,16 @@ from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 VERSION, _OLD = "#version: 0.2", "#version: 0.1"
+_JOINED = "@@"
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
-    """Return the merges in a codes file; version 0.1 is converted, see `_from_01`.
+    r"""Return the merges in a codes file, or in GPT-2's merges.txt, which only its letters tell from codes.
 
-    GPT-2's merges.txt looks alike and is recognised by its letters, see `volt.formats.gpt2`.
     Raises CandidateError, with file and line, for anything else.
+
+    >>> read_merges("codes", b"#version: 0.2\nl o\nlo w</w>\n").pairs
+    [('l', 'o'), ('lo', 'w</w>')]
     """
     message = ", so no subword-nmt codes, and no sentencepiece model; give one of these"
     lines = decoded(path, data, kind=CandidateError, remedy=message).split("\n")
@@ -76,10 +73,8 @@ def _refuse_others(path: str | Path, pairs: Sequence[tuple[str, str]]) -> None:
 def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator[tuple[str, str]]:
     """Convert merges of version 0.1 to merges of version 0.2 that cut every word alike.
 
-    In 0.1 "</w>" is a separate symbol after the last character, so x and "</w>" merge at some rank, or never. Until
-    then x merges as elsewhere, afterwards only as "x</w>". In 0.2 the last symbol is "x</w>" from the start: each merge
-    of an x that can be last before it joins "</w>" needs a second merge for "x</w>", right after the first. This is
-    exact if no two merges make the same token, for then ranks only rise while a word is encoded.
+    In 0.1 "</w>" is a separate symbol, so x and "</w>" merge at some rank, or never; in 0.2 "x</w>" is one from the
+    start. Each merge of an x that can be last before it joins "</w>" needs a second merge for "x</w>".
 
     >>> list(_from_01("codes", [(1, "l", "o"), (2, "o", "</w>"), (3, "lo", "w"), (4, "b", "o</w>")]))
     [('l', 'o'), ('l', 'o</w>'), ('lo', 'w'), ('lo', 'w</w>'), ('b', 'o</w>')]
@@ -98,24 +93,15 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
             if (len(right) == 1 or right in unjoined) and joined.get(right, number) >= number:
                 new[left, right + SUFFIX] = None
                 unjoined.add(left + right)
-    return _makeable(new)
-
-
-def _makeable(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the merges that can apply, since earlier merges make their parts.
-
-    >>> list(_makeable([("l", "o"), ("lo", "w</w>"), ("a", "bc</w>")]))
-    [('l', 'o'), ('lo', 'w</w>')]
-    """
-    output = set[str]()
-    for pair in pairs:
-        if all(len(part) == 1 or len(part.removesuffix(SUFFIX)) == 1 or part in output for part in pair):
-            output.add("".join(pair))
+    results = set[str]()
+    for pair in new:  # without those that no earlier merges make the parts of
+        if all(len(part) == 1 or len(part.removesuffix(SUFFIX)) == 1 or part in results for part in pair):
+            results.add("".join(pair))
             yield pair
 
 
 def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tuple[str, str]:
-    """Return the merge in a line. is_counted: whether a count follows it, as in fastBPE's codes."""
+    """Return the merge in a line. is_counted: a count follows it, as in fastBPE's codes"""
     parts = line.rstrip("\r").split(" ")
     if is_counted and len(parts) == 3 and parts[2].isdecimal():
         parts.pop()
@@ -132,59 +118,37 @@ def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tupl
 
 
 def is_counted_line(line: str) -> bool:
-    """Check whether a line is a merge and its count, as fastBPE writes it.
-
-    >>> is_counted_line("t h 5712"), is_counted_line("t h")
-    (True, False)
-    """
+    """Check whether a line is a merge and its count, as fastBPE writes it."""
     parts = line.rstrip("\r").split(" ")
     return len(parts) == 3 and all(parts) and parts[2].isdecimal()
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether a file holds subword-nmt's codes, with a version line or like version 0.1, or fastBPE's.
+    r"""Check whether a file holds codes: a version line, or pairs of strings, some at word ends, all or none counted.
 
-    >>> recognises(Path("codes"), b"#version: 0.2\\nl o\\n"), recognises(Path("list"), b"lo\\n")
-    (True, False)
+    >>> [recognises(Path("codes"), head) for head in (b"l o\no </w>\n", b"the 5\nof 3\n", b"t h 9\nth e</w> 7\n")]
+    [True, False, True]
     """
-    return head.startswith(b"#version: 0.") or _is_old(head)
-
-
-def _is_old(head: bytes) -> bool:
-    """Check for codes without a version line: pairs of strings, some at word ends, with or without counts.
-
-    >>> _is_old(b"l o\\no </w>\\n"), _is_old(b"the 5\\nof 3\\n"), _is_old(b"t h 9\\nth e</w> 7\\n")
-    (True, False, True)
-    """
+    if head.startswith(b"#version: 0."):
+        return True
     rows = [line.rstrip(b"\r").split(b" ") for line in head.split(b"\n")[:-1]]
     n = 3 if rows and len(rows[0]) == 3 and all(len(row) == 3 and row[2].isdigit() for row in rows) else 2
     return all(len(row) == n and all(row) for row in rows) and any(row[1].endswith(b"</w>") for row in rows)
 
 
-__all__ = ["files_read", "files_written", "glossaries", "peer", "read", "read_merges", "recognises", "write"]
-_JOINED = "@@"
-
-
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write codes at PATH and tokens with counts at PATH.vocab (1 each if the vocabulary has none).
-
-    Returns a sentence for each difference of subword-nmt.
-    Raises VocabularyError if the marker is not "suffix", or a token holds a space or a line end.
-    """
+    """Write codes at PATH and tokens with counts at PATH.vocab. Returns a sentence for each difference."""
     _check(vocabulary)
     codes = "".join(f"{left} {right}\n" for left, right in vocabulary.merges)
     counts = vocabulary.counts or (1,) * vocabulary.size
-    listing = "".join(f"{_theirs(token)} {n}\n" for token, n in zip(vocabulary.tokens, counts, strict=True))
+    pieces = (token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED for token in vocabulary.tokens)
+    listing = "".join(f"{piece} {n}\n" for piece, n in zip(pieces, counts, strict=True))
     write_together({_beside(path): listing.encode(), path: f"{VERSION}\n{codes}".encode()})
-    return list(_differences(vocabulary))
+    return [*_text_differences(vocabulary), *_listing_differences(vocabulary)]
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    """Return the files of the codes and of the vocabulary.
-
-    >>> [str(path) for path in files_written(Path("codes"))]
-    ['codes', 'codes.vocab']
-    """
+    """Return the files of the codes and of the vocabulary."""
     return path, _beside(path)
 
 
@@ -194,22 +158,25 @@ files_read = files_written
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read codes at PATH and the vocabulary at PATH.vocab, if it exists; or a vocabulary at PATH and codes at `merges`.
 
-    Without a vocabulary, the tokens are all characters in merges and all results. Counts that are all 1 stand for no
-    counts. Raises VocabularyError with file and line.
+    Without a vocabulary, the tokens are all characters in merges and all results. Counts of 1 stand for no counts.
     """
     codes, listing = (path, _beside(path)) if merges is None else (merges, path)
-    result = _codes(codes)
+    try:
+        result = read_merges(codes, read_bytes(codes, kind=VocabularyError))
+    except CandidateError as error:
+        raise VocabularyError(str(error)) from None
     if result.spells_bytes:
         return gpt2.read(codes, result.pairs)
-    pairs = tuple(result.pairs)
+    pairs, output = tuple(result.pairs), dict.fromkeys(map("".join, result.pairs))
     if merges is not None or listing.exists():
         _refuse_01(codes, listing)
         pieces, counts = zip(*_listing(listing), strict=True)
-        tokens = _ours(pieces, results=set(map("".join, pairs)))
+        tokens = _ours(pieces, results=output.keys())
     elif not pairs:
         raise VocabularyError(f"{codes}: holds no merge, and no vocabulary lies beside it; restore the codes")
     else:
-        tokens, counts = _all_tokens(pairs), ()
+        characters = dict.fromkeys(part for pair in pairs for part in pair if part not in output)
+        tokens, counts = (*characters, *output), ()
     try:
         return Vocabulary(
             merges=pairs,
@@ -224,8 +191,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def _refuse_01(codes: Path, listing: Path) -> None:
-    """Raise VocabularyError for codes of version 0.1 with a vocabulary: subword-nmt splits their last part into
-    nothing and an empty piece."""
+    """Raise VocabularyError for codes of version 0.1 with a vocabulary, which subword-nmt itself splits wrongly."""
     first = read_text(codes, kind=VocabularyError).partition("\n")[0]
     if not first.startswith(VERSION) and not is_counted_line(first):
         raise VocabularyError(
@@ -235,10 +201,7 @@ def _refuse_01(codes: Path, listing: Path) -> None:
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Load subword-nmt with these codes, their vocabulary, and user tokens as glossaries.
-
-    A lone "</w>" follows user tokens that end a word, as in VOLT. Raises as `read` does, MissingLibraryError.
-    """
+    """Load subword-nmt with these codes, their vocabulary, and user tokens as glossaries."""
     try:
         from subword_nmt.apply_bpe import BPE, read_vocabulary  # type: ignore[import-untyped]
     except ImportError:
@@ -247,7 +210,10 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
         raise VocabularyError(f"{path}: merges over bytes, which subword-nmt does not know; give its own codes")
     listing = _beside(path)
     retained = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
-    bpe = BPE(io.StringIO(_uncounted(path)), vocab=retained, glossaries=glossaries(special))
+    codes = path.read_text("utf-8")
+    if is_counted_line(codes.partition("\n")[0]):
+        codes = "".join([f"{VERSION}\n", *(f"{line.rpartition(' ')[0]}\n" for line in codes.splitlines())])
+    bpe = BPE(io.StringIO(codes), vocab=retained, glossaries=glossaries(special))
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         return [[piece for word in line.strip("\r\n ").split(" ") for piece in word_pieces(word)] for line in lines]
@@ -260,13 +226,6 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     return Peer("subword-nmt", pieces)
 
 
-def _uncounted(path: Path) -> str:
-    text = path.read_text("utf-8")
-    if not is_counted_line(text.partition("\n")[0]):
-        return text
-    return "".join([f"{VERSION}\n", *(f"{line.rpartition(' ')[0]}\n" for line in text.splitlines())])
-
-
 def glossaries(special: SpecialTokens) -> list[str]:
     """Return the argument of --glossaries for user tokens: one regex, longer tokens first.
 
@@ -277,23 +236,11 @@ def glossaries(special: SpecialTokens) -> list[str]:
     return [f"(?:{'|'.join(map(re.escape, longest_first))})"] if longest_first else []
 
 
-def _theirs(token: str) -> str:
-    """
-    >>> _theirs("lo"), _theirs("w</w>")
-    ('lo@@', 'w')
-    """
-    return token.removesuffix(SUFFIX) if token.endswith(SUFFIX) else token + _JOINED
-
-
 def _ours(pieces: Iterable[str], *, results: Collection[str]) -> tuple[str, ...]:
     """Return the tokens of a vocabulary file. "@@" marks a piece inside a word, unless merges make it only at an end.
 
-    results: the results of merges
-
-    >>> _ours(["lo@@", "w", "w@@", "a@@"], results={"lo", "a@@</w>", "w@@</w>"})
-    ('lo', 'w</w>', 'w', 'a')
-    >>> _ours(["a@@", "a@@", "bc@@"], results={"a@@</w>", "bc@@</w>"})
-    ('a', 'a@@</w>', 'bc@@</w>')
+    >>> _ours(["lo@@", "w", "a@@", "a@@"], results={"lo", "a@@</w>"})
+    ('lo', 'w</w>', 'a', 'a@@</w>')
     """
     tokens, seen = list[str](), set[str]()
     for piece in pieces:
@@ -311,7 +258,6 @@ def _beside(path: Path) -> Path:
 
 
 def _check(vocabulary: Vocabulary) -> None:
-    """Raise VocabularyError if subword-nmt's files cannot hold the vocabulary."""
     if vocabulary.marker != "suffix":
         raise VocabularyError(
             f"marker {vocabulary.marker!r}: subword-nmt marks where words end; learn with", hint={"marker": "suffix"}
@@ -326,17 +272,6 @@ def _check(vocabulary: Vocabulary) -> None:
                 f"token {token!r} holds a space or what ends a line, which subword-nmt's files cannot; count with",
                 hint={"pretokenizer": "whitespace"},
             )
-
-
-def _differences(vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield a sentence for everything that the files do not carry or subword-nmt does differently."""
-    yield from _text_differences(vocabulary)
-    yield from _spelling_differences(vocabulary)
-    zeros = vocabulary.counts.count(0)
-    if zeros:
-        yield f"{zeros} tokens have the count 0: with --vocabulary-threshold 1 or more subword-nmt leaves them out."
-    if vocabulary.counts and set(vocabulary.counts) == {1}:
-        yield "All counts are 1, which stands for no counts when the files are read back."
 
 
 def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
@@ -362,8 +297,8 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield "Byte fallback is not carried: what the vocabulary lacks stays as it is in subword-nmt."
 
 
-def _spelling_differences(vocabulary: Vocabulary) -> Iterator[str]:
-    output = [*vocabulary.atoms, *map("".join, vocabulary.merges)]
+def _listing_differences(vocabulary: Vocabulary) -> Iterator[str]:
+    output = [*vocabulary.atoms, *vocabulary.made]
     joined = [token for token in output if token.endswith(_JOINED + SUFFIX)]
     if joined:
         yield (
@@ -374,34 +309,19 @@ def _spelling_differences(vocabulary: Vocabulary) -> Iterator[str]:
     marked += [left for left, _ in vocabulary.merges if left.endswith(SUFFIX)]
     if marked:
         yield f"{marked[0]!r} holds the text '</w>' inside a word, which subword-nmt cannot tell from a word's end."
-
-
-def _codes(path: Path) -> MergeList:
-    try:
-        return read_merges(path, read_bytes(path, kind=VocabularyError))
-    except CandidateError as error:
-        raise VocabularyError(str(error)) from None
+    if zeros := vocabulary.counts.count(0):
+        yield f"{zeros} tokens have the count 0: with --vocabulary-threshold 1 or more subword-nmt leaves them out."
+    if vocabulary.counts and set(vocabulary.counts) == {1}:
+        yield "All counts are 1, which stands for no counts when the files are read back."
 
 
 def _listing(path: Path) -> list[tuple[str, int]]:
-    lines = read_text(path, kind=VocabularyError).split("\n")
-    rows = [_row(path, number, line) for number, line in enumerate(lines[: None if lines[-1] else -1], 1)]
+    lines, rows = read_text(path, kind=VocabularyError).split("\n"), list[tuple[str, int]]()
+    for number, line in enumerate(lines[: None if lines[-1] else -1], 1):
+        piece, _, count = line.rstrip("\r").partition(" ")
+        if not piece or not count.isdecimal():
+            raise VocabularyError(f"{path}:{number}: a line is a piece, a space and a count, not {line[:60]!r}")
+        rows.append((piece, int(count)))
     if not rows:
         raise VocabularyError(f"{path}: empty; write it with subword-nmt get-vocab, or remove it")
     return rows
-
-
-def _row(path: Path, number: int, line: str) -> tuple[str, int]:
-    piece, _, count = line.rstrip("\r").partition(" ")
-    if not piece or not count.isdecimal():
-        raise VocabularyError(f"{path}:{number}: a line is a piece, a space and a count, not {line[:60]!r}")
-    return piece, int(count)
-
-
-def _all_tokens(pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """
-    >>> _all_tokens([("l", "o"), ("lo", "w</w>")])
-    ('l', 'o', 'w</w>', 'lo', 'low</w>')
-    """
-    output = dict.fromkeys(map("".join, pairs))
-    return (*dict.fromkeys(part for pair in pairs for part in pair if part not in output), *output)

@@ -1,15 +1,12 @@
-"""Encode words by ranked merges: flat arrays in, flat arrays out.
+"""Encode words by ranked merges.
 
     repeat: of the adjacent pairs that have a merge, take the lowest rank and merge its occurrences from left to right
 
-or, one by one: merge only the leftmost of these occurrences, and search again.
+or, one by one: merge only the leftmost occurrence, and search again. Then tokens outside the vocabulary are split back
+into the two parts of the first merge that makes them.
 
-A word's symbols are doubly linked. In a short word every step looks at all pairs; in a long one, pairs wait in a binary
-heap of (rank, position), so a word of n symbols takes O(n log n). Dropout (Provilkov et al. 2020) skips each applicable
-merge with a given probability, drawn anew at every step.
-
-Tokens that the vocabulary does not contain are then split back into the two parts of the first merge that makes them.
-Where whole words are looked up, a word that is a token of the vocabulary is that token; with dropout, merges decide.
+A short word looks at all pairs at every step; in a long one, pairs wait in a binary heap of (rank, position):
+O(n log n). Dropout (Provilkov et al. 2020) skips each applicable merge with a probability, drawn anew at every step.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray, Words, copy_into, grown_longs, longs
+from volt.kernels.arrays import ByteArray, IntArray, LongArray, Words, copy_into, fraction_of, grown_longs, longs, mixed
 from volt.kernels.bpe_tables import N_FIRST, NO_RANK, NO_TOKEN, Merges, Spellings, rank_of, token_of, token_spelled
 from volt.kernels.jit import borrowing, inlined, loop, releasing
 
@@ -33,38 +30,26 @@ _SHIFT = np.uint64(_POSITION_BITS)
 
 
 class Word(NamedTuple):
-    """Room for one word while it is merged.
+    """Room for one word while it is merged."""
 
-    symbols: (room,) int32, tokens
-    follows, precedes: (room,) int32, links to the neighbours; where there is none, −1 in a long word, and 0 or n + 1
-        in a short one
-    heap: (room,) int64, the pairs of a long word
-    aside: (room,) int64, the entries of the heap that dropout passes over
-    """
-
-    symbols: IntArray
-    follows: IntArray
+    symbols: IntArray  # tokens
+    follows: IntArray  # links to the neighbours; at the ends −1 in a long word, 0 or n + 1 in a short one
     precedes: IntArray
-    heap: LongArray
-    aside: LongArray
+    heap: LongArray  # the pairs of a long word
+    aside: LongArray  # those of them that dropout passes over
 
 
 class WordBuffers(NamedTuple):
-    """Room for encoding a word, whose symbols start at 1. Those of a long word are then moved to 0.
-
-    positions: int32, the positions of one merge in a long word, or the rank and position of each pair in a short one
-    passed: uint8, which pairs dropout passes over
-    stack: int32, tokens yet to be split back
-    """
+    """Room for encoding a word, whose symbols start at 1; those of a long word are then moved to 0."""
 
     word: Word
-    positions: IntArray
-    passed: FlagArray
-    stack: IntArray
+    positions: IntArray  # of one merge in a long word; the rank and position of each pair in a short one
+    passed: ByteArray  # pairs that dropout passes over
+    stack: IntArray  # tokens yet to be split back
 
 
 def room_of(n: int) -> WordBuffers:
-    """Room for encoding words of at most n symbols, made by Python, because compiled code takes a while to load."""
+    """Allocate room for words of at most n symbols, in Python, because compiled code takes a while to load."""
     symbols, follows, precedes, positions = (np.empty(n + 4, np.int32) for _ in range(4))
     heap, aside = np.empty(3 * n + 12, np.int64), np.empty(3 * n + 12, np.int64)
     word = Word(symbols, follows, precedes, heap, aside)
@@ -97,7 +82,6 @@ def _pop(heap: LongArray, size: int) -> int:
 
 @borrowing
 def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
-    """Push the pair that starts at position p, if it has a merge. Returns the heap's new size."""
     if p < 0 or word.follows[p] < 0:
         return size
     rank = rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs)
@@ -106,22 +90,26 @@ def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
 
 @borrowing
 def _random(state: LongArray) -> float:
-    """Return the next number in [0, 1) of the generator splitmix64, whose (1,) int64 state advances."""
+    """Return the next number in [0, 1) of SplitMix64, whose state advances."""
     state[0] += np.int64(-7046029254386353131)
-    z = np.uint64(state[0])
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * (1.0 / (1 << 53))
+    return fraction_of(mixed(np.uint64(state[0])))
+
+
+@borrowing
+def link_word(symbols: IntArray, word: Word) -> None:
+    """Copy and link the symbols of a long word."""
+    for p in range(len(symbols)):
+        word.symbols[p], word.precedes[p], word.follows[p] = symbols[p], p - 1, p + 1
+    if len(symbols) > 0:
+        word.follows[len(symbols) - 1] = -1
 
 
 @borrowing
 def load_word(symbols: IntArray, word: Word, merges: Merges) -> int:
-    """Copy a word's symbols into the room and link them. Returns the size of the heap of its pairs."""
-    n, size = len(symbols), 0
-    for p in range(n):
-        word.symbols[p], word.precedes[p], word.follows[p] = symbols[p], p - 1, p + 1
-    word.follows[n - 1] = -1
-    for p in range(n - 1):
+    """Copy and link a word's symbols. Return the size of the heap of its pairs."""
+    size = 0
+    link_word(symbols, word)
+    for p in range(len(symbols) - 1):
         size = _push_pair(p, size, word, merges)
     return size
 
@@ -130,7 +118,7 @@ def load_word(symbols: IntArray, word: Word, merges: Merges) -> int:
 def next_merge(
     size: int, word: Word, merges: Merges, dropout: float, state: LongArray, positions: IntArray
 ) -> tuple[int, int, int]:
-    """Return the next rank to merge (NO_MERGE: none), how many `positions` it is merged at, and the heap's new size."""
+    """Return the next rank to merge or NO_MERGE, its number of `positions`, and the heap's new size."""
     rank, n, n_aside = NO_MERGE, 0, 0
     while size > 0 and (n == 0 or (word.heap[0] >> 32 == rank and not merges.one_by_one)):
         entry = word.heap[0]
@@ -160,7 +148,7 @@ def _merge_at(p: int, result: int, word: Word) -> None:
 
 @borrowing
 def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: Merges) -> tuple[int, int]:
-    """Merge at the positions that still hold the pair. Returns how many did, and the heap's new size."""
+    """Merge at the positions that still hold the pair. Return their number, and the heap's new size."""
     n_done = 0
     for p in positions:
         if word.follows[p] >= 0 and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
@@ -175,7 +163,7 @@ def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: M
 
 
 def line_state(seed: int, line: int) -> int:
-    """Return where the generator of a line starts."""
+    """Return the initial generator state of a line."""
     state = np.zeros(1, np.int64)
     start_line(state, seed, line)
     return int(state[0])
@@ -183,7 +171,7 @@ def line_state(seed: int, line: int) -> int:
 
 @releasing
 def start_line(state: LongArray, seed: int, line: int) -> None:
-    """Set the generator of a line to its start: a function of the seed and the line's number alone."""
+    """Initialise the generator of a line: a function of the seed and the line's number alone."""
     state[0] = seed
     _random(state)
     state[0] ^= line * np.int64(-4417276706812531889)
@@ -198,7 +186,7 @@ def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
 
 @inlined
 def _least(places: IntArray, n: Any) -> Any:
-    """Return the least of places 1 to n − 1, four at a time. Those up to n + 2 are read too, and have no merge."""
+    """Return the least of places 1 to n − 1, four at a time. Places up to n + 2 are read; they have no merge."""
     one, two, three, four, p = places[_U1], places[_U2], places[_U3], places[_U4], _U5
     while p < n:
         one, two = min(one, places[p]), min(two, places[p + _U1])
@@ -208,8 +196,7 @@ def _least(places: IntArray, n: Any) -> Any:
 
 
 @borrowing
-def _least_drawn(places: IntArray, passed: FlagArray, n: Any, dropout: float, state: LongArray) -> Any:
-    """Return the least of places 1 to n − 1 that dropout does not pass over. It draws for each that has a merge."""
+def _least_drawn(places: IntArray, passed: ByteArray, n: Any, dropout: float, state: LongArray) -> Any:
     result: Any = NO_PLACE
     for p in range(1, n):
         if places[p] < NO_PLACE:
@@ -221,7 +208,7 @@ def _least_drawn(places: IntArray, passed: FlagArray, n: Any, dropout: float, st
 
 @inlined
 def _merge_place(p: Any, rank: Any, places: IntArray, word: Word, merges: Merges) -> Any:
-    """Merge the pair at a position. Returns whether a pair of a lower rank has come of it."""
+    """Merge the pair at a position. Return whether that makes a pair of a lower rank."""
     second, before, output = np.uint64(word.follows[p]), np.uint64(word.precedes[p]), token_of(rank, merges)
     after = np.uint64(word.follows[second])
     word.symbols[p], word.follows[p], word.precedes[after] = output, np.int64(after), np.int64(p)
@@ -233,10 +220,7 @@ def _merge_place(p: Any, rank: Any, places: IntArray, word: Word, merges: Merges
 
 @borrowing
 def _merge_short(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> None:
-    """Merge a short word, looking at all its pairs at every step: a heap pays off later.
-
-    Unknown symbols before and behind it, which merge with nothing, save looking at whether there are neighbours.
-    """
+    """Merge a short word. Unknown symbols at its ends, which merge with nothing, save checks for neighbours."""
     places, word, after = room.positions, room.word, np.uint64(n + 1)
     word.symbols[_U0] = word.symbols[after] = -1
     p, left = _U1, np.uint64(word.symbols[_U1])
@@ -276,10 +260,7 @@ def _merge_long(n: int, room: WordBuffers, merges: Merges, dropout: float, state
 
 @inlined
 def merge_word(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> tuple[int, int]:
-    """Merge the n symbols that start at 1 in the room. Those that are left are linked.
-
-    Returns the first position of these, and what follows the last.
-    """
+    """Merge the n symbols that start at 1. Return the first position that remains, and what follows the last."""
     if n > LONG:
         _merge_long(n, room, merges, dropout, state)
         return 0, -1
@@ -288,24 +269,15 @@ def merge_word(n: int, room: WordBuffers, merges: Merges, dropout: float, state:
 
 
 class PieceRule(NamedTuple):
-    """How a word becomes pieces, other than by merging.
+    """How a word becomes pieces, other than by merging."""
 
-    kept: (n_tokens,) uint8, whether each token may stay
-    parts: (n_tokens,) int64, the pair key of the two parts that each token is split back into, −1 where there are none
-    words: the tokens that are looked up as whole words; empty where none are
-    """
-
-    kept: FlagArray
-    parts: LongArray
-    words: Spellings
+    kept: ByteArray  # (n_tokens,), whether each token may stay
+    parts: LongArray  # (n_tokens,), the pair key of the two parts that each token is split back into, −1 for an atom
+    words: Spellings  # tokens that are looked up as whole words, unless dropout is on
 
 
 @borrowing
-def _split_back(token: int, retained: FlagArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
-    """Write a token's kept parts to `out`. Returns how many pieces `out` then has.
-
-    parts: the pair key of each token, −1 for an atom
-    """
+def _split_back(token: int, retained: ByteArray, parts: LongArray, out: IntArray, n_out: int, stack: IntArray) -> int:
     stack[0], depth = token, 1
     while depth > 0:
         depth -= 1
@@ -331,7 +303,7 @@ def encode_word(
     out: IntArray,
     n_out: int,
 ) -> int:
-    """Write the pieces of the word of n symbols that starts at 1 in the room. Returns how many `out` then has."""
+    """Write the pieces of the word of n symbols that starts at 1 in the room. Return the new n_out."""
     if n <= rule.words.longest and dropout == 0.0:
         token = token_spelled(room.word.symbols, 1, n, rule.words)
         if token != NO_TOKEN and rule.kept[token]:
@@ -350,26 +322,14 @@ def encode_word(
 def encode_words(
     symbols: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, state: LongArray
 ) -> tuple[IntArray, LongArray]:
-    """Encode words into pieces.
-
-    symbols: (n_symbols,) int32 atoms, −1 where unknown
-    ends: (n_words,) int64, where each word's symbols end
-    rule: what becomes of merged tokens
-    dropout: probability of passing over a merge
-    state: (1,) int64, the generator that dropout draws from
-    Returns the pieces (n_pieces,) int32 and where each word's pieces end (n_words,) int64.
-    """
+    """Encode words of atoms (−1: unknown) into pieces. Return these, and where each word's pieces end."""
     out, piece_ends, room = np.empty(len(symbols), np.int32), np.empty(len(ends), np.int64), room_of(longest(ends))
     n_out = encode_each(symbols, ends, merges, rule, dropout, state, room, out, piece_ends)
     return out[:n_out], piece_ends
 
 
 def longest(ends: LongArray) -> int:
-    """Return the length of the longest run, where each run starts at the end of the one before, and 1 at least.
-
-    >>> longest(np.array([2, 2, 7])), longest(np.array([], np.int64))
-    (5, 1)
-    """
+    """Return the length of the longest run, at least 1. Each run starts at the end of the one before."""
     return int(np.diff(ends, prepend=0).max(initial=1))
 
 
@@ -378,7 +338,7 @@ def encode_each(
     symbols: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, state: LongArray,
     room: WordBuffers, out: IntArray, piece_ends: LongArray,
 ) -> int:  # fmt: skip
-    """Write the pieces of words, and where each word's pieces end. Returns how many pieces there are."""
+    """Write the pieces of words, and where they end. Return the number of pieces."""
     n_out = start = 0
     for i in range(len(ends)):
         end = ends[i]
@@ -394,10 +354,8 @@ def encode_sampled(
 ) -> tuple[IntArray, LongArray]:
     """Encode lines of atoms with dropout, line i by the generator of (seed, numbers[i]).
 
-    atoms: (n_atoms,) int32, each 2 · symbol, + 1 for the last of a word
-    ends: (n_lines,) int64, where each line's atoms end
-    numbers: (n_lines,) int64
-    Returns the pieces (n_pieces,) int32 and where each line's pieces end (n_lines,) int64.
+    atoms: each 2 · symbol, + 1 for the last of a word
+    Returns the pieces, and where each line's pieces end.
     """
     out, piece_ends = np.empty(len(atoms), np.int32), np.empty(len(ends), np.int64)
     room, state = room_of(longest(np.flatnonzero(atoms & 1) + 1)), np.zeros(1, np.int64)
@@ -410,7 +368,7 @@ def sample_each(
     atoms: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, seed: int,
     numbers: LongArray, state: LongArray, room: WordBuffers, out: IntArray, piece_ends: LongArray,
 ) -> int:  # fmt: skip
-    """Write the pieces of lines, and where each line's pieces end. Returns how many pieces there are."""
+    """Write the pieces of lines, and where they end. Return the number of pieces."""
     n = n_out = done = 0
     for line in range(len(ends)):
         start_line(state, seed, numbers[line])
@@ -429,8 +387,8 @@ def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray,
 
     With only the merges below rank k, a word goes through the same replacements up to the first whose rank is k or
     more. So a replacement of rank r happens at step max(r, all ranks before it in that word).
-    Returns the replacements whose step is their rank, summed by rank and weighted by word count (n_merges,) int64; and
-    the late ones: (n_late,) keys step << 32 | rank, and their weights (n_late,).  progress[1] ≠ 0 stops.
+    Returns the replacements whose step is their rank, (n_merges,), weighted by word count; and the late ones: keys
+    step << 32 | rank, and their weights.  progress[1] ≠ 0 stops.
     """
     regular = np.zeros(len(merges.results), np.int64)
     late, late_counts = trace_each(
@@ -443,7 +401,7 @@ def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray,
 def trace_each(
     words: Words, merges: Merges, room: WordBuffers, no_state: LongArray, regular: LongArray, progress: LongArray
 ) -> tuple[LongArray, LongArray]:
-    """Count the regular replacements in `regular`, which is zero before. Returns the late ones and their weights."""
+    """Count the regular replacements in `regular`. Return the late ones and their weights."""
     late, late_counts, n_late = longs(16), longs(16), 0
     word, positions, start = room.word, room.positions, 0
     for i in range(len(words.ends)):

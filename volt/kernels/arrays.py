@@ -1,25 +1,15 @@
-"""What compiled loops share: types of arrays, words as arrays, growing arrays, hash slots and token strings.
+"""Types of arrays, growing arrays, hash slots and token strings, for all loops.
 
-Hash tables are open-addressing tables of 64-bit keys. The keys lie in an array of their own, in the order of their
-arrival; a slot holds entry + 1, or 0 while it is free. A table is at most half full, so a search is short.
-
->>> pair_key(3, 5) == 3 * 2**32 + 5, table_size(100)
-(True, 256)
-
-Token strings are one array of code points and the place where each token starts. Ties between merges are broken by
-strings, so the learner joins and compares them in compiled code.
-
->>> import numpy as np
->>> texts = TokenStrings(np.array([97, 98, 97], np.int32), np.array([0, 1, 3], np.int64))
->>> compare_texts(texts, 0, 1)
--1
+Hash tables are open-addressing tables of 64-bit keys. A slot holds the key's number + 1, or 0 while it is free; at most
+half are taken.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
 from volt.kernels.jit import borrowing, compiled, inlined
@@ -38,36 +28,61 @@ def slot_of(key: int, mask: int) -> int:
     return int(np.int64((mixed ^ (mixed >> np.uint64(29))) & np.uint64(mask)))
 
 
+@inlined
+def mixed(word: Any) -> Any:
+    """Mix all bits of a number: the finaliser of SplitMix64 (Steele et al. 2014)."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@inlined
+def fraction_of(word: Any) -> float:
+    """Return the upper bits of a random word as a number in [0, 1)."""
+    return float(word >> np.uint64(11)) * (1.0 / (1 << 53))
+
+
 @compiled
 def table_size(n_keys: int) -> int:
-    """Return the number of slots, a power of two, of a table for so many keys."""
+    """Return the number of slots for so many keys, a power of two.
+
+    >>> table_size(100)
+    256
+    """
     n_slots = 8
     while n_slots < 2 * n_keys:
         n_slots *= 2
     return n_slots
 
 
-FlagArray = NDArray[Any]  # of uint8
-IntArray = NDArray[Any]  # of int32; the names tell people what numba finds out for itself
-LongArray = NDArray[Any]  # of int64
+# Arrays by type, as loops that Python calls are compiled for them (`volt.kernels.warmup`); in parts, for readers only.
+# TextArray and IdArray are buffers that cannot be written to.
+TextArray = Annotated[NDArray[Any], types.Array(types.uint8, 1, "C", readonly=True)]
+IdArray = Annotated[NDArray[Any], types.Array(types.int32, 1, "C", readonly=True)]
+FlagArray = Annotated[NDArray[Any], types.boolean[::1]]
+ByteArray = Annotated[NDArray[Any], types.uint8[::1]]
+ShortArray = Annotated[NDArray[Any], types.uint16[::1]]
+IntArray = Annotated[NDArray[Any], types.int32[::1]]
+LongArray = Annotated[NDArray[Any], types.int64[::1]]
+KeyArray = Annotated[NDArray[Any], types.uint64[::1]]
+FloatArray = Annotated[NDArray[Any], types.float64[::1]]
+IntTable = Annotated[NDArray[Any], types.int32[:, ::1]]
+LongTable = Annotated[NDArray[Any], types.int64[:, ::1]]
+FloatTable = Annotated[NDArray[Any], types.float64[:, ::1]]
+LongCube = Annotated[NDArray[Any], types.int64[:, :, ::1]]
 
 
 class Words(NamedTuple):
-    """The distinct words.
+    """The distinct words."""
 
-    symbols: (n_symbols,) int32, the atoms, word after word
-    ends: (n_words,) int64, where each word's symbols end
-    counts: (n_words,) int64, > 0
-    """
-
-    symbols: IntArray
-    ends: LongArray
-    counts: LongArray
+    symbols: IntArray  # (n_symbols,), the atoms, word after word
+    ends: LongArray  # (n_words,), where each word's symbols end
+    counts: LongArray  # (n_words,), > 0
 
 
 @borrowing
 def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: int) -> None:
-    """target[at:] = source[start:end], as a loop: numba takes ten times as long to compile assignments of slices."""
+    """target[at:] = source[start:end], which numba takes ten times as long to compile."""
     for i in range(start, end):
         target[at + i - start] = source[i]
 
@@ -78,7 +93,6 @@ def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: in
 
 @compiled
 def ints(n: int) -> IntArray:
-    """Zeros, (n,) int32."""
     new = np.empty(n, np.int32)
     for i in range(n):
         new[i] = 0
@@ -87,7 +101,6 @@ def ints(n: int) -> IntArray:
 
 @compiled
 def longs(n: int) -> LongArray:
-    """Zeros, (n,) int64."""
     new = np.empty(n, np.int64)
     for i in range(n):
         new[i] = 0
@@ -96,13 +109,11 @@ def longs(n: int) -> LongArray:
 
 @compiled
 def int_table(n_rows: int, n_columns: int) -> IntArray:
-    """Room, (n_rows, n_columns) int32."""
     return np.empty((n_rows, n_columns), np.int32)
 
 
 @compiled
 def long_table(n_rows: int, n_columns: int) -> LongArray:
-    """Zeros, (n_rows, n_columns) int64."""
     new = np.empty((n_rows, n_columns), np.int64)
     for row in range(n_rows):
         for column in range(n_columns):
@@ -112,7 +123,7 @@ def long_table(n_rows: int, n_columns: int) -> LongArray:
 
 @compiled
 def grown_ints(array: IntArray, length: int) -> IntArray:
-    """Return a longer copy of an array, (length,) int32, whose new part is zero."""
+    """Return a longer copy, whose new part is zero."""
     longer = ints(length)
     copy_into(longer, 0, array, 0, len(array))
     return longer
@@ -120,26 +131,21 @@ def grown_ints(array: IntArray, length: int) -> IntArray:
 
 @compiled
 def grown_longs(array: LongArray, length: int) -> LongArray:
-    """Return the same for int64."""
     longer = longs(length)
     copy_into(longer, 0, array, 0, len(array))
     return longer
 
 
 class TokenStrings(NamedTuple):
-    """The strings of tokens.
+    """The strings of tokens, compared where merges tie: token t is chars[starts[t]:starts[t + 1]]."""
 
-    chars: (room,) int32, code points
-    starts: (room + 1,) int64, token t is chars[starts[t]:starts[t + 1]]
-    """
-
-    chars: IntArray
-    starts: LongArray
+    chars: IntArray  # (room,), code points
+    starts: LongArray  # (room + 1,)
 
 
 @compiled
 def compare_texts(texts: TokenStrings, a: int, b: int) -> int:
-    """−1, 0 or 1 as token a's string sorts before, with, or after token b's, by code point."""
+    """Return −1, 0 or 1 as token a's string sorts before, with, or after token b's, by code point."""
     i, a_end = texts.starts[a], texts.starts[a + 1]
     j, b_end = texts.starts[b], texts.starts[b + 1]
     while i < a_end and j < b_end:
@@ -152,9 +158,7 @@ def compare_texts(texts: TokenStrings, a: int, b: int) -> int:
 
 @compiled
 def append_text(texts: TokenStrings, token: int, left: int, right: int) -> TokenStrings:
-    """Return the texts, grown if need be, with the joined strings of `left` and `right` as that of the new last
-    `token`.
-    """
+    """Return the strings, grown if needed, with the joined strings of two tokens as the new last one."""
     starts, chars = texts.starts, texts.chars
     start = starts[token]
     middle = start + starts[left + 1] - starts[left]

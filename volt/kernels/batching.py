@@ -1,26 +1,8 @@
 """Build batches: choose the next source, cut and pack rows, look up and frame ids, write padded arrays.
 
-`cut_steps`, `deal_rows` and `fit_best` divide rows into steps, among ranks and into packs (`volt.batches`).
-
 >>> ends = np.empty(3, np.int64)
 >>> cut_steps(np.array([2, 3, 4]), 6, 9, 8, 1, ends), ends.tolist()[:2]
 (2, [2, 3])
-
-`apportion` chooses the source of each sample (`volt.stream.mixing.mixture`). A source's j-th sample may come once more
-than j − 1 samples are owed to it, and must come before more than j are; of the sources whose next sample may come, the
-one with the earliest deadline is served. The shares themselves are a fractional plan that meets all these windows, so
-a whole one exists, and this rule finds it (R. Tijdeman, The chairman assignment problem, 1980): no count is ever off by
-a whole sample.
-
-`put_rows` writes samples, padded. Sample i has ids[offsets[i]:offsets[i + 1]].
-
->>> ids, offsets = np.array([5, 2, 6, 7, 2], np.int32), np.array([0, 2, 5])
->>> out, before = np.ones(6, np.int64), np.ones(6, np.int64)
->>> firsts, is_last, nothing = np.array([2, 9]), np.ones(2, bool), (np.zeros(0, bool), np.zeros(0, np.int64))
->>> put_rows(ids, offsets, np.array([1, 0]), np.array([0, 3]), firsts, is_last, 2, out, before, *nothing)
--1
->>> out.tolist(), before.tolist()
-([6, 7, 2, 5, 2, 1], [2, 6, 7, 9, 5, 1])
 """
 
 from __future__ import annotations
@@ -29,23 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray, slot_of
-from volt.kernels.columns import mixed
+from volt.kernels.arrays import ByteArray, FlagArray, IdArray, IntArray, LongArray, LongTable, TextArray
 from volt.kernels.jit import borrowing, compiled, loop, releasing
-from volt.kernels.tokens import Types, is_type
+from volt.kernels.tokens import Types, read_word, type_slot
 
 NEVER = 1 << 62
 
 
 @loop
-def apportion(lags: LongArray, units: LongArray, lengths: LongArray, turns: LongArray, whole: int) -> None:
-    """Fill `turns` with the sources of the next samples and move `lags` on.
+def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: LongArray, whole: int) -> None:
+    """Fill `turns` with the sources of the next samples and advance `lags`.
 
-    lags: (n_sources,) int64, what each source is owed and has not got, in units
-    units: (n_stretches, n_sources) int64, the share of each source in a sample
-    lengths: (n_stretches,) int64, how many samples each stretch lasts
-    turns: (n_samples,) int64, is written
-    whole: the units of one sample
+    A source's j-th sample may come once more than j − 1 samples are owed to it, and must come before more than j are;
+    of the sources that may come, the one with the earliest deadline does. The shares are a fractional plan that meets
+    all these windows, so a whole one exists, and this rule finds it (Tijdeman, The chairman assignment problem, 1980).
+
+    lags: (n_sources,), what each source is owed, in units, of which a sample has `whole`
+    units: (n_stretches, n_sources), the share of each source in a sample;  lengths: the samples of each stretch
     """
     deadlines = np.full(len(lags), -1)
     stretch, left = 0, lengths[0]
@@ -70,9 +52,7 @@ def apportion(lags: LongArray, units: LongArray, lengths: LongArray, turns: Long
 
 @compiled
 def samples_until(need: int, units: LongArray, lengths: LongArray, source: int, stretch: int, left: int) -> int:
-    """Return how many more samples pass until a source is owed `need` more units; `left` counts the current sample
-    too.
-    """
+    """Return how many more samples pass until a source is owed `need` more units; `left` counts the current sample."""
     samples, left = 0, left - 1
     while need > 0:
         share = units[stretch, source]
@@ -89,35 +69,19 @@ def samples_until(need: int, units: LongArray, lengths: LongArray, source: int, 
     return int(samples)
 
 
-_SPACE = 0x20
-
-
 @releasing
 def look_up(
-    data: IntArray, starts: LongArray, sizes: LongArray, types: Types, ids: IntArray, ends: LongArray
+    data: TextArray, starts: LongArray, sizes: LongArray, types: Types, ids: IntArray, ends: LongArray
 ) -> None:  # fmt: skip
-    """Look up the number of each piece between spaces in a table; −1 if it has none.
-
-    ids: int32, is written; it has room for every second byte and one more in each line
-    ends: (n_lines,) int64, is set to where each line's ids end
-    """
-    at, mask = 0, len(types.slots) - 1
+    """Look up the number of each piece between spaces, −1 if it has none. ends: is set to where each line's ids end."""
+    at = 0
     for line in range(len(starts)):
         place, end = starts[line], starts[line] + max(sizes[line], 0)
         while place < end:
-            first, code = place, np.uint64(0xCBF29CE484222325)
-            while place < end and data[place] != _SPACE:
-                code = (code ^ np.uint64(data[place])) * np.uint64(0x100000001B3)  # FNV-1a
-                place += 1
+            first = place
+            place, code = read_word(data, first, end)
             if place > first:
-                code = mixed(code)
-                slot, result = slot_of(code, mask), -1
-                while result < 0 and types.slots[slot] != 0:
-                    number = types.slots[slot] - 1
-                    if types.hashes[number] == code and is_type(data, first, place - first, types, number):
-                        result = number
-                    slot = (slot + 1) & mask
-                ids[at] = result
+                ids[at] = types.slots[type_slot(data, first, place - first, code, types)] - 1
                 at += 1
             place += 1
         ends[line] = at
@@ -125,15 +89,9 @@ def look_up(
 
 @releasing
 def frame_ids(
-    data: IntArray, starts: LongArray, sizes: LongArray, head: IntArray, tail: IntArray, n_ids: int, out: IntArray
+    data: IdArray, starts: LongArray, sizes: LongArray, head: IdArray, tail: IdArray, n_ids: int, out: IntArray
 ) -> int:
-    """Return each value between a head and a tail, one value after the other.
-
-    data, head, tail: int32
-    n_ids: all ids are to be below it
-    out: int32, is written
-    Returns the first value with an id that is negative or too large, or −1.
-    """
+    """Write each value between a head and a tail. Return the first value with an id outside 0 to n_ids − 1, or −1."""
     at, bad = 0, -1
     for i in range(len(starts)):
         for k in range(len(head)):
@@ -153,18 +111,14 @@ def frame_ids(
 
 @releasing
 def put_rows(
-    ids: IntArray, offsets: LongArray, rows: LongArray, places: LongArray, firsts: LongArray, is_last: FlagArray,
-    eos: int, out: IntArray, before: IntArray, mask: FlagArray, positions: LongArray,
+    ids: IdArray, offsets: LongArray, rows: LongArray, places: LongArray, firsts: LongArray, is_last: FlagArray,
+    eos: int, out: LongArray | IntArray, before: LongArray | IntArray, mask: FlagArray, positions: LongArray,
 ) -> int:  # fmt: skip
-    """Write each row's sample at its place, and what stands before each of its ids.
+    """Write row i's sample, ids[offsets[rows[i]]:offsets[rows[i] + 1]], at places[i].
 
-    rows, places: (n,) int64, the sample of each row, and where its first id is written
-    firsts: (n,) int64, what stands before its first id;  is_last: (n,) bool, whether it is to end in EOS
-    out: flat, is written
-    before: as long as out, or empty. What stands before each id
-    mask: bool, as long as out, or empty; is set where an id is written
-    positions: as long as out, or empty; is set to how many ids of its sample stand before each
-    Returns the first row that has ids, is to end in EOS, and does not, where `before` is asked for, or −1.
+    Arrays that are not empty get, for each id, the id before it (`before`, which starts with firsts[i]), True (`mask`),
+    and its place in the sample (`positions`).
+    Returns the first row that must end in EOS and does not, if `before` is written, or −1.
     """
     bad = -1
     for i in range(len(rows)):
@@ -187,32 +141,23 @@ def put_rows(
     return bad
 
 
-@borrowing
-def _last_fitting(longest: LongArray, start: int, max_tokens: int, max_sentences: int, world: int) -> int:
-    """Return where the rows end that fit into one step, from `start` on: each rank takes one row in `world`, rounded
-    up.
-    """
-    top, end = np.int64(0), start
-    while end < len(longest):
-        top, share = max(top, longest[end]), (end - start) // world + 1
-        if share > max_sentences or share * top > max_tokens:
-            break
-        end += 1
-    return end
-
-
 @releasing
 def cut_steps(
     longest: LongArray, max_tokens: int, max_sentences: int, multiple: int, world: int, ends: LongArray
 ) -> int:
-    """Cut rows into steps: see `volt.batches.token_batches`. Returns how many there are.
+    """Cut rows into steps, see `volt.batches.token_batches`. Return the number of steps.
 
-    longest: (n,) int64, the longest side of each row in order, at most max_tokens
-    ends: (n // world,) int64, is written: where each step's rows end; rows behind the last are left
+    longest: (n,), the longest side of each row, at most max_tokens
+    ends: (n // world,), is set to where each step's rows end; rows after the last are left over
     """
     n, n_steps, start = len(longest), 0, 0
     while n - start >= world:
-        end = _last_fitting(longest, start, max_tokens, max_sentences, world)
+        top, end = np.int64(0), start
+        while end < n:
+            top, share = max(top, longest[end]), (end - start) // world + 1  # the rows of a rank, rounded up
+            if share > max_sentences or share * top > max_tokens:
+                break
+            end += 1
         if end < n:
             unit = multiple * world if end - start >= multiple * world else world
             end -= (end - start) % unit
@@ -227,11 +172,10 @@ def cut_steps(
 def deal_rows(
     rows: LongArray, step_ends: LongArray, turns: LongArray, world: int, order: LongArray, ends: LongArray
 ) -> None:
-    """Give every `world`-th row of a step to the same rank; the rank that begins is another one in each step.
+    """Give every `world`-th row of a step to the same rank; each step begins with another rank.
 
-    rows: (n,) int64;  step_ends: (n_steps,) int64, where each step's rows end
-    turns: (n_steps,) int64, the steps in their order
-    order: (n,) int64, is written: rows, batch after batch;  ends: (n_steps · world,) int64, is written
+    turns: the steps in their order
+    order: (n,), is set to rows, batch after batch;  ends: (n_steps · world,), is written
     """
     at = batch = 0
     for step in turns:
@@ -245,8 +189,8 @@ def deal_rows(
 
 
 @borrowing
-def _least_from(tree: FlagArray, leaf: int) -> int:
-    """Return the first leaf that is set, from `leaf` on; −1 if there is none."""
+def _least_from(tree: ByteArray, leaf: int) -> int:
+    """Return the first leaf that is set, from `leaf` on, or −1."""
     n_leaves = len(tree) // 2
     node = n_leaves + leaf
     if tree[node] == 0:
@@ -261,8 +205,7 @@ def _least_from(tree: FlagArray, leaf: int) -> int:
 
 
 @borrowing
-def _mark(tree: FlagArray, leaf: int, flag: int) -> None:
-    """Set a leaf to 1 or 0, and each node above to whether any leaf below it is set."""
+def _mark(tree: ByteArray, leaf: int, flag: int) -> None:
     node = len(tree) // 2 + leaf
     tree[node] = flag
     while node > 1:
@@ -271,15 +214,12 @@ def _mark(tree: FlagArray, leaf: int, flag: int) -> None:
 
 
 @releasing
-def fit_best(sizes: LongArray, space: int, tree: FlagArray, tops: LongArray, below: LongArray, packs: LongArray) -> int:
-    """Put each size into the pack with the least free space that holds it, else into a new one. Returns how many packs.
+def fit_best(sizes: LongArray, space: int, tree: ByteArray, tops: LongArray, below: LongArray, packs: LongArray) -> int:
+    """Put each size into the pack with the least free space that holds it, else a new one. Return the number of packs.
 
-    Packs with the same free space lie on a stack; a tree of flags over all free spaces finds the next
-    that is not empty.
-    sizes: (n,) int64, from 1 to `space`, in the order in which they are placed
-    tree: (2 · n_leaves,) uint8, zeros; n_leaves is a power of two above `space`
-    tops: (space + 1,) int64, −1: the last pack with so much free space;  below: (n,) int64, is written
-    packs: (n,) int64, is written: the pack of each
+    Packs with the same free space lie on a stack; a tree of flags over all free spaces finds the next stack.
+    tree: (2 · n_leaves,) zeros; n_leaves is a power of two above `space`
+    tops: (space + 1,), −1: the last pack with so much free space;  below: (n,), the pack below each on its stack
     """
     n_packs = 0
     for i in range(len(sizes)):

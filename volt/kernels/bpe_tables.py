@@ -1,13 +1,7 @@
 """Hash tables of merges: pair of tokens → rank, and symbols → token with all ways to cut it in two.
 
-The table of pairs is read without a branch.
-
->>> merges = ranked_merges(np.array([0, 2]), np.array([1, 0]), np.array([2, 3]))
->>> len(merges.results), int((merges.pairs != 0).sum()), merges.first_ranks[[1, 2 * N_FIRST]].tolist()
-(2, 2, [0, 1])
-
-In the table of spellings, a run of symbols s_1 … s_n has the hash Σ (s_i + 1) · B^(n − i + 1) modulo 2^64, so that the
-hash of a suffix follows from the hashes of the prefix and the whole.
+A run of symbols s_1 … s_n has the hash Σ (s_i + 1) · B^(n − i + 1) modulo 2^64, so that the hash of a suffix follows
+from the hashes of the prefix and the whole.
 
 >>> table = spellings(np.array([0, 1, 0, 1], np.int32), np.array([1, 2, 4]))
 >>> [column.tolist() for column in cuts(table)]
@@ -17,12 +11,11 @@ hash of a suffix follows from the hashes of the prefix and the whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.arrays import IntArray, KeyArray, LongArray, table_size
 from volt.kernels.jit import borrowing, inlined, releasing
 
 NO_TOKEN = -1
@@ -31,18 +24,12 @@ _U0, _U1, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
 
 
 class Spellings(NamedTuple):
-    """The symbols of tokens. Of tokens that are spelled alike, the first is in the table.
+    """The symbols of tokens. Of tokens that are spelled alike, the first is in the table."""
 
-    slots: (n_slots,) int32, token + 1, or 0: open addressing
-    symbols: (n_symbols,) int32, token after token
-    starts: (n_tokens + 1,) int64, token t is symbols[starts[t]:starts[t + 1]]; one without symbols is not in the table
-    longest: the most symbols of a token
-    """
-
-    slots: IntArray
-    symbols: IntArray
-    starts: LongArray
-    longest: int
+    slots: IntArray  # token + 1, or 0: open addressing
+    symbols: IntArray  # token after token
+    starts: LongArray  # (n_tokens + 1,), token t is symbols[starts[t]:starts[t + 1]]; empty ones are not in the table
+    longest: int  # the most symbols of a token
 
 
 @inlined
@@ -50,16 +37,10 @@ def _added(hashed: Any, symbol: Any) -> Any:
     return (hashed + np.uint64(np.int64(symbol)) + np.uint64(1)) * _BASE
 
 
-@inlined
-def _home_slot(hashed: Any, slots: IntArray) -> Any:
-    """Return where the search for a run starts: the upper bits of the hash are mixed best."""
-    return (((hashed ^ hashed >> _HALF) * _MIX) >> _HALF) & np.uint64(len(slots) - 1)
-
-
 @borrowing
 def _find(symbols: IntArray, start: Any, n: Any, hashed: Any, table: Spellings) -> Any:
     """Return the slot of the token that these n symbols spell, or the free one where it belongs."""
-    slot = _home_slot(hashed, table.slots)
+    slot = (((hashed ^ hashed >> _HALF) * _MIX) >> _HALF) & np.uint64(len(table.slots) - 1)
     while table.slots[slot] != 0:
         first = table.starts[table.slots[slot] - 1]
         if table.starts[table.slots[slot]] - first == n:
@@ -84,15 +65,11 @@ def token_spelled(symbols: IntArray, start: int, n: int, table: Spellings) -> in
 
 
 def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
-    """Return the table of tokens. symbols: (n_symbols,), token after token; ends: (n_tokens,), where those of each
-    end.
-    """
-    n_slots, starts = 8, np.append(0, ends).astype(np.int64)
+    """Return the table of tokens, given their symbols and where each token ends."""
+    starts = np.append(0, ends).astype(np.int64)
     sizes = np.diff(starts)
-    while n_slots < 2 * np.count_nonzero(sizes):
-        n_slots *= 2
-    longest = int(sizes.max(initial=0))
-    table = Spellings(np.zeros(n_slots, np.int32), np.ascontiguousarray(symbols, np.int32), starts, longest)
+    slots = np.zeros(table_size(int(np.count_nonzero(sizes))), np.int32)
+    table = Spellings(slots, np.ascontiguousarray(symbols, np.int32), starts, int(sizes.max(initial=0)))
     enter(table)
     return table
 
@@ -116,18 +93,15 @@ def enter(table: Spellings) -> None:
 
 
 def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
-    """Return all ways to cut a token into two tokens: the lefts, the rights, and the tokens that are cut, int32."""
+    """Return all ways to cut a token into two: the lefts, the rights, and the whole tokens."""
     lefts, rights, wholes = (np.empty(len(table.symbols), np.int32) for _ in range(3))
     n = find_cuts(table, np.empty(table.longest + 1, np.uint64), lefts, rights, wholes)
     return lefts[:n], rights[:n], wholes[:n]
 
 
 @releasing
-def find_cuts(table: Spellings, hashes: LongArray, lefts: IntArray, rights: IntArray, wholes: IntArray) -> int:
-    """Write the ways to cut tokens. Returns how many there are.
-
-    hashes: (longest + 1,) uint64, memory to work in
-    """
+def find_cuts(table: Spellings, hashes: KeyArray, lefts: IntArray, rights: IntArray, wholes: IntArray) -> int:
+    """Write the ways to cut tokens. Return their number. hashes: (longest + 1,) uint64, memory to work in."""
     result = 0
     for token in range(len(table.starts) - 1):
         start, n, power = table.starts[token], table.starts[token + 1] - table.starts[token], _BASE
@@ -158,32 +132,23 @@ _MOST_DOUBLINGS = 7  # of the size that should do
 
 
 class Merges(NamedTuple):
-    """Ranked merges.
+    """Ranked merges."""
 
-    pairs: (n_slots,) uint64, a cuckoo table (Pagh and Rodler 2001) of pairs and their ranks; of equal pairs, the first
-        is in it
-    results: (n,) int32, the token that each merge makes
-    first_ranks: (256 · 256,) int32, the rank of each pair of the first 256 tokens, or NO_RANK
-    one_by_one: whether only the first place of a merge is merged before pairs are compared again, or all its places
-    first: the token that rank 0 makes, if rank r makes the token first + r, which is then not looked up; else −1
-    """
-
-    pairs: LongArray
-    results: IntArray
-    first_ranks: IntArray
-    one_by_one: bool
-    first: int
+    # of uint64, a cuckoo table (Pagh and Rodler 2001) of pairs and their ranks; of equal pairs, the first
+    pairs: KeyArray
+    results: IntArray  # (n_merges,), the token that each merge makes
+    first_ranks: IntArray  # (256 · 256,), the rank of each pair of the first 256 tokens, or NO_RANK
+    one_by_one: bool  # whether pairs are compared again after each place of a merge, not after all its places
+    first: int  # if rank r makes the token first + r, which is then not looked up; else −1
 
 
 @inlined
 def token_of(rank: Any, merges: Merges) -> Any:
-    """Return the token that a merge makes."""
     return merges.results[rank] if merges.first < 0 else np.int64(rank) + merges.first
 
 
 @inlined
 def _pair(left: int, right: int) -> Any:
-    """Return one number, not 0, for two tokens."""
     return np.uint64(left + 1) << _TOKEN_BITS | np.uint64(right)
 
 
@@ -197,7 +162,7 @@ def _slots(pair: Any, pairs: LongArray) -> tuple[Any, Any]:
 def rank_of(left: int, right: int, pairs: LongArray) -> Any:
     """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) are part of no pair.
 
-    Both slots are read and neither is branched on: nobody could foretell which pairs have a merge.
+    Both slots are read without a branch, because no processor can predict which pairs have a merge.
     """
     pair = _pair(left, right)
     one, other = _slots(pair, pairs)
@@ -210,62 +175,46 @@ def rank_of(left: int, right: int, pairs: LongArray) -> Any:
 def ranked_merges(
     lefts: IntArray, rights: IntArray, results: IntArray, *, ranks: IntArray | None = None, one_by_one: bool = False
 ) -> Merges:
-    """Return the merges with a table of their pairs. There may be `MOST` tokens, and as many merges.
+    """Return the merges with a table of their pairs, at most `MOST` tokens and merges.
 
-    lefts, rights: (n_pairs,), the tokens of each pair
-    results: (n_merges,), the token that the merge of each rank makes
-    ranks: (n_pairs,), the rank of each pair; by default 0, 1, 2, …
-    one_by_one: see `Merges`
+    results: (n_merges,), the token that the merge of each rank makes;  ranks: of each pair, by default 0, 1, 2, …
     """
     lefts, rights = (np.ascontiguousarray(side, np.int32) for side in (lefts, rights))
     ranks = np.ascontiguousarray(np.arange(len(lefts)) if ranks is None else ranks, np.int32)
-    enter = partial(_entered, lefts=lefts, rights=rights, ranks=ranks)
+
+    def enter(merges: Merges) -> bool:
+        return bool(fill(merges.pairs, merges.first_ranks, lefts, rights, ranks))
+
     return filled(len(lefts), results, enter, one_by_one=one_by_one)
 
 
-def _entered(merges: Merges, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
-    return bool(fill(merges.pairs, merges.first_ranks, lefts, rights, ranks))
-
-
 def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, one_by_one: bool) -> Merges:
-    """Return a table that is large enough for its pairs.
-
-    n_pairs: how many there are at most
-    results, one_by_one: see `ranked_merges`
-    enter: fills an empty table by `fill`, and tells whether that was large enough
-    """
-    n_slots, results = 8, results.astype(np.int32)
-    while n_slots < 2 * n_pairs:
-        n_slots *= 2
+    """Return a table large enough for its pairs. enter: fills an empty table, and returns whether it was that."""
+    n_slots, results = table_size(n_pairs), results.astype(np.int32)
+    first = int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
     for _ in range(_MOST_DOUBLINGS):
         first_ranks = np.full(N_FIRST * N_FIRST, NO_RANK, np.int32)
-        merges = Merges(np.zeros(n_slots, np.uint64), results, first_ranks, one_by_one, _first(results))
+        merges = Merges(np.zeros(n_slots, np.uint64), results, first_ranks, one_by_one, first)
         if enter(merges):
             return merges
         n_slots *= 2
     raise ValueError("the pairs of these merges share their slots at every size")
 
 
-def _first(results: IntArray) -> int:
-    """Return the token that rank 0 makes, if rank r makes that token + r, else −1."""
-    return int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
-
-
 def pairs_met(merges: Merges) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the pairs in the table, in any order: their left tokens, right tokens and ranks, each (n_pairs,) int64."""
+    """Return the left tokens, right tokens and ranks of the pairs in the table, in any order, as int64."""
     pairs = merges.pairs[merges.pairs != 0] >> _RANK_BITS
     lefts, rights = (pairs >> _TOKEN_BITS) - _U1, pairs & ((_U1 << _TOKEN_BITS) - _U1)
     return np.asarray(lefts, np.int64), np.asarray(rights, np.int64), ranks_met(merges)
 
 
 def ranks_met(merges: Merges) -> IntArray:
-    """Return the ranks of the pairs in the table, (n_pairs,) int64, in any order."""
     return np.asarray((merges.pairs[merges.pairs != 0] & _RANKS) - _U1, np.int64)
 
 
 @releasing
-def fill(pairs: LongArray, first_ranks: IntArray, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
-    """Enter pairs into a table. Returns False if it must be larger; then a pair is lost."""
+def fill(pairs: KeyArray, first_ranks: IntArray, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
+    """Enter pairs into a table. Return False if it must be larger; then a pair is lost."""
     for i in range(len(lefts) - 1, -1, -1):
         if max(lefts[i], rights[i]) < N_FIRST:
             first_ranks[lefts[i] * N_FIRST + rights[i]] = ranks[i]

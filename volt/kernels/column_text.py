@@ -1,27 +1,8 @@
-r"""Measure, search and change values of text: count words, find blanks, surround with text, change case.
+"""Measure, search and change values of text: count words, find blanks, surround with text, change case.
 
-A value is its start in `data` and its size in bytes, as in `volt.kernels.columns`; a size of −1 means that the line has
-no such field, and counts as 0. White space is as in `str.split()` (volt.text.characters), so
-
-    words of a value = len(text.split())        a value without words is blank: not text.strip()
-
-Sixty-four bytes give one bit each in a mask: whether the byte is white, whether it may start white space of two or
-three bytes, whether it starts a character. A word starts at a bit that is not white, after one that is.
-
->>> data, starts, sizes, out = np.zeros(64, np.uint8), np.array([0]), np.array([8]), np.empty(1, np.int64)
->>> data[:8] = np.frombuffer("a\u3000 né".encode(), np.uint8)
->>> count_words(data, starts, sizes, out)
->>> out.tolist()
-[2]
-
-Changes write UTF-8 to places that the caller has computed: case is changed by tables that keep each value's size, and
-the caller handles values whose size would change.
-
->>> data, out = np.frombuffer(b"Abc", np.uint8), np.empty(5, np.uint8)
->>> marks = np.frombuffer(b"<>", np.uint8)
->>> surround(data, np.array([0]), np.array([3]), marks[:1], marks[1:], out, np.array([0]))
->>> bytes(out)
-b'<Abc>'
+A value is its start in `data` and its size in bytes, −1 for a missing field. White space is as in `str.split()`.
+Sixty-four bytes give one bit each in a mask: whether the byte is white. A word starts at a bit that is not white, after
+one that is.
 """
 
 from __future__ import annotations
@@ -29,25 +10,27 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import config, types
-from numba.extending import intrinsic
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.arrays import ByteArray, FlagArray, IntArray, LongArray, ShortArray, TextArray
 from volt.kernels.columns import copy_bytes
 from volt.kernels.jit import inlined, releasing
-from volt.kernels.memory import load64, store64, trailing_zeros
+from volt.kernels.memory import BLOCK as BLOCK
+from volt.kernels.memory import load64, ones, store64, trailing_zeros, within
 
 NO_CASE, CASED, UNTOLD = 0, 1, 2  # what `find_case` finds, of a character and of a value
 
 
 @releasing
 def surround(
-    data: IntArray, starts: LongArray, sizes: LongArray, before: IntArray, after: IntArray, out: IntArray, at: LongArray
+    data: TextArray,
+    starts: LongArray,
+    sizes: LongArray,
+    before: TextArray,
+    after: TextArray,
+    out: ByteArray,
+    at: LongArray,
 ) -> None:
-    """Write each value with the same bytes before and the same bytes after it; nothing for a missing one.
-
-    out: uint8, is written;  at: (n,) int64, where each new value starts in it
-    """
+    """Write each value between the same bytes before and after, from at[i] on; nothing for a missing one."""
     for i in range(len(starts)):
         if sizes[i] >= 0:
             copy_bytes(before, 0, out, at[i], len(before))
@@ -56,10 +39,8 @@ def surround(
 
 
 @inlined
-def code_at(data: IntArray, place: int, end: int) -> tuple[int, int]:
-    """Return the code point of the character at a place, and its bytes; −1 and 1 where it has four bytes, or is not
-    whole.
-    """
+def code_at(data: ByteArray, place: int, end: int) -> tuple[int, int]:
+    """Return a character's code point and size; −1 and 1 where it has four bytes, or is not whole."""
     byte = int(data[place])
     if byte < 0x80:
         return byte, 1
@@ -72,7 +53,6 @@ def code_at(data: IntArray, place: int, end: int) -> tuple[int, int]:
 
 @inlined
 def put_code(out: IntArray, at: int, code: int, width: int) -> None:
-    """Write a character of so many bytes, three at most."""
     if width == 1:
         out[at] = code
     elif width == 2:
@@ -83,7 +63,7 @@ def put_code(out: IntArray, at: int, code: int, width: int) -> None:
 
 @inlined
 def flipped(word: Any, letter: Any) -> Any:
-    """Eight bytes of ASCII whose letters, from `letter` to the 25th after it, become those of the other case."""
+    """Change the case of the letters from `letter` to the 25th after it in eight bytes of ASCII."""
     ones = np.uint64(0x0101010101010101)
     from_letter = word + (np.uint64(0x80) - letter) * ones
     after = word + (np.uint64(0x80 - 26) - letter) * ones
@@ -92,16 +72,15 @@ def flipped(word: Any, letter: Any) -> Any:
 
 @releasing
 def change_case(
-    data: IntArray, starts: LongArray, sizes: LongArray, letter: int, inner: IntArray, first: IntArray,
-    opens: IntArray, out: IntArray, at: LongArray, is_hard: IntArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, letter: int, inner: ShortArray, first: ShortArray,
+    opens: ByteArray, out: ByteArray, at: LongArray, is_hard: FlagArray,
 ) -> None:  # fmt: skip
     """Write each value in another case, character by character, by tables.
 
-    letter: eight ASCII bytes at a time, those from this letter on flip their case; 0: all goes by the tables
-    inner: (65,536,) uint16 code point → its new one, of as many bytes; 0 where no table can say
-    first: the same for a character at the start, or behind one of those in `opens`, (65,536,) uint8
-    out: uint8, is written;  at: (n,) int64, where each new value starts in it
-    is_hard: (n,) bool, is set for the values with a character that no table tells; the caller changes these
+    letter: if not 0, ASCII letters from this one on flip their case, eight bytes at a time
+    inner: (65,536,) uint16 code point → its new one, of as many bytes; 0 where only the caller can decide
+    first: the same for a character at the start, or after one of those in `opens`, (65,536,) uint8
+    is_hard: (n,) bool, is set for the values that the caller must change
     """
     high = np.uint64(0x8080808080808080)
     for i in range(len(starts)):
@@ -123,71 +102,20 @@ def change_case(
 
 
 @releasing
-def find_case(data: IntArray, starts: LongArray, sizes: LongArray, cased: IntArray, found: IntArray) -> None:
-    """Check whether each value holds a character that has case.
+def find_case(data: TextArray, starts: LongArray, sizes: LongArray, cased: ByteArray, out: ByteArray) -> None:
+    """Check whether each value holds a character that has case; an ASCII letter decides.
 
-    cased: (65,536,) uint8 code point → NO_CASE, CASED, or UNTOLD where the characters beside it matter
-    found: (n,) uint8, is set to the same of each value; one with an ASCII letter has case, whatever stands beside it
+    cased: (65,536,) uint8 code point → NO_CASE, CASED, or UNTOLD where its neighbours matter
     """
     for i in range(len(starts)):
         place, end, known = starts[i], starts[i] + max(sizes[i], 0), NO_CASE
         while place < end:
             code, width = code_at(data, place, end)
-            message = UNTOLD if code < 0 else int(cased[code])
-            known, place = max(known, message), place + width
-            if message == CASED and code < 0x80:
+            case = UNTOLD if code < 0 else int(cased[code])
+            known, place = max(known, case), place + width
+            if case == CASED and code < 0x80:
                 known, place = CASED, end
-        found[i] = known
-
-
-BLOCK = 64  # bytes that are looked at together; `data` holds as many at least
-
-if vars(config)["DISABLE_JIT"]:
-
-    def within(data: IntArray, position: Any, first: int, span: int) -> Any:
-        """Return which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
-        block = data[position : position + BLOCK].astype(np.int64)
-        bits = np.packbits((block >= first) & (block <= first + span), bitorder="little")
-        return np.uint64(int.from_bytes(bits.tobytes(), "little"))
-
-    def ones(word: Any) -> Any:
-        """Return how many bits are set."""
-        return int(word).bit_count()
-
-else:
-
-    @intrinsic
-    def within(typing: Any, data: Any, position: Any, first: Any, span: Any) -> Any:
-        """Return which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
-        from llvmlite import ir
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), BLOCK)
-            zeros = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), [0] * BLOCK)
-
-            def everywhere(number: Any) -> Any:
-                one = builder.insert_element(
-                    ir.Constant(bytes_, ir.Undefined), builder.trunc(number, byte), ir.IntType(32)(0)
-                )
-                return builder.shuffle_vector(one, one, zeros)
-
-            place = builder.gep(array.data, [arguments[1]])
-            block = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
-            above = builder.sub(block, everywhere(arguments[2]))
-            result = builder.icmp_unsigned("<=", above, everywhere(arguments[3]))
-            return builder.bitcast(result, ir.IntType(BLOCK))
-
-        return types.uint64(data, position, first, span), generate
-
-    @intrinsic
-    def ones(typing: Any, word: Any) -> Any:
-        """Return how many bits are set."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.ctpop(arguments[0])
-
-        return types.int64(word), generate
+        out[i] = known
 
 
 @inlined
@@ -197,10 +125,8 @@ def _lowest(n: int) -> Any:
 
 
 @inlined
-def _wide_space(data: IntArray, place: Any, end: int) -> int:
-    """Return how many bytes the white space takes that starts at a place with the byte C2, E1, E2 or E3; 0 if none
-    does.
-    """
+def _wide_space(data: ByteArray, place: Any, end: int) -> int:
+    """Return the size of the white space at a place with the byte C2, E1, E2 or E3, or 0."""
     first = data[place]
     if place + 1 >= end:
         return 0
@@ -222,11 +148,8 @@ def _wide_space(data: IntArray, place: Any, end: int) -> int:
 
 
 @inlined
-def _white(data: IntArray, place: int, end: int, spilled: Any) -> tuple[Any, Any]:
-    """Return which of the 64 bytes from a place on are white, or behind `end`; and which of the next 64 are for sure.
-
-    spilled: those of these 64 that are for sure
-    """
+def _white(data: ByteArray, place: int, end: int, spilled: Any) -> tuple[Any, Any]:
+    """Return which of 64 bytes from a place on are white, or after `end`; and `spilled`: which of the next 64 are."""
     last = len(data) - BLOCK
     shift = np.uint64(max(place - last, 0))
     at = min(place, last)
@@ -248,10 +171,14 @@ def _white(data: IntArray, place: int, end: int, spilled: Any) -> tuple[Any, Any
 
 
 @releasing
-def count_words(data: IntArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    """Count the words of each value.
+def count_words(data: TextArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
+    r"""Count the words of each value. data: 64 bytes at least, as below.
 
-    data: uint8, 64 bytes at least;  out: (n,) int64, is written
+    >>> data, starts, sizes, out = np.zeros(64, np.uint8), np.array([0]), np.array([8]), np.empty(1, np.int64)
+    >>> data[:8] = np.frombuffer("a\u3000 né".encode(), np.uint8)
+    >>> count_words(data, starts, sizes, out)
+    >>> out.tolist()
+    [2]
     """
     for i in range(len(starts)):
         place, end, total = starts[i], starts[i] + sizes[i], 0
@@ -265,11 +192,8 @@ def count_words(data: IntArray, starts: LongArray, sizes: LongArray, out: LongAr
 
 
 @releasing
-def find_blank(data: IntArray, starts: LongArray, sizes: LongArray, out: FlagArray) -> None:
-    """Check whether each value has no words: empty, white space or missing.
-
-    data: uint8, 64 bytes at least;  out: (n,) bool, is written
-    """
+def find_blank(data: TextArray, starts: LongArray, sizes: LongArray, out: FlagArray) -> None:
+    """Check whether each value has no words: empty, white space or missing."""
     for i in range(len(starts)):
         place, end, spilled = starts[i], starts[i] + sizes[i], np.uint64(0)
         is_blank = True
@@ -281,11 +205,8 @@ def find_blank(data: IntArray, starts: LongArray, sizes: LongArray, out: FlagArr
 
 
 @releasing
-def count_within(data: IntArray, starts: LongArray, sizes: LongArray, first: int, span: int, out: LongArray) -> None:
-    """Count the bytes of each value that lie from `first` to first + span.
-
-    data: uint8, 64 bytes at least;  out: (n,) int64, is written
-    """
+def count_within(data: TextArray, starts: LongArray, sizes: LongArray, first: int, span: int, out: LongArray) -> None:
+    """Count the bytes of each value that lie from `first` to first + span."""
     last = len(data) - BLOCK
     for i in range(len(starts)):
         place, end, total = starts[i], starts[i] + sizes[i], 0
@@ -297,11 +218,8 @@ def count_within(data: IntArray, starts: LongArray, sizes: LongArray, first: int
 
 
 @releasing
-def find_any(data: IntArray, starts: LongArray, sizes: LongArray, wanted: FlagArray, out: FlagArray) -> None:
-    """Check whether each value holds any of some bytes.
-
-    data: uint8;  wanted: (256,) bool, by byte;  out: (n,) bool, is written
-    """
+def find_any(data: TextArray, starts: LongArray, sizes: LongArray, wanted: FlagArray, out: FlagArray) -> None:
+    """Check whether each value holds any byte b with wanted[b]."""
     for i in range(len(starts)):
         place, end = starts[i], starts[i] + sizes[i]
         while place < end and not wanted[data[place]]:

@@ -1,14 +1,11 @@
 r"""Values of many lines as views into one buffer: cut at tabs, written, shuffled, joined to documents.
 
-A value is its start in `data` and its size, in bytes; a size of −1 means that the line has no such field. The callers
-are `volt.stream.transforms.column` and `documents`.
+A value is its start in `data` and its size, in bytes; the size is −1 if the line has no such field.
 
 >>> data, starts, sizes = np.frombuffer(b"a\tbc\td", np.uint8), np.array([0]), np.array([6])
 >>> cut_starts, cut_sizes = np.empty((2, 1), np.int64), np.empty((2, 1), np.int64)
->>> cut(data, starts, sizes, cut_starts, cut_sizes)
-True
->>> cut_starts[0, 0], cut_sizes[0, 0], cut_starts[1, 0], cut_sizes[1, 0]
-(np.int64(0), np.int64(1), np.int64(2), np.int64(4))
+>>> cut(data, starts, sizes, cut_starts, cut_sizes), cut_starts.tolist(), cut_sizes.tolist()
+(True, [[0], [2]], [[1], [4]])
 """
 
 from __future__ import annotations
@@ -17,30 +14,36 @@ from typing import Any
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.arrays import (
+    ByteArray,
+    FlagArray,
+    IdArray,
+    IntArray,
+    KeyArray,
+    LongArray,
+    LongTable,
+    TextArray,
+    mixed,
+)
 from volt.kernels.jit import inlined, releasing
-from volt.kernels.memory import load64, places_of, prefetch, store64, trailing_zeros
+from volt.kernels.memory import BLOCK, load64, prefetch, store64, trailing_zeros, within
 
 TAB, END = 9, 10
-_BLOCK = 64  # bytes that are looked at at a time
 _AHEAD = 8  # values that are brought into the cache ahead of their turn
 
 
 @releasing
-def line_ends(data: IntArray, ends: LongArray) -> int:
-    """Note where line feeds stand, as far as there is room. Returns how many there are.
-
-    ends: int64, is written
-    """
+def line_ends(data: TextArray, ends: LongArray) -> int:
+    """Write the places of line feeds, as far as there is room in `ends`. Return their number."""
     n, place = 0, 0
-    while place + _BLOCK <= len(data):
-        result = places_of(data, place, END)
+    while place + BLOCK <= len(data):
+        result = within(data, place, END, 0)
         while result != 0:
             if n < len(ends):
                 ends[n] = place + np.int64(trailing_zeros(result))
             n += 1
             result &= result - np.uint64(1)
-        place += _BLOCK
+        place += BLOCK
     for last in range(place, len(data)):
         if data[last] == END:
             if n < len(ends):
@@ -50,30 +53,34 @@ def line_ends(data: IntArray, ends: LongArray) -> int:
 
 
 @inlined
-def next_tab(data: IntArray, place: int, end: int) -> Any:
-    """Return where the next tab stands, from a place on; `end` if none stands before it."""
-    while place < end and place + _BLOCK <= len(data):
-        result = places_of(data, place, TAB)
+def next_tab(data: ByteArray, place: int, end: int) -> Any:
+    while place < end and place + BLOCK <= len(data):
+        result = within(data, place, TAB, 0)
         if result != 0:
             tab = place + np.int64(trailing_zeros(result))
             return tab if tab < end else end
-        place += _BLOCK
+        place += BLOCK
     while place < end and data[place] != TAB:
         place += 1
     return place if place < end else end
 
 
-@releasing
-def cut(data: IntArray, starts: LongArray, sizes: LongArray, cut_starts: LongArray, cut_sizes: LongArray) -> bool:
-    """Cut values at tabs: field k of value i becomes row k, and the rest becomes the last row.
+@inlined
+def prefetch_ahead(data: ByteArray, starts: LongArray, i: int) -> None:
+    """Prefetch a value some turns ahead of its own."""
+    if i + _AHEAD < len(starts):
+        prefetch(data, starts[i + _AHEAD])
 
-    cut_starts, cut_sizes: (n_fields + 1, n) int64, are written
+
+@releasing
+def cut(data: TextArray, starts: LongArray, sizes: LongArray, cut_starts: LongTable, cut_sizes: LongTable) -> bool:
+    """Cut values at tabs: field k of value i becomes row k, the rest the last of n_fields + 1 rows.
+
     Returns whether any value has more than n_fields fields.
     """
     last, more = len(cut_starts) - 1, False
     for i in range(len(starts)):
-        if i + _AHEAD < len(starts):
-            prefetch(data, starts[i + _AHEAD])
+        prefetch_ahead(data, starts, i)
         row, begin, end = 0, starts[i], starts[i] + sizes[i]
         is_open = sizes[i] >= 0
         while is_open and row < last:
@@ -89,7 +96,7 @@ def cut(data: IntArray, starts: LongArray, sizes: LongArray, cut_starts: LongArr
 
 
 @inlined
-def copy_bytes(data: IntArray, start: int, out: IntArray, at: int, size: int) -> None:
+def copy_bytes(data: ByteArray, start: int, out: IntArray, at: int, size: int) -> None:
     """out[at:at + size] = data[start:start + size], eight bytes at a time."""
     done = 0
     while done + 8 <= size:
@@ -101,16 +108,13 @@ def copy_bytes(data: IntArray, start: int, out: IntArray, at: int, size: int) ->
 
 
 @releasing
-def write_values(data: IntArray, starts: LongArray, sizes: LongArray, end: int, out: IntArray, ends: LongArray) -> None:
-    """Write values one after the other, each followed by the byte `end`; a missing one as if it were empty.
-
-    out: (sum of the sizes + n,) uint8, is written
-    ends: (n,) int64, is set to where each value ends, its end byte included
-    """
+def write_values(
+    data: TextArray, starts: LongArray, sizes: LongArray, end: int, out: ByteArray, ends: LongArray
+) -> None:
+    """Write values one after the other, each followed by the byte `end`; a missing one as if it were empty."""
     at = 0
     for i in range(len(starts)):
-        if i + _AHEAD < len(starts):
-            prefetch(data, starts[i + _AHEAD])
+        prefetch_ahead(data, starts, i)
         size = max(sizes[i], 0)
         copy_bytes(data, starts[i], out, at, size)
         out[at + size] = end
@@ -120,15 +124,11 @@ def write_values(data: IntArray, starts: LongArray, sizes: LongArray, end: int, 
 
 @releasing
 def put_values(
-    data: IntArray, starts: LongArray, sizes: LongArray, is_first: bool, out: IntArray, places: LongArray
+    data: TextArray, starts: LongArray, sizes: LongArray, is_first: bool, out: ByteArray, places: LongArray
 ) -> None:
-    """Write one value of each line where the line has got to, after a tab unless it is the first; and move on.
-
-    out: uint8, is written;  places: (n,) int64, where each line has got to
-    """
+    """Append one value to each line, after a tab unless it is the first. places: where each line continues."""
     for i in range(len(starts)):
-        if i + _AHEAD < len(starts) and sizes[i + _AHEAD] > 0:
-            prefetch(data, starts[i + _AHEAD])
+        prefetch_ahead(data, starts, i)
         if sizes[i] >= 0:
             at = places[i]
             if not is_first:
@@ -139,7 +139,7 @@ def put_values(
 
 
 @releasing
-def number_sizes(ids: IntArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
+def number_sizes(ids: IdArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
     """Compute the bytes that the numbers of each value take as text, with a space between two; −1 stays."""
     for i in range(len(starts)):
         total = sizes[i] - 1
@@ -153,7 +153,7 @@ def number_sizes(ids: IntArray, starts: LongArray, sizes: LongArray, out: LongAr
 
 
 @releasing
-def write_numbers(ids: IntArray, starts: LongArray, sizes: LongArray, ends: LongArray, out: IntArray) -> None:
+def write_numbers(ids: IdArray, starts: LongArray, sizes: LongArray, ends: LongArray, out: ByteArray) -> None:
     """Write the numbers of each value as text, so that value i ends at ends[i]; digits are written from the last on."""
     for i in range(len(starts)):
         at = ends[i]
@@ -175,10 +175,9 @@ def write_numbers(ids: IntArray, starts: LongArray, sizes: LongArray, ends: Long
 
 
 @releasing
-def shuffle(words: IntArray, order: LongArray) -> None:
-    """Permute `order` (R. Durstenfeld, 1964), each choice by the upper half of a random word.
+def shuffle(words: KeyArray, order: LongArray) -> None:
+    """Permute `order` (R. Durstenfeld, 1964), each choice by the upper half of a random word, uint64.
 
-    words: (n,) uint64;  order: (n,) int64, n < 2³², is changed
     Some permutations are more likely than others, by less than n / 2³².
     """
     for i in range(len(order) - 1, 0, -1):
@@ -188,13 +187,10 @@ def shuffle(words: IntArray, order: LongArray) -> None:
 
 @releasing
 def permuted(read: LongArray, made: LongArray, order: LongArray, firsts: LongArray, out: LongArray) -> int:
-    """Return where the lines stand that were made of those that were read, when these are permuted.
+    """Write the places of output lines when the input lines that they come from are permuted.
 
-    read, made: (n_read,) and (n_made,) origins, the second in the order of the first
-    order: (n_read,) how the lines that were read are permuted
-    firsts: (n_read + 1,) is written, to work in
-    out: (n_made,) is written
-    Returns how many lines were found: n_made, unless `made` is not in order.
+    read, made: the origins of input and output lines, the second in the order of the first
+    Returns the number of lines written: n_made, unless `made` is out of order.
     """
     done = 0
     for i in range(len(read)):
@@ -210,22 +206,9 @@ def permuted(read: LongArray, made: LongArray, order: LongArray, firsts: LongArr
     return at
 
 
-@inlined
-def mixed(word: Any) -> Any:
-    """Return a number whose bits all depend on all bits of another: the finaliser of SplitMix64 (Steele et al.
-    2014).
-    """
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
-
-
 @releasing
-def draw(first: Any, second: Any, origins: LongArray, out: IntArray) -> None:
-    """Draw a random number for each line from its origin and its place in a run of lines of that origin.
-
-    first, second: uint64, the key;  out: (n,) uint64, is written
-    """
+def draw(first: np.uint64, second: np.uint64, origins: LongArray, out: KeyArray) -> None:
+    """Draw a random number for each line from its origin and its place in a run of lines of that origin, by a key."""
     copy = np.uint64(0)
     for i in range(len(origins)):
         copy = copy + np.uint64(1) if i > 0 and origins[i] == origins[i - 1] else np.uint64(0)
@@ -234,23 +217,23 @@ def draw(first: Any, second: Any, origins: LongArray, out: IntArray) -> None:
 
 
 @releasing
-def scatter(data: IntArray, starts: LongArray, sizes: LongArray, places: LongArray, out: IntArray) -> None:
-    """Write each value at its place: out[places[i]:places[i] + sizes[i]]."""
+def scatter(data: TextArray, starts: LongArray, sizes: LongArray, places: LongArray, out: ByteArray) -> None:
+    """Write each value at its place."""
     for i in range(len(starts)):
         copy_bytes(data, starts[i], out, places[i], sizes[i])
 
 
 @inlined
-def _same(data: IntArray, first: int, second: int, size: int) -> bool:
+def same_bytes(data: ByteArray, start: int, other: ByteArray, other_start: int, size: int) -> bool:
+    """Check whether data[start:start + size] equals as many bytes of another array."""
     k = 0
-    while k < size and data[first + k] == data[second + k]:
+    while k < size and data[start + k] == other[other_start + k]:
         k += 1
     return k == size
 
 
 @inlined
 def _fits(n_tokens: LongArray, totals: LongArray, line: int, limit: int) -> bool:
-    """Check whether no field of a document grows beyond the limit by a line."""
     for field in range(len(totals)):
         if totals[field] + n_tokens[field, line] > limit:
             return False
@@ -259,23 +242,19 @@ def _fits(n_tokens: LongArray, totals: LongArray, line: int, limit: int) -> bool
 
 @releasing
 def find_starts(
-    n_tokens: LongArray, joins: FlagArray, limits: LongArray, max_lines: int,
-    ids: IntArray, starts: LongArray, sizes: LongArray, totals: LongArray, out: LongArray,
+    n_tokens: LongTable, joins: FlagArray, limits: LongArray, max_lines: int,
+    ids: TextArray, starts: LongArray, sizes: LongArray, totals: LongArray, out: LongArray,
 ) -> int:  # fmt: skip
-    """Write where documents start: each takes lines as long as they have its id and its limits allow.
+    """Write where documents start: each takes lines while they have its id and its limits allow. Return their number.
 
-    n_tokens: (n_fields, n) int64
-    joins: (n,) bool, whether a document that starts at a line may have more lines
-    limits: (n,) int64, the most tokens of a document that starts at a line
+    n_tokens: (n_fields, n);  totals: (n_fields,), room
+    joins, limits: whether a document that starts at a line may have more lines, and its most tokens
     ids, starts, sizes: the column of the documents' ids; a line whose id is empty stands alone
-    totals: (n_fields,) int64, room
-    out: (n,) int64, is written
-    Returns how many documents there are.
     """
     n, start = 0, 0
     for i in range(len(starts)):
         is_next = n > 0 and joins[start] and sizes[i] > 0 and sizes[i] == sizes[start] and i - start < max_lines
-        is_next = is_next and _same(ids, starts[start], starts[i], sizes[i])
+        is_next = is_next and same_bytes(ids, starts[start], ids, starts[i], sizes[i])
         if not (is_next and _fits(n_tokens, totals, i, limits[start])):
             out[n], start = i, i
             n += 1
@@ -288,13 +267,9 @@ def find_starts(
 
 @releasing
 def write_runs(
-    data: IntArray, starts: LongArray, sizes: LongArray, bounds: LongArray, between: IntArray, out: IntArray
+    data: TextArray, starts: LongArray, sizes: LongArray, bounds: LongArray, between: TextArray, out: ByteArray
 ) -> None:
-    """Write the values of runs of lines, with some bytes between two values of a run and none between two runs.
-
-    data: uint8;  bounds: (n_runs + 1,) int64, where runs start, and where the last ends
-    out: uint8, is written
-    """
+    """Write the values of runs of lines, `between` two values of a run. bounds: where runs start, and the last ends."""
     at = 0
     for run in range(len(bounds) - 1):
         for i in range(bounds[run], bounds[run + 1]):

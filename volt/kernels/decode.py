@@ -2,12 +2,6 @@
 
 Most pieces are short, so a row of 16 bytes holds the text of a piece of at most 15 bytes and its length: decoding a
 piece reads one place in memory and compares nothing but the space left.
-
->>> import numpy as np
->>> out, out_ends = np.zeros(3, np.int32), np.zeros(1, np.int64)
->>> starts, values = np.array([0, 1, 3]), np.array([7, 8, 9], np.int32)
->>> expand(np.array([1, 0], np.int32), np.array([2]), starts, values, out, out_ends, False), out.tolist()
-(3, [8, 9, 7])
 """
 
 from __future__ import annotations
@@ -16,23 +10,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import IntArray, LongArray
-from volt.kernels.jit import inlined, loop, releasing
+from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, TextArray
+from volt.kernels.jit import loop, releasing
 from volt.kernels.memory import PADDING, load64, store64
 
 
 @releasing
 def expand(
-    numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray, out: IntArray, out_ends: LongArray,
-    is_text: bool,
+    numbers: IntArray, line_ends: LongArray, starts: LongArray, values: IntArray | ByteArray,
+    out: IntArray | ByteArray, out_ends: LongArray, is_text: bool,
 ) -> int:  # fmt: skip
-    """Write what each number stands for, values[starts[number]:starts[number + 1]].
+    """Write the values of each number, values[starts[number]:starts[number + 1]]. Return how many were written.
 
-    line_ends: (n_lines,) int64, where each line's numbers end
-    out: is written; it has room for all values, and for one more in each line
-    out_ends: (n_lines,) int64, is set to where each line's values end
     is_text: whether a line end takes the place of each line's last space, or stands alone in an empty line
-    Returns how many values were written.
     """
     done = at = 0
     for line in range(len(line_ends)):
@@ -56,29 +46,21 @@ _SPACE, _NEWLINE, _RETURN, _ZERO, _NINE = 32, 10, 13, 48, 57
 
 
 class TextTable(NamedTuple):
-    """The texts of all pieces.
+    """The texts of all pieces."""
 
-    rows: (2 · n_pieces,) uint64, the first 15 bytes of each piece's text, then their number or LONG
-    starts: (n_pieces + 1,) int64, where each text starts in `bytes`
-    bytes: (… + PADDING,) uint8, all texts, one after the other
-    """
-
-    rows: LongArray
-    starts: LongArray
-    bytes: IntArray
+    rows: KeyArray  # (2 · n_pieces,) uint64, the first 15 bytes of each text, then their number or LONG
+    starts: LongArray  # (n_pieces + 1,), where each text starts in `bytes`
+    bytes: ByteArray  # uint8, text after text, and PADDING
 
 
 @loop
 def expand_lines(
-    ids: IntArray, offsets: LongArray, first: int, texts: TextTable, drops: int, out: IntArray, ends: LongArray
+    ids: IntArray, offsets: LongArray, first: int, texts: TextTable, drops: int, out: ByteArray, ends: LongArray
 ) -> int:
-    """Write the texts of lines, from line `first` on, until there is no room for another. Returns the next line.
+    """Write the texts of lines, from line `first` on, until there is no room for another. Return the next line.
 
-    ids: int32, all below n_pieces
-    offsets: (n_lines + 1,) int64, line i has ids[offsets[i]:offsets[i + 1]]
-    drops: NO_SPACE, FIRST_SPACE or LAST_SPACE
-    out: uint8, is written; out[0] and the byte behind every line become line ends, so the first line starts at 1
-    ends: (n_lines,) int64, is set to where each line's text ends; the next line starts one byte further on
+    out[0] and the byte after every line become line ends, so the first line starts at 1, and the next one byte after
+    its end, which `ends` holds.  drops: NO_SPACE, FIRST_SPACE or LAST_SPACE
     """
     rows, room, start = texts.rows, len(out) - PADDING, 1
     out[0] = _NEWLINE
@@ -88,7 +70,7 @@ def expand_lines(
             return line
         at = start
         if drops == FIRST_SPACE:
-            while begin < end and _length(rows, ids[np.uint64(begin)]) == 0:
+            while begin < end and rows[(np.uint64(ids[np.uint64(begin)]) << _ONE) + _ONE] >> np.uint64(56) == 0:
                 begin += 1
             if begin < end and rows[np.uint64(ids[np.uint64(begin)]) << _ONE] & _BYTE == _SPACE:
                 at -= 1  # the space falls on the line end in front, which is then written again
@@ -116,20 +98,13 @@ def expand_lines(
     return len(offsets) - 1
 
 
-@inlined
-def _length(rows: LongArray, number: int) -> int:
-    return int(np.int64(rows[(np.uint64(number) << _ONE) + _ONE] >> np.uint64(56)))
-
-
 @loop
-def parse_ids(data: IntArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
-    """Read whole numbers with spaces between them, line by line.
+def parse_ids(data: TextArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
+    r"""Read whole numbers below `limit` with spaces between them, line by line.
 
-    data: (n_bytes,) uint8, with a line end, "\\n" or "\\r\\n", behind every line
-    limit: all numbers must be below it
-    ids: (n_bytes // 2,) int32, is written
-    offsets: (n_lines + 1,) int64, is set to where each line's ids start and end; offsets[0] is 0
-    Returns the place of the first byte that is wrong, or −1. A number that is too large is wrong at one of its digits.
+    data: with a line end, "\n" or "\r\n", after every line
+    offsets: (n_lines + 1,), is set to where each line's ids start and end; offsets[0] is 0
+    Returns the place of the first invalid byte, or −1. A number that is too large is invalid at one of its digits.
     """
     result, line, value = 0, 0, -1
     for p in range(len(data)):

@@ -1,10 +1,6 @@
 """Bytes → the values of their units, in one loop: find where a unit ends, look it up, write its values.
 
-A unit is a run of bytes between break bytes (white space), with the breaks before it if they are kept. Most units cost
-one row of the table of those met before (see volt.kernels.unit_table) and no look at their bytes. The words that are
-used here are explained in volt.kernels.
-
-What happens to a unit, from the byte that ends it on:
+Most units cost one row of the table (volt.kernels.unit_table), and no look at their bytes. Terms: see volt.kernels.
 
     end found ---> waits in the ring ---> row is looked at ---+--- has values ----------------> they are written
                                                  ^            +--- open, and text follows ----> they are written
@@ -18,21 +14,19 @@ What happens to a unit, from the byte that ends it on:
 
 What `encode_units` returns, and what the caller (volt.encode.unit_cache) does then:
 
-    DONE         all of the text is read       no unit pending:  the values are those of the text
-                                               some pending:     Python gives these their values, and the loop starts
-                                                                 anew; what it wrote before is of no use
-    TABLE_FULL   a new unit finds no room      a longer table, and the loop continues with that unit
-    OUT_FULL     values find no room           a longer `out`, and the loop continues with that unit
-    LINES_FULL   ends of lines find no room    longer `line_ends` and `left_lines`, and the loop continues
+    DONE         all is read: if units are pending, Python encodes these, and the loop starts anew
+    TABLE_FULL   a longer table, and the loop continues with the new unit that found no room
+    OUT_FULL     a longer `out`, and the loop continues with the unit whose values found no room
+    LINES_FULL   longer `line_ends` and `left_lines`, and the loop continues
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.arrays import ByteArray, IntArray, KeyArray, LongArray, LongTable, TextArray
 from volt.kernels.jit import borrowing, inlined, releasing
-from volt.kernels.memory import character, load64, prefetch, separators, store64, trailing_zeros
+from volt.kernels.memory import character, load64, store64, trailing_zeros, within
 from volt.kernels.pretokenize import CARRIES, OPEN, PARTS, Cutter, cut_unit
 from volt.kernels.unit_encoder import (
     BEHIND_BREAK,
@@ -50,15 +44,14 @@ from volt.kernels.unit_encoder import (
     enter_unit,
     write_words,
 )
-from volt.kernels.unit_table import FIRST, UnitRows, find_row, home_slot, slot_shift, unit_key
+from volt.kernels.unit_table import FIRST, UnitRows, find_row, slot_shift, wait_for_row
+from volt.kernels.unit_table import RING as RING
 
 DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
-LINES = 128  # lines that may end before the loop looks again whether there is room
+LINES = RING // 4  # that may end before the loop looks again whether there is room
 ROOM = 8 * LINES + 64  # bytes that may be written meanwhile
-# The ring of units that wait for their rows has four numbers for each: the two halves of its key; the slot where its
-# row is looked for, above its length; and where it starts, above its kind. The kind has bit 0 set if there is a unit,
-# and bit 1 if a line ends behind it.
-RING = 4 * LINES
+# Units wait for their rows in the ring of volt.kernels.unit_table; where each starts stands above its kind, which has
+# bit 0 set if there is a unit, and bit 1 if a line ends after it.
 # Unsigned places need no look at whether they count from the end.
 _U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
 _EIGHT, _BLOCK = np.uint64(8), np.uint64(64)
@@ -67,43 +60,19 @@ _RING_MASK, _LAG = np.uint64(RING - 1), np.uint64(4 * 32)
 
 
 class Rule(NamedTuple):
-    """How lines and units are parted.
+    """How lines and units are parted."""
 
-    separator: the byte that ends a line
-    strips_return: whether a "\\r" in front of the separator ends the line too
-    breaks: bit b is set if byte b ≤ 32 parts units
-    clinging: the same for those breaks that part units behind some characters only, as the cutter's `kinds` say
-    keeps_breaks: whether breaks belong to the unit behind them
-    marks_first: whether a line's first unit is another unit than the same bytes elsewhere
-    is_text: whether values are text, with a space behind each, and a line end behind each line
-    """
-
-    separator: int
-    strips_return: bool
-    breaks: int
-    clinging: int
-    keeps_breaks: bool
-    marks_first: bool
-    is_text: bool
-
-
-@inlined
-def _ask_for_row(low: Any, high: Any, begin: Any, length: Any, kind: Any, rows: LongArray, ring: LongArray, head: Any,
-                 shift: Any) -> Any:  # fmt: skip
-    """Prefetch a unit's row, and let the unit wait for it in the ring.
-
-    Returns the ring's new head.
-    """
-    slot = home_slot(low, high, shift)
-    prefetch(rows, slot << _U2)
-    ring[head], ring[head + _U1] = low, high
-    ring[head + _U2], ring[head + _U3] = slot << _HALF | length, begin << _U2 | kind
-    return (head + _U4) & _RING_MASK
+    separator: int  # the byte that ends a line
+    strips_return: bool  # whether a "\r" before the separator ends the line too
+    breaks: int  # bit b is set if byte b ≤ 32 parts units
+    clinging: int  # the same for breaks that part units after some characters only: see the cutter's `kinds`
+    keeps_breaks: bool  # whether breaks belong to the unit after them
+    marks_first: bool  # whether a line's first unit is another unit than the same bytes elsewhere
+    is_text: bool  # whether values are text, with a space after each, and a line end after each line
 
 
 @borrowing
-def _kind_before(data: IntArray, place: Any, rule: Rule, cutter: Cutter) -> int:
-    """Return how the character in front of a clinging break stands to it: PARTS, or the part of a text goes on."""
+def _kind_before(data: ByteArray, place: Any, rule: Rule, cutter: Cutter) -> int:
     first = int(place) - 1
     if data[first] <= 32 and rule.clinging >> int(data[first]) & 1:
         return CARRIES
@@ -115,17 +84,17 @@ def _kind_before(data: IntArray, place: Any, rule: Rule, cutter: Cutter) -> int:
 
 @inlined
 def _find_units(
-    data: IntArray, base: Any, stop: Any, rule: Rule, rows: LongArray, shift: Any, ring: LongArray, head: Any,
+    data: ByteArray, base: Any, stop: Any, rule: Rule, rows: LongArray, shift: Any, ring: LongArray, head: Any,
     start: Any, behind_break: Any, flag: Any, cutter: Cutter,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Look for the ends of units and lines in a block of 64 bytes, and let the units wait in the ring.
+    """Find the ends of units and lines in a block of 64 bytes, and let the units wait in the ring.
 
-    flag: FIRST if the next unit is the first of its line and that is marked, else 0
-    Returns the ring's new head, where the next unit starts, the place behind the last break, and the next unit's flag.
+    Returns the ring's new head, where the next unit starts, the place after the last break, and the next unit's flag:
+    FIRST if it is the first of its line and that is marked, else 0.
     """
     separator = np.uint64(rule.separator)
     breaks, clinging = np.uint64(rule.breaks) | _U1 << (separator & _LAST), np.uint64(rule.clinging)
-    result = separators(data, base, rule.separator)
+    result = within(data, base, 0, 32) | within(data, base, rule.separator, 0)
     if base + _BLOCK > stop:
         result &= (_U1 << (stop - base)) - _U1
     while result != _U0:
@@ -147,9 +116,9 @@ def _find_units(
                     behind_break = behind_break if kind_before == CARRIES else place + _U1
                     continue
         if is_unit:
-            low, high = unit_key(data, start, end - start)
-            kind = np.uint64(ends_line) << _U1 | _U1
-            head, flag = _ask_for_row(low, high | flag, start, end - start, kind, rows, ring, head, shift), _U0
+            next_head = wait_for_row(data, start, end - start, flag, rows, shift, ring, head)
+            ring[head + _U3] = start << _U2 | np.uint64(ends_line) << _U1 | _U1
+            head, flag = next_head, _U0
         elif ends_line:
             ring[head + _U2], ring[head + _U3], head = _U0, end << _U2 | _U2, (head + _U4) & _RING_MASK
         behind_break = place + _U1
@@ -163,26 +132,11 @@ def _find_units(
 
 
 @inlined
-def _look_up(
-    data: IntArray, ring: LongArray, tail: Any, table: UnitRows, encoder: UnitEncoder, state: LongArray
-) -> Any:
-    """Return the place of the row of the unit that has waited longest. NO_ROW if it is new and there is no room for
-    it.
-    """
-    low, high, slot = ring[tail], ring[tail + _U1], ring[tail + _U2] >> _HALF
-    start, length = ring[tail + _U3] >> _U2, ring[tail + _U2] & _SIZE
-    row = find_row(data, start, length, low, high, slot, table)
-    if table.rows[row + _U2] != _U0:
-        return row
-    return enter_unit(data, start, length, low, high, row, table, encoder, state)
-
-
-@inlined
-def _is_closed(data: IntArray, end: Any, ends_line: Any, rule: Rule) -> bool:
+def _is_closed(data: ByteArray, end: Any, ends_line: Any, rule: Rule) -> bool:
     """Check whether an open unit has the values of its row: its line ends, or one break and then text follow.
 
-    Otherwise the white space that ends the unit may go on behind it. White space beyond ASCII starts with one of the
-    bytes 0xC2 and 0xE1 to 0xE3. A private character, at which the byte-level pattern cuts, starts with 0xF4.
+    White space beyond ASCII, which would extend it, starts with 0xC2 or 0xE1 to 0xE3. A private character, at which the
+    byte-level pattern cuts, starts with 0xF4.
     """
     if ends_line != _U0:
         return True
@@ -193,27 +147,16 @@ def _is_closed(data: IntArray, end: Any, ends_line: Any, rule: Rule) -> bool:
 
 
 @inlined
-def _write(source: Any, i: Any, n: Any, table: UnitRows, out: IntArray, at: Any) -> None:
-    """Write the values of the table from `source` on, n bytes of which the first i are written already."""
-    while i < n:
-        store64(out, at + i, load64(table.values, source + i))
-        i += _EIGHT
-
-
-@inlined
 def _unit_end(ring: LongArray, tail: Any) -> Any:
     return (ring[tail + _U3] >> _U2) + (ring[tail + _U2] & _SIZE)
 
 
 @inlined
 def _write_unit(
-    data: IntArray, ring: LongArray, tail: Any, row: Any, rule: Rule, table: UnitRows, out: IntArray, at: Any,
+    data: ByteArray, ring: LongArray, tail: Any, row: Any, rule: Rule, table: UnitRows, out: IntArray, at: Any,
     room: Any, state: LongArray,
 ) -> tuple[Any, int]:  # fmt: skip
-    """Write the values of the unit that has waited longest. Nothing is written for a pending or an irregular one.
-
-    Returns where the next unit's values start, and OUT_FULL if there is no room for these.
-    """
+    """Write the values of the unit that has waited longest. Return where the next values go, and DONE or OUT_FULL."""
     rows, entry = table.rows, table.rows[row + _U2]
     n = entry & _SIZE
     store64(out, at, rows[row + _U3])
@@ -229,7 +172,9 @@ def _write_unit(
         elif at + n > room:
             return at, OUT_FULL
         else:
-            _write(source, i, n, table, out, at)
+            while i < n:
+                store64(out, at + i, load64(table.values, source + i))
+                i += _EIGHT
     return at + n, DONE
 
 
@@ -238,7 +183,7 @@ def _end_line(
     end: Any, is_text: bool, out: IntArray, at: Any, line_ends: LongArray, line: Any, left_lines: LongArray,
     state: LongArray,
 ) -> Any:  # fmt: skip
-    """Note where a line's values end, or that it is left to Python. Returns where the next line's values start."""
+    """Note where a line's values end, or that it is left to Python. Return where the next line's values start."""
     line_start = np.uint64(line_ends[line - _U1]) if line > _U0 else _U0
     if state[HOLDS_IRREGULAR] != 0:
         at, left_lines[state[N_LEFT], 0], left_lines[state[N_LEFT], 1] = line_start, line, end
@@ -252,21 +197,18 @@ def _end_line(
 
 @releasing
 def encode_units(
-    data: IntArray, stop: int, rule: Rule, table: UnitRows, encoder: UnitEncoder, out: IntArray,
-    line_ends: LongArray, left_lines: LongArray, ring: LongArray, state: LongArray,
+    data: TextArray, stop: int, rule: Rule, table: UnitRows, encoder: UnitEncoder, out: ByteArray,
+    line_ends: LongArray, left_lines: LongTable, ring: KeyArray, state: LongArray,
 ) -> int:  # fmt: skip
-    """Write the values of the units of data[:stop], and add the units that are new to the table.
+    """Write the values of the units of data[:stop], and add new units to the table.
 
-    A unit's row is asked for when the unit's end is found, and looked at `_LAG` units later, when it has come into the
-    cache. Parts are copied into the loop, because a call with all these arrays takes longer than most units do.
+    A unit's row is prefetched when the unit's end is found, and read `_LAG` units later, when it is in the cache.
+    Parts are inlined, because a call with all these arrays takes longer than most units do.
 
-    data: (stop + PADDING or more,) uint8, a separator at stop − 1
-    out: (…,) uint8 values, with ROOM to spare
-    line_ends: (…,) int64, where each line's values end, with room for LINES to spare
-    left_lines: (…, 2) int64, the lines that are left to Python: number of the line, and where its text ends
-    ring: (RING,) uint64, memory to work in
-    state: int64, the slots of a LoopState
-    Returns DONE, or what is full: see above.
+    data: with a separator at stop − 1, and PADDING;  out: with ROOM to spare
+    line_ends: where each line's values end, with room for LINES to spare
+    left_lines: (…, 2), the lines that are left to Python: number of the line, and where its text ends
+    state: the slots of a LoopState
     """
     shift, mark = slot_shift(table.rows), FIRST if rule.marks_first else _U0
     base, end_of_all, room = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(len(out) - ROOM)
@@ -287,7 +229,10 @@ def encode_units(
         while (head - tail) & _RING_MASK > lag:
             kind = ring[tail + _U3]
             if kind & _U1 != _U0:
-                row = _look_up(data, ring, tail, table, encoder, state)
+                low, high, begin, length = ring[tail], ring[tail + _U1], kind >> _U2, ring[tail + _U2] & _SIZE
+                row = find_row(data, begin, length, low, high, ring[tail + _U2] >> _HALF, table)
+                if table.rows[row + _U2] == _U0:
+                    row = enter_unit(data, begin, length, low, high, row, table, encoder, state)
                 if row == NO_ROW:
                     status = TABLE_FULL
                     break
@@ -311,15 +256,12 @@ def encode_units(
 
 @releasing
 def encode_pending(
-    data: IntArray, table: UnitRows, encoder: UnitEncoder, numbers: LongArray, sizes: LongArray, used: int
+    data: TextArray, table: UnitRows, encoder: UnitEncoder, numbers: LongArray, sizes: LongArray, used: int
 ) -> int:  # fmt: skip
-    """Try to encode pending units now that more is known of their characters.
+    """Try to encode pending units now that more characters are known. Return the bytes of values then in use.
 
     data: table.bytes, read-only as texts are
-    numbers: (n,) int64, the numbers of the units
-    sizes: (n,) int64, is set to the bytes of each unit's values, −1 if it stays pending
-    used: bytes of table.values in use, which has room for (2 · (bytes of the units) + 2 · n) · encoder.widest more
-    Returns how many bytes of values are in use then.
+    sizes: is set to the bytes of each unit's values, −1 if it stays pending
     """
     for i in range(len(numbers)):
         start, end = int(table.starts[numbers[i]]), int(table.starts[numbers[i] + 1])

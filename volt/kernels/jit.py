@@ -1,4 +1,4 @@
-"""Decorators that compile loops with numba, keep their code on disk, and inline the parts that loops call.
+"""Decorators that compile loops with numba, store their code on disk, and inline the parts that loops call.
 
     loop          Python calls it; it runs without the interpreter's lock
     releasing     the same for a loop that allocates nothing: it borrows its arrays from the caller
@@ -6,26 +6,22 @@
     borrowing     a part of a loop that allocates nothing
     inlined       the same, copied into its callers together with what it calls
 
-Borrowing avoids counting references to each array up and down at every call, with instructions that all threads wait
-for: encoding a new unit, with 29 arrays and six calls, took 3.1 µs with such counts and 0.6 µs without. An array is
-seven arguments, so a call with all arrays of a `UnitEncoder` costs 0.1 µs, and parts of the loop over units are copied
-into it. A loop that runs millions of times is split only where that has been measured, so some are longer than other
-functions.
+Borrowing avoids counting references to each array at every call, for which all threads wait: encoding a new unit, with
+29 arrays and six calls, took 3.1 µs with such counts and 0.6 µs without.
 
-Parts: numba would give each function machine code of its own, wrappers and an optimisation. A part is only intermediate
-code, linked into its loops and optimised with them; Python calls the plain function. Loops then compile in half the
-time (experiments/LOG.md), to code as fast. A part is compiled once for all whole numbers, as int64, constants included.
+A part is only intermediate code, linked into its loops and optimised with them; Python calls the plain function. Loops
+compile in half the time that separate functions take (experiments/LOG.md). A part is compiled once for all whole
+numbers, as int64, constants included.
 
-On disk: numba stores the code of a function until the function's own file changes, but most loops hold code of other
-files as well. So code lies in a folder named by a digest of all files in this package and of Python, numba and
-llvmlite:
+numba keeps the code of a function until the function's own file changes, but loops hold code of other files too. So
+code lies in a folder named by a digest of all files of this package and of Python, numba and llvmlite:
 
     the folder that numba chooses (__pycache__, the user's cache folder or NUMBA_CACHE_DIR) / loops-DIGEST
 
 Code is loaded without importing numba's compiler, which takes longer than all else (experiments/bench/startup.py).
 
-Parts and loading use private names of numba. If a version lacks these, `PARTS_DIFFER` or `LOADS_ALONE` is False and
-numba does its own: results are the same, but compiling or loading takes longer.
+If a version of numba lacks the private names used here, `PARTS_DIFFER` or `LOADS_ALONE` is False and numba does its
+own: results are the same, but compiling or loading takes longer.
 """
 
 from __future__ import annotations
@@ -41,7 +37,7 @@ from pathlib import Path
 from shutil import rmtree
 from threading import Lock, Timer
 from time import monotonic, time
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import llvmlite
 import numba
@@ -55,65 +51,58 @@ from numba.core.runtime.nrt import rtsys
 
 UNUSED = 24 * 3600  # seconds since a process last started with a folder, after which it may be removed
 _PREFIX = "loops-"
-_NUMBA_DECIDES = ""
 _deciding = Lock()
-
-
-class Keeping(NamedTuple):
-    """Whether code is kept, and the folder for it."""
-
-    is_kept: bool
-    folder: str = _NUMBA_DECIDES
 
 
 @contextmanager
 def kept() -> Iterator[bool]:
     """Set the folder in which numba stores functions that are decorated inside; yield whether code can be stored.
 
-    numba chooses a function's folder when caching is enabled, and NUMBA_CACHE_DIR, a documented setting, goes first.
+    numba chooses a function's folder when caching is enabled, and NUMBA_CACHE_DIR, a documented setting, comes first.
     """
     settings = vars(config)
     with _deciding:
-        keeping, users = _keeping(), settings["CACHE_DIR"]
-        settings["CACHE_DIR"] = keeping.folder or users
+        folder, users = kept_in(), settings["CACHE_DIR"]
+        settings["CACHE_DIR"] = folder or users
         try:
-            yield keeping.is_kept
+            yield folder is not None
         finally:
             settings["CACHE_DIR"] = users
 
 
 def is_on_disk(kernel: Any) -> bool:
-    """Check whether an earlier process has left code of the kernel where this one looks for it."""
+    """Check whether an earlier process has stored code of the kernel."""
     folder, function = kernel.stats.cache_path, kernel.py_func
     name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
     return folder is not None and any(Path(folder).glob(f"{name}-*.nbi"))
 
 
-def kept_in() -> str | None:
-    """Return the folder where compiled code is kept, empty where numba chooses it; None if nothing can be kept."""
-    keeping = _keeping()
-    return keeping.folder if keeping.is_kept else None
-
-
 @cache
-def _keeping() -> Keeping:
+def kept_in() -> str | None:
+    """Return the folder of compiled code, empty where numba chooses it; None if nothing can be stored."""
     if hasattr(sys, "frozen"):  # numba looks at the whole program, which holds all loops
-        return Keeping(True)
+        return ""
     try:
-        place = _place()
-    except AttributeError:  # loops run as plain Python, or this numba does not tell
-        return Keeping(True)
+        chosen = njit(cache=True)(_example).stats.cache_path  # as numba 0.68 reports the folder of this file
+    except AttributeError:  # loops run as plain Python, or this numba does not report it
+        return ""
     except RuntimeError:  # numba has found no folder that can be written to
-        return Keeping(False)
+        return None
     sources = sorted(Path(__file__).parent.glob("*.py"))
     if not sources:  # as in a zip file: rather compile every time than run old code
-        return Keeping(False)
-    return _opened(place / (_PREFIX + _digest(sources)))
-
-
-def _place() -> Path:
-    """Return the folder that numba chooses for functions of this file, asked for as numba 0.68 tells it."""
-    return Path(str(njit(cache=True)(_example).stats.cache_path)).absolute()
+        return None
+    folder = Path(str(chosen)).absolute() / (_PREFIX + _digest(sources))
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        with suppress(OSError):  # mark the folder as used now; the mark is not worth failing for
+            os.utime(folder)
+        _remove_damaged(folder)
+    except OSError:
+        return None
+    else:
+        _remove_unused(folder)
+    return str(folder)
 
 
 def _example() -> None:
@@ -121,7 +110,6 @@ def _example() -> None:
 
 
 def _digest(sources: list[Path]) -> str:
-    """Return a digest of the files' names and contents and of what compiles them."""
     digest = sha256(repr((sys.implementation.cache_tag, numba.__version__, llvmlite.__version__)).encode())
     for path in sources:
         content = path.read_bytes()
@@ -129,44 +117,25 @@ def _digest(sources: list[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _opened(folder: Path) -> Keeping:
-    """Return the folder, marked as used now. If it is new, folders that have long been unused are removed."""
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        with suppress(OSError):  # the mark is not worth failing for
-            os.utime(folder)
-        _remove_damaged(folder)
-    except OSError:
-        return Keeping(False)
-    else:
-        _remove_unused(folder)
-    return Keeping(True, str(folder))
-
-
 def _remove_damaged(folder: Path) -> None:
-    """Remove files that were cut short or emptied, as a full disk or a loss of power leaves them.
+    """Remove files that were cut short or emptied, as by a full disk: with them, numba fails in every process.
 
-    numba would end every later process with an error. What it keeps are pickles, which start with 0x80 and end with a
-    full stop.
+    Whole ones are pickles, which start with 0x80 and end with a full stop.
     """
     for path in folder.glob("*/*.nb[ic]"):
         with suppress(OSError):  # another process has removed it
-            if not _is_whole(path):
+            with path.open("rb") as file:
+                first = file.read(1)
+                file.seek(-1 if first else 0, os.SEEK_END)
+                is_whole = first == b"\x80" and file.read(1) == b"."
+            if not is_whole:
                 path.unlink()
 
 
-def _is_whole(path: Path) -> bool:
-    with path.open("rb") as file:
-        first = file.read(1)
-        file.seek(-1 if first else 0, os.SEEK_END)
-        return first == b"\x80" and file.read(1) == b"."
-
-
 def _remove_unused(folder: Path) -> None:
-    """Remove the folders beside this one that no process has started with for a day.
+    """Remove the folders of other versions that no process has started with for a day.
 
-    Should one still run with such a folder, it compiles what it has not loaded yet, and numba makes the folder again.
+    A process that still runs with one compiles what it has not loaded yet, and numba recreates the folder.
     """
     for other in folder.parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # another process is removing it
@@ -174,17 +143,20 @@ def _remove_unused(folder: Path) -> None:
                 rmtree(other, ignore_errors=True)
 
 
-LOADS_ALONE = all(
-    hasattr(owner, name)
-    for owner, names in (
-        (FunctionCache, ("load_overload", "save_overload", "_load_overload", "_guard_against_spurious_io_errors")),
-        (Dispatcher, ("enable_caching",)),
-        (rtsys, ("initialize",)),
-    )
-    for name in names
+def _have(*owners: tuple[Any, str]) -> bool:
+    return all(hasattr(owner, name) for owner, names in owners for name in names.split())
+
+
+LOADS_ALONE = _have(
+    (FunctionCache, "load_overload save_overload _load_overload _guard_against_spurious_io_errors"),
+    (Dispatcher, "enable_caching"),
+    (rtsys, "initialize"),
 )
-
-
+PARTS_DIFFER = _have(
+    (JITCodeLibrary, "_optimize_final_module _finalize_final_module _finalize_dynamic_globals"),
+    (CPUDispatcher, "add_overload get_call_template"),
+    (Compiler, "compile_extra"),
+)
 SILENT = 2.0  # seconds that compiling may take without a word
 MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s; run `volt warmup` to do it ahead"
 
@@ -194,17 +166,12 @@ class CompilingWarning(UserWarning):
 
 
 class _Notice:
-    """Report once a process that a call takes long because loops are compiled: during it where stderr is a terminal,
-    else as a warning when a loop is compiled.
-
-    It fails no call where warnings are errors, as in the tests of users.
-    """
+    """Reports once a process that loops are compiled: at once if stderr is a terminal, else by a warning later."""
 
     def __init__(self) -> None:
         self.is_due, self._start, self._spent, self._timer = True, 0.0, 0.0, Timer(0, self._print)
 
     def begin(self) -> None:
-        """Note that a loop is being compiled."""
         self._start = monotonic()
         if self.is_due and sys.stderr is not None and sys.stderr.isatty():
             self._timer = Timer(max(0.0, SILENT - self._spent), self._print)
@@ -212,7 +179,6 @@ class _Notice:
             self._timer.start()
 
     def end(self) -> None:
-        """Note that the loop is compiled."""
         self._timer.cancel()
         self._spent += monotonic() - self._start
         if self.is_due and self._spent > SILENT:
@@ -232,7 +198,7 @@ _notice = _Notice()
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """Compile without a notice inside: whoever does so says it, as commands do."""
+    """Compile without a notice inside, for callers that show their own."""
     was_due, _notice.is_due = _notice.is_due, False
     try:
         yield
@@ -241,7 +207,7 @@ def announced() -> Iterator[None]:
 
 
 class KeptCode(FunctionCache):
-    """The code of a loop on disk. allocates: whether the loop allocates memory, for which numba has functions."""
+    """The code of a loop on disk."""
 
     def __init__(self, function: Callable[..., Any], *, allocates: bool) -> None:
         make: Any = super().__init__
@@ -249,7 +215,7 @@ class KeptCode(FunctionCache):
         self._allocates = allocates
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code for these types; None if there is none."""
+        """Return the code for these types, or None."""
         cache: Any = self
         if self._allocates:
             rtsys.initialize(target_context)
@@ -260,17 +226,14 @@ class KeptCode(FunctionCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the code for these types, which numba has just compiled."""
+        """Store the code for these types, which numba has just compiled."""
         save: Any = super().save_overload
         save(sig, data)
         _notice.end()
 
 
 def keep(loop: Any, *, allocates: bool) -> None:
-    """Store a loop on disk, in the folder that numba chooses now; the plain function of NUMBA_DISABLE_JIT is not.
-
-    loop: as `numba.njit` gives it
-    """
+    """Store a loop on disk, in the folder that numba chooses now, unless NUMBA_DISABLE_JIT made it a plain function."""
     if not isinstance(loop, Dispatcher):
         return
     if LOADS_ALONE:
@@ -279,23 +242,12 @@ def keep(loop: Any, *, allocates: bool) -> None:
         loop.enable_caching()
 
 
-PARTS_DIFFER = all(
-    hasattr(owner, name)
-    for owner, names in (
-        (JITCodeLibrary, ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals")),
-        (CPUDispatcher, ("add_overload", "get_call_template")),
-        (Compiler, ("compile_extra",)),
-    )
-    for name in names
-)
-
-
 def _untyped(thing: Any) -> Any:
     return thing
 
 
 class _Code(JITCodeLibrary):
-    """The intermediate code of a part and of the parts that it calls, for loops to link."""
+    """Intermediate code, for loops to link."""
 
     def _optimize_final_module(self) -> None:
         """The loop's code is optimised."""
@@ -327,27 +279,20 @@ class _Part(CPUDispatcher):
         return self.py_func(*arguments)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile the part for these types, made wider."""
         return super().get_call_template(tuple(map(_widened, args)), kws)
 
-    def add_overload(self, found: Any) -> None:
-        """Remember what has been compiled, for loops but not for calls from Python."""
-        self.overloads[tuple(found.signature.args)] = found
+    def add_overload(self, compiled_part: Any) -> None:
+        self.overloads[tuple(compiled_part.signature.args)] = compiled_part
 
 
 def _widened(kind: Any) -> Any:
-    """int64 for whole numbers that fit into it, but for bytes; the type of a constant.
+    """Return int64 for whole numbers that fit into it, but for bytes; the type of a constant.
 
     >>> _widened(types.int32), _widened(types.literal(5)), _widened(types.uint8)
     (int64, int64, uint8)
     """
     kind = _untyped(types).unliteral(kind)
     return types.int64 if kind in (types.int16, types.int32) else kind
-
-
-def part(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that makes parts, with numba's options."""
-    return lambda function: _Part(function, targetoptions={"nopython": True, **options}, pipeline_class=_PartCompiler)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -373,8 +318,12 @@ def _loop(**options: Any) -> Decorator:
 
 
 def _part(**options: Any) -> Decorator:
-    output: Decorator = (part if PARTS_DIFFER and not vars(config)["DISABLE_JIT"] else njit)(**options)
-    return output
+    if vars(config)["DISABLE_JIT"] or not PARTS_DIFFER:
+        plain: Decorator = njit(**options)
+        return plain
+    settings = {"nopython": True, **options}
+    make: Any = _Part
+    return lambda function: make(function, targetoptions=settings, pipeline_class=_PartCompiler)
 
 
 loop = _loop()

@@ -4,42 +4,42 @@
     unigram   a path of the lattice, with probability ∝ exp(Σ score): forward sums, then draws from the end backwards
     n best    Viterbi's algorithm with n paths to each place
 
-Each line draws from a generator of its own, whose state the caller passes. A path to a place is its cost, the start of
-its last piece, and its number among the paths to that start. Of equal costs, the path with the longer last piece comes
-first, then the one that extends the better path. `volt.stream.transforms.segmenters` allocates the arrays.
+Of paths of equal cost, the one with the longer last piece comes first, then the one that extends the better path.
 """
 
 from __future__ import annotations
 
 from math import exp, inf, log1p
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from volt.kernels.apply_bpe import Word, WordBuffers, _merge_at, _pop, _push, _random, _split_back
-from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.apply_bpe import Word, WordBuffers, _merge_at, _pop, _push, _random, _split_back, link_word
+from volt.kernels.arrays import (
+    ByteArray,
+    FloatArray,
+    FloatTable,
+    IdArray,
+    IntArray,
+    IntTable,
+    KeyArray,
+    LongArray,
+)
 from volt.kernels.bpe_tables import NO_RANK, rank_of
 from volt.kernels.jit import borrowing, releasing
 
 
 class JoinTable(NamedTuple):
-    """The pairs of symbols that join.
+    """The pairs of symbols that join."""
 
-    pairs: as in volt.kernels.bpe_tables: two symbols → a row
-    results: (n_rows,) int32, the piece that a row makes
-    orders: (n_rows,) int32, which is joined first: the lowest, then the one furthest to the left
-    kept: (n_symbols,) uint8, 0 for a piece that is split back into what it was joined from
-    """
-
-    pairs: LongArray
-    results: IntArray
-    orders: IntArray
-    kept: FlagArray
+    pairs: KeyArray  # two symbols → a row, as in volt.kernels.bpe_tables
+    results: IntArray  # (n_rows,), the piece that a row makes
+    orders: IntArray  # (n_rows,), the priority: the lowest first, then the leftmost
+    kept: ByteArray  # (n_symbols,), 0 for a piece that is split back into what it was joined from
 
 
 @borrowing
 def _push_join(p: int, size: int, word: Word, joins: JoinTable, parts: LongArray) -> int:
-    """Push the pair that starts at position p, if it joins. Returns the heap's new size."""
     if p < 0 or word.follows[p] < 0:
         return size
     left, right = word.symbols[p], word.symbols[word.follows[p]]
@@ -73,21 +73,16 @@ def join_lines(
     symbols: IntArray, ends: LongArray, joins: JoinTable, parts: LongArray, dropout: float, states: LongArray,
     room: WordBuffers, out: IntArray, out_ends: LongArray,
 ) -> int:  # fmt: skip
-    """Write the pieces of lines, and where each line's end. Returns how many pieces there are.
+    """Write the pieces of lines, and where each line's end. Return the number of pieces.
 
-    symbols: (n_symbols,) int32; below 0 for a character that is in no piece
-    ends: (n_lines,) int64, where each line's symbols end
-    parts: (n_symbols of the model,) int64, is overwritten: what pieces that are split back were joined from
-    dropout: the probability that a pair is passed over
-    states: (n_lines,) int64, is overwritten: where each line's generator starts
+    symbols: below 0 for a character that is in no piece
+    parts: is overwritten: what pieces that are split back were joined from
+    states: (n_lines,), is overwritten: the initial state of each line's generator
     """
     n_out, start, word = 0, 0, room.word
     for line in range(len(ends)):
         n, size = ends[line] - start, 0
-        for p in range(n):
-            word.symbols[p], word.precedes[p], word.follows[p] = symbols[start + p], p - 1, p + 1
-        if n > 0:
-            word.follows[n - 1] = -1
+        link_word(symbols[start : ends[line]], word)
         for p in range(n - 1):
             size = _push_join(p, size, word, joins, parts)
         _join(word, size, joins, parts, dropout, states[line : line + 1])
@@ -100,31 +95,21 @@ def join_lines(
 
 
 class Trie(NamedTuple):
-    """The pieces of a unigram model by their characters, and their scores, scaled.
+    """The pieces of a unigram model by their characters."""
 
-    steps: as in volt.kernels.bpe_tables: a state and a character's symbol → the next state − 1; the first state is 0
-    pieces: (n_states,) int32, the piece that a state spells, or −1
-    scores: (n_pieces,) float64
-    unknown: the score of a character that is no piece
-    """
-
-    steps: LongArray
-    pieces: IntArray
-    scores: Any
-    unknown: float
+    # a state and a character's symbol → the next state − 1, as in volt.kernels.bpe_tables; the first is 0
+    steps: KeyArray
+    pieces: IntArray  # (n_states,), the piece that a state spells, or −1
+    scores: FloatArray  # (n_pieces,) float64, scaled; costs for `best_paths`
+    unknown: float  # the score of a character that is not a piece
 
 
 class Lattice(NamedTuple):
-    """Room for the lattice of one line of n characters.
+    """Room for the lattice of one line of n characters."""
 
-    sums: (n + 1,) float64, the logarithm of the sum over all paths up to a position
-    heads: (n + 1,) int32, the last node that ends at a position, or −1
-    nexts, begins, pieces: (n_nodes,) int32, the node before it that ends there too; where it begins; what it is
-    """
-
-    sums: Any
-    heads: IntArray
-    nexts: IntArray
+    sums: FloatArray  # (n + 1,) float64, the logarithm of the sum over all paths up to a position
+    heads: IntArray  # (n + 1,), the last node that ends at a position, or −1
+    nexts: IntArray  # of each node: the node before it that ends there too; where it begins; its piece
     begins: IntArray
     pieces: IntArray
 
@@ -141,7 +126,6 @@ def _add_score(node: int, begin: int, end: int, piece: int, score: float, lattic
 
 @borrowing
 def _build(symbols: IntArray, codes: IntArray, start: int, n: int, trie: Trie, lattice: Lattice) -> None:
-    """Make the lattice of n characters, of which the first is at `start`."""
     node = 0
     for place in range(n + 1):
         lattice.sums[place], lattice.heads[place] = -inf, -1
@@ -163,7 +147,7 @@ def _build(symbols: IntArray, codes: IntArray, start: int, n: int, trie: Trie, l
 
 @borrowing
 def _drawn(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
-    """Return a node that ends at a position, drawn in proportion to all paths through it up to there."""
+    """Draw a node that ends at a position, in proportion to all paths through it up to there."""
     left, node, result = _random(state), lattice.heads[end], 0
     while node >= 0 and left >= 0.0:
         piece, result = lattice.pieces[node], node
@@ -175,15 +159,12 @@ def _drawn(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
 
 @releasing
 def draw_paths(
-    symbols: IntArray, codes: IntArray, ends: LongArray, trie: Trie, states: LongArray, lattice: Lattice, out: IntArray,
+    symbols: IntArray, codes: IdArray, ends: LongArray, trie: Trie, states: LongArray, lattice: Lattice, out: IntArray,
     out_ends: LongArray,
 ) -> int:  # fmt: skip
-    """Write the pieces of lines, and where each line's end; −1 − code for an unknown character. Returns how many.
+    """Write the pieces of lines, and where each line's end; −1 − code for an unknown character. Return their number.
 
-    symbols: (n_characters,) int32, those of the trie; below 0 for a character that is in no piece
-    codes: (n_characters,) int32, their code points
-    ends: (n_lines,) int64, where each line's characters end
-    states: (n_lines,) int64, is overwritten: where each line's generator starts
+    symbols, codes: those of the trie, and the code points;  states: as in `join_lines`
     """
     n_out = start = 0
     for line in range(len(ends)):
@@ -200,22 +181,16 @@ def draw_paths(
 
 
 class Paths(NamedTuple):
-    """Room for the best paths of a word of m characters, n to each place.
+    """Room for the best paths of a word of m characters, n to each place."""
 
-    sizes: (m + 1,) int64, how many paths there are
-    costs: (m + 1, n) float64, the least first
-    starts, ranks: (m + 1, n) int32, where the last piece starts, and the number of the path to there
-    """
-
-    sizes: LongArray
-    costs: Any
-    starts: IntArray
-    ranks: IntArray
+    sizes: LongArray  # (m + 1,), how many paths there are
+    costs: FloatTable  # (m + 1, n) float64, the least first
+    starts: IntTable  # (m + 1, n), where the last piece starts, and the number of the path to there
+    ranks: IntTable
 
 
 @borrowing
 def _add(start: int, end: int, cost: float, paths: Paths) -> None:
-    """Add the paths that go on with a piece, as far as they are among the best."""
     most = paths.costs.shape[1]
     for rank in range(paths.sizes[start]):
         total, k = paths.costs[start, rank] + cost, paths.sizes[end]
@@ -252,18 +227,14 @@ def _find(symbols: IntArray, first: int, n: int, trie: Trie, paths: Paths) -> No
 
 @releasing
 def best_paths(
-    symbols: IntArray, ends: LongArray, trie: Trie, paths: Paths, n_paths: LongArray, costs: Any, sizes: LongArray,
-    cuts: IntArray,
+    symbols: IntArray, ends: LongArray, trie: Trie, paths: Paths, n_paths: LongArray, costs: FloatArray,
+    sizes: LongArray, cuts: IntArray,
 ) -> int:  # fmt: skip
-    """Write the best paths of words. Returns how many there are.
+    """Write the best paths of words. Return their number.
 
-    symbols: (n_characters,) int32, those of the trie; below 0 for a character that is in no piece
-    ends: (n_words,) int64, where each word's characters end
-    trie: its scores are costs
-    paths: room for the longest word
-    n_paths: (n_words,) int64, is set to how many paths each word has
-    costs, sizes: (n_words · n,) float64 and int64, are set to the cost of each path, and its pieces
-    cuts: (n_characters · n,) int32, is set to where the pieces of each path start in its word, the last piece first
+    n_paths: (n_words,), is set to how many paths each word has
+    costs, sizes: (n_words · n,), are set to the cost of each path, and its number of pieces
+    cuts: (n_characters · n,), is set to where the pieces of each path start in its word, the last piece first
     """
     start = n = at = 0
     for word in range(len(ends)):

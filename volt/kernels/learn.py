@@ -1,16 +1,15 @@
-"""Learning BPE merges from distinct words: flat arrays in, flat arrays out.
+"""Learn BPE merges from distinct words.
 
     best pair = greatest (count, left string, right string), as in subword-nmt
 
-The symbols of all words lie one after the other, linked within each word. Each pair has a list of the positions where
-it occurs: one stretch of a common pool, written when the later of its two tokens was made, so a merge walks over
-neighbouring memory and touches nothing but its own occurrences. Positions are not taken out of a list when another
-merge destroys them; they are recognised when they are met. The best pair comes from a heap that is refreshed lazily:
-an entry whose count has fallen since it was pushed is pushed again.
+The symbols of all words lie one after the other, linked within each word. Each pair lists the positions where it
+occurs, one stretch of a common pool, written when the later of its two tokens was made; so a merge touches nothing but
+its own occurrences. Positions that another merge has destroyed are recognised when met. The best pair comes from a heap
+that is refreshed lazily: an entry whose count has fallen is pushed again.
 
 Two merges never spell the same token: until a stretch of text becomes one token, no merge has crossed its ends, so it
-has gone through the same merges wherever it stands. Hence every merge makes a new token, all pairs with that token are
-new, and their lists are complete, and from left to right, once the merge is done.
+has gone through the same merges wherever it stands. Hence every merge makes a new token, all pairs with it are new, and
+their lists are complete, from left to right, once the merge is done.
 """
 
 from typing import NamedTuple
@@ -18,9 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from volt.kernels.arrays import (
-    FlagArray,
+    ByteArray,
     IntArray,
+    IntTable,
     LongArray,
+    LongTable,
     TokenStrings,
     Words,
     append_text,
@@ -50,7 +51,6 @@ POSITION = 1
 
 @compiled
 def _outranks(pair: int, count: int, other: int, other_count: int, pairs: LongArray, texts: TokenStrings) -> bool:
-    """Check whether `pair` comes before `other`: by count, then by the left string, then by the right one."""
     if count != other_count:
         return count > other_count
     key, other_key = pairs[pair, KEY], pairs[other, KEY]
@@ -62,7 +62,6 @@ def _outranks(pair: int, count: int, other: int, other_count: int, pairs: LongAr
 
 @compiled
 def _push(heap: LongArray, size: int, pair: int, pairs: LongArray, texts: TokenStrings) -> int:
-    """Add a pair, with its present count, to a heap of `size` entries that has room for it. Returns the new size."""
     i, count = size, pairs[pair, COUNT]
     while i > 0:
         parent = (i - 1) >> 1
@@ -77,7 +76,6 @@ def _push(heap: LongArray, size: int, pair: int, pairs: LongArray, texts: TokenS
 
 @compiled
 def _pop(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> int:
-    """Remove the first of a heap's `size` entries. Returns the new size."""
     pair, count = heap[size - 1, PAIR], heap[size - 1, COUNT]
     i, child = 0, 1
     while child < size - 1:
@@ -95,9 +93,7 @@ def _pop(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> i
 
 @compiled
 def _best(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> tuple[int, int]:
-    """Return the best pair, taken off the heap (−1: none is left), and the heap's new size. Outdated entries are
-    refreshed.
-    """
+    """Return the best pair, taken off the heap (−1: none is left), and the heap's new size."""
     while size > 0:
         pair, count = heap[0, PAIR], heap[0, COUNT]
         size = _pop(heap, size, pairs, texts)
@@ -113,9 +109,7 @@ def _best(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> 
 
 @compiled
 def _link_words(words: Words) -> IntArray:
-    """Return the table of positions, (n_symbols, 4): symbol, next and previous position in the word (−1: none),
-    word.
-    """
+    """Return the table of positions, (n_symbols, 4): symbol, next and previous position in the word or −1, word."""
     at, start = int_table(len(words.symbols), 4), 0
     for word in range(len(words.ends)):
         end = words.ends[word]
@@ -129,7 +123,6 @@ def _link_words(words: Words) -> IntArray:
 
 @compiled
 def _resized(table: LongArray, n_rows: int, room: int) -> LongArray:
-    """Return a copy of a table's first rows with room for more rows, which are zero."""
     new = long_table(room, table.shape[1])
     for row in range(n_rows):
         for column in range(table.shape[1]):
@@ -138,12 +131,19 @@ def _resized(table: LongArray, n_rows: int, room: int) -> LongArray:
 
 
 @inlined
-def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int:
-    """Return the number of the pair with this key. A new key gets `n_pairs`, the next free number."""
+def _pair_slot(key: int, pairs: LongArray, slots: IntArray) -> int:
+    """Return the slot of the pair with this key, or the free one where it belongs."""
     mask = len(slots) - 1
     slot = slot_of(key, mask)
     while slots[slot] != 0 and pairs[slots[slot] - 1, KEY] != key:
         slot = (slot + 1) & mask
+    return slot
+
+
+@inlined
+def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int:
+    """Return the number of the pair with this key. A new key gets `n_pairs`, the next free number."""
+    slot = _pair_slot(key, pairs, slots)
     if slots[slot] == 0:
         slots[slot] = n_pairs + 1
         pairs[n_pairs, KEY] = key
@@ -152,7 +152,6 @@ def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int
 
 @compiled
 def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
-    """Return a table of the keys of the pairs, at most half full once they fill their room."""
     slots = ints(table_size(len(pairs)))
     for pair in range(n_pairs):
         _find_pair(pairs[pair, KEY], pair, pairs, slots)
@@ -160,21 +159,18 @@ def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
 
 
 @compiled
-def _place(result: IntArray, n_found: int, first: int, pool: IntArray, pairs: LongArray) -> int:
-    """Write the occurrences of new pairs (−1: none) to the pool from `first` on, grouped by pair, in the order given.
-
-    Returns where the pool is free afterwards.
-    """
-    for i in range(n_found):
+def _place(result: IntArray, n_new: int, first: int, pool: IntArray, pairs: LongArray) -> int:
+    """Write the occurrences of new pairs (−1: none) to the pool, by pair and in their order. Return its new end."""
+    for i in range(n_new):
         if result[i, PAIR] >= 0:
             pairs[result[i, PAIR], SIZE] += 1
     end = first
-    for i in range(n_found):
+    for i in range(n_new):
         pair = result[i, PAIR]
         if pair >= 0 and pairs[pair, START] == 0:
             end += pairs[pair, SIZE]
-            pairs[pair, START] = end  # filled from behind, below
-    for i in range(n_found - 1, -1, -1):
+            pairs[pair, START] = end  # filled from the end, below
+    for i in range(n_new - 1, -1, -1):
         pair = result[i, PAIR]
         if pair >= 0:
             pairs[pair, START] -= 1
@@ -183,9 +179,10 @@ def _place(result: IntArray, n_found: int, first: int, pool: IntArray, pairs: Lo
 
 
 @compiled
-def _number_pairs(at: IntArray, counts: LongArray, pairs: LongArray, slots: IntArray, result: IntArray) -> int:
-    """Write the pair at each position (−1: none) to `found` and sum the counts of pairs. Returns how many there are."""
-    n_pairs = 0
+def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArray, int, IntArray, int]:
+    """Return all pairs of the words, their number, the pool of their positions and its end."""
+    pairs = long_table(min(n_atoms * n_atoms, len(at)) + 1, 5)
+    result, pool, slots, n_pairs = int_table(len(at), 2), ints(2 * len(at) + 1), _slots_for(pairs, 0), 0
     for p in range(len(at)):
         result[p, PAIR], result[p, POSITION] = -1, p
         if at[p, FOLLOWS] >= 0:
@@ -193,15 +190,6 @@ def _number_pairs(at: IntArray, counts: LongArray, pairs: LongArray, slots: IntA
             n_pairs = max(n_pairs, pair + 1)
             pairs[pair, COUNT] += counts[at[p, WORD]]
             result[p, PAIR] = pair
-    return n_pairs
-
-
-@compiled
-def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArray, int, IntArray, int]:
-    """Return all pairs of the words, how many there are, the pool of their positions and where it is free."""
-    pairs = long_table(min(n_atoms * n_atoms, len(at)) + 1, 5)
-    result, pool = int_table(len(at), 2), ints(2 * len(at) + 1)
-    n_pairs = _number_pairs(at, counts, pairs, _slots_for(pairs, 0), result)
     pool_end = _place(result, len(at), 1, pool, pairs)
     return _resized(pairs, n_pairs, 2 * n_pairs + 1), n_pairs, pool, pool_end
 
@@ -223,14 +211,13 @@ def _merge(
     pair: int, new: int, stamp: int, n_pairs: int, positions: IntArray, at: IntArray, counts: LongArray,
     result: IntArray, known: LongArray, pairs: LongArray, slots: IntArray,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Replace the pair by `new` wherever `positions` still hold it.
+    """Replace the pair by `new` wherever `positions` still hold it; list occurrences of pairs with `new` in `result`.
 
-    known: (4, n_tokens) int64, stamp << 32 | pair of each token with the pair's left part, right part, and with `new`
-    Returns the replacements weighted by word count, how many occurrences of other pairs that made (listed in `found`),
-    and how many pairs there are now.
+    known: (4, n_tokens), stamp << 32 | pair of each token with the pair's left part, right part, and with `new`
+    Returns the replacements weighted by word count, the number of occurrences listed, and the number of pairs.
     """
     left, right = pairs[pair, KEY] >> 32, pairs[pair, KEY] & RIGHT
-    replaced = n_found = 0
+    replaced = n_new = 0
     for p in positions:
         second = at[p, FOLLOWS]
         if at[p, SYMBOL] != left or second < 0 or at[second, SYMBOL] != right:
@@ -246,7 +233,7 @@ def _merge(
             n_pairs = max(n_pairs, gained + 1)
             pairs[lost, COUNT] -= count
             pairs[gained, COUNT] += count
-            result[n_found, PAIR], result[n_found, POSITION], n_found = gained, before, n_found + 1
+            result[n_new, PAIR], result[n_new, POSITION], n_new = gained, before, n_new + 1
         if after >= 0:
             at[after, PRECEDES] = p
             token = at[after, SYMBOL]
@@ -255,16 +242,16 @@ def _merge(
             n_pairs = max(n_pairs, gained + 1)
             pairs[lost, COUNT] -= count
             pairs[gained, COUNT] += count
-            result[n_found, PAIR], result[n_found, POSITION], n_found = gained, p, n_found + 1
+            result[n_new, PAIR], result[n_new, POSITION], n_new = gained, p, n_new + 1
     pairs[pair, COUNT] -= replaced
-    return replaced, n_found, n_pairs
+    return replaced, n_new, n_pairs
 
 
 @compiled
 def _roomy(
     n_positions: int, new: int, n_pairs: int, result: IntArray, pairs: LongArray, slots: IntArray
 ) -> tuple[IntArray, LongArray, IntArray]:
-    """`found`, `pairs` and `slots` with room for what merging at so many positions can make."""
+    """Return `result`, `pairs` and `slots` with room for what merging at so many positions can make."""
     if 2 * n_positions > len(result):
         result = int_table(4 * n_positions, 2)
     most = n_pairs + 2 * min(n_positions, new)
@@ -275,54 +262,38 @@ def _roomy(
 
 
 @compiled
-def _push_found(
-    result: IntArray, n_found: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings
+def _push_new(
+    result: IntArray, n_new: int, min_count: int, heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings
 ) -> tuple[LongArray, int]:
-    """Return the heap, and its size, with every pair found whose count is higher than when it was last pushed."""
-    if size + n_found > len(heap):
-        heap = _resized(heap, size, 2 * (size + n_found))
-    for i in range(n_found):
+    if size + n_new > len(heap):
+        heap = _resized(heap, size, 2 * (size + n_new))
+    for i in range(n_new):
         pair = result[i, PAIR]
         if pairs[pair, COUNT] >= min_count and pairs[pair, COUNT] > pairs[pair, PUSHED]:
             size = _push(heap, size, pair, pairs, texts)
     return heap, size
 
 
-@compiled
-def _first_heap(n_pairs: int, min_count: int, pairs: LongArray, texts: TokenStrings) -> tuple[LongArray, int]:
-    """Return a heap of the pairs that occur often enough, and its size."""
-    heap, size = long_table(n_pairs + 1, 2), 0
-    for pair in range(n_pairs):
-        if pairs[pair, COUNT] >= min_count:
-            size = _push(heap, size, pair, pairs, texts)
-    return heap, size
-
-
 class Until(NamedTuple):
-    """When learning ends.
+    """When learning ends."""
 
-    n_merges: the most merges
-    min_count: how often a pair must occur to be merged
-    n_sure: so many merges are made if there are pairs for them; for more, the best pair must occur `common` times
-    """
-
-    n_merges: int
-    min_count: int
-    n_sure: int
+    n_merges: int  # the most merges
+    min_count: int  # how often a pair must occur to be merged
+    n_sure: int  # after so many merges, the best pair must occur `common` times
     common: int
 
 
 def learn(
-    words: Words, texts: TokenStrings, final_atoms: FlagArray, marker: IntArray, until: Until, progress: LongArray
+    words: Words, texts: TokenStrings, final_atoms: ByteArray, marker: IntArray, until: Until, progress: LongArray
 ) -> tuple[IntArray, LongArray, int]:
     """Learn merges until one of the ends is reached.
 
     texts: the atoms' strings, with room for until.n_merges + 1 more starts
-    final_atoms: (n_atoms,) which atoms carry the end-of-word marker, whose code points are `marker`; a merge that
-        would make a token without the mark read as if it carried it is never made
-    progress: (2,) int64: [0] counts merges for a watching thread, [1] is set by it to stop the loop
-    Returns the left and right token of each merge (n, 2) int32, of which merge k makes token n_atoms + k, the
-    replacements weighted by word count (n,) int64, and how often the best pair left occurs, 0 if none is left.
+    final_atoms: which atoms carry the end-of-word marker, with code points `marker`; a merge that would make a token
+        without the marker read as if it carried it is never made
+    progress: [0] counts merges for a watching thread, [1] is set by it to stop the loop
+    Returns the left and right token of each merge (n, 2), of which merge k makes token n_atoms + k, the replacements
+    weighted by word count (n,), and how often the best pair left occurs, 0 if none is left.
     """
     n_merges = until.n_merges
     merges, replacements = np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int64)
@@ -336,19 +307,18 @@ def learn(
 
 @loop
 def learn_merges(
-    words: Words, texts: TokenStrings, n_atoms: int, final: FlagArray, marker: IntArray, until: Until,
-    known: LongArray, merges: IntArray, replacements: LongArray, progress: LongArray,
+    words: Words, texts: TokenStrings, n_atoms: int, final: ByteArray, marker: IntArray, until: Until,
+    known: LongTable, merges: IntTable, replacements: LongArray, progress: LongArray,
 ) -> tuple[int, int]:  # fmt: skip
-    """Fill `merges` and `replacements`. Returns how many there are, and how often the best pair left occurs.
-
-    final: which tokens carry the end-of-word marker, with room for until.n_merges + 1 more than the atoms
-    known: see _merge
-    """
+    """Fill `merges` and `replacements`. Return their number, and how often the best pair left occurs."""
     n_done = left_count = 0
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms)
     slots, result = _slots_for(pairs, n_pairs), int_table(1 << 12, 2)
-    heap, size = _first_heap(n_pairs, until.min_count, pairs, texts)
+    heap, size = long_table(n_pairs + 1, 2), 0
+    for pair in range(n_pairs):
+        if pairs[pair, COUNT] >= until.min_count:
+            size = _push(heap, size, pair, pairs, texts)
 
     while progress[1] == 0:
         pair, size = _best(heap, size, pairs, texts)
@@ -365,13 +335,13 @@ def learn_merges(
         n_positions = pairs[pair, SIZE]
         positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
         result, pairs, slots = _roomy(n_positions, new, n_pairs, result, pairs, slots)
-        replaced, n_found, n_pairs = _merge(
+        replaced, n_new, n_pairs = _merge(
             pair, new, n_done + 1, n_pairs, positions, at, words.counts, result, known, pairs, slots
         )
-        if pool_end + n_found > len(pool):
-            pool = grown_ints(pool, 2 * (pool_end + n_found))
-        pool_end = _place(result, n_found, pool_end, pool, pairs)
-        heap, size = _push_found(result, n_found, until.min_count, heap, size, pairs, texts)
+        if pool_end + n_new > len(pool):
+            pool = grown_ints(pool, 2 * (pool_end + n_new))
+        pool_end = _place(result, n_new, pool_end, pool, pairs)
+        heap, size = _push_new(result, n_new, until.min_count, heap, size, pairs, texts)
         merges[n_done, 0], merges[n_done, 1], replacements[n_done] = left, right, replaced
         n_done += 1
         progress[0] = n_done

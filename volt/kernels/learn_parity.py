@@ -1,11 +1,10 @@
-"""Learning BPE merges for several sources at once: the source that is compressed worst chooses each merge.
+"""Learn BPE merges for several sources at once: the source that is compressed worst chooses each merge.
 
     worst source = greatest pieces / units;  of equal ones, the first
     best pair    = greatest (count in that source, left string, right string)
 
 The merge is then made in all sources. They share the tables of `volt.kernels.learn`, in which token t of source s of n
-has the number t · n + s, so that the pairs of a source, their counts and their positions are its own; only the heaps
-are one for each source. What is said there of merges holds here too, since a merge is made in all sources or in none.
+is t · n + s, so pairs, counts and positions are per source, as are the heaps; its invariants hold here too.
 
 No pair's count in a source rises above that of a pair of the same source that it comes from, so a source whose best
 pair is too rare stays without a choice.
@@ -14,9 +13,12 @@ pair is too rare stays without a choice.
 import numpy as np
 
 from volt.kernels.arrays import (
-    FlagArray,
+    ByteArray,
     IntArray,
+    IntTable,
     LongArray,
+    LongCube,
+    LongTable,
     TokenStrings,
     Words,
     append_text,
@@ -24,7 +26,6 @@ from volt.kernels.arrays import (
     grown_ints,
     int_table,
     pair_key,
-    slot_of,
 )
 from volt.kernels.jit import compiled, loop
 from volt.kernels.learn import (
@@ -37,9 +38,10 @@ from volt.kernels.learn import (
     _link_words,
     _list_pairs,
     _merge,
+    _pair_slot,
     _place,
     _push,
-    _push_found,
+    _push_new,
     _roomy,
     _slots_for,
 )
@@ -47,9 +49,6 @@ from volt.kernels.learn import (
 
 @compiled
 def _worst(pieces: LongArray, units: LongArray, sizes: LongArray) -> int:
-    """Return the source of the greatest pieces / units, as 64-bit floats, among those whose heaps are not empty; −1:
-    none.
-    """
     worst = -1
     for source in range(len(pieces)):
         if sizes[source] > 0 and (worst < 0 or pieces[source] / units[source] > pieces[worst] / units[worst]):
@@ -58,18 +57,7 @@ def _worst(pieces: LongArray, units: LongArray, sizes: LongArray) -> int:
 
 
 @compiled
-def _known(key: int, pairs: LongArray, slots: IntArray) -> int:
-    """Return the number of the pair with this key, or −1 if it never occurred."""
-    mask = len(slots) - 1
-    slot = slot_of(key, mask)
-    while slots[slot] != 0 and pairs[slots[slot] - 1, KEY] != key:
-        slot = (slot + 1) & mask
-    return int(slots[slot]) - 1
-
-
-@compiled
 def _with_room(heaps: LongArray, sizes: LongArray, room: int) -> LongArray:
-    """Return the heaps, or a copy of them, with this many rows for each source."""
     if room <= heaps.shape[1]:
         return heaps
     new = np.empty((len(sizes), 2 * room, 2), np.int64)
@@ -82,7 +70,6 @@ def _with_room(heaps: LongArray, sizes: LongArray, room: int) -> LongArray:
 @compiled
 def _first_heaps(heaps: LongArray, sizes: LongArray, n_pairs: int, min_count: int, pairs: LongArray, texts: TokenStrings
 ) -> LongArray:  # fmt: skip
-    """Return a heap for each source of its pairs that occur often enough, whose sizes are written to `sizes`."""
     for pair in range(n_pairs):
         if pairs[pair, COUNT] >= min_count:
             source = (pairs[pair, KEY] & RIGHT) % len(sizes)
@@ -92,17 +79,16 @@ def _first_heaps(heaps: LongArray, sizes: LongArray, n_pairs: int, min_count: in
 
 
 def learn_parity(
-    words: Words, texts: TokenStrings, final_atoms: FlagArray, marker: IntArray, units: LongArray, pieces: LongArray,
+    words: Words, texts: TokenStrings, final_atoms: ByteArray, marker: IntArray, units: LongArray, pieces: LongArray,
     n_merges: int, min_count: int, progress: LongArray,
 ) -> tuple[IntArray, IntArray]:  # fmt: skip
     """Learn up to `n_merges` merges, fewer where no pair occurs `min_count` times in any source.
 
     words: those of all sources, in which atom a of source s is the symbol a · n_sources + s
     texts: the strings of these symbols, with room for n_sources · (n_merges + 1) more starts
-    final_atoms, marker, progress: as in `volt.kernels.learn.learn`; (n_atoms,), whatever the source
-    units, pieces: (n_sources,) int64: how long each source is, and how many symbols it has
-    Returns the left and right token of each merge (n, 2) int32, of which merge k makes token n_atoms + k, and which
-    source chose it, (n,) int32.
+    units, pieces: (n_sources,), how long each source is, and how many symbols it has
+    Returns the left and right token of each merge (n, 2), of which merge k makes token n_atoms + k, and the source that
+    chose it.
     """
     merges, chosen_by = np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int32)
     known = np.zeros((4, len(units) * (len(final_atoms) + n_merges + 1)), np.int64)
@@ -117,17 +103,11 @@ def learn_parity(
 
 @loop
 def learn_parity_merges(
-    words: Words, texts: TokenStrings, n_atoms: int, final: FlagArray, marker: IntArray, units: LongArray,
-    pieces: LongArray, min_count: int, heaps: LongArray, sizes: LongArray, known: LongArray, merges: IntArray,
+    words: Words, texts: TokenStrings, n_atoms: int, final: ByteArray, marker: IntArray, units: LongArray,
+    pieces: LongArray, min_count: int, heaps: LongCube, sizes: LongArray, known: LongTable, merges: IntTable,
     chosen_by: IntArray, progress: LongArray,
 ) -> int:  # fmt: skip
-    """Fill `merges` and `chosen_by`. Returns how many there are.
-
-    final: which tokens carry the end-of-word marker, with room for n_merges + 1 more than the atoms
-    pieces: is counted down
-    heaps, sizes: (n_sources, any, 2) and (n_sources,) zeros: a heap for each source, and how much of it is used
-    known: see _merge
-    """
+    """Fill `merges` and `chosen_by`. Return their number."""
     n_done, n_merges, n = 0, len(merges), len(units)
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms * n)
@@ -149,22 +129,22 @@ def learn_parity_merges(
             continue
         final[new] = final[right]
         for source in range(n):
-            pair = _known(pair_key(left * n + source, right * n + source), pairs, slots)
-            if pair < 0:
+            pair = slots[_pair_slot(pair_key(left * n + source, right * n + source), pairs, slots)] - 1
+            if pair < 0:  # it never occurred
                 continue
             n_positions = pairs[pair, SIZE]
             positions = pool[pairs[pair, START] : pairs[pair, START] + n_positions]
             result, pairs, slots = _roomy(n_positions, new, n_pairs, result, pairs, slots)
-            replaced, n_found, n_pairs = _merge(
+            replaced, n_new, n_pairs = _merge(
                 pair, new * n + source, n_done * n + source + 1, n_pairs, positions, at, words.counts, result, known,
                 pairs, slots,
             )  # fmt: skip
             pieces[source] -= replaced
-            if pool_end + n_found > len(pool):
-                pool = grown_ints(pool, 2 * (pool_end + n_found))
-            pool_end = _place(result, n_found, pool_end, pool, pairs)
-            heaps = _with_room(heaps, sizes, sizes[source] + n_found)
-            _, sizes[source] = _push_found(result, n_found, min_count, heaps[source], sizes[source], pairs, texts)
+            if pool_end + n_new > len(pool):
+                pool = grown_ints(pool, 2 * (pool_end + n_new))
+            pool_end = _place(result, n_new, pool_end, pool, pairs)
+            heaps = _with_room(heaps, sizes, sizes[source] + n_new)
+            _, sizes[source] = _push_new(result, n_new, min_count, heaps[source], sizes[source], pairs, texts)
         merges[n_done, 0], merges[n_done, 1], chosen_by[n_done] = left, right, worst
         n_done += 1
         progress[0] = n_done

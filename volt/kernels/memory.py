@@ -1,28 +1,23 @@
 """Read and write arrays as 64-bit little-endian numbers, find bytes, and decode UTF-8 characters, at any position.
 
 The compiled forms do not check bounds: the caller leaves `PADDING` bytes after the last position.
-
->>> from numba import njit
->>> hex(njit(lambda data: load64(data, np.int64(2)))(np.arange(12, dtype=np.uint8)))
-'0x908070605040302'
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import config, types
 from numba.extending import intrinsic
 
-from volt.kernels.arrays import IntArray
+from volt.kernels.arrays import ByteArray
 from volt.kernels.jit import borrowing, inlined
 
 
 @inlined
-def character(data: IntArray, p: int, end: int) -> tuple[Any, int]:
-    """Return the character that starts at p, −1 if the bytes there are not UTF-8; and where the next one starts."""
+def character(data: ByteArray, p: int, end: int) -> tuple[Any, int]:
+    """Return the character that starts at p, −1 if it is not UTF-8; and where the next one starts."""
     first = np.int64(data[p])
     if first < 0x80:
         return first, p + 1
@@ -40,10 +35,7 @@ def character(data: IntArray, p: int, end: int) -> tuple[Any, int]:
 
 @borrowing
 def is_white(code: int) -> bool:
-    """Check whether a character beyond ASCII is white space, as str.split() has it.
-
-    The one list is in volt.text.characters, which compiled code cannot read; tests compare the two.
-    """
+    """Check whether a character beyond ASCII is white space in str.split(), as in volt.text.characters."""
     if code < 0x1680:
         return code == 0x85 or code == 0xA0
     if code < 0x2000:
@@ -52,43 +44,42 @@ def is_white(code: int) -> bool:
 
 
 PADDING = 96  # bytes that the loops may read, and write, behind the last that they are asked about
-_BLOCK = 64  # bytes that `separators` looks at
+BLOCK = 64  # bytes that are looked at together
 
 
 if vars(config)["DISABLE_JIT"]:
 
-    def load64(data: IntArray, position: Any) -> Any:
+    def load64(data: ByteArray, position: Any) -> Any:
         """Return the 64-bit number that starts at a position."""
         return np.uint64(int.from_bytes(data[position : position + 8 // data.itemsize].tobytes(), "little"))
 
-    def store64(data: IntArray, position: Any, value: Any) -> None:
+    def store64(data: ByteArray, position: Any, value: Any) -> None:
         """Write a 64-bit number at a position."""
         whole = np.frombuffer(int(value).to_bytes(8, "little"), data.dtype)
         data[position : position + len(whole)] = whole
 
-    def separators(data: IntArray, position: Any, other: int) -> Any:
-        """Return which of 64 bytes are at most 32, or are the other byte: bit i stands for byte position + i."""
-        block = data[position : position + _BLOCK]
-        bits = np.packbits((block <= 32) | (block == other), bitorder="little")
+    def within(data: ByteArray, position: Any, first: int, span: int) -> Any:
+        """Return which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
+        block = data[position : position + BLOCK].astype(np.int64)
+        bits = np.packbits((block >= first) & (block <= first + span), bitorder="little")
         return np.uint64(int.from_bytes(bits.tobytes(), "little"))
 
-    def places_of(data: IntArray, position: Any, byte: int) -> Any:
-        """Return which of 64 bytes are this one: bit i stands for byte position + i."""
-        bits = np.packbits(data[position : position + _BLOCK] == byte, bitorder="little")
-        return np.uint64(int.from_bytes(bits.tobytes(), "little"))
+    def ones(word: Any) -> Any:
+        """Return how many bits are set."""
+        return int(word).bit_count()
 
     def trailing_zeros(word: Any) -> Any:
         """Return the number of the lowest bit that is set; one must be."""
         return np.uint64((int(word) & -int(word)).bit_length() - 1)
 
-    def prefetch(data: IntArray, position: Any) -> None:
+    def prefetch(data: ByteArray, position: Any) -> None:
         """Prefetch the cache line of a position."""
 
 else:
 
     @intrinsic
     def load64(typing: Any, data: Any, position: Any) -> Any:
-        """Return the 64-bit number that starts at a position; only llvmlite can say: without alignment or bounds."""
+        """Return the 64-bit number that starts at a position."""
         from llvmlite import ir
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -111,32 +102,38 @@ else:
 
         return types.void(data, position, value), generate
 
-    def _found(context: Any, builder: Any, signature: Any, arguments: Any, *, low: int) -> Any:
-        """Return which of 64 bytes are below `low`, or are the byte that is asked for, as bits of a number."""
+    @intrinsic
+    def within(typing: Any, data: Any, position: Any, first: Any, span: Any) -> Any:
+        """Return which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
         from llvmlite import ir
 
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), _BLOCK)
-        place = builder.gep(array.data, [arguments[1]])
-        block = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
-        one = builder.insert_element(
-            ir.Constant(bytes_, ir.Undefined), builder.trunc(arguments[2], byte), ir.IntType(32)(0)
-        )
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), _BLOCK), [0] * _BLOCK)
-        result = builder.icmp_unsigned("==", block, builder.shuffle_vector(one, one, zeros))
-        if low:
-            result = builder.or_(builder.icmp_unsigned("<", block, ir.Constant(bytes_, [low] * _BLOCK)), result)
-        return builder.bitcast(result, ir.IntType(_BLOCK))
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), BLOCK)
+            zeros = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), [0] * BLOCK)
+
+            def everywhere(number: Any) -> Any:
+                one = builder.insert_element(
+                    ir.Constant(bytes_, ir.Undefined), builder.trunc(number, byte), ir.IntType(32)(0)
+                )
+                return builder.shuffle_vector(one, one, zeros)
+
+            place = builder.gep(array.data, [arguments[1]])
+            block = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
+            above = builder.sub(block, everywhere(arguments[2]))
+            result = builder.icmp_unsigned("<=", above, everywhere(arguments[3]))
+            return builder.bitcast(result, ir.IntType(BLOCK))
+
+        return types.uint64(data, position, first, span), generate
 
     @intrinsic
-    def separators(typing: Any, data: Any, position: Any, other: Any) -> Any:
-        """Return which of 64 bytes are at most 32, or are the other byte: bit i stands for byte position + i."""
-        return types.uint64(data, position, other), partial(_found, low=33)
+    def ones(typing: Any, word: Any) -> Any:
+        """Return how many bits are set."""
 
-    @intrinsic
-    def places_of(typing: Any, data: Any, position: Any, byte: Any) -> Any:
-        """Return which of 64 bytes are this one: bit i stands for byte position + i."""
-        return types.uint64(data, position, byte), partial(_found, low=0)
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.ctpop(arguments[0])
+
+        return types.int64(word), generate
 
     @intrinsic
     def trailing_zeros(typing: Any, word: Any) -> Any:
@@ -150,7 +147,6 @@ else:
 
     @intrinsic
     def prefetch(typing: Any, data: Any, position: Any) -> Any:
-        """Prefetch the cache line of a position."""
         from llvmlite import ir
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,15 +1,7 @@
 """Add noise to the values of many lines: typos, changed punctuation, tokens hit, reordered or re-marked.
 
 Each value has a seed and draws from a generator of its own, SplitMix64 (Steele et al. 2014). No character is cut in
-two, and no value becomes empty.
-
->>> data, out, ends = np.frombuffer(b"to be", np.uint8), np.empty(25, np.uint8), np.empty(1, np.int64)
->>> kinds, seeds = np.array([DROP], np.uint8), np.array([7], np.uint64)
->>> misspell(data, np.array([0]), np.array([5]), seeds, np.zeros(1), kinds, out, ends)
->>> bytes(out[: ends[0]])
-b'o e'
-
-Tokens are numbered across values: value i has the tokens from ends[i − 1] to ends[i].
+two, and no value becomes empty. Tokens are numbered across values: value i has the tokens ends[i − 1] to ends[i].
 """
 
 from __future__ import annotations
@@ -18,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.arrays import ByteArray, FloatArray, IntArray, KeyArray, LongArray, TextArray, fraction_of, mixed
 from volt.kernels.column_text import code_at
-from volt.kernels.columns import copy_bytes, mixed
+from volt.kernels.columns import copy_bytes
 from volt.kernels.jit import inlined, releasing
 from volt.kernels.memory import load64
 
@@ -33,19 +25,17 @@ _TRIES = 64
 
 @inlined
 def stepped(state: Any) -> Any:
-    """Return the next state of a generator."""
     return state + np.uint64(0x9E3779B97F4A7C15)
 
 
 @inlined
 def fraction(state: Any) -> float:
-    """Draw in a state: a number from 0 up to, and without, 1."""
-    return float(mixed(state) >> np.uint64(11)) * (1.0 / (1 << 53))
+    """Draw a number in [0, 1) in a state."""
+    return fraction_of(mixed(state))
 
 
 @inlined
-def next_place(data: IntArray, place: int, end: int) -> int:
-    """Return where the character after the one at a place starts."""
+def next_place(data: ByteArray, place: int, end: int) -> int:
     place += 1
     while place < end and data[place] & 0xC0 == 0x80:
         place += 1
@@ -53,8 +43,7 @@ def next_place(data: IntArray, place: int, end: int) -> int:
 
 
 @inlined
-def put(data: IntArray, place: int, end: int, out: IntArray, at: int) -> int:
-    """Write a character; returns where the next one goes."""
+def put(data: ByteArray, place: int, end: int, out: IntArray, at: int) -> int:
     for k in range(place, end):
         out[at] = data[k]
         at += 1
@@ -62,8 +51,8 @@ def put(data: IntArray, place: int, end: int, out: IntArray, at: int) -> int:
 
 
 @inlined
-def drawn_place(data: IntArray, begin: int, end: int, place: int, state: Any) -> int:
-    """Return where a character of a value stands, drawn from all but the spaces; `place` after 64 tries without one."""
+def drawn_place(data: ByteArray, begin: int, end: int, place: int, state: Any) -> int:
+    """Draw the place of a character of a value, other than a space; `place` after 64 tries without one."""
     for _ in range(_TRIES):
         state = stepped(state)
         result = begin + int(fraction(state) * (end - begin))
@@ -74,9 +63,9 @@ def drawn_place(data: IntArray, begin: int, end: int, place: int, state: Any) ->
 
 @inlined
 def edited(
-    data: IntArray, begin: int, place: int, end: int, kind: int, is_bare: bool, state: Any, out: IntArray, at: int
+    data: ByteArray, begin: int, place: int, end: int, kind: int, is_bare: bool, state: Any, out: IntArray, at: int
 ) -> tuple[int, int]:
-    """Write what becomes of a character that is hit; returns where to go on reading, and where to go on writing.
+    """Write what becomes of a character that is hit. Return where to continue reading, and writing.
 
     is_bare: nothing of its word has been written yet
     """
@@ -108,7 +97,7 @@ def n_spared(powers: IntArray, limit: float) -> int:
 
 @inlined
 def n_letters(word: Any) -> int:
-    """Return how many of eight bytes start a character that is no space."""
+    """Return how many of eight bytes start a character that is not a space."""
     ones, high = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
     low_bits = word & np.uint64(0x7F7F7F7F7F7F7F7F)
     is_big = (low_bits + np.uint64(0x80 - _SPACE - 1) * ones) | word
@@ -117,8 +106,8 @@ def n_letters(word: Any) -> int:
 
 
 @inlined
-def behind_letters(data: IntArray, place: int, end: int, n: int) -> int:
-    """Return where the character stands that has n others, spaces not counted, before it."""
+def behind_letters(data: ByteArray, place: int, end: int, n: int) -> int:
+    """Return the place of the character that has n others, spaces not counted, before it."""
     if n >= end - place:
         return end
     while place + 8 <= end:
@@ -137,17 +126,19 @@ def behind_letters(data: IntArray, place: int, end: int, n: int) -> int:
 
 @releasing
 def misspell(
-    data: IntArray, starts: LongArray, sizes: LongArray, seeds: IntArray, powers: IntArray, kinds: IntArray,
-    out: IntArray, ends: LongArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, seeds: KeyArray, powers: FloatArray, kinds: ByteArray,
+    out: ByteArray, ends: LongArray,
 ) -> None:  # fmt: skip
     """Write values with misspelt characters. Spaces stay, and of each word one character at least.
 
-    seeds: (n,) uint64
-    powers: (m,) float64, powers[k] is the probability that none of k + 1 characters is hit
-    kinds: what can happen to one that is, equally often
-    out: MOST_GROWTH times as many bytes as there are;  ends: (n,) int64, is set to where each new value ends
+    powers: powers[k] is the probability that none of k + 1 characters is hit; so one number draws which is hit next
+    kinds: what can happen to a character, equally often;  out: MOST_GROWTH times as many bytes as there are
 
-    One number tells which of the next m characters is the first that is hit, if any is.
+    >>> data, out, ends = np.frombuffer(b"to be", np.uint8), np.empty(25, np.uint8), np.empty(1, np.int64)
+    >>> kinds, seeds = np.array([DROP], np.uint8), np.array([7], np.uint64)
+    >>> misspell(data, np.array([0]), np.array([5]), seeds, np.zeros(1), kinds, out, ends)
+    >>> bytes(out[: ends[0]])
+    b'o e'
     """
     at = 0
     for i in range(len(starts)):
@@ -168,17 +159,16 @@ def misspell(
 
 
 @inlined
-def told_at(data: IntArray, place: int, end: int, told: IntArray) -> tuple[int, int]:
+def kind_at(data: ByteArray, place: int, end: int, kinds: ByteArray) -> tuple[int, int]:
     """Return the table's kind of the character at a place, and its size; a place past the end counts as a mark."""
     if place >= end:
         return MARK, 0
     code, width = code_at(data, place, end)
-    return 0 if code < 0 else int(told[code]), width
+    return 0 if code < 0 else int(kinds[code]), width
 
 
 @inlined
-def last_place(data: IntArray, begin: int, end: int) -> int:
-    """Return where the last character before `end` starts."""
+def last_place(data: ByteArray, begin: int, end: int) -> int:
     place = end - 1
     while place > begin and data[place] & 0xC0 == 0x80:
         place -= 1
@@ -186,11 +176,11 @@ def last_place(data: IntArray, begin: int, end: int) -> int:
 
 
 @inlined
-def final_place(data: IntArray, begin: int, end: int, told: IntArray) -> int:
+def final_place(data: ByteArray, begin: int, end: int, kinds: ByteArray) -> int:
     """Return where the marks start that a value ends with and that end a sentence."""
     while end > begin:
         place = last_place(data, begin, end)
-        if told_at(data, place, end, told)[0] & FINAL == 0:
+        if kind_at(data, place, end, kinds)[0] & FINAL == 0:
             return end
         end = place
     return end
@@ -198,17 +188,17 @@ def final_place(data: IntArray, begin: int, end: int, told: IntArray) -> int:
 
 @inlined
 def thinned(
-    data: IntArray, begin: int, stop: int, end: int, state: Any, drop: float, told: IntArray, out: IntArray, at: int
+    data: ByteArray, begin: int, stop: int, end: int, state: Any, drop: float, kinds: ByteArray, out: IntArray, at: int
 ) -> int:
-    """Write a value as far as `stop`, without some of its marks; returns where the next one goes.
+    """Write a value as far as `stop`, without some of its marks. Return where the next one goes.
 
-    A mark goes with the space before it, or behind it, where it would leave two, or one at an end.
+    A mark takes a neighbouring space along where it would leave two, or one at an end.
     """
     first, place, is_inside = at, begin, False
     while place < stop:
-        kind, width = told_at(data, place, end, told)
+        kind, width = kind_at(data, place, end, kinds)
         after = place + width
-        if kind & MARK and not (kind & INNER and is_inside and is_letter(data, after, end, told)):
+        if kind & MARK and not (kind & INNER and is_inside and is_letter(data, after, end, kinds)):
             state, is_inside = stepped(state), False
             if fraction(state) < drop:
                 if after < stop and data[after] == _SPACE and (at == first or out[at - 1] == _SPACE):
@@ -224,14 +214,12 @@ def thinned(
 
 
 @inlined
-def is_letter(data: IntArray, place: int, end: int, told: IntArray) -> bool:
-    """Check whether neither a mark nor a space stands at a place."""
-    return place < end and data[place] > _SPACE and told_at(data, place, end, told)[0] & MARK == 0
+def is_letter(data: ByteArray, place: int, end: int, kinds: ByteArray) -> bool:
+    return place < end and data[place] > _SPACE and kind_at(data, place, end, kinds)[0] & MARK == 0
 
 
 @inlined
 def is_blank(out: IntArray, first: int, at: int) -> bool:
-    """Check whether nothing but spaces has been written."""
     while first < at and out[first] <= _SPACE:
         first += 1
     return first >= at
@@ -239,24 +227,24 @@ def is_blank(out: IntArray, first: int, at: int) -> bool:
 
 @releasing
 def change_marks(
-    data: IntArray, starts: LongArray, sizes: LongArray, seeds: IntArray, drop: float, final: float, told: IntArray,
-    out: IntArray, ends: LongArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, seeds: KeyArray, drop: float, final: float, kinds: ByteArray,
+    out: ByteArray, ends: LongArray,
 ) -> None:  # fmt: skip
     """Write values without some of their punctuation marks, or with one more full stop.
 
-    seeds: (n,) uint64;  drop: the probability that a mark goes
-    final: the probability that the marks at the end go, or that a value which ends in no mark gets a full stop
-    told: (65,536,) uint8 code point → MARK; INNER for one that stays between letters; FINAL; WIDE before a wide stop
-    out: three bytes a value more than there are;  ends: (n,) int64, is set to where each new value ends
+    drop: the probability that a mark is dropped
+    final: the probability that final marks are dropped, or that a value without any gets a full stop
+    kinds: (65,536,) code point → MARK; INNER for one that stays between letters; FINAL; WIDE before a wide stop
+    out: three bytes a value more than there are
     """
     at = 0
     for i in range(len(starts)):
         begin, end, first, state = starts[i], starts[i] + max(sizes[i], 0), at, stepped(seeds[i])
         stop, last = end, MARK
         if fraction(state) < final and begin < end:
-            stop = final_place(data, begin, end, told)
-            last = told_at(data, last_place(data, begin, end), end, told)[0]
-        at = thinned(data, begin, stop, end, state, drop, told, out, at)
+            stop = final_place(data, begin, end, kinds)
+            last = kind_at(data, last_place(data, begin, end), end, kinds)[0]
+        at = thinned(data, begin, stop, end, state, drop, kinds, out, at)
         if is_blank(out, first, at):
             copy_bytes(data, begin, out, first, end - begin)
             at = first + end - begin
@@ -274,16 +262,13 @@ TOKEN_MARK = (0xE2, 0x96, 0x81)  # "▁" in UTF-8
 
 @inlined
 def below(state: Any, n: int) -> Any:
-    """Draw in a state: a whole number from 0 up to, and without, n < 2³²."""
+    """Draw a whole number from 0 to n − 1 in a state; n < 2³²."""
     return np.int64((mixed(state) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
 
 
 @releasing
-def count_hits(counts: LongArray, rate: float, seeds: IntArray, out: LongArray) -> None:
-    """Draw how many tokens of each value are hit, if each is with the same probability.
-
-    counts: (n,) int64, how many tokens there are;  out: (n,) int64, is written
-    """
+def count_hits(counts: LongArray, rate: float, seeds: KeyArray, out: LongArray) -> None:
+    """Draw how many tokens of each value are hit, each with the same probability."""
     for i in range(len(counts)):
         state, total = seeds[i], 0
         for _ in range(counts[i]):
@@ -294,12 +279,10 @@ def count_hits(counts: LongArray, rate: float, seeds: IntArray, out: LongArray) 
 
 
 @releasing
-def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: IntArray, hits: LongArray) -> None:
-    """Hit so many tokens of each value, all sets of so many being equally likely (selection sampling, Knuth 3.4.2).
+def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: KeyArray, hits: LongArray) -> None:
+    """Hit numbers[i] tokens of value i, all sets being equally likely (selection sampling, Knuth 3.4.2).
 
-    numbers: (n,) int64, how many
-    n_choices: what is drawn for a token that is hit is below this
-    hits: (n_tokens,) int64, is set to what is drawn, and to −1 for a token that is not hit
+    hits: is set to a choice, drawn below n_choices, or to −1 for a token that is not hit
     """
     place = 0
     for i in range(len(ends)):
@@ -316,13 +299,10 @@ def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: IntAr
 
 
 @releasing
-def reorder_tokens(ends: LongArray, distance: float, seeds: IntArray, keys: IntArray, order: LongArray) -> None:
+def reorder_tokens(ends: LongArray, distance: float, seeds: KeyArray, keys: FloatArray, order: LongArray) -> None:
     """Sort the tokens of each value, stably, by their place plus a number drawn from 0 up to a distance.
 
-    A token stays before one that stands `distance` or more behind it. So fewer than `distance` tokens pass a token from
-    either side, and none moves further than that.
-
-    keys: (n_tokens,) float64, to work in;  order: (n_tokens,) int64, is set to the tokens in their new order
+    A token stays before one that stands `distance` or more after it, so none moves further than that.
     """
     token = 0
     for i in range(len(ends)):
@@ -338,8 +318,7 @@ def reorder_tokens(ends: LongArray, distance: float, seeds: IntArray, keys: IntA
 
 
 @inlined
-def is_marked(data: IntArray, start: int, size: int) -> bool:
-    """Check whether a token starts with the mark."""
+def is_marked(data: ByteArray, start: int, size: int) -> bool:
     return (
         size >= 3
         and data[start] == TOKEN_MARK[0]
@@ -349,8 +328,7 @@ def is_marked(data: IntArray, start: int, size: int) -> bool:
 
 
 @inlined
-def is_less(data: IntArray, start: int, size: int, other: IntArray, other_start: int, other_size: int) -> bool:
-    """Check whether one text comes before another, byte by byte."""
+def is_less(data: ByteArray, start: int, size: int, other: IntArray, other_start: int, other_size: int) -> bool:
     for k in range(min(size, other_size)):
         if data[start + k] != other[other_start + k]:
             return bool(data[start + k] < other[other_start + k])
@@ -358,15 +336,11 @@ def is_less(data: IntArray, start: int, size: int, other: IntArray, other_start:
 
 
 @inlined
-def found(
-    data: IntArray, start: int, size: int, others: IntArray, starts: LongArray, sizes: LongArray, skip: int, low: int,
+def text_place(
+    data: ByteArray, start: int, size: int, others: IntArray, starts: LongArray, sizes: LongArray, skip: int, low: int,
     high: int,
 ) -> int:  # fmt: skip
-    """Return the first from `low` to `high` of sorted texts that is not less, `skip` bytes of each left out; −1 if it
-    differs.
-
-    That is the text itself, or it is not there.
-    """
+    """Return the place of a text among sorted texts from `low` to `high`, `skip` bytes of each left out, or −1."""
     end = high
     while low < high:
         middle = (low + high) >> 1
@@ -381,14 +355,12 @@ def found(
 
 @releasing
 def toggle_marks(
-    data: IntArray, starts: LongArray, sizes: LongArray, hits: LongArray, others: IntArray, other_starts: LongArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, hits: LongArray, others: TextArray, other_starts: LongArray,
     other_sizes: LongArray, low: int, high: int, chosen: LongArray,
 ) -> None:  # fmt: skip
-    """Remove or add the mark in front of tokens that are hit, where that gives a token of a vocabulary.
+    """Remove or add the mark before tokens that are hit, where that gives a token of a vocabulary (`others`, sorted).
 
-    data, starts, sizes: the tokens;  hits: of each, −1 if it is not hit
-    others, other_starts, other_sizes: the vocabulary, sorted; those from `low` to `high` start with the mark
-    chosen: (n_tokens,) int64, is set as `write_tokens` takes it
+    low, high: those between start with the mark;  chosen: as `write_tokens` takes it
     """
     for token in range(len(hits)):
         chosen[token] = token
@@ -396,8 +368,8 @@ def toggle_marks(
             continue
         start, size = starts[token], sizes[token]
         if is_marked(data, start, size):
-            other = found(data, start + 3, size - 3, others, other_starts, other_sizes, 0, 0, len(other_starts))
+            other = text_place(data, start + 3, size - 3, others, other_starts, other_sizes, 0, 0, len(other_starts))
         else:
-            other = found(data, start, size, others, other_starts, other_sizes, 3, low, high)
+            other = text_place(data, start, size, others, other_starts, other_sizes, 3, low, high)
         if other >= 0:
             chosen[token] = -1 - other

@@ -1,7 +1,5 @@
 """The bytes of one unit → where its words (pre-tokens) are.
 
-How a unit is cut depends on the pre-tokeniser:
-
     NUMBER      it is not cut: its value is its number
     WORD        it is one pre-token
     SPLIT       it is cut at white space beyond ASCII, as by str.split()
@@ -10,33 +8,29 @@ How a unit is cut depends on the pre-tokeniser:
     UNICODE     into runs of letters with marks, of numbers, and of others
     GPT2        by GPT-2's pattern, with a "▁" for each space
     PATTERN     by the splits of a pattern (volt.kernels.regex_cutting), with a "▁" for each space
-    BYTES       by GPT-2's pattern, and bytes become GPT-2's alphabet
-    BYTE_PATTERN
-                by the splits of a pattern, and bytes become GPT-2's alphabet
+    BYTES, BYTE_PATTERN
+                as GPT2 and PATTERN, and bytes become GPT-2's alphabet
     NEVER       Python must cut it
 
-Only what is certain is cut here: units of at most `LONGEST` bytes, whose characters all have a known class, without a
-"▁" where that stands for a space, and, where there are user tokens, without a byte that begins one or a private
-character. All else is left to Python, which does the same for any text.
+Left to Python, which gives equal words for any text, are units of more than `LONGEST` bytes, with a character of
+unknown class, with a "▁" where that stands for a space, or with what may be a user token.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.arrays import ByteArray, IntArray, LongArray
 from volt.kernels.jit import borrowing, inlined
 from volt.kernels.memory import character, is_white
-from volt.kernels.regex_cutting import SplitTables, cut_span, find_matches
+from volt.kernels.regex_cutting import SplitTables, find_words
 
 # How a unit is cut. The order matters: from METASPACE on, a "▁" stands for a space; from BYTES on, atoms are bytes.
 NEVER, NUMBER, WORD, SPLIT, METASPACE, RUNS, UNICODE, GPT2, PATTERN, BYTES, BYTE_PATTERN = range(11)
 NO_CLASS, OTHER, LETTER, NUMBER_CLASS, MARK, WHITE = range(6)  # classes of characters
 NO_MARKER, SUFFIX, PREFIX = range(3)
 APART, TOGETHER, OPEN = range(3)  # shapes of a unit
-PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(
-    5
-)  # how a class stands in front of a break: volt.text.patterns.split_points
+PARTS, CARRIES, JOINS, LASTS, DEPENDS = range(5)  # how a class stands before a break: volt.text.patterns.split_points
 LONGEST = 1024  # bytes of a unit; Python cuts longer ones
 SPACE_CODE, PRIVATE = 0x2581, 0x10F000
 LEFT_TO_PYTHON = -1  # stands where a number is returned otherwise
@@ -44,53 +38,34 @@ _QUOTE = ord("'")
 
 
 class Cutter(NamedTuple):
-    """How units become words, and words atoms.
+    """How units become words, and words atoms."""
 
-    cut: how units are cut, see above
-    marker: NO_MARKER, SUFFIX or PREFIX
-    classes: (0x110000,) uint8, the class of each character; for a pattern, those of its tables
-    symbol_of: (2 · 0x110000,) int32, the atom of each code, see volt.encode.merge_tables
-    byte_symbols: (512,) int32, the atom of each byte; where text is no bytes, of each ASCII character, "▁" for a space;
-        and then the same where a word ends
-    starts: memory to work in, int64: where each word of a unit starts, and then the row of each word
-    ends: memory to work in, int64: where each word of a unit ends
-    moves, end, splits: those of a pattern's tables, see volt.kernels.regex_cutting
-    kinds: (n_classes,) uint8, how each of a pattern's classes stands in front of a break
-    breaks: bit b is set if byte b parts units that a pattern cuts
-    alone: 1 if a pattern cuts each word the same when it stands alone
-    matches_only: 1 if what lies between a pattern's matches is dropped
-    user_starts: (256,) uint8, 1 for each byte that begins a user token; (0,) if there is none
-    """
-
-    cut: int
-    marker: int
-    classes: FlagArray
-    symbol_of: IntArray
+    cut: int  # how units are cut, see above
+    marker: int  # NO_MARKER, SUFFIX or PREFIX
+    classes: ByteArray  # (0x110000,), the class of each character; for a pattern, those of its tables
+    symbol_of: IntArray  # (2 · 0x110000,), the atom of each code, see volt.encode.merge_tables
+    # (512,), the atom of each byte, or ASCII character, "▁" for a space; then the same where a word ends
     byte_symbols: IntArray
-    starts: LongArray
+    starts: LongArray  # memory to work in: where each word of a unit starts and ends, and then the row of each word
     ends: LongArray
-    moves: IntArray
+    moves: IntArray  # of a pattern's tables, as end and splits: see volt.kernels.regex_cutting
     end: int
     splits: LongArray
-    kinds: FlagArray
-    breaks: int
-    alone: int
-    matches_only: int
-    user_starts: FlagArray
+    kinds: ByteArray  # (n_classes,), how each of a pattern's classes stands before a break
+    breaks: int  # bit b is set if byte b parts units that a pattern cuts
+    alone: int  # 1 if a pattern cuts each word the same when it stands alone
+    matches_only: int  # 1 if text between a pattern's matches is dropped
+    user_starts: ByteArray  # (256,), 1 for each byte that begins a user token; (0,) if there is none
 
 
 @inlined
 def _is_hidden(code: Any, cutter: Cutter) -> bool:
-    """Check whether a character must not be taken for itself, as it would stand for a user token."""
     return bool(code >= PRIVATE and len(cutter.user_starts) > 0)
 
 
 @inlined
-def _kind(data: IntArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
-    """Return the class of the character at p as the pattern sees it, and where the next character starts.
-
-    NO_CLASS if Python must decide.
-    """
+def _kind(data: ByteArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
+    """Return the class of the character at p as the pattern sees it, or NO_CLASS, and where the next one starts."""
     code = np.int64(data[p])
     if code < 0x80:
         result, p = cutter.classes[code], p + 1
@@ -113,8 +88,7 @@ def _add(start: int, end: int, n_words: int, cutter: Cutter) -> int:
 
 
 @borrowing
-def _split(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
-    """Find the words between white space beyond ASCII, which always starts with 0xC2 or 0xE1 to 0xE3."""
+def _split(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
     p, n_words = start, 0
     while p < end:
         byte, before = data[p], p
@@ -131,7 +105,7 @@ def _split(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
 
 
 @borrowing
-def _metaspace(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
+def _metaspace(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
     """Find the words: one for each space but the last, and one from there on. A line's first unit has one "▁" more."""
     p, n_words, has_marker = start, 0, first
     while p < end and data[p] == 32:
@@ -142,7 +116,7 @@ def _metaspace(data: IntArray, start: int, end: int, first: bool, cutter: Cutter
 
 
 @borrowing
-def _run(data: IntArray, p: int, end: int, cutter: Cutter) -> int:
+def _run(data: ByteArray, p: int, end: int, cutter: Cutter) -> int:
     """Return the end of the run of characters of one class that starts at p, or LEFT_TO_PYTHON."""
     kind, p = _kind(data, p, end, cutter)
     result = kind
@@ -155,11 +129,8 @@ def _run(data: IntArray, p: int, end: int, cutter: Cutter) -> int:
 
 
 @borrowing
-def _unicode(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
-    """Find the words: several spaces are one, a single space belongs to the run behind it.
-
-    A line's first unit has one "▁" more.
-    """
+def _unicode(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
+    """Find the words: several spaces are one, a single space belongs to the run after it."""
     p, n_words, n_spaces = start, 0, int(first)
     while p < end and data[p] == 32:
         n_spaces, p = n_spaces + 1, p + 1
@@ -174,7 +145,7 @@ def _unicode(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) 
 
 
 @borrowing
-def _contraction(data: IntArray, p: int, end: int) -> int:
+def _contraction(data: ByteArray, p: int, end: int) -> int:
     """Return the length of an English contraction that starts at p, 0 if there is none."""
     if data[p] != _QUOTE or p + 1 >= end:
         return 0
@@ -191,12 +162,12 @@ def _contraction(data: IntArray, p: int, end: int) -> int:
 
 
 @borrowing
-def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
+def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
     """Find the words of GPT-2's pattern, and the unit's shape.
 
-    Again and again, these are words: white space without its last character; that character, unless it is a space; and
-    a contraction, or a run of one class together with the space in front of it. White space beyond ASCII that ends the
-    unit could go on in the next unit, so the unit is open then.
+    Repeatedly, these are words: white space without its last character; that character, unless it is a space; and a
+    contraction, or a run of one class together with the space before it. White space beyond ASCII that ends the unit
+    could extend into the next unit, so the unit is open then.
     """
     p, n_words, shape = start, 0, APART
     while p < end:
@@ -224,10 +195,10 @@ def _gpt2(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, in
 
 
 @borrowing
-def _pattern_shape(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
+def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
     """Return the shape of a unit that a pattern cuts, or LEFT_TO_PYTHON.
 
-    White space that is no break may mean something else where the next unit begins, and where it stands alone.
+    White space that is not a break may mean something else where the next unit begins, and where it stands alone.
     """
     p, shape = start, APART if cutter.alone else TOGETHER
     while p < end:
@@ -246,42 +217,28 @@ def _pattern_shape(data: IntArray, start: int, end: int, cutter: Cutter) -> int:
 
 
 @borrowing
-def _by_pattern(data: IntArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
-    """Find the words of a pattern's splits, and the unit's shape."""
+def _by_pattern(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
     shape = _pattern_shape(data, start, end, cutter)
     if shape == LEFT_TO_PYTHON:
         return TOGETHER, LEFT_TO_PYTHON
     tables = SplitTables(cutter.classes, cutter.moves, cutter.end, cutter.splits)
-    if cutter.matches_only:
-        return shape, find_matches(data, start, end, tables, cutter.starts, cutter.ends)
-    n_words = cut_span(data, start, end, tables, cutter.ends, cutter.starts, 0)
-    for word in range(n_words):
-        cutter.starts[word], start = start, cutter.ends[word]
-    return shape, n_words
+    return shape, find_words(data, start, end, tables, cutter.matches_only, cutter.starts, cutter.ends)
 
 
 @borrowing
-def _may_hold_user_token(data: IntArray, start: int, end: int, cutter: Cutter) -> bool:
-    if len(cutter.user_starts) > 0:
-        for p in range(start, end):
-            if cutter.user_starts[data[p]]:
-                return True
-    return False
-
-
-@borrowing
-def cut_unit(data: IntArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
-    """Note where the words of a unit are.
+def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
+    """Note where the words of a unit are. Return the unit's shape and its number of words, or LEFT_TO_PYTHON.
 
     first: whether the unit starts its line, if that is marked; its first word has a "▁" more then
-    Returns the unit's shape and how many words it has, or LEFT_TO_PYTHON.
     The shape is APART if each word is cut the same when it stands alone, TOGETHER if not, OPEN if the next unit decides
     how the last word ends.
     """
     if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):
         return TOGETHER, LEFT_TO_PYTHON
-    if _may_hold_user_token(data, start, end, cutter):
-        return TOGETHER, LEFT_TO_PYTHON
+    if len(cutter.user_starts) > 0:
+        for p in range(start, end):
+            if cutter.user_starts[data[p]]:
+                return TOGETHER, LEFT_TO_PYTHON
     if cutter.cut <= WORD or cutter.cut == RUNS:
         return TOGETHER, _add(start, end, 0, cutter)
     if cutter.cut == SPLIT:

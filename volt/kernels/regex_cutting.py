@@ -3,18 +3,13 @@ r"""Cut UTF-8 text into words (pre-tokens) by the tables of any pattern: one tab
     kind = the class of the character at p          row = moves[row + kind] >> 1
     a match ends at p if moves[row + kind] is odd   row 0 ends the search: the last match noted is the result
 
-A split cuts a span into the matches of its pattern and the text between them (the behaviour "isolated" of tokenizers).
-Each split of a sequence cuts every span that the one before has made. A split may read its spans from their ends: its
-pattern then describes the text read backwards, so that \d{1,3} gives groups of three from the right.
+A split cuts a span into the matches of its pattern and the text between them; each split of a sequence cuts every span
+of the one before. A split may read its spans from their ends: its pattern then describes the text read backwards, so
+that \d{1,3} gives groups of three from the right. Invalid UTF-8 counts as U+FFFD, as often as Python's errors="replace"
+would write it.
 
-Invalid UTF-8 counts as U+FFFD, as often as Python's errors="replace" would write it.
-
-Time: each character is read once, and again for each search that reads past its match in vain. For published patterns
-that is three times at most (computed by volt.text.patterns.automaton). A pattern such as a*b|a reads to the end of
-"aaa…" for each match; the characters read are then at most n (n + 1) / 2.
-
-`write_words` writes a space after each word but a line's last, and the byte 0xFF after each line. Words hold neither,
-because a table spells each byte of a word: a space becomes "▁", or each byte a character of GPT-2's alphabet.
+Each character is read once, and again for each search that reads past its match in vain: at most three times for
+published patterns (computed by volt.text.patterns.automaton).
 """
 
 from __future__ import annotations
@@ -23,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray
+from volt.kernels.arrays import ByteArray, IntArray, LongArray, TextArray
 from volt.kernels.jit import borrowing, inlined, releasing
 from volt.kernels.memory import character
 
@@ -32,23 +27,16 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 
 
 class SplitTables(NamedTuple):
-    """A sequence of splits.
+    """A sequence of splits."""
 
-    classes: (0x110000,) uint8, the class of each character
-    moves: (n_rows · (n_classes + 1),) int32, rows of moves as above; a row is named by where it starts
-    end: the column of the end of a span, behind those of the classes
-    splits: (n_splits,) int64, 2 · (the row where each split starts) + (1 if it reads its spans from their ends)
-    """
-
-    classes: FlagArray
-    moves: IntArray
-    end: int
-    splits: LongArray
+    classes: ByteArray  # (0x110000,), the class of each character
+    moves: IntArray  # (n_rows · (n_classes + 1),), as above; a row is named by where it starts
+    end: int  # the column of the end of a span, after those of the classes
+    splits: LongArray  # (n_splits,), 2 · (the row where each starts) + (1 if it reads its spans from their ends)
 
 
 @inlined
-def _kind_at(data: IntArray, p: int, end: int, tables: SplitTables) -> tuple[Any, int]:
-    """Return the class of the character that starts at p, and where the next one starts."""
+def _kind_at(data: ByteArray, p: int, end: int, tables: SplitTables) -> tuple[Any, int]:
     if data[p] < 0x80:
         return tables.classes[data[p]], p + 1
     code, after = character(data, p, end)
@@ -58,10 +46,8 @@ def _kind_at(data: IntArray, p: int, end: int, tables: SplitTables) -> tuple[Any
 
 
 @borrowing
-def behind_replaced(data: IntArray, p: int, end: int) -> int:
-    """Return the end of the bytes at p that one U+FFFD stands for: all that could begin one character, or else one
-    byte.
-    """
+def behind_replaced(data: ByteArray, p: int, end: int) -> int:
+    """Return the end of the bytes at p that one U+FFFD stands for: all that could begin one character, or one byte."""
     first = data[p]
     n = 1 if first < 0xC2 or first > 0xF4 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     low = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
@@ -73,11 +59,8 @@ def behind_replaced(data: IntArray, p: int, end: int) -> int:
 
 
 @inlined
-def _before(data: IntArray, start: int, p: int, tables: SplitTables) -> tuple[Any, int]:
-    """Return the class of the character that ends at p, and where it starts.
-
-    A byte that continues no character is one by itself.
-    """
+def _before(data: ByteArray, start: int, p: int, tables: SplitTables) -> tuple[Any, int]:
+    """Return the class of the character that ends at p, and where it starts. A stray byte is one by itself."""
     first = p - 1
     while first > start and first > p - 4 and data[first] & 0xC0 == 0x80:
         first -= 1
@@ -89,15 +72,13 @@ def _before(data: IntArray, start: int, p: int, tables: SplitTables) -> tuple[An
 
 @inlined
 def _move(row: Any, kind: Any, tables: SplitTables) -> Any:
-    """Return the move from a row on a class. Unsigned places need no look at whether they count from the end: 8 %
-    faster.
-    """
+    """Return the move from a row on a class. Unsigned places, which cannot count from the end, are 8 % faster."""
     return np.uint64(tables.moves[row + np.uint64(kind)])
 
 
 @inlined
-def _match_end(data: IntArray, result: int, p: int, end: int, row: Any, tables: SplitTables) -> int:
-    """Return where a match ends, of which the characters up to p are read; `found` if there is none."""
+def _match_end(data: ByteArray, result: int, p: int, end: int, row: Any, tables: SplitTables) -> int:
+    """Return where a match ends, of which the characters up to p are read; `result` if there is none."""
     while row != _U0:
         kind, after = _kind_at(data, p, end, tables) if p < end else (tables.end, p)
         move = _move(row, kind, tables)
@@ -108,8 +89,8 @@ def _match_end(data: IntArray, result: int, p: int, end: int, row: Any, tables: 
 
 
 @inlined
-def _match_start(data: IntArray, start: int, p: int, result: int, row: Any, tables: SplitTables) -> int:
-    """Return where a match starts, of which the characters from p on are read; `found` if there is none."""
+def _match_start(data: ByteArray, start: int, p: int, result: int, row: Any, tables: SplitTables) -> int:
+    """Return where a match starts, of which the characters from p on are read; `result` if there is none."""
     while row != _U0:
         kind, before = _before(data, start, p, tables) if p > start else (tables.end, p)
         move = _move(row, kind, tables)
@@ -120,8 +101,8 @@ def _match_start(data: IntArray, start: int, p: int, result: int, row: Any, tabl
 
 
 @borrowing
-def _split(data: IntArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int) -> int:
-    """Note the ends of the words of a span behind the n noted. Returns how many are noted then."""
+def _split(data: ByteArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int) -> int:
+    """Append the ends of the words of a span to the n in `ends`. Return their new number."""
     p = start
     while p < end:
         kind, after = _kind_at(data, p, end, tables)
@@ -140,7 +121,7 @@ def _split(data: IntArray, start: int, end: int, row: Any, tables: SplitTables, 
 
 @borrowing
 def _split_from_end(
-    data: IntArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int
+    data: ByteArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int
 ) -> int:  # fmt: skip
     first, p = n, end
     while p > start:
@@ -162,12 +143,11 @@ def _split_from_end(
 
 @borrowing
 def cut_span(
-    data: IntArray, start: int, end: int, tables: SplitTables, ends: LongArray, spare: LongArray, n: int
+    data: ByteArray, start: int, end: int, tables: SplitTables, ends: LongArray, spare: LongArray, n: int
 ) -> int:  # fmt: skip
-    """Note the ends of the words of a text behind the n noted, split after split.
+    """Append the ends of the words of a text to the n in `ends`, split after split. Return their new number.
 
-    ends, spare: (…,) int64, with room for as many ends more as the text has bytes, from n on and from 0 on
-    Returns how many are noted then.
+    ends, spare: with room for as many ends more as the text has bytes, from n on and from 0 on
     """
     n_splits, n_words = len(tables.splits), 1
     if n_splits == 1 and tables.splits[0] & 1 == 0:
@@ -191,13 +171,9 @@ def cut_span(
 
 @borrowing
 def find_matches(
-    data: IntArray, start: int, end: int, tables: SplitTables, starts: LongArray, ends: LongArray
+    data: ByteArray, start: int, end: int, tables: SplitTables, starts: LongArray, ends: LongArray
 ) -> int:  # fmt: skip
-    """Note where the matches of the first split in a text start and end. It does not read from the end.
-
-    starts, ends: (…,) int64, with room for as many as the text has bytes
-    Returns how many there are.
-    """
+    """Write where the matches of the one split, which reads forwards, start and end. Return their number."""
     n, p, row = 0, start, np.uint64(tables.splits[0] >> 1)
     while p < end:
         kind, after = _kind_at(data, p, end, tables)
@@ -210,18 +186,26 @@ def find_matches(
     return n
 
 
+@borrowing
+def find_words(
+    data: ByteArray, start: int, end: int, tables: SplitTables, matches_only: int, starts: LongArray, ends: LongArray
+) -> int:
+    """Note where the words of a text start and end. Return their number."""
+    if matches_only:
+        return find_matches(data, start, end, tables, starts, ends)
+    n_words = cut_span(data, start, end, tables, ends, starts, 0)
+    for word in range(n_words):
+        starts[word], start = start, ends[word]
+    return n_words
+
+
 @releasing
 def cut_texts(
-    data: IntArray, bounds: LongArray, tables: SplitTables, ends: LongArray, spare: LongArray, n_words: LongArray
+    data: TextArray, bounds: LongArray, tables: SplitTables, ends: LongArray, spare: LongArray, n_words: LongArray
 ) -> int:  # fmt: skip
-    """Cut texts that follow each other, each by itself.
+    """Cut text i, data[bounds[i] : bounds[i + 1]], by itself. Return the number of words in all.
 
-    data: (…,) uint8, of which text i is data[bounds[i] : bounds[i + 1]]
-    bounds: (n_texts + 1,) int64, rising
-    ends: (…,) int64, is set to where each word ends in `data`, text after text; it has room for one a byte
-    spare: (…,) int64, memory to work in, as long as `ends`
-    n_words: (n_texts,) int64, is set to how many words each text has
-    Returns how many words there are in all.
+    ends: is set to where each word ends in `data`; it and `spare` have room for one a byte
     """
     n = 0
     for text in range(len(bounds) - 1):
@@ -236,20 +220,15 @@ WIDEST, MORE = 4, 4  # bytes that one byte may become, with the space behind its
 
 
 class WordSpelling(NamedTuple):
-    """How words are written.
+    """How words are written."""
 
-    spelled: (256 · 4,) uint8, how many bytes each byte becomes, and which
-    keeps_hidden: 1 if a word that is one private character of the user tokens stays as it is, else 0
-    matches_only: 1 if what lies between the matches of the one split is left out, else 0
-    """
-
-    spelled: FlagArray
-    keeps_hidden: int
-    matches_only: int
+    spelled: ByteArray  # (256 · 4,), how many bytes each byte becomes, and which
+    keeps_hidden: int  # 1 if a word that is one private character of the user tokens stays as it is
+    matches_only: int  # 1 if text between the matches of the one split is dropped
 
 
 @inlined
-def _is_hidden(data: IntArray, start: int, end: int) -> bool:
+def _is_hidden(data: ByteArray, start: int, end: int) -> bool:
     """Check whether a word is one character from U+10F000 to U+10FFFD."""
     if end - start != 4 or data[start] != 0xF4 or data[start + 1] != 0x8F:
         return False
@@ -257,8 +236,7 @@ def _is_hidden(data: IntArray, start: int, end: int) -> bool:
 
 
 @borrowing
-def _write(data: IntArray, start: int, end: int, spelling: WordSpelling, out: FlagArray, n: int) -> int:
-    """Write a word behind the n bytes written. Returns how many are written then."""
+def _write(data: ByteArray, start: int, end: int, spelling: WordSpelling, out: ByteArray, n: int) -> int:
     if spelling.keeps_hidden and _is_hidden(data, start, end):
         for p in range(start, end):
             out[n], n = data[p], n + 1
@@ -273,26 +251,19 @@ def _write(data: IntArray, start: int, end: int, spelling: WordSpelling, out: Fl
 
 @releasing
 def write_words(
-    data: IntArray, line_starts: LongArray, line_ends: LongArray, tables: SplitTables, spelling: WordSpelling,
-    spare: LongArray, ends: LongArray, out: FlagArray,
+    data: TextArray, line_starts: LongArray, line_ends: LongArray, tables: SplitTables, spelling: WordSpelling,
+    starts: LongArray, ends: LongArray, out: ByteArray,
 ) -> int:  # fmt: skip
-    """Write the words of lines.
+    """Write the words of lines, a space after each but a line's last, and 0xFF after each line. Return the bytes.
 
-    data: (…,) uint8, UTF-8, of which line i is data[line_starts[i] : line_ends[i]]
-    spare, ends: (…,) int64, memory to work in: one for each byte of the longest line
-    out: (…,) uint8, is set; it has room for WIDEST bytes a byte, two a line, and MORE
-    Returns how many bytes are written.
+    Words hold neither byte, because a table spells each byte: a space becomes "▁", or each byte a character of GPT-2's.
+    out: with room for WIDEST bytes a byte, two a line, and MORE;  starts, ends: one for each byte of the longest line
     """
     n = 0
     for line in range(len(line_starts)):
-        start, end = line_starts[line], line_ends[line]
-        if spelling.matches_only:
-            n_words = find_matches(data, start, end, tables, spare, ends)
-        else:
-            n_words = cut_span(data, start, end, tables, ends, spare, 0)
+        n_words = find_words(data, line_starts[line], line_ends[line], tables, spelling.matches_only, starts, ends)
         for i in range(n_words):
-            n = _write(data, spare[i] if spelling.matches_only else start, ends[i], spelling, out, n)
-            start = ends[i]
+            n = _write(data, starts[i], ends[i], spelling, out, n)
             out[n], n = SPACE, n + 1
         n -= n_words > 0
         out[n], n = LINE_END, n + 1

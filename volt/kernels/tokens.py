@@ -2,21 +2,6 @@
 
 A token or word is a run of bytes other than the space. Sixty-four bytes give one bit each in a mask: whether the byte
 is a space. A token starts where an unset bit follows a set one, and ends where a set bit follows an unset one.
-
->>> data, out = np.frombuffer(b" to  be", np.uint8), np.empty(1, np.int64)
->>> count_tokens(data, np.array([0]), np.array([7]), out)
->>> starts, sizes = np.empty(out[0], np.int64), np.empty(out[0], np.int64)
->>> cut_tokens(data, np.array([0]), np.array([7]), starts, sizes)
->>> starts.tolist(), sizes.tolist()
-([1, 5], [2, 2])
-
-The table of word types grows as words come.
-
->>> types = Types(np.zeros(8, np.int64), np.zeros(4, np.uint64), np.zeros(5, np.int64), np.zeros(16, np.uint8))
->>> data, numbers, ends = np.frombuffer(b"lo w lo", np.uint8), np.zeros(4, np.int32), np.zeros(1, np.int64)
->>> state = np.zeros(4, np.int64)
->>> find_words(data, np.array([0]), np.array([7]), types, numbers, ends, state), numbers.tolist(), ends.tolist()
-(True, [0, 1, 0, 0], [3])
 """
 
 from __future__ import annotations
@@ -25,53 +10,66 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import FlagArray, IntArray, LongArray, slot_of
-from volt.kernels.column_text import ones
-from volt.kernels.columns import copy_bytes, mixed
+from volt.kernels.arrays import (
+    ByteArray,
+    FloatArray,
+    IntArray,
+    KeyArray,
+    LongArray,
+    TextArray,
+    fraction_of,
+    mixed,
+    slot_of,
+)
+from volt.kernels.columns import copy_bytes, prefetch_ahead, same_bytes
 from volt.kernels.jit import inlined, releasing
-from volt.kernels.memory import load64, places_of, prefetch, store64, trailing_zeros
+from volt.kernels.memory import BLOCK, load64, ones, store64, trailing_zeros, within
 
-_SPACE = 0x20
+SPACE = 0x20
+SPARE = 8  # bytes after what is written that may be overwritten
 N_TYPES, N_BYTES, N_LINES, N_TOKENS = 0, 1, 2, 3  # what the state counts
 
 
 class Types(NamedTuple):
-    """The word types met so far.
+    """The word types met so far."""
 
-    slots: (a power of two,) int64, the type's number + 1, or 0 while free
-    hashes: (room,) uint64, of each type
-    starts: (room + 1,) int64, where each type's bytes start, and where the last ends
-    bytes: (room,) uint8
-    """
-
-    slots: LongArray
-    hashes: IntArray
-    starts: LongArray
-    bytes: FlagArray
+    slots: LongArray  # (a power of two,), the type's number + 1, or 0 while free
+    hashes: KeyArray  # of uint64
+    starts: LongArray  # (room + 1,), where each type's bytes start, and where the last ends
+    bytes: ByteArray
 
 
 @inlined
-def is_type(data: IntArray, start: int, size: int, types: Types, number: int) -> bool:
-    """Check whether a type has these bytes."""
-    first = types.starts[number]
-    k = 0
-    if types.starts[number + 1] - first != size:
-        return False
-    while k < size and data[start + k] == types.bytes[first + k]:
-        k += 1
-    return k == size
+def read_word(data: ByteArray, place: int, end: int) -> tuple[Any, Any]:
+    """Return the end of the word that starts at a place, and its hash (FNV-1a, mixed)."""
+    code = np.uint64(0xCBF29CE484222325)
+    while place < end and data[place] != SPACE:
+        code = (code ^ np.uint64(data[place])) * np.uint64(0x100000001B3)
+        place += 1
+    return place, mixed(code)
 
 
 @inlined
-def _number(data: IntArray, start: int, size: int, code: Any, types: Types, state: LongArray) -> int:
-    """Return the number of a word's type, which is a new one if it has not been met."""
+def type_slot(data: ByteArray, start: int, size: int, code: Any, types: Types) -> int:
+    """Return the slot of a word's type, or the free one where it belongs."""
     mask = len(types.slots) - 1
     slot = slot_of(code, mask)
     while types.slots[slot] != 0:
         number = types.slots[slot] - 1
-        if types.hashes[number] == code and is_type(data, start, size, types, number):
-            return int(number)
+        first = types.starts[number]
+        has_size = types.hashes[number] == code and types.starts[number + 1] - first == size
+        if has_size and same_bytes(data, start, types.bytes, first, size):
+            break
         slot = (slot + 1) & mask
+    return slot
+
+
+@inlined
+def _number(data: ByteArray, start: int, size: int, code: Any, types: Types, state: LongArray) -> int:
+    """Return the number of a word's type, entered if it is new."""
+    slot = type_slot(data, start, size, code, types)
+    if types.slots[slot] != 0:
+        return int(types.slots[slot]) - 1
     number, at = state[N_TYPES], state[N_BYTES]
     for k in range(size):
         types.bytes[at + k] = data[start + k]
@@ -82,15 +80,13 @@ def _number(data: IntArray, start: int, size: int, code: Any, types: Types, stat
 
 @releasing
 def find_words(
-    data: IntArray, starts: LongArray, sizes: LongArray, types: Types, numbers: IntArray, ends: LongArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, types: Types, numbers: IntArray, ends: LongArray,
     state: LongArray,
 ) -> bool:  # fmt: skip
-    """Write the number of each word's type, line after line, from the line on that the state has got to.
+    """Write the number of each word's type, from the state's line on. Return False if the table needs more room.
 
-    numbers: int32, is written; it has room for every second byte and one more in each line
-    ends: (n_lines,) int64, is set to where each line's numbers end
-    state: (4,) int64, how many types, bytes of types, lines and words there are; is changed
-    Returns whether all lines are done; otherwise the table needs more room.
+    numbers: with room for every second byte and one more in each line;  ends: where each line's numbers end
+    state: how many types, bytes of types, lines and words there are; is changed
     """
     for line in range(state[N_LINES], len(starts)):
         size = max(sizes[line], 0)
@@ -99,12 +95,10 @@ def find_words(
             return False
         place, end = starts[line], starts[line] + size
         while place < end:
-            first, code = place, np.uint64(0xCBF29CE484222325)
-            while place < end and data[place] != _SPACE:
-                code = (code ^ np.uint64(data[place])) * np.uint64(0x100000001B3)  # FNV-1a
-                place += 1
+            first = place
+            place, code = read_word(data, first, end)
             if place > first:
-                numbers[state[N_TOKENS]] = _number(data, first, place - first, mixed(code), types, state)
+                numbers[state[N_TOKENS]] = _number(data, first, place - first, code, types, state)
                 state[N_TOKENS] += 1
             place += 1
         ends[line] = state[N_TOKENS]
@@ -113,8 +107,8 @@ def find_words(
 
 
 @releasing
-def enter_types(hashes: IntArray, n: int, slots: LongArray) -> None:
-    """Enter n types into slots that are free, (a power of two,) int64."""
+def enter_types(hashes: KeyArray, n: int, slots: LongArray) -> None:
+    """Enter n types into slots that are free."""
     mask = len(slots) - 1
     for number in range(n):
         slot = slot_of(hashes[number], mask)
@@ -125,25 +119,21 @@ def enter_types(hashes: IntArray, n: int, slots: LongArray) -> None:
 
 @releasing
 def choose(
-    words: IntArray, ends: LongArray, numbers: IntArray, hashes: IntArray, by_type: bool,
-    choice_starts: LongArray, bounds: LongArray, out: IntArray,
+    words: KeyArray, ends: LongArray, numbers: IntArray, hashes: KeyArray, by_type: bool,
+    choice_starts: LongArray, bounds: FloatArray, out: IntArray,
 ) -> None:  # fmt: skip
-    """Draw one of the choices of its type for each word.
+    """Draw one of the choices of its type for each word, by the line's random bits, words[line].
 
-    words: (n_lines,) uint64, random bits for each line
-    ends, numbers: as `find_words` writes them
-    hashes: of the types
-    by_type: whether all words of a type in a line get the same, whatever their place; otherwise each draws by its place
-    choice_starts: (n_types + 1,) int64, where each type's choices start; each type has one at least
-    bounds: (n_choices,) float64, for each choice, the share of it and those before it; the last is 1
-    out: (n_words,) int32, is set to the choices
+    by_type: whether all words of a type in a line get one choice; otherwise each draws by its place
+    choice_starts: (n_types + 1,), where each type's choices start; each type has one at least
+    bounds: for each choice, the share of it and those before it; the last is 1
     """
     start = 0
     for line in range(len(ends)):
         for place in range(start, ends[line]):
             number = numbers[place]
             by = hashes[number] if by_type else np.uint64(place - start + 1) * np.uint64(0x9E3779B97F4A7C15)
-            share = float(mixed(words[line] ^ mixed(by)) >> np.uint64(11)) * (1.0 / (1 << 53))
+            share = fraction_of(mixed(words[line] ^ mixed(by)))
             choice, last = choice_starts[number], choice_starts[number + 1] - 1
             while choice < last and share >= bounds[choice]:
                 choice += 1
@@ -151,19 +141,13 @@ def choose(
         start = ends[line]
 
 
-SPACE = 0x20
-SPARE = 8  # bytes behind what is written that may be overwritten
-_BLOCK = 64  # bytes that are looked at at a time
-_AHEAD = 8  # values that are brought into the cache ahead of their turn
-
-
 @inlined
-def spaces(data: IntArray, place: int, end: int) -> Any:
-    """Return which of 64 bytes are spaces, or stand behind the end: bit i stands for byte place + i."""
+def spaces(data: ByteArray, place: int, end: int) -> Any:
+    """Return which of 64 bytes are spaces, or stand after the end: bit i stands for byte place + i."""
     result, n = ~np.uint64(0), end - place
-    if place + _BLOCK <= len(data):
-        result = places_of(data, place, SPACE)
-        if n < _BLOCK:
+    if place + BLOCK <= len(data):
+        result = within(data, place, SPACE, 0)
+        if n < BLOCK:
             result |= ~np.uint64(0) << np.uint64(n)
         return result
     for k in range(n):
@@ -173,40 +157,38 @@ def spaces(data: IntArray, place: int, end: int) -> Any:
 
 
 @releasing
-def count_tokens(data: IntArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    """Count the tokens of each value; a missing one has none.
-
-    data: uint8;  out: (n,) int64, is written
-    """
+def count_tokens(data: TextArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
+    """Count the tokens of each value; a missing one has none."""
     for i in range(len(starts)):
-        if i + _AHEAD < len(starts):
-            prefetch(data, starts[i + _AHEAD])
+        prefetch_ahead(data, starts, i)
         place, end, total, before = starts[i], starts[i] + sizes[i], 0, np.uint64(1)
         while place < end:
             result = spaces(data, place, end)
             total += ones(~result & ((result << np.uint64(1)) | before))
-            before = result >> np.uint64(_BLOCK - 1)
-            place += _BLOCK
+            before = result >> np.uint64(BLOCK - 1)
+            place += BLOCK
         out[i] = total
 
 
 @releasing
 def cut_tokens(
-    data: IntArray, starts: LongArray, sizes: LongArray, token_starts: LongArray, token_sizes: LongArray
+    data: TextArray, starts: LongArray, sizes: LongArray, token_starts: LongArray, token_sizes: LongArray
 ) -> None:
-    """Find the start and the size of all tokens, one value after the other.
+    """Write the start and the size of all tokens, one value after the other.
 
-    data: uint8;  token_starts, token_sizes: (n_tokens,) int64, are written
+    >>> starts, sizes, data = np.empty(2, np.int64), np.empty(2, np.int64), np.frombuffer(b" to  be", np.uint8)
+    >>> cut_tokens(data, np.array([0]), np.array([7]), starts, sizes)
+    >>> starts.tolist(), sizes.tolist()
+    ([1, 5], [2, 2])
     """
     at = 0
     for i in range(len(starts)):
-        if i + _AHEAD < len(starts):
-            prefetch(data, starts[i + _AHEAD])
+        prefetch_ahead(data, starts, i)
         place, end, before, is_open = starts[i], starts[i] + sizes[i], np.uint64(1), False
         while place < end:
             result = spaces(data, place, end)
             edges = result ^ ((result << np.uint64(1)) | before)
-            before = result >> np.uint64(_BLOCK - 1)
+            before = result >> np.uint64(BLOCK - 1)
             while edges != np.uint64(0):
                 edge = place + np.int64(trailing_zeros(edges))
                 edges &= edges - np.uint64(1)
@@ -216,15 +198,15 @@ def cut_tokens(
                 else:
                     token_starts[at] = edge
                 is_open = not is_open
-            place += _BLOCK
+            place += BLOCK
         if is_open:
             token_sizes[at] = end - token_starts[at]
             at += 1
 
 
 @inlined
-def copy_over(data: IntArray, start: int, out: IntArray, at: int, size: int) -> None:
-    """out[at:at + size] = data[start:start + size]; up to seven bytes behind that may be overwritten."""
+def copy_over(data: ByteArray, start: int, out: IntArray, at: int, size: int) -> None:
+    """out[at:at + size] = data[start:start + size]; up to seven bytes after that may be overwritten."""
     if start + size + 8 > len(data):
         copy_bytes(data, start, out, at, size)
         return
@@ -236,15 +218,13 @@ def copy_over(data: IntArray, start: int, out: IntArray, at: int, size: int) -> 
 
 @releasing
 def write_tokens(
-    data: IntArray, starts: LongArray, sizes: LongArray, others: IntArray, other_starts: LongArray,
-    other_sizes: LongArray, chosen: LongArray, ends: LongArray, out: IntArray, out_ends: LongArray,
+    data: TextArray, starts: LongArray, sizes: LongArray, others: TextArray, other_starts: LongArray,
+    other_sizes: LongArray, chosen: LongArray, ends: LongArray, out: ByteArray, out_ends: LongArray,
 ) -> None:  # fmt: skip
     """Write values of chosen tokens, with a space between two, one value after the other.
 
-    data, starts, sizes: tokens;  others, other_starts, other_sizes: further tokens, in another buffer
     chosen: tokens by their number; −1 is the first of the others, −2 the second, and so on
-    ends: (n,) int64, where each value ends in `chosen`
-    out: uint8, is written, `SPARE` bytes longer than the values;  out_ends: (n,) int64, where each value ends in it
+    ends: where each value ends in `chosen`;  out: `SPARE` bytes longer than the values
     """
     at = place = 0
     for i in range(len(ends)):

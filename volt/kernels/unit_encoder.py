@@ -2,15 +2,6 @@
 
 Values are bytes: text, or ids of four bytes each. Each word of a unit has a row of its own, as if it were a unit:
 "low," costs little once "low" is known, and "low" costs nothing once "low," is.
-
-`LoopState` is the position of the loop between two calls. Python uses its fields by name; the loop gets one array,
-whose places have the names below, because each array is seven arguments to every call.
-
->>> slots = LoopState(n_units=3).slots()
->>> slots[LINE] = 5
->>> state = LoopState.read(slots)
->>> state.n_units, state.line
-(3, 5)
 """
 
 from __future__ import annotations
@@ -20,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from volt.kernels.apply_bpe import PieceRule, WordBuffers, encode_word, room_of
-from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.arrays import ByteArray, IntArray, LongArray
 from volt.kernels.bpe_tables import Merges, no_spellings
 from volt.kernels.jit import borrowing, inlined
 from volt.kernels.memory import PADDING, character, load64, store64
@@ -44,41 +35,26 @@ from volt.kernels.unit_table import FIRST, UnitRows, find_row, home_slot, slot_s
 
 
 class LoopState(NamedTuple):
-    """How much of the table is used, where the loop goes on, and what it has written. A text starts at zero in all
-    but the first two.
+    """The position of the loop between two calls. All fields but the first two start at zero with each text."""
 
-    n_units: units that have a row
-    n_values: bytes of values in use
-    n_pending: units that this text has added and that are pending
-    position: byte from which the loop looks for ends of units
-    start: byte at which the next unit starts
-    behind_break: the byte behind the last break
-    is_inside: 1 if the next unit is not the first of its line
-    written: bytes that have been written
-    line: lines that have ended
-    holds_irregular: 1 if the line that has not yet ended holds an irregular unit
-    n_left: lines that are left to Python
-    """
-
-    n_units: int = 0
-    n_values: int = 0
-    n_pending: int = 0
-    position: int = 0
-    start: int = 0
-    behind_break: int = 0
-    is_inside: int = 0
-    written: int = 0
-    line: int = 0
-    holds_irregular: int = 0
-    n_left: int = 0
+    n_units: int = 0  # units that have a row
+    n_values: int = 0  # bytes of values in use
+    n_pending: int = 0  # pending units that this text has added
+    position: int = 0  # byte from which the loop looks for ends of units
+    start: int = 0  # byte at which the next unit starts
+    behind_break: int = 0  # the byte after the last break
+    is_inside: int = 0  # 1 if the next unit is not the first of its line
+    written: int = 0  # bytes that have been written
+    line: int = 0  # lines that have ended
+    holds_irregular: int = 0  # 1 if the line that has not yet ended holds an irregular unit
+    n_left: int = 0  # lines that are left to Python
 
     def slots(self) -> LongArray:
-        """Return the array that the loop reads and changes, (n_fields,) int64."""
+        """Return the array that the loop reads and changes: a single argument."""
         return np.array(self, np.int64)
 
     @classmethod
     def read(cls, slots: LongArray) -> LoopState:
-        """Read the fields from the loop's array."""
         return cls(*slots.tolist())
 
 
@@ -92,30 +68,19 @@ _FINAL = 256  # where the atoms of bytes that end a word stand in their table
 
 
 class UnitEncoder(NamedTuple):
-    """How the bytes of a unit become its values.
-
-    cutter: how units become words, and words atoms
-    sampled: whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
-    merges, rule: see volt.kernels.apply_bpe
-    room, pieces: memory to work in
-    starts: (n_symbols + 1,) int64, symbol s is rendered as rendered[starts[s]:starts[s + 1]]
-    rendered: (…,) uint8, with 8 bytes more than are used
-    widest: the most bytes that a symbol is rendered as
-    width: how many bytes each symbol is rendered as, if all are alike, so that symbol s starts at width · s; else 0
-    byte_ids: (256,) int32, the ids of the byte tokens that unknown characters are spelled by, where ids are asked for;
-        else (0,), and words with such characters are left to Python
-    """
+    """How the bytes of a unit become its values."""
 
     cutter: Cutter
-    sampled: bool
+    sampled: bool  # whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
     merges: Merges
     rule: PieceRule
-    room: WordBuffers
+    room: WordBuffers  # memory to work in, as pieces
     pieces: IntArray
-    starts: LongArray
-    rendered: IntArray
-    widest: int
-    width: int
+    starts: LongArray  # (n_symbols + 1,), symbol s is rendered as rendered[starts[s]:starts[s + 1]]
+    rendered: ByteArray  # of uint8, with 8 bytes to spare
+    widest: int  # the most bytes that a symbol is rendered as
+    width: int  # the bytes of every symbol, if all are alike, so that symbol s starts at width · s; else 0
+    # (256,), the ids of the byte tokens that spell unknown characters; (0,) leaves these words to Python
     byte_ids: IntArray
 
     def for_thread(self) -> UnitEncoder:
@@ -135,11 +100,8 @@ def numbering() -> UnitEncoder:
 
 
 @borrowing
-def _put_atoms(data: IntArray, p: int, end: int, marked: bool, cutter: Cutter, symbols: IntArray) -> int:
-    """Write the atoms of a word, with a "▁" in front if it is marked.
-
-    Returns how many there are, or LEFT_TO_PYTHON.
-    """
+def _put_atoms(data: ByteArray, p: int, end: int, marked: bool, cutter: Cutter, symbols: IntArray) -> int:
+    """Write the atoms of a word, with a "▁" in front if it is marked. Return their number, or LEFT_TO_PYTHON."""
     n, code = 0, np.int64(0)
     if marked or cutter.marker == PREFIX:
         symbols[0], n = cutter.symbol_of[2 * SPACE_CODE], 1
@@ -160,14 +122,9 @@ def _put_atoms(data: IntArray, p: int, end: int, marked: bool, cutter: Cutter, s
 
 @borrowing
 def write_word(
-    data: IntArray, start: int, end: int, marked: bool, encoder: UnitEncoder, values: IntArray, at: int
+    data: ByteArray, start: int, end: int, marked: bool, encoder: UnitEncoder, values: IntArray, at: int
 ) -> int:
-    """Write the values of the word data[start:end] to values[at:].
-
-    marked: whether the word has a "▁" more in front
-    values: uint8, with room for (end − start + 1) · encoder.widest bytes more, and 8
-    Returns how many bytes were written, or LEFT_TO_PYTHON.
-    """
+    """Write the values of the word data[start:end] to values[at:]. Return the bytes written, or LEFT_TO_PYTHON."""
     if encoder.cutter.cut == NUMBER:
         store64(values, at, np.uint64(at // ID_SIZE))
         return ID_SIZE
@@ -197,7 +154,6 @@ def write_word(
 
 @inlined
 def _write_byte_ids(code: Any, byte_ids: IntArray, values: IntArray, at: int) -> int:
-    """Write the ids of the bytes of a character. Returns where the next value stands."""
     n = 1 if code < 0x80 else 2 if code < 0x800 else 3 if code < 0x10000 else 4
     byte = code if n == 1 else (0xF00 >> n & 0xFF) | code >> 6 * (n - 1)
     for i in range(n):
@@ -208,18 +164,14 @@ def _write_byte_ids(code: Any, byte_ids: IntArray, values: IntArray, at: int) ->
 
 @borrowing
 def _mark_last(n: int, symbols: IntArray, values: IntArray, at: int) -> int:
-    """Write the n atoms of a word, and mark the last one. Returns how many bytes that are; −1 if n is −1."""
     for i in range(n):
         store64(values, at + ID_SIZE * i, np.uint64(2 * np.int64(symbols[i]) + (i == n - 1) & 0xFFFFFFFF))
     return max(ID_SIZE * n, n)
 
 
 @borrowing
-def write_words(data: IntArray, first: bool, n_words: int, encoder: UnitEncoder, values: IntArray, at: int) -> int:
-    """Write the values of all words of the unit that was cut last.
-
-    Returns how many bytes were written, or LEFT_TO_PYTHON.
-    """
+def write_words(data: ByteArray, first: bool, n_words: int, encoder: UnitEncoder, values: IntArray, at: int) -> int:
+    """Write the values of all words of the unit that was cut last. Return the bytes written, or LEFT_TO_PYTHON."""
     cutter, began = encoder.cutter, at
     for word in range(n_words):
         n = write_word(data, cutter.starts[word], cutter.ends[word], first and word == 0, encoder, values, at)
@@ -251,12 +203,12 @@ def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArr
 
 @inlined
 def _enter(
-    data: IntArray, start: Any, length: int, low: Any, high: Any, row: Any, n: int, is_open: bool, table: UnitRows,
+    data: ByteArray, start: Any, length: int, low: Any, high: Any, row: Any, n: int, is_open: bool, table: UnitRows,
     state: LongArray,
 ) -> None:  # fmt: skip
-    """Fill the row of a unit whose values, n bytes, stand behind those in use. If n is below 0, the unit is pending.
+    """Fill the row of a unit whose values, n bytes, follow those in use; it is pending if n is below 0.
 
-    The first eight bytes of an open unit's values say how many there are behind them.
+    The first eight bytes of an open unit's values say how many follow.
     """
     number, used = state[N_UNITS], state[N_VALUES]
     at = table.starts[number]
@@ -274,12 +226,9 @@ def _enter(
 
 @borrowing
 def _word_row(
-    data: IntArray, start: Any, length: Any, marked: bool, table: UnitRows, encoder: UnitEncoder, state: LongArray
+    data: ByteArray, start: Any, length: Any, marked: bool, table: UnitRows, encoder: UnitEncoder, state: LongArray
 ) -> Any:
-    """Return the row of a word, which is entered if it is new.
-
-    The row stays empty if Python must encode the word. Returns NO_ROW if there is no room.
-    """
+    """Return the row of a word, entered if it is new, and empty if Python must encode it; NO_ROW without room."""
     low, high = unit_key(data, start, length)
     high |= FIRST if marked else _U0
     row = find_row(data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table)
@@ -295,12 +244,9 @@ def _word_row(
 
 @borrowing
 def _join_words(
-    data: IntArray, first: bool, n_words: int, size: int, table: UnitRows, encoder: UnitEncoder, state: LongArray
+    data: ByteArray, first: bool, n_words: int, size: int, table: UnitRows, encoder: UnitEncoder, state: LongArray
 ) -> int:
-    """Write the values of a unit's words behind those in use.
-
-    Returns how many bytes that are, or _PENDING, or _NO_ROOM.
-    """
+    """Write the values of a unit's words after those in use. Return the bytes written, or _PENDING, or _NO_ROOM."""
     starts, ends, is_pending = encoder.cutter.starts, encoder.cutter.ends, False
     for word in range(n_words):
         start, end = np.uint64(starts[word]), np.uint64(ends[word])
@@ -331,13 +277,10 @@ def _join_words(
 
 @borrowing
 def enter_unit(
-    data: IntArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, encoder: UnitEncoder,
+    data: ByteArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, encoder: UnitEncoder,
     state: LongArray,
 ) -> Any:  # fmt: skip
-    """Enter a new unit, with its values, or as pending if Python must encode it.
-
-    Returns its row, or NO_ROW if there is no room.
-    """
+    """Enter a new unit with its values, or as pending. Return its row, or NO_ROW if there is no room."""
     size, begin, first, cutter = int(np.int64(length)), int(np.int64(start)), high >= FIRST, encoder.cutter
     if not _has_room(size, table, encoder, state):
         return NO_ROW

@@ -4,12 +4,9 @@ The table is open addressing with rows of four 64-bit words: two for the key, on
 of its values, one for their first eight bytes. A unit of at most 15 bytes is its own key; for a longer one the key is a
 hash, and its bytes are compared too.
 
-Counting: a unit is a run of bytes between breaks (white space), with the breaks before it if they are kept. Its row
-then holds a count of 64 bits in place of values. The row is prefetched when the unit's end is found, and read `_LAG`
-units later, when it is in the cache. Where breaks are kept, a unit does not end after white space, because the meaning
-of white space depends on all of it; this costs a few more distinct units.
-
-Every distinct unit is cut into words once. Words lie in a table like that of the units, as the bytes of the text.
+For counting, a row holds a count of 64 bits in place of values. It is prefetched when the unit's end is found, and read
+`_LAG` units later, when it is in the cache. Where breaks are kept, a unit does not end after white space, because the
+meaning of white space depends on all of it. Every distinct unit is cut into words once; words have their own table.
 """
 
 from __future__ import annotations
@@ -18,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from volt.kernels.arrays import IntArray, LongArray
+from volt.kernels.arrays import ByteArray, KeyArray, LongArray, TextArray
 from volt.kernels.jit import borrowing, inlined, releasing
-from volt.kernels.memory import PADDING, character, is_white, load64, prefetch, separators, store64, trailing_zeros
-from volt.kernels.regex_cutting import SplitTables, cut_span, find_matches
+from volt.kernels.memory import PADDING, character, is_white, load64, prefetch, store64, trailing_zeros, within
+from volt.kernels.regex_cutting import SplitTables, find_words
 
 # Unsigned places need no look at whether they count from the end.
 _U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
@@ -34,29 +31,19 @@ _HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uin
 
 
 class UnitRows(NamedTuple):
-    """A table with room for n units, in more than n slots.
+    """A table with room for n units, in more than n slots."""
 
-    rows: (4 · n_slots,) uint64, see above
-    bytes: (room,) uint8, the bytes of all units, one after the other
-    starts: (n + 1,) int64, where the bytes of each unit start
-    firsts: (n,) uint8, 1 for a unit that starts its line, where that is marked
-    value_starts: (n,) int64, where the values of each unit start
-    values: (room,) uint8, text, or numbers of four bytes
-    pending: (n,) int64, the numbers of the units that Python must encode
-    """
-
-    rows: LongArray
-    bytes: IntArray
-    starts: LongArray
-    firsts: IntArray
-    value_starts: LongArray
-    values: IntArray
-    pending: LongArray
+    rows: KeyArray  # (4 · n_slots,) uint64, see above
+    bytes: ByteArray  # the bytes of all units, one after the other
+    starts: LongArray  # (n + 1,), where the bytes of each unit start
+    firsts: ByteArray  # (n,) uint8, 1 for a unit that starts its line, where that is marked
+    value_starts: LongArray  # (n,), where the values of each unit start
+    values: ByteArray  # of uint8: text, or numbers of four bytes
+    pending: LongArray  # the numbers of the units that Python must encode
 
 
 @borrowing
-def _long_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
-    """Two hashes of a unit of more than 15 bytes."""
+def _long_key(data: ByteArray, start: Any, length: Any) -> tuple[Any, Any]:
     low, high, i = _MIX, _MIX2, _U0
     while i + _EIGHT <= length:
         word = load64(data, start + i)
@@ -69,8 +56,7 @@ def _long_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
 
 
 @inlined
-def unit_key(data: IntArray, start: Any, length: Any) -> tuple[Any, Any]:
-    """Return the two halves of a unit's key."""
+def unit_key(data: ByteArray, start: Any, length: Any) -> tuple[Any, Any]:
     if length >= _SIXTEEN:
         return _long_key(data, start, length)
     high = load64(data, start + _EIGHT) & _HIGH_MASKS[length]
@@ -84,8 +70,7 @@ def home_slot(low: Any, high: Any, shift: Any) -> Any:
 
 
 @borrowing
-def same_bytes(data: IntArray, start: Any, length: Any, table: UnitRows, number: Any) -> bool:
-    """Check whether a unit has the bytes of the unit with this number. Long units may share a key."""
+def same_bytes(data: ByteArray, start: Any, length: Any, table: UnitRows, number: Any) -> bool:
     at = np.uint64(table.starts[number])
     if np.uint64(table.starts[number + _U1]) - at != length:
         return False
@@ -96,7 +81,7 @@ def same_bytes(data: IntArray, start: Any, length: Any, table: UnitRows, number:
 
 
 @inlined
-def find_row(data: IntArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: UnitRows) -> Any:
+def find_row(data: ByteArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: UnitRows) -> Any:
     """Return the row of the unit with this key, or the free row where it belongs. The search starts at a slot."""
     rows = table.rows
     while True:
@@ -112,10 +97,7 @@ def find_row(data: IntArray, start: Any, length: Any, low: Any, high: Any, slot:
 
 @borrowing
 def slot_shift(rows: LongArray) -> Any:
-    """64 less the bits of a slot number.
-
-    A slot number is made of a product's upper bits, because the whole key is mixed into these.
-    """
+    """Return 64 less the bits of a slot number, which is a product's upper bits, where the whole key is mixed in."""
     shift, n_slots = 64, len(rows) // 4
     while n_slots > 1:
         shift, n_slots = shift - 1, n_slots // 2
@@ -124,7 +106,7 @@ def slot_shift(rows: LongArray) -> Any:
 
 @borrowing
 def row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
-    """Return where the row with this key and number is, or the free row where it belongs."""
+    """Return the row with this key and number, or the free row where it belongs."""
     mask, slot = np.uint64(len(rows) // 4 - 1), home_slot(low, high, slot_shift(rows))
     while True:
         row = slot << _U2
@@ -135,7 +117,7 @@ def row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
 
 
 @releasing
-def rebuild(rows: LongArray, old: LongArray) -> None:
+def rebuild(rows: KeyArray, old: KeyArray) -> None:
     """Enter the rows of an old table into a new, empty one."""
     for at in range(0, len(old), 4):
         if old[at + 2] != 0:
@@ -146,11 +128,7 @@ def rebuild(rows: LongArray, old: LongArray) -> None:
 
 @releasing
 def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
-    """Enter the sizes of the values of pending units, whose place value_starts gives.
-
-    numbers: (n,) int64, the numbers of the units
-    sizes: (n,) int64, the size of each one's values in bytes, or IRREGULAR
-    """
+    """Enter the sizes of the values of pending units, in bytes, or IRREGULAR."""
     for i in range(len(numbers)):
         number = numbers[i]
         start, length = np.uint64(table.starts[number]), np.uint64(table.starts[number + 1] - table.starts[number])
@@ -172,25 +150,17 @@ _STEP, _MASK, _LATE = np.uint64(_BLOCK), np.uint64(RING - 1), np.uint64(4 * _LAG
 
 
 class Ends(NamedTuple):
-    """Where lines and units end.
+    """Where lines and units end."""
 
-    separator: the byte that ends a line
-    strips_return: whether a "\\r" in front of the separator ends the line too
-    breaks: bit b is set if byte b ≤ 32 parts units
-    keeps_breaks: whether breaks belong to the unit behind them
-    marks_first: whether a line's first unit is another unit than the same bytes elsewhere
-    """
-
-    separator: int
-    strips_return: bool
-    breaks: int
-    keeps_breaks: bool
-    marks_first: bool
+    separator: int  # the byte that ends a line
+    strips_return: bool  # whether a "\r" before the separator ends the line too
+    breaks: int  # bit b is set if byte b ≤ 32 parts units
+    keeps_breaks: bool  # whether breaks belong to the unit after them
+    marks_first: bool  # whether a line's first unit is another unit than the same bytes elsewhere
 
 
 @borrowing
-def _is_behind_white(data: IntArray, place: Any) -> bool:
-    """Check whether the character in front of a place is white space. The text is UTF-8."""
+def _is_behind_white(data: ByteArray, place: Any) -> bool:
     first = int(place) - 1
     if data[first] < 0x80:
         return bool(data[first] <= 32 and (_WHITE >> np.int64(data[first])) & 1 != 0)
@@ -200,30 +170,29 @@ def _is_behind_white(data: IntArray, place: Any) -> bool:
 
 
 @inlined
-def _await(data: IntArray, start: Any, end: Any, flag: Any, rows: LongArray, shift: Any, ring: LongArray,
-           head: Any) -> Any:  # fmt: skip
-    """Prefetch a unit's row, and let the unit wait for it. Returns the ring's new head."""
-    low, high = unit_key(data, start, end - start)
+def wait_for_row(data: ByteArray, start: Any, length: Any, flag: Any, rows: LongArray, shift: Any, ring: LongArray,
+                 head: Any) -> Any:  # fmt: skip
+    """Prefetch a unit's row, and let the unit wait for it in the ring. Return the ring's new head."""
+    low, high = unit_key(data, start, length)
     high |= flag
     slot = home_slot(low, high, shift)
     prefetch(rows, slot << _U2)
     ring[head], ring[head + _U1] = low, high
-    ring[head + _U2], ring[head + _U3] = slot << _HALF | (end - start), start
+    ring[head + _U2], ring[head + _U3] = slot << _HALF | length, start
     return (head + _U4) & _MASK
 
 
 @inlined
 def _find_units(
-    data: IntArray, base: Any, stop: Any, ends: Ends, rows: LongArray, shift: Any, ring: LongArray, head: Any,
+    data: ByteArray, base: Any, stop: Any, ends: Ends, rows: LongArray, shift: Any, ring: LongArray, head: Any,
     start: Any, flag: Any,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Look for the ends of units in a block of bytes, and let the units wait in the ring.
+    """Find the ends of units in a block of bytes, and let the units wait in the ring.
 
-    flag: FIRST if the next unit is the first of its line and that is marked, else 0
-    Returns the ring's new head, where the next unit starts, and its flag.
+    Returns the ring's new head, where the next unit starts, and its flag: FIRST if it is a marked first one, else 0.
     """
     separator, breaks = np.uint64(ends.separator), np.uint64(ends.breaks)
-    result = separators(data, base, ends.separator)
+    result = within(data, base, 0, 32) | within(data, base, ends.separator, 0)
     if base + _STEP > stop:
         result &= (_U1 << (stop - base)) - _U1
     while result != _U0:
@@ -235,11 +204,11 @@ def _find_units(
             if ends.strips_return and start < place and data[place - _U1] == 13:
                 end = place - _U1
             if start < end:
-                head = _await(data, start, end, flag, rows, shift, ring, head)
+                head = wait_for_row(data, start, end - start, flag, rows, shift, ring, head)
             start, flag = place + _U1, FIRST if ends.marks_first else _U0
         elif (breaks >> (byte & _LAST)) & _U1 != _U0:
             if start < place and not (ends.keeps_breaks and _is_behind_white(data, place)):
-                head, flag = _await(data, start, place, flag, rows, shift, ring, head), _U0
+                head, flag = wait_for_row(data, start, place - start, flag, rows, shift, ring, head), _U0
                 start = place
             if not ends.keeps_breaks:
                 start = place + _U1
@@ -248,9 +217,9 @@ def _find_units(
 
 @borrowing
 def enter_row(
-    data: IntArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, state: LongArray
+    data: ByteArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, state: LongArray
 ) -> bool:
-    """Fill the row of a new unit, or word. Returns whether there was room. state: begins with how many there are."""
+    """Fill the row of a new unit, or word. Return whether there was room. state: begins with the number of units."""
     number, size = state[N_UNITS], int(np.int64(length))
     at = table.starts[number]
     if number >= len(table.firsts) or at + size + PADDING > len(table.bytes):
@@ -264,15 +233,15 @@ def enter_row(
 
 
 @releasing
-def count_units(data: IntArray, stop: int, ends: Ends, table: UnitRows, ring: LongArray, state: LongArray) -> bool:
-    """Count the units of data[:stop], and add those that are new to the table.
+def count_units(data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: KeyArray, state: LongArray) -> bool:
+    """Count the units of data[:stop], and add new units to the table. Return whether all is counted.
 
-    data: (stop + PADDING or more,) uint8, UTF-8 with a separator at stop − 1
-    table: its rows' fourth words are counts; `value_starts`, `values` and `pending` are not looked at
-    ring: (RING,) uint64, memory to work in
-    state: (4,) int64: units that have a row; the byte to go on from; where the next unit starts; 1 if it is not the
-        first of its line. A text starts at zero in all but the first
-    Returns whether all is counted. If not, a new unit finds no room; with a longer table, the loop goes on with it.
+    If not, a new unit finds no room; with a longer table, the loop continues with it.
+
+    data: UTF-8 with a separator at stop − 1, and PADDING
+    table: its rows' fourth words are counts; `value_starts`, `values` and `pending` are unused
+    state: units that have a row; the byte to continue from; where the next unit starts; 1 if it is not the first of its
+        line. All but the first start at zero with each text
     """
     shift, mark = slot_shift(table.rows), FIRST if ends.marks_first else _U0
     base, end_of_all, start = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(state[START])
@@ -307,30 +276,22 @@ _U2, _U3 = np.uint64(2), np.uint64(3)
 
 @releasing
 def add_words(
-    data: IntArray, starts: LongArray, ends: LongArray, counts: LongArray, tables: SplitTables, matches_only: int,
+    data: TextArray, starts: LongArray, ends: LongArray, counts: LongArray, tables: SplitTables, matches_only: int,
     word_starts: LongArray, word_ends: LongArray, table: UnitRows, state: LongArray,
 ) -> bool:  # fmt: skip
-    """Add to the count of each word how often the units that hold it were met.
+    """Add to the count of each word how often the units that hold it were met. Return whether all are added.
 
-    data: (…,) uint8, UTF-8, of which unit i is data[starts[i] : ends[i]], with PADDING more
-    counts: (n_units,) int64
-    matches_only: 1 if what lies between the matches of the one split is left out, else 0
-    word_starts, word_ends: (…,) int64, memory to work in: one for each byte of the longest unit
-    state: (3,) int64: words that have a row; the unit to go on from, and which word of it
-    Returns whether all are added. If not, a new word finds no room; with a longer table, the loop goes on with it.
+    If not, a new word finds no room; with a longer table, the loop continues with it.
+
+    data: UTF-8, of which unit i is data[starts[i] : ends[i]], with PADDING more
+    word_starts, word_ends: memory to work in, one for each byte of the longest unit
+    state: words that have a row; the unit to continue from, and which word of it
     """
     shift = slot_shift(table.rows)
     for unit in range(state[UNIT], len(ends)):
-        before = starts[unit]
-        if matches_only:
-            n_words = find_matches(data, before, ends[unit], tables, word_starts, word_ends)
-        else:
-            n_words = cut_span(data, before, ends[unit], tables, word_ends, word_starts, 0)
-        for word in range(n_words):
-            start, end = np.uint64(word_starts[word] if matches_only else before), np.uint64(word_ends[word])
-            before = word_ends[word]
-            if word < state[WORD]:
-                continue
+        n_words = find_words(data, starts[unit], ends[unit], tables, matches_only, word_starts, word_ends)
+        for word in range(state[WORD], n_words):
+            start, end = np.uint64(word_starts[word]), np.uint64(word_ends[word])
             low, high = unit_key(data, start, end - start)
             row = find_row(data, start, end - start, low, high, home_slot(low, high, shift), table)
             if table.rows[row + _U2] == 0 and not enter_row(data, start, end - start, low, high, row, table, state):

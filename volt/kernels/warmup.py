@@ -1,14 +1,8 @@
 """Compile loops ahead, on two cores, or load their code from disk: once per machine and version.
 
-A job is what a command does; each job runs some of the loops (`JOBS`). A loop is compiled for the types that its
-callers pass (`SIGNATURES`).
-
->>> compile_kernels("learn")
->>> missing("learn")
-[]
-
-A second process compiles some loops while this one compiles the others; they share code on disk. Threads would wait for
-each other, because LLVM holds the interpreter's lock.
+A job is what a command does; each job runs some of the loops (`JOBS`), each compiled for the types that its callers
+pass. A second process compiles some while this one compiles the others; they share code on disk. Threads would wait
+for each other, because LLVM holds the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -19,37 +13,23 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from types import UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
 from volt.kernels.jit import announced, is_on_disk, kept_in
 
 Job = Literal[
-    "count",
-    "learn",
-    "parity",
-    "replay",
-    "words",
-    "encode",
-    "dropout",
-    "decode",
-    "stream",
-    "steps",
-    "tokens",
-    "batches",
-    "samples",
-    "patterns",
-]
+    "count", "learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "steps", "tokens",
+    "batches", "samples", "patterns",
+]  # fmt: skip
 
 
 class Loop(NamedTuple):
-    """A loop that Python calls.
-
-    place: its module in volt.kernels, and its name
-    seconds: about how long it takes to compile on an idle core
-    """
+    """A loop that Python calls: its module in volt.kernels with its name, and the seconds it takes to compile."""
 
     place: str
     seconds: float
@@ -115,116 +95,14 @@ JOBS: dict[Job, tuple[Loop, ...]] = {
 }  # fmt: skip
 
 
-def _array(kind: Any, n_dimensions: int = 1, *, readonly: bool = False) -> Any:
-    return types.Array(kind, n_dimensions, "C", readonly=readonly)
-
-
-# The words of signatures: scalars, then arrays. `text` and `ids` are buffers that cannot be written to.
-_TYPES = {
-    "bool": types.boolean, "int": types.int64, "key": types.uint64, "float": types.float64,
-    "text": _array(types.uint8, readonly=True), "ids": _array(types.int32, readonly=True),
-    "flags": _array(types.boolean), "bytes": _array(types.uint8), "shorts": _array(types.uint16),
-    "ints": _array(types.int32), "longs": _array(types.int64), "keys": _array(types.uint64),
-    "floats": _array(types.float64), "ints2": _array(types.int32, 2), "longs2": _array(types.int64, 2),
-    "longs3": _array(types.int64, 3), "floats2": _array(types.float64, 2),
-}  # fmt: skip
-# Named tuples: the module, and the types of the fields.
-TUPLES = {
-    "Ends": ("unit_table", "int bool int bool bool"),
-    "UnitRows": ("unit_table", "keys bytes longs bytes longs bytes longs"),
-    "SplitTables": ("regex_cutting", "bytes ints int longs"),
-    "Words": ("arrays", "ints longs longs"),
-    "TokenStrings": ("arrays", "ints longs"),
-    "Until": ("learn", "int int int int"),
-    "Merges": ("bpe_tables", "keys ints ints bool int"),
-    "Word": ("apply_bpe", "ints ints ints longs longs"),
-    "WordBuffers": ("apply_bpe", "Word ints bytes ints"),
-    "Spellings": ("bpe_tables", "ints ints longs int"),
-    "PieceRule": ("apply_bpe", "bytes longs Spellings"),
-    "Rule": ("encode_units", "int bool int int bool bool bool"),
-    "Cutter": ("pretokenize", "int int bytes ints ints longs longs ints int longs bytes int int int bytes"),
-    "UnitEncoder": ("unit_encoder", "Cutter bool Merges PieceRule WordBuffers ints longs bytes int int ints"),
-    "TextTable": ("decode", "keys longs bytes"),
-    "JoinTable": ("lattice", "keys ints ints bytes"),
-    "Trie": ("lattice", "keys ints floats float"),
-    "Lattice": ("lattice", "floats ints ints ints ints"),
-    "Types": ("tokens", "longs keys longs bytes"),
-    "Paths": ("lattice", "longs floats2 ints2 ints2"),
-    "WordSpelling": ("regex_cutting", "bytes int int"),
-}
-# Each loop: the types of its arguments, as callers in Python pass them; for other types it would be compiled anew.
-SIGNATURES = {
-    "unit_table.count_units": ("text int Ends UnitRows keys longs",),
-    "unit_table.rebuild": ("keys keys",),
-    "unit_table.add_words": ("text longs longs longs SplitTables int longs longs UnitRows longs",),
-    "learn.learn_merges": ("Words TokenStrings int bytes ints Until longs2 ints2 longs longs",),
-    "learn_parity.learn_parity_merges": (
-        "Words TokenStrings int bytes ints longs longs int longs3 longs longs2 ints2 ints longs",
-    ),
-    "bpe_tables.fill": ("keys ints ints ints ints",),
-    "apply_bpe.trace_each": ("Words Merges WordBuffers longs longs longs",),
-    "bpe_tables.enter": ("Spellings",),
-    "bpe_tables.find_cuts": ("Spellings keys ints ints ints",),
-    "apply_bpe.encode_each": ("ints longs Merges PieceRule float longs WordBuffers ints longs",),
-    "encode_units.encode_units": ("text int Rule UnitRows UnitEncoder bytes longs longs2 keys longs",),
-    "encode_units.encode_pending": ("text UnitRows UnitEncoder longs longs int",),
-    "unit_table.complete": ("UnitRows longs longs",),
-    "apply_bpe.sample_each": ("ints longs Merges PieceRule float int longs longs WordBuffers ints longs",),
-    "apply_bpe.start_line": ("longs int int",),
-    "decode.expand": ("ints longs longs ints ints longs bool", "ints longs longs bytes bytes longs bool",),
-    "decode.expand_lines": ("ints longs int TextTable int bytes longs",),
-    "decode.parse_ids": ("text int ints longs",),
-    "batching.apportion": ("longs longs2 longs longs int",),
-    "columns.line_ends": ("text longs",),
-    "columns.cut": ("text longs longs longs2 longs2",),
-    "columns.write_values": ("text longs longs int bytes longs",),
-    "columns.put_values": ("text longs longs bool bytes longs",),
-    "columns.scatter": ("text longs longs longs bytes",),
-    "columns.shuffle": ("keys longs",),
-    "columns.permuted": ("longs longs longs longs longs",),
-    "columns.draw": ("key key longs keys",),
-    "columns.number_sizes": ("ids longs longs longs",),
-    "columns.write_numbers": ("ids longs longs longs bytes",),
-    "column_text.count_words": ("text longs longs longs",),
-    "column_text.find_blank": ("text longs longs flags",),
-    "column_text.count_within": ("text longs longs int int longs",),
-    "column_text.find_any": ("text longs longs flags flags",),
-    "column_text.surround": ("text longs longs text text bytes longs",),
-    "column_text.change_case": ("text longs longs int shorts shorts bytes bytes longs flags",),
-    "column_text.find_case": ("text longs longs bytes bytes",),
-    "noise.misspell": ("text longs longs keys floats bytes bytes longs",),
-    "noise.change_marks": ("text longs longs keys float float bytes bytes longs",),
-    "columns.find_starts": ("longs2 flags longs int text longs longs longs longs",),
-    "columns.write_runs": ("text longs longs longs text bytes",),
-    "lattice.join_lines": ("ints longs JoinTable longs float longs WordBuffers ints longs",),
-    "lattice.draw_paths": ("ints ids longs Trie longs Lattice ints longs",),
-    "tokens.count_tokens": ("text longs longs longs",),
-    "tokens.cut_tokens": ("text longs longs longs longs",),
-    "tokens.write_tokens": ("text longs longs text longs longs longs longs bytes longs",),
-    "noise.count_hits": ("longs float keys longs",),
-    "noise.hit_tokens": ("longs longs int keys longs",),
-    "noise.reorder_tokens": ("longs float keys floats longs",),
-    "noise.toggle_marks": ("text longs longs longs text longs longs int int longs",),
-    "tokens.find_words": ("text longs longs Types ints longs longs",),
-    "tokens.enter_types": ("keys int longs",),
-    "tokens.choose": ("keys longs ints keys bool longs floats ints",),
-    "lattice.best_paths": ("ints longs Trie Paths longs floats longs ints",),
-    "batching.cut_steps": ("longs int int int int longs",),
-    "batching.deal_rows": ("longs longs longs int longs longs",),
-    "batching.fit_best": ("longs int bytes longs longs longs",),
-    "batching.look_up": ("text longs longs Types ints longs",),
-    "batching.frame_ids": ("ids longs longs ids ids int ints",),
-    "batching.put_rows": (
-        "ids longs longs longs longs flags int longs longs flags longs",
-        "ids longs longs longs longs flags int ints ints flags longs",
-    ),
-    "regex_cutting.cut_texts": ("text longs SplitTables longs longs longs",),
-    "regex_cutting.write_words": ("text longs longs SplitTables WordSpelling longs longs bytes",),
+# For numba: types of the scalars that annotate a loop's arguments.
+_SCALARS: dict[Any, Any] = {
+    bool: types.boolean, int: types.int64, float: types.float64, np.uint64: types.uint64,
 }  # fmt: skip
 
 
 def missing(*jobs: Job) -> list[Loop]:
-    """Return the loops of these jobs that are neither compiled in this process nor stored on disk by an earlier one."""
+    """Return the loops of these jobs that are neither compiled in this process nor stored on disk."""
     from numba import config
 
     if vars(config)["DISABLE_JIT"]:
@@ -233,13 +111,17 @@ def missing(*jobs: Job) -> list[Loop]:
 
 
 def compile_kernels(*jobs: Job) -> None:
-    """Compile the loops that these jobs run, or load them from the disk."""
+    """Compile the loops that these jobs run, or load them from the disk.
+
+    >>> compile_kernels("learn")
+    >>> missing("learn")
+    []
+    """
     for loop in _loops(*jobs):
         compile_loop(loop.place)
 
 
 def compile_loop(place: str) -> None:
-    """Compile the loop at this place, or load it from the disk."""
     kernel = Loop(place, 0.0).kernel
     if isinstance(kernel, Dispatcher):
         with announced():
@@ -248,23 +130,31 @@ def compile_loop(place: str) -> None:
 
 
 def signatures(place: str) -> list[tuple[Any, ...]]:
-    """Return the signatures that the loop at this place is compiled for, in numba's types."""
-    return [numba_types(words) for words in SIGNATURES[place]]
+    """Return the numba types that the loop at this place is compiled for: its annotations.
 
+    Of arguments with alternatives, as in `IntArray | ByteArray`, each signature takes the next ones.
 
-def numba_types(signature: str) -> tuple[Any, ...]:
-    """Return numba's types for the words of a signature.
-
-    >>> numba_types("int longs Until")
-    (int64, Array(int64, 1, 'C', False, aligned=True), Until(int64 x 4))
+    >>> signatures("bpe_tables.enter")
+    [(Spellings(array(int32, 1d, C), array(int32, 1d, C), array(int64, 1d, C), int64),)]
     """
-    return tuple(_TYPES[word] if word in _TYPES else _tuple_type(word) for word in signature.split())
+    kernel = Loop(place, 0.0).kernel
+    kinds = [
+        get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,) for kind in _annotations(kernel.py_func)
+    ]
+    return [tuple(_numba_type(kind[number % len(kind)]) for kind in kinds) for number in range(max(map(len, kinds)))]
 
 
-def _tuple_type(name: str) -> Any:
-    module, fields = TUPLES[name]
+def _annotations(thing: Any) -> list[Any]:
+    return [kind for name, kind in get_type_hints(thing, include_extras=True).items() if name != "return"]
+
+
+def _numba_type(kind: Any) -> Any:
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    if hasattr(kind, "__metadata__"):  # an array of volt.kernels.arrays
+        return kind.__metadata__[0]
     make: Any = types.BaseTuple.from_types
-    return make(numba_types(fields), getattr(import_module(f"volt.kernels.{module}"), name))
+    return make(list(map(_numba_type, _annotations(kind))), kind)
 
 
 def _loops(*jobs: Job) -> list[Loop]:
@@ -276,13 +166,7 @@ _SECOND_PROCESS = "import sys; from volt.kernels import warmup; warmup.compile_p
 
 
 def halves(loops: Iterable[Loop]) -> tuple[list[Loop], list[Loop]]:
-    """Divide loops between this process and a second one, which starts later, so that both end early.
-
-    >>> loops = Loop("apply_bpe.trace_each", 1.8), Loop("learn.learn_merges", 4.5), Loop("bpe_tables.fill", 0.3)
-    >>> first, second = halves(loops)
-    >>> [loop.place for loop in first], [loop.place for loop in second]
-    (['learn.learn_merges'], ['apply_bpe.trace_each', 'bpe_tables.fill'])
-    """
+    """Divide loops between this process and a second one, which starts later, so that both end early."""
     first, second = list[Loop](), list[Loop]()
     for loop in sorted(loops, key=lambda loop: -loop.seconds):
         is_sooner = START + _seconds([*second, loop]) < _seconds([*first, loop])
@@ -295,20 +179,16 @@ def _seconds(loops: Iterable[Loop]) -> float:
 
 
 def seconds_for(loops: Iterable[Loop]) -> int:
-    """Estimate the seconds until these loops are compiled.
-
-    >>> seconds_for([Loop("learn.learn_merges", 4.6)])
-    5
-    """
+    """Estimate the seconds until these loops are compiled."""
     first, second = halves(loops) if _can_help() else (list(loops), [])
     return round(max(_seconds(first), START * bool(second) + _seconds(second)))
 
 
 @contextmanager
 def helping(loops: Iterable[Loop]) -> Iterator[list[Loop]]:
-    """Yield the loops that this process is to compile, while a second process compiles the others; then wait for it.
+    """Yield the loops for this process to compile, while a second process compiles the others; then wait for it.
 
-    If the second process fails, time is lost and nothing else: this process compiles what is not on disk in the end.
+    If that fails, this process compiles what is not on disk in the end.
     """
     first, second = halves(loops) if _can_help() else (list(loops), [])
     process = _started(second) if second else None
@@ -323,7 +203,7 @@ def helping(loops: Iterable[Loop]) -> Iterator[list[Loop]]:
 
 
 def compile_places(places: Sequence[str]) -> None:
-    """Compile the loops at these places, in the order of the jobs; the second process calls this."""
+    """Compile the loops at these places, in the order of the jobs, in the second process."""
     for place in dict.fromkeys(loop.place for loops in JOBS.values() for loop in loops):
         if place in places:
             compile_loop(place)
@@ -336,7 +216,6 @@ def _can_help() -> bool:
 
 
 def _started(loops: Sequence[Loop]) -> subprocess.Popen[bytes] | None:
-    """Start a silent process that imports the modules that this one imports, from whatever folder it runs in."""
     command = [sys.executable, "-P", "-c", _SECOND_PROCESS, *(loop.place for loop in loops)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     nothing = subprocess.DEVNULL

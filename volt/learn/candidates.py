@@ -1,12 +1,6 @@
-"""`Candidates`: learned merges, and the exact token counts at every vocabulary size.
+"""Learned merges, and the exact token counts at every vocabulary size.
 
 A merge of (a, b) that makes r replacements changes three counts: n(ab) = r, and n(a), n(b) fall by r.
-
->>> from volt.count import WordCounts
->>> from volt.learn import learn_bpe
->>> candidates = learn_bpe(WordCounts.from_pairs({"low": 5, "lower": 2}), n_merges=1)
->>> candidates.tokens_at(7), candidates.counts_at(7).tolist()
-(['l', 'o', 'w</w>', 'e', 'r</w>', 'w', 'lo'], [0, 0, 5, 2, 2, 2, 7])
 """
 
 from __future__ import annotations
@@ -35,12 +29,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """Every change of a token's count, by token, then by merge. All (n_changes,).
-
-    tokens: int32, which token changes
-    merges: int32, by which merge
-    before, after: int64, its counts
-    """
+    """Every change of a token's count, by token, then by merge. All (n_changes,)."""
 
     tokens: Ints
     merges: Ints
@@ -50,15 +39,14 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extended:
-    """The vocabulary that candidates extend: its merges come first, and every size holds all tokens that they make.
+    """The vocabulary that candidates extend.
 
-    vocabulary: the unchanged vocabulary
-    kept: (n,) bool, which of the first n tokens of the candidates every vocabulary keeps: its tokens and new atoms
-    counts: (n,) int64, how often each occurs in the corpus encoded with its merges, before scaffolding is split back
+    retained: (n,) bool, which of the first n tokens every vocabulary keeps: its own tokens, and new atoms
+    counts: (n,) int64, how often each occurs before scaffolding is split back
     """
 
     vocabulary: Vocabulary
-    kept: NDArray[np.bool_]
+    retained: NDArray[np.bool_]
     counts: Longs
 
 
@@ -67,19 +55,19 @@ class Candidates:
     """Merges in order, the tokens that they make, and how often each token occurs at every size.
 
     tokens: atoms first (most frequent first), then in the order in which merges make them
-    lengths: (n_tokens,) int64, characters, the marker not counted
+    lengths: (n_tokens,) int64, characters without the marker
     atom_counts: (n_atoms,) int64, before any merge
     parts: (n_merges, 2) int32, the numbers of the tokens that each merge joins
     results: (n_merges,) int32, the number of the token that it makes
     trajectory: how the counts change along the merges
     marker: "suffix", "prefix" or "none"
     counts: the words that the merges were learned from
-    left: how often the best pair that was not merged occurs; 0 if no pair was left, None if unknown
-    coverage: the characters that were left out; None if all are covered (see volt.count.corpus_statistics)
+    left: how often the best unmerged pair occurs; 0 if no pair is left, None if unknown
+    coverage: the characters that were left out; None if all are covered
     parity: the unit in which `learn_parity` compared sources; empty for other merges
-    extends: the vocabulary whose merges come first, if `extend_bpe` made these; its tokens stand before all new ones
+    extends: the extended vocabulary, whose merges come first and whose tokens precede new ones
 
-    A size counts tokens, atoms included. Where two merges make the same token, a size includes both.
+    A size counts tokens, atoms included. If two merges make the same token, a size includes both.
 
     >>> from volt.learn.bpe import learn_bpe
     >>> candidates = learn_bpe({"low": 5, "lower": 2}, n_merges=2)
@@ -109,7 +97,7 @@ class Candidates:
 
     @property
     def origin(self) -> str:
-        """The sources of the words, the unit of parity and the extended vocabulary, as a part of a signature."""
+        """The sources, the unit of parity and the extended vocabulary, for a signature."""
         extends = f"|extends:{self.extends.vocabulary.fingerprint}" if self.extends else ""
         return self.counts.origin + (f"|parity:{self.parity}" if self.parity else "") + extends
 
@@ -125,18 +113,18 @@ class Candidates:
 
     @property
     def n_atoms(self) -> int:
-        """The number of tokens before any merge: atoms, and tokens that only whole words are."""
+        """The number of tokens before any merge."""
         return len(self.atom_counts)
 
     @property
     def smallest(self) -> int:
         """The smallest size: the number of atoms, or of all tokens that the extended vocabulary's merges make."""
-        return len(self.extends.kept) if self.extends else self.n_atoms
+        return len(self.extends.retained) if self.extends else self.n_atoms
 
     @property
     def kept_always(self) -> NDArray[np.bool_]:
-        """(smallest,) bool: which tokens of the smallest size every vocabulary keeps; others are split back."""
-        return self.extends.kept if self.extends else np.ones(self.n_atoms, bool)
+        """(smallest,) bool: which tokens of the smallest size every vocabulary keeps."""
+        return self.extends.retained if self.extends else np.ones(self.n_atoms, bool)
 
     @property
     def first_counts(self) -> Longs:
@@ -145,20 +133,18 @@ class Candidates:
 
     @property
     def n_tokens(self) -> int:
-        """The number of tokens after all merges, which is the largest size."""
+        """The largest size: the number of tokens after all merges."""
         return len(self.tokens)
 
     def sizes_after(self) -> Longs:
-        """(n_merges + 1,) int64: the size after 0, 1, 2, … merges."""
+        """Return the size after 0, 1, 2, … merges, (n_merges + 1,) int64."""
         output = np.maximum.accumulate(np.concatenate([[self.n_atoms - 1], self.results]))
         return output.astype(np.int64) + 1
 
     def merges_at(self, size: int) -> int:
-        """Return how many merges make a vocabulary of this size.
+        """Return how many merges make a vocabulary of this size. Raises CandidateError if it is out of range.
 
         size: tokens, atoms included
-
-        Raises CandidateError if the size lies outside.
         """
         size = arguments.whole(size, "size")
         if not self.smallest <= size <= self.n_tokens:
@@ -169,21 +155,17 @@ class Candidates:
         return int(np.searchsorted(self.sizes_after(), size, side="right")) - 1
 
     def tokens_at(self, size: int) -> list[str]:
-        """Return the tokens of a size, atoms first.
+        """Return the tokens of a size, atoms first. Raises CandidateError if it is out of range.
 
         size: tokens, atoms included
-
-        Raises CandidateError if the size lies outside.
         """
         self.merges_at(size)
         return list(self.tokens[: int(size)])
 
     def counts_at(self, size: int) -> Longs:
-        """(size,) int64: how often each of `tokens_at(size)` occurs in the corpus encoded with that size's merges.
+        """Return how often each token of a size occurs in the corpus encoded with its merges, (size,) int64.
 
         size: tokens, atoms included
-
-        Raises CandidateError if the size lies outside.
         """
         change = self.trajectory
         output = change.merges < self.merges_at(size)
@@ -193,7 +175,7 @@ class Candidates:
         return counts[: int(size)]
 
     def gains(self) -> Longs:
-        """(n_merges,) int64: how often each merge makes its token when it is added."""
+        """Return how often each merge makes its token when it is added, (n_merges,) int64."""
         change = self.trajectory
         output = change.tokens == self.results[change.merges]
         gains = np.zeros(self.n_merges, np.int64)
@@ -201,11 +183,9 @@ class Candidates:
         return gains
 
     def curve(self, term: Callable[[Longs, NDArray[Any]], NDArray[Any]]) -> Floats:
-        """Σ_j term(n_j, j) after 0, 1, 2, … merges, (n_merges + 1,), without visiting a token that does not change.
+        """Return Σ_j term(n_j, j) after 0, 1, 2, … merges, (n_merges + 1,), visiting changed tokens alone.
 
-        While only merges of an extended vocabulary are made, this is the sum after all of these.
-
-        term: maps counts (n,) and token numbers (n,) to summands (n,), and a count of 0 to 0.
+        term: maps counts (n,) and token numbers (n,) to summands (n,), and a count of 0 to 0
         """
         change = self.trajectory
         start = term(self.first_counts, np.arange(self.smallest)).sum()

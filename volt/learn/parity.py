@@ -1,43 +1,38 @@
-"""Named sources → `Candidates` that treat them alike: each merge is chosen by the source that is compressed worst.
+"""Named sources → `Candidates` that treat them alike: the worst-compressed source chooses each merge.
 
     compression of source s = pieces of s / units of s      worst = greatest
 
-Plain BPE merges what is most frequent in all texts together, which is what is most frequent in the largest. Here each
-merge is the most frequent pair *of the source that needs most pieces per unit at that moment*, as Foroutan et al. 2025
-(arXiv 2508.04796) propose. Nothing else changes: the merges are made in all texts, and encoding knows no sources.
-
->>> sources = {"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}
->>> learn_parity(sources, n_merges=2).merges, learn_bpe(mix(sources), n_merges=2).merges
-([('l', 'o'), ('u', 'u')], [('l', 'o'), ('lo', 'w</w>')])
+Plain BPE favours the largest source. Here each merge is the most frequent pair of the source that then needs most
+pieces per unit (Foroutan et al. 2025, arXiv 2508.04796). The merges apply to all texts, and encoding knows no sources.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from volt import arguments
 from volt.count.word_counts import as_counts, mix
 from volt.display import counted
-from volt.errors import CandidateError, ConfigError, CorpusError
+from volt.errors import ConfigError, CorpusError
 from volt.files.threads import run_watched
 from volt.forks import about_to_use_polars
 from volt.learn.bpe import (
-    MOST_ASKED,
     N_SURE,
-    _code_points,
-    _marker,
-    _text_starts,
-    _without_hidden,
+    as_marker,
     check_atoms,
+    checked_limits,
+    ending_of,
     learn_bpe,
     replay_bpe,
+    token_strings,
+    without_hidden,
 )
 from volt.learn.candidates import Candidates, Longs
-from volt.text.characters import ALPHABET, SUFFIX, Marker, atom_codes, atom_text
+from volt.text.characters import ALPHABET, Marker, atom_codes, atom_text
 from volt.text.special_tokens import FIRST_HIDDEN, LAST_HIDDEN
 
 if TYPE_CHECKING:
@@ -65,43 +60,46 @@ def learn_parity(
 
     sources: the counts of two sources or more, by name; their order does not matter
     n_merges: how many merges to learn, 0 or more; None is 30,000
-    unit: of the length of a source: "character" or "byte" of its words, or "line", for texts that are translations of
-        each other line by line
+    unit: of the length of a source: "character" or "byte" of its words, or "line", for line-by-line translations
     temperature: of the mixture (`mix`) that gives the candidates their token counts; it does not affect the merges
     marker: as in `learn_bpe`
     min_pair_count: how often a pair must occur, in the source that chooses, to be merged
     report: called with the number of merges done, several times a second
 
-    If several sources are worst, as all are in characters before the first merge, the one with most words chooses;
-    then the one whose counts' fingerprint sorts first, so names do not matter. If the worst source has no pair that
-    occurs often enough, the next worst chooses, and so on. Ties between pairs are broken as in `learn_bpe`.
-
-    Raises ConfigError if there are fewer than two sources, or the unit is "line" and their numbers of lines differ.
-    Raises CorpusError if a source has no words, CandidateError if a number is out of range.
+    Of equally compressed sources, the one with most words chooses, then the one whose fingerprint sorts first. If the
+    worst source has no pair that occurs often enough, the next worst chooses.
+    Raises ConfigError, CorpusError or CandidateError if a source or a number does not suit.
 
     >>> candidates = learn_parity({"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}, n_merges=3)
-    >>> candidates, candidates.merges[2]
-    (<Candidates: 14 tokens, 11 atoms, 3 merges, suffix, from 73 words>, ('uu', 'n'))
+    >>> candidates, candidates.merges[:2]
+    (<Candidates: 14 tokens, 11 atoms, 3 merges, suffix, from 73 words>, [('l', 'o'), ('u', 'u')])
     """
+    from volt.kernels.bpe_tables import MOST
+    from volt.kernels.learn_parity import learn_parity as kernel
+
     named, mixture = _several(sources, temperature)
-    n_merges = N_SURE if n_merges is None else n_merges
-    n_merges = min(arguments.whole(n_merges, "n_merges", low=0, high=MOST_ASKED, kind=CandidateError), _most(named))
-    min_pair_count = arguments.whole(min_pair_count, "min_pair_count", low=1, high=2**63 - 1, kind=CandidateError)
-    marker, units = _marker(marker, mixture), n_units(named, unit)
+    requested, min_pair_count = checked_limits(N_SURE if n_merges is None else n_merges, min_pair_count)
+    n_merges = min(requested or 0, MOST, 2**30 // len(named))
+    marker, units = as_marker(marker, mixture), n_units(named, unit)
     order = sorted(named, key=lambda name: (-named[name].total, named[name].fingerprint))
-    named, units = {name: named[name] for name in order}, {name: units[name] for name in order}
-    merges = _learned(named, units, n_merges, marker, min_pair_count, arguments.function(report, "report"))
+    words, n_pieces, codes = _words([named[name] for name in order], marker)
+    tokens, final = [atom_text(code) for code in codes], np.array([code & 1 for code in codes], np.uint8)
+    texts = token_strings([token for token in tokens for _ in order], len(order) * (n_merges + 1))
+    ending, lengths = ending_of(marker), np.array([units[name] for name in order], np.int64)
+    parts, _ = run_watched(
+        lambda progress: kernel(words, texts, final, ending, lengths, n_pieces, n_merges, min_pair_count, progress),
+        report=arguments.function(report, "report"),
+    )
+    merges = list[tuple[str, str]]()
+    for first, second in parts.tolist():
+        merges.append((tokens[first], tokens[second]))
+        tokens.append(tokens[first] + tokens[second])
     left = 0 if len(merges) < n_merges else None
     return replace(replay_bpe(mixture, merges, marker=marker), parity=unit, left=left)
 
 
 class SourceParity(NamedTuple):
-    """How a source is compressed.
-
-    name: of the source
-    n_units: its length
-    plain, fair: its pieces under plain BPE, and under the candidates that were measured
-    """
+    """A source's length, and its pieces under plain BPE and under the measured candidates."""
 
     name: str
     n_units: int
@@ -111,9 +109,9 @@ class SourceParity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Parity:
-    """How evenly sources are compressed by merges of one size, plain BPE's and others.
+    """How evenly sources are compressed by plain BPE, and by other merges of the same size.
 
-    unit: what lengths are counted in
+    unit: of lengths
     size: tokens, atoms included, all of them kept
     sources: one row for each, sorted by name
 
@@ -134,54 +132,44 @@ class Parity:
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """Pieces per unit of the worst source divided by the best source's: for plain BPE, and for the candidates."""
-        rates = np.array([(row.plain, row.fair) for row in self.sources]) / np.array(
-            [[row.n_units] for row in self.sources]
-        )
+        """Pieces per unit of the worst source over those of the best, for plain BPE and for the candidates."""
+        rates = np.array([(row.plain / row.n_units, row.fair / row.n_units) for row in self.sources])
         plain, fair = (rates.max(0) / rates.min(0)).tolist()
         return plain, fair
 
     @property
     def cost(self) -> float:
-        """The pieces of all sources under the candidates, relative to plain BPE; 0.01 is one percent more."""
-        plain, fair = (sum(column) for column in zip(*((row.plain, row.fair) for row in self.sources), strict=True))
-        return float(fair / plain - 1)
+        """The pieces of all sources, relative to plain BPE; 0.01 is one percent more."""
+        return sum(row.fair for row in self.sources) / sum(row.plain for row in self.sources) - 1
 
 
 def measure_parity(sources: Named, candidates: Candidates, *, size: int, unit: Unit = "character") -> Parity:
     """Measure how evenly candidates compress sources, and plain BPE on the same mixture at the same size.
 
     sources: the counts of each source, by name
-    candidates: what `learn_parity` returns, or any others
+    candidates: the result of `learn_parity`, or any others
     size: tokens, atoms included
     unit: as in `learn_parity`
 
     >>> sources = {"en": {"low": 50, "lower": 20}, "fi": {"uuni": 2, "suu": 1}}
-    >>> parity = measure_parity(sources, learn_parity(sources, n_merges=3), size=14)
-    >>> parity, parity.sources[1]
-    (<Parity: 2 sources, 14 tokens, worst ÷ best 2.273 → 1.131 pieces per character, +54.5% pieces>,
-    SourceParity(name='fi', n_units=11, plain=11, fair=7))
+    >>> measure_parity(sources, learn_parity(sources, n_merges=3), size=14)
+    <Parity: 2 sources, 14 tokens, worst ÷ best 2.273 → 1.131 pieces per character, +54.5% pieces>
     """
     named, _ = _several(sources, 1.0)
     call = "volt.measure_parity(sources, {}, size=size)"
     candidates = arguments.instance(candidates, Candidates, "candidates", call=call)
     n_merges, marker, units = candidates.merges_at(size), candidates.marker, n_units(named, unit)
     plain = learn_bpe(candidates.counts, n_merges, marker=marker, min_pair_count=1).merges
-    fair = candidates.merges[:n_merges]
-    rows = [
-        SourceParity(name, units[name], *(_n_pieces(counts, merges, marker) for merges in (plain, fair)))
-        for name, counts in named.items()
-    ]
+    rows = []
+    for name, counts in named.items():
+        both = [replay_bpe(counts, merges, marker=marker) for merges in (plain, candidates.merges[:n_merges])]
+        n_pieces = (int(replayed.counts_at(replayed.n_tokens).sum()) for replayed in both)
+        rows.append(SourceParity(name, units[name], *n_pieces))
     return Parity(unit, size, tuple(rows))
 
 
 def n_units(sources: Mapping[str, WordCounts], unit: Unit) -> dict[str, int]:
-    """Return the length of each source. Raises ConfigError if numbers of lines differ or are 0.
-
-    >>> from volt.count.word_counts import WordCounts
-    >>> n_units({"ka": WordCounts.from_pairs({"ერთი": 2})}, "byte")
-    {'ka': 24}
-    """
+    """Return the length of each source. Raises ConfigError if numbers of lines differ or are 0."""
     arguments.choice(unit, "unit", get_args(Unit))
     if unit == "line":
         return _n_lines(sources)
@@ -218,7 +206,6 @@ def _length(counts: WordCounts, unit: Unit) -> int:
 
 
 def _several(sources: Named, temperature: float) -> tuple[dict[str, WordCounts], WordCounts]:
-    """Return the counts of each source, sorted by name, and their mixture."""
     remedy = "give the counts of each source by its name, such as {'de': german, 'en': english}"
     result = arguments.mapping(sources, "sources", remedy=remedy)
     names = sorted(arguments.text(name, "the name of a source") for name in result)
@@ -228,43 +215,11 @@ def _several(sources: Named, temperature: float) -> tuple[dict[str, WordCounts],
     return named, mix(named, temperature=temperature)
 
 
-def _most(sources: Mapping[str, Any]) -> int:
-    from volt.kernels.bpe_tables import MOST
-
-    return min(MOST, 2**30 // len(sources))
-
-
-def _learned(
-    sources: Mapping[str, WordCounts],
-    units: Mapping[str, int],
-    n_merges: int,
-    marker: Marker,
-    min_pair_count: int,
-    report: Callable[[int], object] | None,
-) -> list[tuple[str, str]]:
-    from volt.kernels.arrays import TokenStrings
-    from volt.kernels.learn_parity import learn_parity
-
-    words, n_pieces, codes = _words([*sources.values()], marker)
-    atoms = [atom_text(code) for code in codes]
-    strings = [atom for atom in atoms for _ in sources]
-    texts = TokenStrings(_code_points("".join(strings)), _text_starts(strings, len(sources) * (n_merges + 1)))
-    final = np.array([code & 1 for code in codes], np.uint8)
-    ending, lengths = _code_points(SUFFIX if marker == "suffix" else ""), np.array([*units.values()], np.int64)
-    parts, _ = run_watched(
-        lambda progress: learn_parity(
-            words, texts, final, ending, lengths, n_pieces, n_merges, min_pair_count, progress
-        ),
-        report=report,
-    )
-    return _spelled(atoms, parts.tolist())
-
-
 def _words(sources: Sequence[WordCounts], marker: Marker) -> tuple[Words, Longs, list[int]]:
-    """Return all words as symbols (see volt.kernels.learn_parity), the symbols of each source, and the atoms' codes."""
+    """Return all words as symbols (see volt.kernels.learn_parity), the pieces of each source, and the atoms' codes."""
     from volt.kernels.arrays import Words
 
-    rows = [_without_hidden(*atom_codes(counts.words, marker=marker), counts.counts, None) for counts in sources]
+    rows = [without_hidden(*atom_codes(counts.words, marker=marker), counts.counts, None) for counts in sources]
     codes, numbers = np.unique(np.concatenate([row[0] for row in rows]), return_inverse=True)
     for _, ends, counts in rows:
         check_atoms(np.diff(ends, prepend=0), counts)
@@ -274,17 +229,3 @@ def _words(sources: Sequence[WordCounts], marker: Marker) -> tuple[Words, Longs,
     pieces = [int((np.diff(ends, prepend=0) * counts).sum()) for _, ends, counts in rows]
     counts = np.concatenate([row[2] for row in rows]).astype(np.int64)
     return Words(symbols.astype(np.int32), ends, counts), np.array(pieces, np.int64), codes.tolist()
-
-
-def _spelled(atoms: Sequence[str], parts: Sequence[Sequence[int]]) -> list[tuple[str, str]]:
-    """Return merges as pairs of strings; merge k makes token len(atoms) + k."""
-    tokens, merges = list(atoms), list[tuple[str, str]]()
-    for left, right in parts:
-        merges.append((tokens[left], tokens[right]))
-        tokens.append(tokens[left] + tokens[right])
-    return merges
-
-
-def _n_pieces(counts: WordCounts, merges: Sequence[tuple[str, str]], marker: Marker) -> int:
-    replayed = replay_bpe(counts, merges, marker=marker)
-    return int(replayed.counts_at(replayed.n_tokens).sum())

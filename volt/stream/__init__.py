@@ -5,31 +5,21 @@
 
 The words of this package:
 
-    line        one sample: fields with tabs between them
-    field       a part of a line; fields count from 1, by convention 1 is the source side and 2 the target side
+    line        one sample: fields with tabs between them; field 1 is the source side by convention
     shard       one file of a source, or files that belong together line by line
     piece       a run of lines of a shard that can be read by itself
     source      shards that are read under one name, with one weight
-    task        lines of one or more inputs that get the same treatment; in the stream it is a source
+    task        lines of inputs that get the same treatment; in the stream it is a source
     split       train, whose tasks are mixed by weight, or valid, whose tasks are read once, in order, without noise
     epoch       one pass over all lines of a source
     virtual epoch
                 the number of lines of a mixture in which its largest source is read about once
     share       the lines of an epoch that a rank reads
-    part        lines of a share that are read and shuffled together (`BlockRange`); configurations and the README call
-                it a block
+    part        lines of a share that are read and shuffled together; configurations and the README call it a block
     chunk       lines of a part that are transformed together: all of them, or few at a time where Python code runs
     batch       lines as columns, on their way through the transforms
-    column      a field of all lines of a batch: views into one buffer of bytes, or of ids
-    transform   a step that changes, drops or adds lines; a filter is a transform that only drops lines
-    LineRng     the random numbers of a line in a step, which do not depend on the other lines
-    mixture     the order in which sources give the lines of the stream
     turn        one line of the stream, dealt by the mixture to a source
-    unfit line  a line that cannot be used: not UTF-8, too few fields, or refused by a transform
-    fault       the record of an unfit line: its file, its number and the reason
-    ErrorPolicy the treatment of unfit lines: stop, skip them, or write them to a file
-    worker      a thread, or a process for Python code, that computes chunks before they are needed
-    rank, world one of several processes that train together, and how many there are
+    fault       the record of an unfit line: not UTF-8, too few fields, or refused by a transform
     cursor      the position in a source
     state       the position of a whole stream: its cursors, the mixture, and its configuration
     deal        the rest of the epochs that had begun when the number of ranks changed; the new ranks divide it
@@ -62,11 +52,11 @@ if TYPE_CHECKING:
     from volt.stream.mixing.mixture import Sampling as Sampling
     from volt.stream.mixing.schedule import Schedule as Schedule
     from volt.stream.reading.error_policy import ErrorPolicy as ErrorPolicy
+    from volt.stream.reading.sampler import from_environment as from_environment
     from volt.stream.reading.source import Checks as Checks
     from volt.stream.reading.source import Source as Source
     from volt.stream.running.checkpoint import load_state as load_state
     from volt.stream.running.checkpoint import save_state as save_state
-    from volt.stream.running.resharding import from_environment as from_environment
     from volt.stream.running.resharding import merge_states as merge_states
     from volt.stream.running.source_buffer import StreamBatch as StreamBatch
     from volt.stream.running.stream import Stream as Stream
@@ -89,9 +79,10 @@ __getattr__, __dir__, __all__ = lazy(
         "mixing.mixture": ("Mixture", "Sampling"),
         "mixing.schedule": ("Schedule",),
         "reading.error_policy": ("ErrorPolicy",),
+        "reading.sampler": ("from_environment",),
         "reading.source": ("Checks", "Source"),
         "running.checkpoint": ("load_state", "save_state"),
-        "running.resharding": ("from_environment", "merge_states"),
+        "running.resharding": ("merge_states",),
         "running.source_buffer": ("StreamBatch",),
         "running.stream": ("Stream",),
         "running.summary": ("Summary", "VirtualEpoch"),

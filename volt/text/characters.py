@@ -1,4 +1,4 @@
-r"""How text is spelled as atoms and bytes, and how characters are classed: letter, number, white space or other.
+"""Spelling of text as atoms and bytes, and classes of characters: letter, number, mark, white space or other.
 
 Atoms are the symbols that merging starts from: characters, one of which may carry the word marker.
 
@@ -7,30 +7,6 @@ Atoms are the symbols that merging starts from: characters, one of which may car
     none     characters alone, for pre-tokens that hold their spaces
 
 Compiled code sees an atom as a number: 2 · code point, + 1 if it carries the end-of-word marker.
-
->>> codes, ends = atom_codes(["low", "a"], marker="suffix")
->>> [atom_text(code) for code in codes.tolist()], ends.tolist()
-(['l', 'o', 'w</w>', 'a</w>'], [3, 4])
-
-GPT-2's byte alphabet spells every text with 256 atoms. Bytes that print in Latin-1 stand for themselves; the others, in
-order, for U+0100, U+0101, … (a space is "Ġ").
-
->>> to_characters("é ".encode()), to_bytes("ÃĠ")
-('Ã©Ġ', b'\xc3 ')
-
-GPT-2's pattern has these variants, for other engines and for text whose spaces are "▁":
-
-    ORIGINAL       as in GPT-2's own files; its engine looks ahead
-    GROUPED        the same matches, as later files spell them
-    MARKED         the same for text whose spaces are "▁"
-    CUT_MARKED     the same for an engine without look-ahead, after a space has been put into matches of MARKED_RUN
-
-White space has two definitions; SPLIT_CLASS is the second as the inside of a class [...] of the pattern engine:
-
-    WHITE_SPACE     Unicode's property White_Space, which the pattern engine matches with its \s
-    SPLIT_SPACE     WHITE_SPACE and the four separators U+001C to U+001F: where str.split() cuts
-
-The compiled loops take character classes from the pattern engine, so that they agree with `volt.text.pretokenizer`.
 """
 
 from __future__ import annotations
@@ -56,22 +32,24 @@ Marker = Literal["suffix", "prefix", "none"]
 
 
 def check_marker(marker: str) -> None:
-    """Raise ConfigError if there is no such marker.
-
-    >>> check_marker("suffix")
-    """
+    """Raise ConfigError unless a marker of this name exists."""
     arguments.choice(marker, "marker", get_args(Marker))
 
 
 def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the codes of all atoms of the words (none of them empty), word after word, and where each word ends."""
+    """Return the codes of the atoms of words, none of them empty, and where each word ends.
+
+    >>> codes, ends = atom_codes(["low", "a"], marker="suffix")
+    >>> [atom_text(code) for code in codes.tolist()], ends.tolist()
+    (['l', 'o', 'w</w>', 'a</w>'], [3, 4])
+    """
     import numpy as np
 
     return text_codes("".join(words), np.fromiter(map(len, words), np.int64, len(words)), marker=marker)
 
 
 def text_codes(text: str, lengths: NDArray[np.int64], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the same for words that are given as one text and their lengths in characters, (n_words,).
+    """Return `atom_codes` of the words of one text, given their lengths in characters, (n_words,).
 
     >>> import numpy as np
     >>> codes, ends = text_codes("lowa", np.array([3, 1]), marker="prefix")
@@ -91,16 +69,12 @@ def text_codes(text: str, lengths: NDArray[np.int64], *, marker: Marker) -> tupl
 
 
 def atom_text(code: int) -> str:
-    """Return the string of an atom.
-
-    >>> atom_text(2 * ord("w") + 1)
-    'w</w>'
-    """
+    """Return the string of an atom."""
     return chr(code >> 1) + SUFFIX * (code & 1)
 
 
 def atom_code(atom: str, *, marker: Marker) -> int | None:
-    """Return the code of an atom's string, or None if the string is no atom.
+    """Return the code of an atom's string; None if the string is not an atom.
 
     >>> atom_code("w</w>", marker="suffix") == 2 * ord("w") + 1, atom_code("wo", marker="suffix")
     (True, None)
@@ -111,9 +85,9 @@ def atom_code(atom: str, *, marker: Marker) -> int | None:
 
 
 def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
-    """(n_tokens,) int64 characters of each token, without the marker. A token that is only the marker has 1.
+    """Return the characters of each token without its marker, at least 1, (n_tokens,) int64.
 
-    Without an end marker a "▁" stands for a space and is counted as a marker is, so that lengths can be compared.
+    Without an end marker, a "▁" inside a token is a space, and not counted either, so that lengths can be compared.
 
     >>> token_lengths(["low</w>", "lo"], marker="suffix"), token_lengths(["▁low", "▁"], marker="prefix")
     (array([3, 2]), array([3, 1]))
@@ -136,19 +110,22 @@ _BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
 
 
 def to_characters(data: bytes, *, keeps_line_ends: bool = False) -> str:
-    """Return the characters that stand for these bytes. keeps_line_ends: whether each "\\n" stays what it is."""
-    return charmap_decode(data, "strict", _LINES if keeps_line_ends else _ALL)[
-        0
-    ]  # 200,000 tokens in a fifth of the time that a loop takes
+    """Return bytes in GPT-2's alphabet of 256 characters, in which a line feed may stay as it is."""
+    # 200,000 tokens take a fifth of the time of a loop
+    return charmap_decode(data, "strict", _LINES if keeps_line_ends else _ALL)[0]
 
 
 def to_bytes(text: str) -> bytes:
-    """Return the bytes that these characters stand for. Characters outside the alphabet stand for their own UTF-8."""
+    r"""Return the bytes of a text in GPT-2's alphabet. Other characters stand for their own UTF-8.
+
+    >>> to_characters("é ".encode()), to_bytes("ÃĠ")
+    ('Ã©Ġ', b'\xc3 ')
+    """
     return b"".join(bytes([_BYTE_OF[character]]) if character in _BYTE_OF else character.encode() for character in text)
 
 
 def readable(text: str) -> str:
-    """Return the text that these characters stand for, as people read it: bytes that are no whole UTF-8 as <0xNN>.
+    """Return the text that GPT-2's alphabet spells, for people: bytes that are not whole UTF-8 as <0xNN>.
 
     >>> print(readable("ÃłĠla"), readable("Ġc"), readable("Ãł"[0]))
     à la  c <0xC3>
@@ -158,9 +135,9 @@ def readable(text: str) -> str:
 
 
 def whole_characters(token: bytes) -> str | None:
-    """Return a token without the parts of characters that it begins and ends with; None if the rest is no text.
+    r"""Return a token without partial characters at its ends; None if the rest is not UTF-8.
 
-    >>> whole_characters("é".encode()[1:] + b"a" + "中".encode()[:2]), whole_characters(b"\\xc3a")
+    >>> whole_characters("é".encode()[1:] + b"a" + "中".encode()[:2]), whole_characters(b"\xc3a")
     ('a', None)
     """
     start = next((i for i, byte in enumerate(token) if byte & 0xC0 != 0x80), len(token))
@@ -177,14 +154,11 @@ _PLAIN, _WHITE = r"\s", rf"\s{SPACE}"  # white space where spaces are spaces, an
 
 
 def _words(space: str, *, contractions: str = CONTRACTIONS, others: str) -> str:
-    """Contractions, and runs of letters, of numbers, and of what is neither nor among `others`, behind a space or none.
-
-    >>> _words(" ", contractions="'s", others=r"\\s")
-    "'s| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+"
-    """
     return rf"{contractions}|{space}?\p{{L}}+|{space}?\p{{N}}+|{space}?[^{others}\p{{L}}\p{{N}}]+"
 
 
+# GPT-2's pattern: as in its own files; as later files spell it; for text whose spaces are "▁"; and the last one for an
+# engine without look-ahead, after a space has been put into matches of MARKED_RUN.
 _TRAILING = r"\s+(?!\S)|\s+"
 ORIGINAL = rf"{_words(' ', others=_PLAIN)}|{_TRAILING}"
 GROUPED = rf"{_words(' ', contractions=GROUPED_CONTRACTIONS, others=_PLAIN)}|{_TRAILING}"
@@ -192,24 +166,21 @@ MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}]+(?![^{_WHITE}])|[{_WHITE}]
 MARKED_RUN = rf"([{_WHITE}])([{_WHITE}][^{_WHITE}])"
 CUT_MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}--[ ]]+"
 
-INFORMATION_SEPARATORS = "\x1c\x1d\x1e\x1f"
+# Unicode's property White_Space, which the pattern engine matches with its \s.
 _CODES = (*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 WHITE_SPACE = "".join(map(chr, _CODES))
-SPLIT_SPACE = "".join(sorted(WHITE_SPACE + INFORMATION_SEPARATORS))
+# Where str.split() cuts: also at the four information separators. And the same inside a class [...] of the engine.
+SPLIT_SPACE = "".join(sorted(WHITE_SPACE + "\x1c\x1d\x1e\x1f"))
 SPLIT_CLASS = r"\s\x1c-\x1f"
 
 
 def ascii_bytes(characters: str) -> bytes:
-    """Those of the characters that are ASCII, as bytes.
-
-    >>> ascii_bytes(WHITE_SPACE)
-    b'\\t\\n\\x0b\\x0c\\r '
-    """
+    """Return the ASCII characters of a string as bytes."""
     return "".join(filter(str.isascii, characters)).encode()
 
 
 def ranges(characters: str) -> str:
-    """Rising characters as the inside of a class [...] of any regex engine. None of them may have a meaning there.
+    """Return rising characters as the inside of a class [...] of any regex engine, if none has a meaning there.
 
     >>> ranges("acdefxy")
     'ac-fxy'
@@ -228,11 +199,10 @@ _IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)
 
 
 class CharacterClasses:
-    """The class of every character, as far as it is known.
+    """The class of every character, looked up when it is first met.
 
-    Whoever encodes owns one and shares it with the threads that work for it: what one thread has found out, all know.
-    They need no lock. Two threads that ask about the same character write the same value, and a thread that reads too
-    early finds NO_CLASS, and asks.
+    An encoder shares one with its threads, without a lock: two threads write equal values, and one that reads too early
+    finds NO_CLASS and looks the class up.
 
     >>> CharacterClasses().table[[ord("a"), ord("4"), ord("!"), ord("é")]].tolist()
     [2, 3, 1, 2]
@@ -240,7 +210,7 @@ class CharacterClasses:
 
     @cached_property
     def table(self) -> NDArray[np.uint8]:
-        """(0x110000,) uint8, the class of each character, or NO_CLASS. It is made when it is first asked for."""
+        """(0x110000,) uint8, the class of each character, or NO_CLASS."""
         import numpy as np
 
         table = np.zeros(N_CHARACTERS, np.uint8)
@@ -248,7 +218,7 @@ class CharacterClasses:
         return table
 
     def classify(self, text: str) -> bool:
-        """Find out the classes of a text's characters. Returns whether any of them had none."""
+        """Look up the classes of a text's characters. Return whether any was unknown."""
         new = [code for code in map(ord, set(text)) if not self.table[code]]
         if new:
             self.table[new] = classes_of(new)
@@ -257,9 +227,9 @@ class CharacterClasses:
 
 @cache
 def known_classes() -> NDArray[np.uint8]:
-    """(0x10000,) uint8, the classes that are known without asking: those that Unicode 3.2 had already.
+    """Return the classes of the characters of Unicode 3.2 that have not changed since, (0x10000,) uint8, read-only.
 
-    It takes 10 ms to find them, so a process finds them once, and nobody can change them.
+    Computing them takes 10 ms, so a process does it once.
     """
     import numpy as np
 
@@ -286,7 +256,7 @@ def _class_of_category() -> dict[str, int]:
 
 
 def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
-    """Return the classes of characters, (n,), as the engine that runs the patterns has them.
+    r"""Return the classes of characters, (n,), by the engine that runs the patterns.
 
     >>> classes_of([ord("中"), ord("\u2003")]).tolist()
     [2, 5]

@@ -1,8 +1,4 @@
-"""Unicode normal forms and lower case, the same for one string, a series or a Polars expression.
-
->>> Normalizer.parse("nfkc+lowercase").normalize("ＶＯＬＴ ﬁnds")
-'volt finds'
-"""
+"""Unicode normal forms and lower case, the same for a string, a series and a Polars expression."""
 
 from __future__ import annotations
 
@@ -23,15 +19,15 @@ _FORMS = ("none", "nfc", "nfkc")
 
 @dataclass(frozen=True, slots=True)
 class Normalizer:
-    """Unicode normal form (none, nfc, nfkc), then lower case. Applying it twice changes nothing more.
+    """A Unicode normal form, then lower case. Applying it twice changes nothing more.
 
     form: none, nfc or nfkc
-    lowercase: whether lower case comes after it
+    lowercase: whether to change to lower case
 
-    `name` is what a vocabulary stores and `parse` reads back. Raises ConfigError if the form is unknown.
+    Raises ConfigError if the form is unknown.
 
-    >>> Normalizer("nfc", lowercase=True).name
-    'nfc+lowercase'
+    >>> Normalizer("nfkc", lowercase=True).normalize("ＶＯＬＴ ﬁnds")
+    'volt finds'
     """
 
     form: str = "none"
@@ -46,8 +42,8 @@ class Normalizer:
 
         name: of the normaliser
 
-        >>> Normalizer.parse("NFKC+Lowercase").name
-        'nfkc+lowercase'
+        >>> Normalizer.parse("NFKC+Lowercase")
+        Normalizer(form='nfkc', lowercase=True)
         """
         name = arguments.text(name, "name")
         named = {one.name: one for form in _FORMS for one in (cls(form), cls(form, lowercase=True))}
@@ -57,10 +53,10 @@ class Normalizer:
 
     @property
     def name(self) -> str:
-        """What `parse` reads back.
+        """The name that a vocabulary stores and `parse` reads.
 
-        >>> Normalizer().name, Normalizer(lowercase=True).name
-        ('none', 'lowercase')
+        >>> Normalizer().name, Normalizer("nfc", lowercase=True).name
+        ('none', 'nfc+lowercase')
         """
         parts = [self.form] * (self.form != "none") + ["lowercase"] * self.lowercase
         return "+".join(parts) or "none"
@@ -94,24 +90,18 @@ class Normalizer:
         return _over_series(self.apply, series)
 
     def normalize(self, text: str) -> str:
-        """Normalise one string.
+        r"""Normalise one string. Raises CorpusError if it holds a lone surrogate.
 
         text: any
 
-        Raises CorpusError if it holds a lone surrogate.
-
-        >>> Normalizer("nfc").normalize("e\\u0301") == "é"
+        >>> Normalizer("nfc").normalize("e\u0301") == "é"
         True
         """
         return str(_over_text(self.apply, arguments.text(text, "text")).item())
 
 
 def as_normalizer(value: str | Normalizer) -> Normalizer:
-    """Return a normaliser, given itself or its name. Raises ConfigError if there is none of that name.
-
-    >>> as_normalizer("nfkc+lowercase")
-    Normalizer(form='nfkc', lowercase=True)
-    """
+    """Return a normaliser, given itself or its name. Raises ConfigError if the name is unknown."""
     if isinstance(value, Normalizer):
         return value
     return Normalizer.parse(arguments.text(value, "normalizer", remedy="give a name, such as 'nfkc', or a Normalizer"))
@@ -131,11 +121,7 @@ def _over_text(make: Callable[[pl.Expr], pl.Expr], text: str) -> pl.Series:
 
 
 def check_text(text: str) -> str:
-    """Return the text itself. Raises CorpusError with the position if it holds a lone surrogate.
-
-    >>> check_text("é")
-    'é'
-    """
+    """Return the text itself. Raises CorpusError with the position of a lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

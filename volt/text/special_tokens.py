@@ -1,21 +1,11 @@
-r"""Special tokens: those with a role, control tokens, and user tokens, which are found in text and never split.
+"""Special tokens: those with a role, control tokens, and user tokens, which are found in text and never split.
 
 Before a text is normalised and cut, each user token is replaced by one private character (from U+10F000), so it
 survives both, and no merge crosses it.
 
->>> special = SpecialTokens(user=("<url>",))
->>> hidden = special.hide_text("see <url>!")
->>> len(hidden), special.reveal(hidden)
-(6, 'see <url>!')
-
 A text may hold such private characters itself. Each is first replaced by a placeholder, a private character that the
-text lacks, so that no text can forge a user token. In a pre-token it is restored, after a `MARK`, which no
+text lacks, so that no text can forge a user token. In a pre-token it is restored after a `MARK`, which no
 user token uses.
-
->>> own = stand_ins(["a", "b\U0010f000"])
->>> texts = own.put(["a", "b\U0010f000"])
->>> texts[1] == "b\U00100000", own.restored([["a"], [texts[1]]])[1] == [f"b{MARK}\U0010f000"]
-(True, True)
 """
 
 from __future__ import annotations
@@ -49,12 +39,11 @@ _HELP = "choose another spelling, such as <url>"
 class SpecialTokens:
     """The tokens that are not made of text.
 
-    unk, bos, eos, pad: the tokens with a role; None where there is none. Several roles may be those of one token
-    user: the user's own tokens, which are found in text and never split, at most 4,093; they may have roles, too
+    unk, bos, eos, pad: the tokens with a role, or None; one token may have several roles
+    user: found in text and never split, at most 4,093; they may have roles too
     control: further tokens that have ids and are never found in text, such as those that mark the turns of a chat
 
-    Raises ConfigError if one is empty, unprintable, longer than 1,000 characters, given twice, or could be met in text
-    as an atom.
+    Raises ConfigError if a token is empty, unprintable, longer than 1,000 characters, repeated, or an atom of text.
 
     >>> SpecialTokens(user=["<url>"]).all[4:], SpecialTokens("<|end|>", "<|end|>", "<|end|>", None).all
     (('<url>',), ('<|end|>',))
@@ -76,23 +65,27 @@ class SpecialTokens:
                 arguments.text(getattr(self, role), role)
         if len(self.user) > MOST_USER:
             raise ConfigError(f"{len(self.user):,} user tokens; {MOST_USER:,} are the most; leave out others")
-        self._check_repeats()
-        for token in self.all:
-            _check(token)
-        for token in self.roles.values():
-            if len(token) < 2:
-                raise ConfigError(f"special token {token!r} is one character, which text may hold; {_HELP}")
-
-    def _check_repeats(self) -> None:
         met = set(BYTE_TOKENS)
         for token in chain(self.user, self.control):
             if token in met:
                 raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
             met.add(token)
+        for token in self.all:
+            if len(token) > LONGEST:
+                raise ConfigError(f"special token {quoted(token)} has more than {LONGEST:,} characters; {_HELP}")
+            if token.split() != [token] or not token.isprintable():
+                raise ConfigError(
+                    f"special token {quoted(token)} is empty or holds white space or what cannot be printed; {_HELP}"
+                )
+            if token in BYTE_TOKENS or token.endswith(SUFFIX):
+                raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
+        for token in self.roles.values():
+            if len(token) < 2:
+                raise ConfigError(f"special token {token!r} is one character, which text may hold; {_HELP}")
 
     @property
     def roles(self) -> dict[Role, str]:
-        """Role → its token, for the roles that there are.
+        """Role → its token, without roles that have none.
 
         >>> SpecialTokens(None, "<s>", "<s>", None).roles
         {'bos': '<s>', 'eos': '<s>'}
@@ -101,7 +94,7 @@ class SpecialTokens:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """All special tokens, each once: unk, bos, eos, pad, the user's, control tokens. So are ids given out, usually.
+        """All special tokens, each once, in the usual order of ids: unk, bos, eos, pad, user, control.
 
         >>> SpecialTokens(user=("<url>",)).all
         ('<unk>', '<s>', '</s>', '<pad>', '<url>')
@@ -110,7 +103,7 @@ class SpecialTokens:
 
     @property
     def has_four_roles(self) -> bool:
-        """Whether there are four tokens with a role, user tokens, and no others.
+        """Whether four tokens have a role each, and all others are user tokens.
 
         >>> SpecialTokens(user=("<url>",)).has_four_roles, SpecialTokens(pad=None).has_four_roles
         (True, False)
@@ -118,27 +111,26 @@ class SpecialTokens:
         return not self.control and len(self.roles) == 4 and len(self.all) == 4 + len(self.user)
 
     def hide(self, text: pl.Expr) -> pl.Expr:
-        """String expression → the same with every user token as one private character.
+        """Return the String expression with every user token as one private character; longer tokens first.
 
         text: of Polars
-
-        Where two tokens fit, the longer one is taken. Private characters of the text itself stay as they are.
         """
         if not self.user:
             return text
-        hidden = {token: self._hidden(number) for number, token in enumerate(self.user)}
-        longest_first = sorted(self.user, key=len, reverse=True)
+        hidden, longest_first = _hidden(self.user), sorted(self.user, key=len, reverse=True)
         return text.str.replace_many(longest_first, [hidden[token] for token in longest_first], leftmost=True)
 
     def hide_text(self, text: str) -> str:
-        """What `hide` does, for one string.
+        """Replace every user token of one string by its private character.
 
         text: any
+
+        >>> special = SpecialTokens(user=("<url>",))
+        >>> hidden = special.hide_text("see <url>!")
+        >>> len(hidden), special.reveal(hidden)
+        (6, 'see <url>!')
         """
-        if not self.user:
-            return text
-        numbers = {token: number for number, token in enumerate(self.user)}
-        return _finder(self.user).sub(lambda found: self._hidden(numbers[found[0]]), text)
+        return _finder(self.user).sub(lambda match: _hidden(self.user)[match[0]], text) if self.user else text
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return where the user tokens stand in a text.
@@ -148,9 +140,7 @@ class SpecialTokens:
         >>> SpecialTokens(user=("<url>",)).spans("see <url>!")
         [(4, 9)]
         """
-        if not self.user:
-            return []
-        return [match.span() for match in _finder(self.user).finditer(text)]
+        return [match.span() for match in _finder(self.user).finditer(text)] if self.user else []
 
     def reveal(self, text: str) -> str:
         """Undo `hide`.
@@ -167,27 +157,16 @@ class SpecialTokens:
         number = code_point - FIRST_HIDDEN
         return self.user[number] if 0 <= number < len(self.user) else None
 
-    @staticmethod
-    def _hidden(number: int) -> str:
-        return chr(FIRST_HIDDEN + number)
-
-
-def _check(token: str) -> None:
-    """Raise ConfigError if a special token may not be spelled so."""
-    if len(token) > LONGEST:
-        raise ConfigError(f"special token {quoted(token)} has more than {LONGEST:,} characters; {_HELP}")
-    if token.split() != [token] or not token.isprintable():
-        raise ConfigError(
-            f"special token {quoted(token)} is empty or holds white space or what cannot be printed; {_HELP}"
-        )
-    if token in BYTE_TOKENS or token.endswith(SUFFIX):
-        raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
-
 
 @lru_cache(maxsize=16)  # to sort and compile thousands of tokens takes longer than most lines
 def _finder(user: tuple[str, ...]) -> re.Pattern[str]:
-    """What finds user tokens; of two that begin at one place, the longer."""
+    """Compile the regex that finds user tokens, the longer of two that begin at one place."""
     return re.compile("|".join(map(re.escape, sorted(user, key=len, reverse=True))))
+
+
+@lru_cache(maxsize=16)
+def _hidden(user: tuple[str, ...]) -> dict[str, str]:
+    return {token: chr(FIRST_HIDDEN + number) for number, token in enumerate(user)}
 
 
 MARK = chr(LAST_HIDDEN)
@@ -200,45 +179,53 @@ _LEADS = ALPHABET[0xF4], ALPHABET[0xF3]  # what their bytes begin with
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """What stands in for the private characters of texts.
-
-    of_text: place of a text → (character → its stand-in), for those texts that hold any
-    """
+    """The placeholders of texts: index of a text → (private character → its placeholder)."""
 
     of_text: Mapping[int, Mapping[int, int]]
 
     def put(self, texts: Sequence[str]) -> Sequence[str]:
-        """Return the texts with stand-ins, each as long as before."""
+        """Return the texts with placeholders, each as long as before."""
         if not self.of_text:
             return texts
         return [text.translate(self.of_text.get(place, {})) for place, text in enumerate(texts)]
 
     def restored(self, words: Sequence[Sequence[str]], *, is_bytes: bool = False) -> list[list[str]]:
-        """Return the pre-tokens of the texts, with their own private characters again.
-
-        words: those of each text
-        is_bytes: whether pre-tokens are bytes, spelled with GPT-2's alphabet
-        """
+        """Return the pre-tokens of each text with their own private characters again; is_bytes: in GPT-2's alphabet."""
         result = list(map(list, words))
         for place, others in self.of_text.items():
             pairs = ((code, other) for code, other in others.items() if other != _NONE_LEFT)
             own = {other: chr(code) if is_bytes else MARK + chr(code) for code, other in pairs}
-            result[place] = [_restored(word, own, is_bytes=is_bytes) for word in result[place]]
+            for number, word in enumerate(result[place]):
+                if not is_bytes:
+                    result[place][number] = word.translate(own)
+                elif any(lead in word for lead in _LEADS):  # else nothing of it is private, or it is a user token
+                    result[place][number] = to_characters(to_bytes(word).decode().translate(own).encode())
         return result
 
 
 def stand_ins(texts: Sequence[str]) -> Placeholders:
-    """What stands in for those private characters of texts that stand for user tokens elsewhere.
+    r"""Return placeholders for the private characters of texts that stand for user tokens elsewhere.
 
-    A text that holds more than 122,000 different private characters may have none left: U+FFFD stands in then.
+    A text that holds more than 122,000 different private characters may have none left, and gets U+FFFD.
+
+    >>> own = stand_ins(["a", "b\U0010f000"])
+    >>> texts = own.put(["a", "b\U0010f000"])
+    >>> texts[1] == "b\U00100000", own.restored([["a"], [texts[1]]])[1] == [f"b{MARK}\U0010f000"]
+    (True, True)
     """
     if _HIDDEN_START not in "".join(texts).encode():
         return Placeholders({})
-    return Placeholders({place: _others(text) for place, text in enumerate(texts) if _HIDDEN.search(text)})
+    result = dict[int, dict[int, int]]()
+    for place, text in enumerate(texts):
+        if private := _HIDDEN.findall(text):
+            met = set(map(ord, text))
+            free = (code for code in chain(*_OTHERS) if code not in met)
+            result[place] = {code: next(free, _NONE_LEFT) for code in sorted(map(ord, set(private)))}
+    return Placeholders(result)
 
 
 def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places of the marks among the characters of pre-tokens. What is marked stands behind, and may be a mark itself.
+    """Return the places of marks among the characters of pre-tokens. A marked character may be a mark itself.
 
     >>> import numpy as np
     >>> marked(np.array([97, ord(MARK), 0x10F000, ord(MARK), ord(MARK)])).tolist()
@@ -255,24 +242,5 @@ def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def with_marks(word: str) -> str:
-    """Return a pre-token that is given as it stands, with a mark in front of each private character.
-
-    >>> with_marks("a\\U0010f000") == f"a{MARK}\\U0010f000"
-    True
-    """
-    return _HIDDEN.sub(lambda found: MARK + found[0], word)
-
-
-def _others(text: str) -> dict[int, int]:
-    met = set(map(ord, text))
-    free = (code for code in chain(*_OTHERS) if code not in met)
-    own = sorted(map(ord, set(_HIDDEN.findall(text))))
-    return {code: next(free, _NONE_LEFT) for code in own}
-
-
-def _restored(word: str, own: Mapping[int, str], *, is_bytes: bool) -> str:
-    if not is_bytes:
-        return word.translate(own)
-    if not any(lead in word for lead in _LEADS):  # nothing of it is private, or it is a user token
-        return word
-    return to_characters(to_bytes(word).decode().translate(own).encode())
+    """Return a pre-token with a mark in front of each private character."""
+    return _HIDDEN.sub(rf"{MARK}\g<0>", word)

@@ -1,8 +1,7 @@
-"""A vocabulary ⇄ its file: JSON, version first, one token or merge per line, so that an error has a line number.
+"""A vocabulary ⇄ its file: JSON, version first, one token or merge a line, so that an error has a line number.
 
     {"volt": 1,
     "fingerprint": "…",
-    …
     "tokens": [
     ["the</w>", 1234],
     …],
@@ -10,23 +9,15 @@
     ["t", "h"],
     …]}
 
-Version 1 lists `tokens`. A vocabulary with ids of its own, a missing role or another way of merging is written as
-version 2: `pieces` by id, each with its kind, then the counts of tokens. volt.vocabulary.vocabulary defines what the
-entries mean. A file may come from anywhere, so its size is checked before it is parsed: at most 64 MB and eight million
-values, which is enough for a million tokens and a million merges.
-
->>> print(dump({"fingerprint": "ab"}, merges=[("t", "h")]), end="")
-{"volt": 1,
-"fingerprint": "ab",
-"merges": [
-["t", "h"]]}
+Version 2 lists all `pieces` with their kinds, for vocabularies with their own ids, a missing role or another merging.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import isfinite
@@ -43,6 +34,9 @@ from volt.vocabulary.ids import KINDS, UNUSED
 
 PLAIN, FORMAT = 1, 2  # the version of files that need nothing newer, and the newest
 MOST_BYTES, MOST_ROWS, _MOST_MARKS = 64 << 20, 1 << 20, 8 << 20
+_LISTS = ("user", "control")
+_DEEPEST, _MOST_BITS = 100, 1_024  # of a provenance: lists in lists, and the bits of a number
+_NO_PIECE = "unused"  # the kind of an unused id, whose row may hold any string
 _HINT = "; find one on your corpus"
 _FOREIGN = {
     "#version:": "subword-nmt codes",
@@ -52,14 +46,12 @@ _FOREIGN = {
 
 
 def dump(head: Mapping[str, Any], *, version: int = PLAIN, **lists: Sequence[Sequence[object]]) -> str:
-    """Return the text of a file: the version, the head's entries, then the lists with one row a line.
-
-    version: of the format
+    r"""Return the text of a file: the version, the head's entries, then the lists with one row a line.
 
     Raises VocabularyError if a list is longer than can be read.
 
-    >>> dump({}, tokens=[("lo", 7)])
-    '{"volt": 1,\\n"tokens": [\\n["lo", 7]]}\\n'
+    >>> dump({"marker": "none"}, tokens=[("lo", 7)])
+    '{"volt": 1,\n"marker": "none",\n"tokens": [\n["lo", 7]]}\n'
     """
     for name, rows in lists.items():
         if len(rows) > MOST_ROWS:
@@ -75,7 +67,7 @@ def _json(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class VocabularyFile:
-    """A file of a version that we can read: its path, its text and the JSON object in it, with values unchecked."""
+    """A file of a known version: its path, its text and the JSON object in it, with values unchecked."""
 
     path: Path
     text: str
@@ -83,20 +75,18 @@ class VocabularyFile:
 
     @classmethod
     def read(cls, path: Path) -> VocabularyFile:
-        """Read a file. Raises VocabularyError that names file and line if it is foreign, damaged or newer."""
-        remedy, name = f", so no VOLT vocabulary{_HINT}", shown_path(path)
-        text = read_text(path, kind=VocabularyError, remedy=remedy, most=MOST_BYTES)
+        """Read a file. Raises VocabularyError with file and line if it is foreign, damaged or newer."""
+        name = shown_path(path)
+        text = read_text(path, kind=VocabularyError, remedy=f", so no VOLT vocabulary{_HINT}", most=MOST_BYTES)
         if not text.startswith('{"volt"'):
-            raise VocabularyError(f"{name}:1: not a VOLT vocabulary, but {_looks_like(text)}{_HINT}")
+            known = (program for start, program in _FOREIGN.items() if text.lstrip().startswith(start))
+            content = next(known, "some other text" if text.strip() else "an empty file")
+            raise VocabularyError(f"{name}:1: not a VOLT vocabulary, but {content}{_HINT}")
         if sum(map(text.count, ",[{:")) > _MOST_MARKS:
             raise VocabularyError(
                 f"{name}: more values than {MOST_ROWS:,} tokens and as many merges take; choose a smaller vocabulary"
             )
-        try:
-            data = json.loads(text, object_pairs_hook=_unrepeated)
-        except (ValueError, RecursionError) as error:
-            line = getattr(error, "lineno", 1)
-            raise VocabularyError(f"{name}:{line}: damaged or cut short here ({error}); restore the file") from None
+        data = parsed_json(path, text)
         version = data["volt"]
         if type(version) is not int or version < 1:
             raise VocabularyError(f"{name}:1: the format version is {shown(version)}; restore the file")
@@ -106,19 +96,19 @@ class VocabularyFile:
         return cls(path, text, data)
 
     def value(self, name: str, kind: type) -> Any:
-        """Return the entry of the head or list with this name and JSON type."""
+        """Return the entry with this name and JSON type."""
         if not isinstance(self.data.get(name), kind):
             raise VocabularyError(f"{self.where(name)}: {name!r} is missing or no {kind.__name__}; restore the file")
         return self.data[name]
 
     def rows(self, name: str, *kinds: type) -> list[list[Any]]:
-        """Return the rows of a list, each of which holds one value of each type, and no empty string."""
+        """Return the rows of a list, each of one value of each type, without empty strings."""
         for index in range(len(self.value(name, list))):
             self.check_row(name, index, *kinds)
         return list(self.data[name])
 
     def check_row(self, name: str, index: int, *kinds: type) -> None:
-        """Raise VocabularyError, with its line, if a row is not one value of each type, or holds an empty string."""
+        """Raise VocabularyError, with its line, if a row is not one value of each type, or has an empty string."""
         row = self.data[name][index]
         if not (isinstance(row, list) and [type(value) for value in row] == list(kinds) and "" not in row):
             shape = ", ".join(kind.__name__ for kind in kinds)
@@ -127,39 +117,35 @@ class VocabularyFile:
             )
 
     def where(self, name: str, index: int | None = None) -> str:
-        """path:line of an entry, or of row `index` of a list, in the layout that `dump` writes; else path and row."""
+        """Return path:line of an entry, or of a row of a list, if the layout is that of `dump`; else path and row."""
         if result := re.search(f'^[{{ ]*"{re.escape(name)}"', self.text, re.MULTILINE):
             number = self.text.count("\n", 0, result.start()) + 1
             return f"{shown_path(self.path)}:{number if index is None else number + 1 + index}"
         return shown_path(self.path) if index is None else f"{shown_path(self.path)}: {name}, row {index + 1}"
 
 
+def parsed_json(path: Path, text: str) -> Any:
+    """Return the JSON value of a text. Raises VocabularyError with file and line if it is damaged or repeats a key."""
+    try:
+        return json.loads(text, object_pairs_hook=_unrepeated)
+    except (ValueError, RecursionError) as error:
+        place = f"{shown_path(path)}:{getattr(error, 'lineno', 1)}"
+        raise VocabularyError(f"{place}: damaged or cut short here ({error}); restore the file") from None
+
+
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object. Raises ValueError if a key occurs twice, because readers differ in which one they take."""
     result = dict(pairs)
     if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key {quoted(next(key for key in keys if keys.count(key) > 1))} occurs twice")
+        keys = Counter(key for key, _ in pairs)
+        raise ValueError(f"key {quoted(keys.most_common(1)[0][0])} occurs twice")
     return result
 
 
-def _looks_like(text: str) -> str:
-    result = (what for start, what in _FOREIGN.items() if text.lstrip().startswith(start))
-    return next(result, "some other text" if text.strip() else "an empty file")
-
-
-_LISTS = ("user", "control")
-_DEEPEST, _MOST_BITS = 100, 1_024  # of a provenance: lists in lists, and the bits of a number
-_NO_PIECE = "unused"  # the kind of an unused id, whose row may hold any string
-
-
 def text_of(vocabulary: Any) -> str:
-    """Return the text of a vocabulary's file. vocabulary: a Vocabulary, whose module lies above this one
-
-    Raises VocabularyError if it is too large to be read again, or its provenance is no JSON.
-    """
+    """Return the text of a Vocabulary's file. Raises VocabularyError if it is too large to be read again."""
     provenance = json_of(vocabulary.provenance, "provenance")
-    special, is_plain = vocabulary.special, vocabulary.is_plain
+    special, is_plain, counts = vocabulary.special, vocabulary.is_plain, vocabulary.counts
     tokens = {role: getattr(special, role) for role in ROLES} | {"user": list(special.user)}
     head = {
         "fingerprint": vocabulary.fingerprint,
@@ -170,24 +156,20 @@ def text_of(vocabulary: Any) -> str:
         "byte_fallback": vocabulary.byte_fallback,
     }
     if is_plain:
-        counts = vocabulary.counts
         rows = list(zip(vocabulary.tokens, counts, strict=True) if counts else zip(vocabulary.tokens))
         return dump(head | {"provenance": provenance}, tokens=rows, merges=vocabulary.merges)
     head |= {"merging": vocabulary.merging, "whole_words": vocabulary.whole_words, "numbered": bool(vocabulary.order)}
     head["provenance"] = provenance
-    return dump(head, version=FORMAT, pieces=list(_pieces(vocabulary)), merges=vocabulary.merges)
+    rest = iter(counts)
+    pieces = [
+        (piece, kind, next(rest)) if counts and kind == "token" else (piece or _NO_PIECE, kind)
+        for piece, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True)
+    ]
+    return dump(head, version=FORMAT, pieces=pieces, merges=vocabulary.merges)
 
 
 def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
-    """Return a value as JSON data. Raises VocabularyError, with its name, if JSON has no such value.
-
-    deepest: how deep lists may be nested
-
-    >>> json_of({"seeds": (1, {2})}, "provenance")
-    Traceback (most recent call last):
-        ...
-    volt.errors.VocabularyError: provenance['seeds'][1] is a set; give texts, numbers, lists or dicts
-    """
+    """Return a value as JSON data. Raises VocabularyError, with its name, if JSON has no such value."""
     if deepest < 0:
         raise VocabularyError(f"the provenance is deeper than {_DEEPEST} lists or dicts in one another; make it flat")
     if isinstance(value, Mapping):
@@ -206,17 +188,8 @@ def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
     return value
 
 
-def _pieces(vocabulary: Any) -> Iterator[tuple[str, str] | tuple[str, str, int]]:
-    """Yield each piece with its kind, and its count if it is a token that has one."""
-    counts = iter(vocabulary.counts)
-    for piece, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True):
-        yield (piece, kind, next(counts)) if vocabulary.counts and kind == "token" else (piece or _NO_PIECE, kind)
-
-
 def arguments_of(file: VocabularyFile) -> dict[str, Any]:
-    """Return a file's content as the arguments of Vocabulary. Raises VocabularyError, with the line, if it is
-    damaged.
-    """
+    """Return a file's content as the arguments of Vocabulary. Raises VocabularyError with the line of damage."""
     is_plain = file.data["volt"] == PLAIN
     return {
         **(_plain_tokens(file) if is_plain else _numbered_tokens(file)),
@@ -238,7 +211,6 @@ def _plain_tokens(file: VocabularyFile) -> dict[str, Any]:
 
 
 def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
-    """Return the arguments that the list of pieces and its entries give."""
     rows = file.value("pieces", list)
     is_counted = any(isinstance(row, list) and len(row) == 3 for row in rows)
     for index, row in enumerate(rows):

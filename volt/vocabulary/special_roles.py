@@ -1,8 +1,5 @@
 """A vocabulary → the vocabulary with special tokens that its publisher names, but its file does not.
 
-A token that the vocabulary has keeps its id. A new one takes the requested id, or the next one after all others. The
-notes on unnamed special tokens, in the provenance of a foreign vocabulary, are updated.
-
 >>> none = SpecialTokens(None, None, None, None)
 >>> result = with_special(Vocabulary((("l", "o"),), ("l", "o", "lo"), special=none), {"<end>": 4}, eos="<end>")
 >>> result.pieces, result.kinds[4], result.special.eos
@@ -14,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from volt import arguments
 from volt.display import counted
@@ -38,39 +35,33 @@ def with_special(
     eos: str | Ids | None = None,
     pad: str | Ids | None = None,
 ) -> Vocabulary:
-    """Add special tokens to a vocabulary. Every id stays; new ids may leave unused ones between.
+    """Add special tokens to a vocabulary. Known tokens keep their ids; new ones get the requested or the next id.
 
-    special: tokens that are found in text and never split, with their ids or None, or a list without ids
-    unk, bos, eos, pad: the token with this role, which alone is not looked for in text; a dict gives its id, too
+    special: tokens that are found in text and never split: a list, or a dict with ids or None
+    unk, bos, eos, pad: the token with this role, which is not looked for in text; a dict gives its id, too
 
-    A text token that is named here becomes special. If a role changes to another token, its old token becomes a control
-    token. Raises ConfigError if an id belongs to another token, or a token cannot be a special token.
+    A token that loses its role becomes a control token. Raises ConfigError if an id belongs to another token.
     """
+    if isinstance(special, Mapping):
+        users = _checked(special, "special")
+    else:
+        texts = arguments.texts(special, "special", one="did you mean special=[token]?", remedy=_SPECIAL)
+        users = dict.fromkeys(texts)
     inputs = {"unk": unk, "bos": bos, "eos": eos, "pad": pad}
-    users = _user_ids(special)
     roles = {role: _role_ids(inputs[role], role) for role in ROLES if inputs[role] is not None}
     requested = _agreed([users, *roles.values()])
     if not requested:
         return vocabulary
-    named = _special(vocabulary.special, list(users), {role: next(iter(ids)) for role, ids in roles.items()})
     counts = vocabulary.counts or (None,) * vocabulary.size
-    retained = [
-        (token, count) for token, count in zip(vocabulary.tokens, counts, strict=True) if token not in requested
-    ]
+    rest = [(token, count) for token, count in zip(vocabulary.tokens, counts, strict=True) if token not in requested]
     bare = replace(
         vocabulary,
-        special=named,
-        tokens=tuple(token for token, _ in retained),
-        counts=tuple(count for _, count in retained if count is not None),
+        special=_special(vocabulary.special, users, {role: next(iter(ids)) for role, ids in roles.items()}),
+        tokens=tuple(token for token, _ in rest),
+        counts=tuple(count for _, count in rest if count is not None),
         order=(),
     )
     return replace(bare, order=tuple(_numbered(vocabulary, requested, bare.pieces)))
-
-
-def _user_ids(special: object) -> Ids:
-    if isinstance(special, Mapping):
-        return _checked(special, "special")
-    return dict.fromkeys(arguments.texts(special, "special", one="did you mean special=[token]?", remedy=_SPECIAL))
 
 
 def _role_ids(named: object, role: Role) -> Ids:
@@ -81,7 +72,7 @@ def _role_ids(named: object, role: Role) -> Ids:
     return _checked(named, role)
 
 
-def _checked(ids: Mapping[object, object], name: str) -> Ids:
+def _checked(ids: Mapping[Any, Any], name: str) -> Ids:
     return {
         arguments.text(token, f"a token of {name}"): None
         if number is None
@@ -91,7 +82,6 @@ def _checked(ids: Mapping[object, object], name: str) -> Ids:
 
 
 def _agreed(parts: Iterable[Ids]) -> dict[str, int | None]:
-    """Return all tokens with their ids. Raises ConfigError if a token is given two ids."""
     result = dict[str, int | None]()
     for token, number in chain.from_iterable(part.items() for part in parts):
         known = result.setdefault(token, number)
@@ -101,8 +91,7 @@ def _agreed(parts: Iterable[Ids]) -> dict[str, int | None]:
     return result
 
 
-def _special(old: SpecialTokens, users: list[str], roles: Mapping[Role, str]) -> SpecialTokens:
-    """Return the special tokens with further ones; tokens that lose a role become control tokens."""
+def _special(old: SpecialTokens, users: Iterable[str], roles: Mapping[Role, str]) -> SpecialTokens:
     named = {role: roles.get(role, getattr(old, role)) for role in ROLES}
     user = tuple(dict.fromkeys([*old.user, *users]))
     left = dict.fromkeys([*old.control, *old.roles.values()])
@@ -119,25 +108,16 @@ def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iter
         if token in old.ids:
             raise ConfigError(f"{quoted(token)} has the id {old.ids[token]} already; leave out the id {number}")
         if taken := placed.get(number) or (number < len(old) and old.pieces[number]):
+            unused = f"such as {old.pieces.index(UNUSED)}, or one " if UNUSED in old.pieces else ""
             raise ConfigError(
                 f"the id {number} of {quoted(token)} belongs to {quoted(str(taken))}; choose an unused one, "
-                f"{_unused(old)}"
+                f"{unused}from {len(old)} up"
             )
         placed[number] = token
     for number in range(max([len(old), *(number + 1 for number in placed)])):
         yield placed.get(number) or (old.pieces[number] if number < len(old) else UNUSED)
     known = {*old.ids, *placed.values()}
     yield from (token for token in dict.fromkeys((*requested, *pieces)) if token not in known)
-
-
-def _unused(old: Vocabulary) -> str:
-    """Describe the unused ids.
-
-    >>> _unused(Vocabulary((), ("a",), special=SpecialTokens(None, None, None, None), order=("", "a")))
-    'such as 0, or one from 2 up'
-    """
-    hole = next((number for number, piece in enumerate(old.pieces) if piece == UNUSED), None)
-    return f"from {len(old)} up" if hole is None else f"such as {hole}, or one from {len(old)} up"
 
 
 NAMES_NONE = (
@@ -150,48 +130,39 @@ FINDS_OTHERS = (
     "No file beside the merges names special tokens, and transformers finds those of the tokenizer's class in text; "
     "import it with them as special for that."
 )
-_LONE_END = "The token '</w>', id {}, is VOLT's: it ends words behind bytes or user tokens."
 
 
 def named(vocabulary: Vocabulary, *, special: Iterable[str] | Ids = (), **roles: str | Ids | None) -> Vocabulary:
-    """Add special tokens to a vocabulary that was read from a file which does not name them.
-
-    special, roles: as in `with_special`, roles being unk, bos, eos and pad
+    """Add special tokens, as `with_special`, to a vocabulary whose file does not name them.
 
     The provenance lists the new user tokens as "named"; notes that no longer hold are removed.
     """
     result = with_special(vocabulary, special, **roles)
     if result is vocabulary:
         return vocabulary
-    new = [token for token in result.special.user if token not in vocabulary.special.user]
-    lost = [*_left(vocabulary, result)]
+    changed = {NAMES_NONE: "", FINDS_OTHERS: "", FINDS_END: "" if END in result.special.user else FINDS_END}
+    changed |= dict.fromkeys(control_notes(vocabulary), "".join(control_notes(result)))
+    notes = (changed.get(loss, loss) for loss in vocabulary.provenance.get("lost", ()))
+    lost = [note for note in notes if note]
     if SUFFIX in result.ids and SUFFIX not in vocabulary.ids:
-        lost += lone_end_notes(result)
+        lost.append(lone_end_note(result))
+    new = [token for token in result.special.user if token not in vocabulary.special.user]
     return replace(result, provenance={**vocabulary.provenance, "lost": lost, "named": new})
 
 
-def _left(old: Vocabulary, new: Vocabulary) -> Iterator[str]:
-    """Yield the notes on a vocabulary that also hold for the new one."""
-    changed = {NAMES_NONE: "", FINDS_OTHERS: "", FINDS_END: "" if END in new.special.user else FINDS_END}
-    changed |= dict.fromkeys(control_notes(old), "".join(control_notes(new)))
-    for loss in old.provenance.get("lost", ()):
-        if now := changed.get(loss, loss):
-            yield now
-
-
 def control_notes(vocabulary: Vocabulary) -> list[str]:
-    """Return the note on tokens that no merge makes."""
+    """Return the note on tokens that no merge makes, if there are any."""
     control = [token for token, kind in zip(vocabulary.pieces, vocabulary.kinds, strict=True) if kind == "control"]
     number = counted(len(control), "token")
     return [f"{number} that nothing makes: kept as control tokens, such as {name!r}." for name in control[:1]]
 
 
-def lone_end_notes(vocabulary: Vocabulary) -> list[str]:
+def lone_end_note(vocabulary: Vocabulary) -> str:
     """Return the note on a lone "</w>" that the file does not hold."""
-    return [_LONE_END.format(vocabulary.ids[SUFFIX])]
+    return f"The token '</w>', id {vocabulary.ids[SUFFIX]}, is VOLT's: it ends words behind bytes or user tokens."
 
 
 def named_tokens(vocabulary: Vocabulary) -> tuple[str, ...]:
-    """Return the tokens found in text that the file of a vocabulary does not name."""
+    """Return the tokens found in text that the vocabulary's file does not name."""
     inputs = vocabulary.provenance.get("named")
     return tuple(token for token in vocabulary.special.user if isinstance(inputs, list | tuple) and token in inputs)

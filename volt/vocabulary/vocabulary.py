@@ -1,8 +1,6 @@
-"""`Vocabulary`: ordered merges, kept tokens with ids, special tokens, and how text becomes words; one file.
+"""`Vocabulary`: ordered merges, tokens with ids, special tokens, and how text becomes words.
 
-The file is JSON with one token or merge per line, so that people can read and diff it, and errors have line numbers.
-Merges are stored; everything else about tokens is derived: an atom is a token that no merge makes, a scaffolding token
-is one that a merge makes and the vocabulary does not keep.
+An atom is a token that no merge makes; scaffolding is made by a merge but not kept as a token.
 
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "low</w>"))
 >>> vocabulary.scaffolding, vocabulary.size, vocabulary.ids["low</w>"]
@@ -12,7 +10,7 @@ is one that a merge makes and the vocabulary does not keep.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -29,7 +27,7 @@ from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary.file_format import VocabularyFile, arguments_of, text_of
-from volt.vocabulary.ids import Fault, Kind, kinds_of, merge_faults, order_faults, token_faults
+from volt.vocabulary.ids import Kind, kinds_of, merge_faults, order_faults, token_faults
 
 Merging: TypeAlias = Literal["pairs", "steps", "ranks"]
 
@@ -39,25 +37,19 @@ class Vocabulary:
     """Merges, tokens, and how text becomes words.
 
     merges: pairs of strings, by rank
-    tokens: the kept tokens, in the order of their ids
-    counts: how often each token occurs in the corpus that it was learned from, or none
+    tokens: in the order of their ids
+    counts: of each token in the corpus that it was learned from; may be empty
     marker, normalizer, pretokenizer: how text becomes words, and words atoms
     special: the tokens with roles, and the user's own
     byte_fallback: whether an unknown character becomes its bytes, which are tokens then
     provenance: how the vocabulary was made, as JSON data
     merging: which neighbours join next
-        "pairs"  all pairs of the merge with the lowest rank, from left to right, as in subword-nmt
-        "steps"  only the leftmost of these pairs, then the lowest rank is searched again, as in tokenizers. A part of a
-                 merge may then be the result of a later merge
-        "ranks"  like "steps", but a rank belongs to the result of a merge: any neighbours that spell it may join, at
-                 the rank of the first merge that makes it, as in tiktoken and sentencepiece
-    whole_words: whether a pre-token that is a token is taken whole, before merging, as in tiktoken. There may then be
-        tokens that no merge makes. With dropout, only merges apply
-    order: the pieces by id, "" for an unused id: the tokens in their order, and all others. Usually empty: special
-        tokens first, then byte tokens, then `tokens`
+        "pairs"  all pairs of the lowest rank, from left to right, as in subword-nmt
+        "steps"  only the leftmost of these pairs, as in tokenizers; a later merge may make the parts of an earlier one
+        "ranks"  like "steps", but any neighbours that spell a merge's result, as in tiktoken and sentencepiece
+    whole_words: whether a pre-token that is a token is taken whole, as in tiktoken; then tokens need no merge
+    order: the pieces by id, "" for an unused id; usually empty: special tokens, byte tokens, then `tokens`
 
-    The normaliser and the pre-tokeniser may be given by their names. As a collection, a vocabulary holds everything
-    that has an id: `len` counts the ids, special and byte tokens included, while `size` counts `tokens` alone.
     Raises VocabularyError if a token or merge repeats, is neither an atom nor the result of a merge, or collides with a
     special token.
 
@@ -82,16 +74,8 @@ class Vocabulary:
     def __post_init__(self) -> None:
         check_marker(self.marker)
         arguments.choice(self.merging, "merging", get_args(Merging))
-        for name, value in self._converted().items():
-            object.__setattr__(self, name, value)  # the only way to convert fields of a frozen dataclass
-        for section, index, message in self._faults():
-            raise VocabularyError(message, place=(section, index))
-
-    def _converted(self) -> dict[str, object]:
-        """Return the fields in their declared types: lists become tuples, names the objects that they name."""
-        merges = arguments.several(self.merges, "merges")
-        return {
-            "merges": _pairs(merges),
+        values = {
+            "merges": _pairs(arguments.several(self.merges, "merges")),
             "tokens": tuple(arguments.texts(self.tokens, "tokens", one="did you mean tokens=(token,)?")),
             "counts": tuple(arguments.wholes(self.counts, "counts")),
             "normalizer": as_normalizer(self.normalizer),
@@ -102,25 +86,42 @@ class Vocabulary:
             "provenance": arguments.mapping(self.provenance, "provenance"),
             "order": tuple(arguments.texts(self.order, "order")),
         }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)  # the only way to convert fields of a frozen dataclass
+        faults = chain(
+            merge_faults(self.merges, self.marker, in_any_order=self.merging != "pairs"),
+            token_faults(
+                self.tokens,
+                self.counts,
+                self.merges,
+                self.marker,
+                reserved=self._reserved,
+                whole_words=self.whole_words,
+            ),
+            order_faults(self.order, self._reserved, self.tokens) if self.order else (),
+        )
+        for section, index, message in faults:
+            raise VocabularyError(message, place=(section, index))
 
     def __repr__(self) -> str:
-        settings = [self.marker, self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
-        parts = [counted(self.size, "token"), counted(len(self.merges), "merge"), *settings]
-        parts += ["byte fallback"] * self.byte_fallback + [f"{len(self.special.user):,} user tokens"] * bool(
-            self.special.user
-        )
+        parts = [counted(self.size, "token"), counted(len(self.merges), "merge")]
+        parts += [self.marker, self.normalizer.name, arguments.shortened(self.pretokenizer.name)]
+        parts += ["byte fallback"] * self.byte_fallback
+        parts += [f"{len(self.special.user):,} user tokens"] * bool(self.special.user)
         return f"<Vocabulary: {', '.join(part for part in parts if part != 'none')}>"
 
     def _repr_html_(self) -> str:
-        sizes = {"tokens": self.size, "merges": len(self.merges), "ids": len(self)}
-        numbers = [(name, f"{size:,}") for name, size in sizes.items()]
-        settings = [("marker", self.marker), ("normalizer", self.normalizer.name)]
-        settings += [
+        longest = sorted(self.tokens, key=lambda token: (-len(token), token))[:6]
+        rows = [
+            ("tokens", f"{self.size:,}"),
+            ("merges", f"{len(self.merges):,}"),
+            ("ids", f"{len(self):,}"),
+            ("marker", self.marker),
+            ("normalizer", self.normalizer.name),
             ("pretokenizer", self.pretokenizer.name),
             ("special", " ".join(map(arguments.shortened, self.special.all[:12]))),
+            ("longest tokens", " ".join(map(arguments.shortened, longest))),
         ]
-        longest = sorted(self.tokens, key=lambda token: (-len(token), token))[:6]
-        rows = [*numbers, *settings, ("longest tokens", " ".join(map(arguments.shortened, longest)))]
         return html_page("Vocabulary", html_table([], rows), html_note(f"fingerprint {self.fingerprint}"))
 
     def __len__(self) -> int:
@@ -133,20 +134,8 @@ class Vocabulary:
         """Return the id of a token, special and byte tokens included; None if the vocabulary lacks it.
 
         token: as it is spelled in the vocabulary, with its marker
-
-        >>> Vocabulary(merges=(), tokens=("a</w>",)).id_of("a</w>")
-        4
         """
         return self.ids.get(arguments.text(token, "token"))
-
-    def _faults(self) -> Iterator[Fault]:
-        """Yield list, index, and message of each fault."""
-        yield from merge_faults(self.merges, self.marker, in_any_order=self.merging != "pairs")
-        yield from token_faults(
-            self.tokens, self.counts, self.merges, self.marker, reserved=self._reserved, whole_words=self.whole_words
-        )
-        if self.order:
-            yield from (("pieces", *fault) for fault in order_faults(self.order, self._reserved, self.tokens))
 
     @property
     def size(self) -> int:
@@ -155,7 +144,6 @@ class Vocabulary:
 
     @cached_property
     def _reserved(self) -> tuple[str, ...]:
-        """Special and byte tokens, in the usual order of ids."""
         return self.special.all + self._spelling
 
     @cached_property
@@ -167,12 +155,12 @@ class Vocabulary:
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
-        """The string of every id, "" for one that is not used: `order`, or special tokens, byte tokens, `tokens`."""
+        """The string of every id, "" for an unused one."""
         return self.order or self._reserved + self.tokens
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kind of every piece: "token", "unk", "bos", "eos", "pad", "control", "user", "byte", "marker", "unused".
+        """The kind of every piece, such as "token", "unk", "user", "byte", "unused".
 
         >>> Vocabulary(merges=(), tokens=("a",)).kinds
         ('unk', 'bos', 'eos', 'pad', 'token')
@@ -181,7 +169,7 @@ class Vocabulary:
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """The id of every string in `pieces`."""
+        """The id of every piece."""
         return {piece: number for number, piece in enumerate(self.pieces) if piece}
 
     @property
@@ -191,16 +179,12 @@ class Vocabulary:
 
     @cached_property
     def made(self) -> tuple[str, ...]:
-        """The result of each merge.
-
-        >>> Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).made
-        ('lo',)
-        """
+        """The result of each merge."""
         return tuple(map("".join, self.merges))
 
     @cached_property
     def atoms(self) -> tuple[str, ...]:
-        """The tokens that no merge makes: first the kept ones, then those that only merges mention."""
+        """The tokens that no merge makes: kept ones first, then those that only merges mention."""
         output = set(self.made)
         mentioned = dict.fromkeys(chain(self.tokens, chain.from_iterable(self.merges)))
         result = (token for token in mentioned if token not in output)
@@ -210,11 +194,7 @@ class Vocabulary:
 
     @cached_property
     def unmade(self) -> tuple[str, ...]:
-        """The tokens that no merge makes and that are no atoms, of which there are some if `whole_words`.
-
-        >>> Vocabulary(merges=(), tokens=("l", "low"), whole_words=True).unmade
-        ('low',)
-        """
+        """The tokens that are neither atoms nor made by a merge, which `whole_words` allows."""
         if not self.whole_words:
             return ()
         known = {*self.made, *self.atoms}
@@ -222,18 +202,16 @@ class Vocabulary:
 
     @cached_property
     def scaffolding(self) -> tuple[str, ...]:
-        """The tokens that merges make on the way and encoding splits back, in the order of their merges."""
+        """The intermediate tokens that encoding splits back, in the order of their merges."""
         retained = set(self.tokens)
         return tuple(token for token in dict.fromkeys(self.made) if token not in retained)
 
     def closed(self, *, order: Literal["ids", "merges"] = "ids") -> Vocabulary:
-        """Return the vocabulary with all scaffolding kept as tokens, so that nothing is split back.
+        """Return the vocabulary with all scaffolding kept as tokens, with the count 0, so that nothing is split back.
 
-        order: "ids" appends scaffolding to the other tokens, whose ids stay; "merges" puts the results of merges last,
-        in the order of their first merges, as tiktoken numbers tokens. Scaffolding gets the count 0, which is exact,
-        because it does not occur.
+        order: "ids" appends scaffolding, and ids stay; "merges" puts results of merges last, by rank, as tiktoken does
 
-        Raises VocabularyError if scaffolding is spelled like a special token, ConfigError if there is no such order.
+        Raises VocabularyError if scaffolding is spelled like a special token.
 
         >>> Vocabulary(merges=(("l", "o"), ("lo", "w")), tokens=("l", "o", "w", "low")).closed().tokens
         ('l', 'o', 'w', 'low', 'lo')
@@ -268,11 +246,7 @@ class Vocabulary:
 
     @property
     def is_plain(self) -> bool:
-        """Whether ids have the usual order, all four roles have tokens of their own, and merging is "pairs".
-
-        >>> Vocabulary(merges=(), tokens=("a",)).is_plain
-        True
-        """
+        """Whether ids have the usual order, all four roles have tokens of their own, and merging is "pairs"."""
         usual = self.merging == "pairs" and not self.whole_words and not self.order
         return usual and self.special.has_four_roles
 
@@ -309,7 +283,8 @@ class Vocabulary:
         try:
             vocabulary = cls(**arguments_of(file))
         except VocabularyError as error:
-            raise VocabularyError(f"{file.where(*error.place)}: {error.fault}" if error.place else str(error)) from None
+            message = f"{file.where(*error.place)}: {error.fault}" if error.place else str(error)
+            raise VocabularyError(message) from None
         except ConfigError as error:
             raise VocabularyError(f"{shown_path(path)}: {error}") from None
         if file.data.get("fingerprint", vocabulary.fingerprint) != vocabulary.fingerprint:
@@ -325,11 +300,10 @@ def _pairs(merges: list[Any]) -> tuple[tuple[str, str], ...]:
     are_pairs = set(map(type, merges)) <= {tuple} and set(map(len, merges)) <= {2}
     if are_pairs and set(map(type, chain.from_iterable(merges))) <= {str}:
         return tuple(merges)
-    return tuple(_pair(pair, f"merges[{rank}]") for rank, pair in enumerate(merges))
-
-
-def _pair(pair: Any, name: str) -> tuple[str, str]:
-    parts = arguments.texts(pair, name, one="give a pair of strings")
-    if len(parts) != 2:
-        raise VocabularyError(f"{name} has {len(parts)} parts; give a pair of strings")
-    return parts[0], parts[1]
+    pairs = list[tuple[str, str]]()
+    for rank, pair in enumerate(merges):
+        parts = arguments.texts(pair, f"merges[{rank}]", one="give a pair of strings")
+        if len(parts) != 2:
+            raise VocabularyError(f"merges[{rank}] has {len(parts)} parts; give a pair of strings")
+        pairs.append((parts[0], parts[1]))
+    return tuple(pairs)

@@ -161,7 +161,7 @@ def open_stream(
     quiet: bool = False, **options: Any,
 ) -> Stream:  # fmt: skip
     """Return the stream, and print its warnings unless quiet. Options that are None keep their defaults."""
-    from volt.stream.running.resharding import from_environment
+    from volt.stream.reading.sampler import from_environment
     from volt.stream.transforms.user_file import lead_descriptor
 
     if (rank is None) != (world is None):

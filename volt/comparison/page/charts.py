@@ -1,20 +1,15 @@
 """Comparison data → charts: one Vega-Lite specification each, for the page, for PNG and for SVG.
 
-    entropy     entropy over size: the transport's and the sweep's, with what every rule picks
-    muv         marginal utility (Eq. 1) over size, with the same picks
-    profile     count over rank of the chosen vocabulary's tokens, both logarithmic
-    lengths     share of its tokens, and of the pieces of the text, by length in characters
-    fertility   pieces per word of every system, by source
-
-All take the JSON values of `Comparison.as_data`, so a chart cannot show another number than the report.
-
->>> shares([{"length": 1, "types": 1, "pieces": 9}, {"length": 2, "types": 3, "pieces": 1}])[:2]
-[{'length': 1, 'of': 'tokens', 'share': 0.25}, {'length': 1, 'of': 'pieces', 'share': 0.9}]
+entropy     entropy over size: the transport's and the sweep's, with the pick of every rule
+muv         marginal utility (Eq. 1) over size, with the same picks
+profile     count over rank of the chosen vocabulary's tokens
+lengths     share of its tokens, and of the pieces of the text, by length
+fertility   pieces per word of every system, by source
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -47,10 +42,7 @@ CONFIG: dict[str, Any] = {
 
 
 def charts(data: Data) -> dict[str, alt.LayerChart | alt.Chart]:
-    """Return all charts of a comparison, by name. There is no "muv" where a single size was searched.
-
-    data: of `Comparison.as_data`
-    """
+    """Return all charts of `Comparison.as_data`, by name."""
     drawn: dict[str, alt.LayerChart | alt.Chart] = {"entropy": entropy_chart(data)}
     if any(step["muv"] is not None for step in data["search"]["steps"]):
         drawn["muv"] = muv_chart(data)
@@ -61,17 +53,18 @@ def charts(data: Data) -> dict[str, alt.LayerChart | alt.Chart]:
 
 
 def specifications(data: Data) -> dict[str, Any]:
-    """Return the charts as Vega-Lite specifications, without the look, which is `CONFIG`."""
     return {name: chart.to_dict() for name, chart in charts(data).items()}
 
 
 def write_charts(data: Data, folder: str | Path) -> list[Path]:
-    """Write NAME.png (twice the size, for print) and NAME.svg for every chart, all or none; the paths.
+    """Write NAME.png (twice the size, for print) and NAME.svg for every chart, all or none."""
+    from vl_convert import vegalite_to_png, vegalite_to_svg
 
-    Raises OutputError if the folder cannot be made or written to, or the disk is full.
-    """
     make_folder(folder)
-    pictures = {chart_file(folder, name, ending): picture for name, ending, picture in _pictures(data)}
+    pictures = dict[Path, bytes]()
+    for name, chart in specifications(data).items():
+        pictures[chart_file(folder, name, "png")] = vegalite_to_png(chart, config=CONFIG, scale=2)
+        pictures[chart_file(folder, name, "svg")] = vegalite_to_svg(chart, config=CONFIG).encode()
     with ExitStack() as together:  # each takes its place when all have been written
         for path, picture in pictures.items():
             file = together.enter_context(write_atomic(path))
@@ -80,25 +73,12 @@ def write_charts(data: Data, folder: str | Path) -> list[Path]:
     return list(pictures)
 
 
-def _pictures(data: Data) -> Iterator[tuple[str, str, bytes]]:
-    from vl_convert import vegalite_to_png, vegalite_to_svg
-
-    for name, specification in specifications(data).items():
-        yield name, "png", vegalite_to_png(specification, config=CONFIG, scale=2)
-        yield name, "svg", vegalite_to_svg(specification, config=CONFIG).encode()
-
-
 def chart_file(folder: str | Path, name: str, ending: str) -> Path:
-    """Return where a chart is written.
-
-    >>> chart_file("plots", "muv", "png").as_posix()
-    'plots/muv.png'
-    """
     return Path(folder, f"{name}.{ending}")
 
 
 def entropy_chart(data: Data) -> alt.LayerChart:
-    """Entropy over size, of the transport at the searched sizes and of the BPE sweep at all, with what rules pick."""
+    """Return the entropy over size: of the transport at the searched sizes, and of the whole BPE sweep."""
     curve, steps = data["study"]["curve"], data["search"]["steps"]
     sweep = _from(steps[0]["size"], curve["sizes"], curve["entropies"])
     rows = [_row(step["size"], step["transport_entropy"], "after the transport") for step in steps]
@@ -109,10 +89,7 @@ def entropy_chart(data: Data) -> alt.LayerChart:
 
 
 def muv_chart(data: Data) -> alt.LayerChart:
-    """MUV over size, per million tokens: lines between searched sizes, points between close sizes of the BPE sweep.
-
-    The scale is logarithmic if all lines are positive; points that are not positive are then left out.
-    """
+    """Return MUV over size, per million tokens; logarithmic if all lines are positive."""
     curve, steps = data["study"]["curve"], data["search"]["steps"]
     heights = {step["size"]: step["muv"] * 1e6 for step in steps if step["muv"] is not None}
     rows = [
@@ -129,7 +106,7 @@ def muv_chart(data: Data) -> alt.LayerChart:
 
 
 def profile_chart(tokens: Data) -> alt.LayerChart:
-    """Count over rank of the tokens that the chosen vocabulary uses, with a line at a count of 100."""
+    """Return the count over rank of the tokens that the chosen vocabulary uses, with a line at 100."""
     pairs = sorted((rank, count) for rank, count in zip(tokens["rank"], tokens["count"], strict=True) if count)
     rows = [{"rank": rank, "count": count} for rank, count in _spread(pairs)]
     hundred = alt.Chart(_values([{"count": 100}])).mark_rule(strokeDash=[4, 4], color=COLORS[6]).encode(y="count:Q")
@@ -144,7 +121,7 @@ def profile_chart(tokens: Data) -> alt.LayerChart:
 
 
 def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
-    """Share of the tokens, and of their pieces, by length."""
+    """Return the share of the tokens, and of their pieces, by length."""
     bars = alt.Chart(_values(shares(lengths))).mark_bar()
     order = [f"{n}" for n in range(1, LONGEST)] + [f"{LONGEST}+"]
     chart: alt.Chart = bars.encode(
@@ -158,7 +135,7 @@ def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
 
 
 def fertility_chart(data: Data) -> alt.Chart:
-    """Pieces per word of every system, with a dot for each source of which it knows enough."""
+    """Return the pieces per word of every system, with a dot for each source whose pieces are known."""
     rows = [
         {"system": system["name"], "source": source, "fertility": measures["fertility"]}
         for system in data["systems"]
@@ -176,11 +153,7 @@ def fertility_chart(data: Data) -> alt.Chart:
 
 
 def shares(lengths: Sequence[Row]) -> list[Row]:
-    """Counts by length as shares of all tokens and of all pieces. Those of 16 and more characters stand together.
-
-    >>> shares([{"length": 20, "types": 1, "pieces": 2}, {"length": 16, "types": 1, "pieces": 2}])[0]
-    {'length': 16, 'of': 'tokens', 'share': 1.0}
-    """
+    """Return counts by length as shares of all tokens and of all pieces; 16 stands for more."""
     sums = {length: [0, 0] for length in sorted({min(LONGEST, row["length"]) for row in lengths})}
     for row in lengths:
         entry = sums[min(LONGEST, row["length"])]
@@ -199,7 +172,6 @@ def _row(size: int, value: float, series: str) -> Row:
 
 
 def _picks(data: Data, heights: Mapping[int, float]) -> list[Row]:
-    """Return one row per picked size that the curve has: the rules that pick it, and the curve's height there."""
     rules: dict[int, list[str]] = {}
     for rule, pick in data["search"]["picks"].items():
         rules.setdefault(pick["size"], []).append(rule)
@@ -214,7 +186,6 @@ def _picks(data: Data, heights: Mapping[int, float]) -> list[Row]:
 def _lines(
     rows: list[Row], *, title: str, picks: list[Row], points: list[Row], scale: alt.Scale, name: str
 ) -> alt.LayerChart:
-    """Lines over size, faint points behind them, and labelled points at the picks."""
     x, y = _axes(title, scale)
     tooltip = [_number("size", "size"), alt.Tooltip("value:Q", title=name, format=",.4f")]
     faint = alt.Chart(_values(points)).mark_circle(color=COLORS[6], opacity=0.35, size=8).encode(x=x, y=y)
@@ -233,7 +204,6 @@ def _lines(
 
 
 def _axes(title: str, scale: alt.Scale) -> tuple[alt.X, alt.Y]:
-    """Size from left to right, and values of the given title and scale upwards."""
     thirds = [m * 10.0**k for k in range(-6, 7) for m in (1, 3)]
     ticks = alt.Axis(values=thirds) if scale.to_dict().get("type") == "log" else alt.Axis(tickCount=5)
     sizes, from_first = alt.Axis(format=",d", tickCount=6), alt.Scale(nice=False, zero=False)
@@ -245,7 +215,6 @@ _Side = tuple[list[Row], Literal["left", "right"], int]
 
 
 def _labels(picks: list[Row], x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    """Return the names of the rules, to the right of their points; that of the last, to the left."""
     sides: tuple[_Side, _Side] = (picks[:-1] or picks, "left", 2), (picks[1:][-1:], "right", 4)
     return [
         alt.Chart(_values(rows)).mark_text(dy=-13, align=align, dx=dx).encode(x=x, y=y, text="rules:N")
@@ -267,14 +236,10 @@ def _number(name: str, title: str) -> alt.Tooltip:
 
 
 def _from(first: int, sizes: Sequence[int], values: Sequence[float]) -> list[tuple[int, float]]:
-    """Return the points from a size on, so that the steep start of the sweep does not flatten the range that is
-    searched.
-    """
     return [(size, value) for size, value in zip(sizes, values, strict=True) if size >= first]
 
 
 def _spread(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """At most 400 of the pairs, evenly spaced in the logarithm of their place, the first and the last among them."""
     n = len(pairs)
     places = {round(n ** (k / (MAX_POINTS - 1))) - 1 for k in range(MAX_POINTS)} if n else set()
     return [pairs[place] for place in sorted(places)]

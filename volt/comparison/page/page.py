@@ -1,15 +1,7 @@
 r"""`Comparison` → one HTML file that shows it, offline and to anyone; and its charts as PNG and SVG.
 
-The file holds everything: data as JSON, chart specifications and the library that draws them, style and script. A
-content security policy allows these scripts by their hashes and nothing else: no network, no other script, no `eval`.
-Data enter the document through autoescaped templates or as text nodes, never as mark-up.
-
-The page's script cuts text with the vocabulary of every searched size. The page holds all merges once, as pairs of
-token numbers; the script applies the merges of a size and splits back the tokens that the transport drops, as the
-encoder does. Counts are stored as changes from one size to the next.
-
->>> embed_json({"token": "</script><b>"})
-'{"token":"\\u003c/script\\u003e\\u003cb\\u003e"}'
+A content security policy allows the file's scripts by their hashes and nothing else. Data enter it through autoescaped
+templates or as text nodes. The script cuts text with the vocabulary of every searched size, as the encoder does.
 """
 
 from __future__ import annotations
@@ -39,23 +31,10 @@ if TYPE_CHECKING:
 
 
 def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
-    """Return merges, counts and scaffolding at every searched size, and sample lines as pre-tokens, as JSON values.
+    """Return merges, counts and scaffolding at every searched size, and sample lines as pre-tokens.
 
-    >>> from volt.learn.bpe import learn_bpe
-    >>> from volt.choose.search import search
-    >>> from volt.count.word_counts import WordCounts
-    >>> counts = WordCounts.from_pairs({"low": 5, "lower": 2, "newest": 6, "widest": 3})
-    >>> data = slider_data(search(learn_bpe(counts, n_merges=9), sizes=[13, 16]), ["a low  widest"])
-    >>> data["sizes"], data["n_merges"], data["dropped"], data["samples"]
-    ([11, 13, 16, 17, 20], [0, 2, 5, 6, 9], [[], [11], [11], [11, 14, 15], [11, 14, 15, 18]], [['a', 'low', 'widest']])
-
-    merges: left, right, left, right, …, numbers of tokens
-    n_merges: how many of the merges each size has
-    changes: for each size, the tokens whose count differs from that at the size before, and their counts, before any
-        token is split back
-    dropped: for each size, the tokens that its vocabulary does not keep
+    changes: see `count_changes`;  dropped: for each size, the tokens that its vocabulary does not keep
     typeable: whether the script may cut free text
-    samples: lines as pre-tokens
     """
     candidates, vocabulary = result.candidates, result.vocabulary
     sizes = [step.size for step in result.steps]
@@ -76,24 +55,12 @@ def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
 
 
 def can_type(vocabulary: Vocabulary) -> bool:
-    """Check whether the page's script cuts free text into the same pre-tokens: at spaces, and without user tokens.
-
-    >>> from volt.text.pretokenizer import PreTokenizer
-    >>> from volt.vocabulary import Vocabulary
-    >>> [can_type(Vocabulary((), (), pretokenizer=PreTokenizer(name))) for name in ("metaspace", "gpt2")]
-    [True, False]
-    """
+    """Check whether the page's script cuts free text into the same pre-tokens: at spaces, without user tokens."""
     return vocabulary.pretokenizer.name in ("whitespace", "metaspace") and not vocabulary.special.user
 
 
 def count_changes(candidates: Candidates, sizes: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """For each size, the tokens whose count differs from that at the size before (at first: from 0), and their counts.
-
-    >>> from volt.learn.bpe import learn_bpe
-    >>> from volt.count.word_counts import WordCounts
-    >>> list(count_changes(learn_bpe(WordCounts.from_pairs({"ab": 2}), n_merges=1), [2, 3]))
-    [([0, 1], [2, 2]), ([0, 1, 2], [0, 0, 2])]
-    """
+    """Yield for each size the tokens whose count differs from the size before, and their counts."""
     before = np.zeros(candidates.n_tokens, np.int64)
     for size in sizes:
         counts = np.zeros(candidates.n_tokens, np.int64)
@@ -117,10 +84,7 @@ _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2
 
 
 def write_page(comparison: Comparison, path: str | Path) -> None:
-    """Write the page, whole or not at all.
-
-    Raises ConfigError if a text was read from this file, OutputError if it cannot be written.
-    """
+    """Write the page, whole or not at all. Raises ConfigError if a text was read from this file."""
     check_distinct([path], comparison.files)
     page = render_page(comparison).encode()
     with write_atomic(path) as file:
@@ -128,25 +92,16 @@ def write_page(comparison: Comparison, path: str | Path) -> None:
 
 
 def write_plots(comparison: Comparison, folder: str | Path) -> list[Path]:
-    """Write the page's charts as PNG and SVG into a folder; the paths.
-
-    Raises ConfigError if a text was read from one of these files, OutputError if the folder cannot be made.
-    """
+    """Write the page's charts as PNG and SVG into a folder; return the paths."""
     check_distinct(plot_files(folder), comparison.files)
     return write_charts(comparison.as_data(), folder)
 
 
 def plot_files(folder: str | Path) -> list[Path]:
-    """Return the files that `write_plots` writes.
-
-    >>> [path.name for path in plot_files("plots")][:2]
-    ['entropy.png', 'entropy.svg']
-    """
     return [chart_file(folder, name, ending) for name in TITLES for ending in ENDINGS]
 
 
 def render_page(comparison: Comparison) -> str:
-    """Return the page as a string."""
     from jinja2 import Environment, StrictUndefined
 
     data = comparison.as_data()
@@ -158,7 +113,13 @@ def render_page(comparison: Comparison) -> str:
     environment.filters.update(count=lambda value: f"{value:,}", visible=visible)
     return environment.from_string(_read("page.html")).render(
         data=data,
-        tables=_tables(data),
+        tables={
+            "answer": [tables.pick_table(data)],
+            "systems": [*tables.system_tables(data), tables.cost_table(data)],
+            "sources": tables.source_tables(data),
+            "study": tables.study_tables(data),
+            "made": [tables.corpus_table(data)],
+        },
         samples=samples,
         slider=slider,
         jumps=_jumps(data),
@@ -171,21 +132,13 @@ def render_page(comparison: Comparison) -> str:
 
 
 def embed_json(data: Any) -> str:
-    """JSON that may stand in a script element: whatever could end or confuse it is escaped.
-
-    >>> json.loads(embed_json(["<!--", "\\u202e"]))
-    ['<!--', '\\u202e']
-    """
+    """Return JSON that may stand in a script element."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def visible(text: object) -> str:
-    """Return the text with control, invisible and direction-changing characters spelled out.
-
-    >>> visible("a\\u202eb")
-    'a⟨U+202E⟩b'
-    """
+    """Return the text with control, invisible and direction-changing characters spelled out."""
     return _UNSEEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", str(text))
 
 
@@ -201,35 +154,22 @@ def _library() -> str:
 
 
 def _script() -> str:
-    """Return the page's own script: its files, one after the other, in a scope of their own."""
     return _one_line_end('"use strict";\n(() => {\n' + "\n".join(map(_read, SCRIPTS)) + "})();\n")
 
 
 def _one_line_end(script: str) -> str:
-    """With "\\n" alone, as browsers read it, so that the hash is that of what they run; without a script's end."""
+    """Replace line ends by "\\n", as browsers read them before they hash."""
     assert "</script" not in script.lower(), "a script that holds its own end cannot stand in a page"
     return script.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _policy(*scripts: str) -> str:
-    """Return the content security policy: these scripts and inline style, nothing else."""
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def _tables(data: Mapping[str, Any]) -> dict[str, list[tables.Table]]:
-    return {
-        "answer": [tables.pick_table(data)],
-        "systems": [*tables.system_tables(data), tables.cost_table(data)],
-        "sources": tables.source_tables(data),
-        "study": tables.study_tables(data),
-        "made": [tables.corpus_table(data)],
-    }
-
-
 def _jumps(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the sizes that rules pick, each once, with the rules' names and the place on the slider."""
     rules: dict[int, list[str]] = {}
     for rule, pick in data["search"]["picks"].items():
         rules.setdefault(pick["index"], []).append(rule)

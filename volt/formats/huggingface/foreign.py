@@ -1,7 +1,7 @@
 """Sections of a tokenizer.json by others → the `Scheme` that treats text alike, an error, or notes on losses.
 
-A "▁" for each space comes from Metaspace, or from a normaliser that replaces spaces (Llama, Gemma). A line that nothing
-cuts is one word; VOLT cuts it wherever no token spans the cut, which changes no piece.
+A "▁" for each space comes from Metaspace, or from a normaliser (Llama, Gemma). A line that nothing cuts is one word;
+VOLT cuts it wherever no token spans the cut, which changes no piece.
 
 >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
 >>> read_foreign({"normalizer": {"type": "NFC"}, "pre_tokenizer": level}, {"vocab": {}})
@@ -28,7 +28,7 @@ from volt.text.patterns.published import drops_rest, splits_of
 from volt.text.patterns.regex_parser import parse, sets_of
 from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.special_roles import control_notes, lone_end_notes
+from volt.vocabulary.special_roles import control_notes, lone_end_note
 
 _FORMS = {"NFC": "nfc", "NFKC": "nfkc", "Lowercase": "lowercase"}
 _SPACE = replace_step(" ", PREFIX)
@@ -37,14 +37,12 @@ _EACH_SPACE, _EACH_RUN, _LINE = " [^ ]*|[^ ]+", " +[^ ]*|[^ ]+", r"[\s\S]+"
 
 
 def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Scheme:
-    """Return the scheme that treats text as the sections do. added: the added tokens.
-
-    Raises VocabularyError if VOLT has none, ConfigError if a pattern is not supported.
-    """
+    """Return the scheme that treats text as the sections do. added: the added tokens"""
     suffix = model.get("end_of_word_suffix") == SUFFIX
     steps = flat(data.get("normalizer"), "normalizers")
     cuts = flat(data.get("pre_tokenizer"), "pretokenizers")
-    steps, spaces = _without_spaces(steps)
+    spaces = next((last for last in ([_PREPEND, _SPACE], [_SPACE]) if steps[-len(last) :] == last), [])
+    steps = steps[: len(steps) - len(spaces)]
     marks_spaces = bool(spaces or (cuts and cuts[-1].get("type") == "Metaspace"))
     if suffix and marks_spaces:
         raise VocabularyError(
@@ -60,11 +58,7 @@ def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Schem
 
 
 def flat(section: Any, name: str) -> list[Json]:
-    """Return the steps of a section. name: what its list of several steps is called.
-
-    >>> flat({"type": "Sequence", "normalizers": [{"type": "NFC"}]}, "normalizers")
-    [{'type': 'NFC'}]
-    """
+    """Return the steps of a section. name: the key of a list of several steps"""
     if section is None:
         return []
     if not isinstance(section, dict):
@@ -74,21 +68,10 @@ def flat(section: Any, name: str) -> list[Json]:
     return [section]
 
 
-def _without_spaces(steps: list[Json]) -> tuple[list[Json], list[Json]]:
-    """Return the steps of a normaliser, and those at their end that write "▁" for spaces."""
-    for last in ([_PREPEND, _SPACE], [_SPACE]):
-        if steps[-len(last) :] == last:
-            return steps[: -len(last)], last
-    return steps, []
-
-
 def read_normalizer(steps: Sequence[Json], cut: str) -> str:
-    """Return the name of the normaliser that does these steps. cut: the pre-tokeniser behind it.
-
-    >>> read_normalizer([{"type": "NFC"}, {"type": "Lowercase"}], "bytes")
-    'nfc+lowercase'
-    """
-    kinds = [str(step.get("type")) for step in steps if not (_is_about_white(step) and _drops_white(cut))]
+    """Return the name of the normaliser that does these steps. cut: the pre-tokeniser after it"""
+    drops_white = cut == "whitespace" or (drops_rest(cut) and _matches_no_white(cut))
+    kinds = [str(step.get("type")) for step in steps if not (drops_white and _is_about_white(step))]
     names = list(dict.fromkeys(_FORMS.get(kind, kind) for kind in kinds))
     try:
         return Normalizer.parse("+".join(sorted(names, key=["nfc", "nfkc", "lowercase"].index)) or "none").name
@@ -99,42 +82,38 @@ def read_normalizer(steps: Sequence[Json], cut: str) -> str:
         ) from None
 
 
-def _is_about_white(step: Json) -> bool:
-    r"""Check whether a step changes white space alone, and leaves some where there is some, but at a text's ends.
-
-    >>> _is_about_white({"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "})
-    True
-    """
-    if step.get("type") == "Strip":
-        return True
-    patterns = {"Regex": (r"\s+", r" {2,}", " +", r"\s")}, {"String": (" ", "\n", "\t", "  ")}
-    result = step.get("pattern")
-    known = isinstance(result, dict) and any(
-        result.get(kind) in texts for one in patterns for kind, texts in one.items()
-    )
-    return step.get("type") == "Replace" and known and step.get("content") == " "
-
-
-def _drops_white(cut: str) -> bool:
-    if cut == "whitespace":
-        return True
-    if not drops_rest(cut):
-        return False
+def _matches_no_white(cut: str) -> bool:
     [white], [split] = sets_of(parse(r"\s")), splits_of(cut)
     return all((characters & white).edges == () for characters in sets_of(parse(split.pattern)))
+
+
+def _is_about_white(step: Json) -> bool:
+    """Check whether a step changes white space alone, and leaves some where there is some, except at a text's ends."""
+    if step.get("type") == "Strip":
+        return True
+    pattern = step.get("pattern")
+    known = isinstance(pattern, dict) and (
+        pattern.get("Regex") in (r"\s+", r" {2,}", " +", r"\s") or pattern.get("String") in (" ", "\n", "\t", "  ")
+    )
+    return step.get("type") == "Replace" and known and step.get("content") == " "
 
 
 def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[str]) -> tuple[Marker, str]:
     scheme, splits = ("always" if _PREPEND in spaces else "never"), False
     if cuts and cuts[-1].get("type") == "Metaspace":
         *cuts, last = cuts
-        scheme, splits = _metaspace(last, scheme)
+        if last.get("replacement") != PREFIX:
+            raise VocabularyError(f"Metaspace with {last.get('replacement')!r} for spaces; VOLT reads {PREFIX!r} only")
+        usual = "always" if last.get("add_prefix_space", True) else "never"
+        scheme = str(last.get("prepend_scheme", usual)) if scheme == "never" else scheme
+        splits = bool(last.get("split", True))
     if cuts and spaces:
         cuts = [step for step in map(_unmarked, cuts) if step]
     if not cuts:
         name = _uncut(vocab, splits=splits, starts=scheme != "never")
         return "none", name + IF_ABSENT * (scheme != "never" and _PREPEND not in spaces)
-    name = cut_name([*cuts, *[_at_spaces()] * splits])
+    at_spaces = {"type": "Split", "pattern": {"Regex": _EACH_SPACE}, "behavior": "Isolated"}
+    name = cut_name([*cuts, *[at_spaces] * splits])
     keeps = PreTokenizer(name).keeps_spaces
     if scheme == "never":
         return "none", name
@@ -146,21 +125,8 @@ def _read_spaces(spaces: Sequence[Json], cuts: Sequence[Json], vocab: Iterable[s
     return "prefix", name
 
 
-def _metaspace(step: Json, scheme: str) -> tuple[str, bool]:
-    """Return where Metaspace puts a "▁" that is not in the text, and whether it cuts."""
-    if step.get("replacement") != PREFIX:
-        raise VocabularyError(f"Metaspace with {step.get('replacement')!r} for spaces; VOLT reads {PREFIX!r} only")
-    usual = "always" if step.get("add_prefix_space", True) else "never"
-    own = str(step.get("prepend_scheme", usual))
-    return (own if scheme == "never" else scheme), bool(step.get("split", True))
-
-
-def _at_spaces() -> Json:
-    return {"type": "Split", "pattern": {"Regex": _EACH_SPACE}, "behavior": "Isolated"}
-
-
 def _unmarked(step: Json) -> Json | None:
-    """Return a step that meets "▁" where there are spaces, as one that meets the spaces; None if it never cuts."""
+    """Return a step that meets "▁" for spaces, as one that meets the spaces; None if it never cuts."""
     result = step.get("pattern")
     text = result.get("String") if isinstance(result, dict) else None
     if step.get("type") in ("Digits", "Punctuation"):
@@ -212,18 +178,9 @@ _N_NAMED = 5  # tokens in one note
 
 
 def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]:
-    """Yield a sentence for everything that VOLT does not carry or does differently.
-
-    is_own: whether VOLT wrote the sections that cut text
-
-    >>> vocabulary = Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo"))
-    >>> data = {"truncation": {"max_length": 5}, "model": {"vocab": vocabulary.ids, "unk_token": "<unk>"}}
-    >>> list(losses(data, vocabulary, is_own=True))
-    ['Truncation is not carried: lines are encoded whole.']
-    """
+    """Yield a sentence for everything that VOLT does not carry or does differently. is_own: VOLT wrote the file"""
     model = data["model"]
-    yield from _id_losses(model["vocab"], vocabulary)
-    yield from _renumbered(data, model["vocab"])
+    yield from _id_losses(data, model["vocab"], vocabulary)
     yield from _model_losses(model, vocabulary)
     yield from _surrounding_losses(data)
     if not is_own:
@@ -231,22 +188,17 @@ def losses(data: Json, vocabulary: Vocabulary, *, is_own: bool) -> Iterator[str]
         yield from added_losses(data.get("added_tokens") or [], vocabulary, data)
 
 
-def _id_losses(vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield which tokens are left out, and which are there for VOLT's sake."""
+def _id_losses(data: Json, vocab: Json, vocabulary: Vocabulary) -> Iterator[str]:
     yield from control_notes(vocabulary)
     retained = {*vocabulary.ids, *vocabulary.scaffolding}
     if lost := [token for token in vocab if token not in retained]:
         yield f"{counted(len(lost), 'token')} that nothing makes: left out, such as {lost[0]!r}, their ids not used."
     if vocabulary.marker == "suffix" and SUFFIX in vocabulary.ids and SUFFIX not in vocab:
-        yield from lone_end_notes(vocabulary)
-
-
-def _renumbered(data: Json, vocab: Json) -> Iterator[str]:
-    """Name an added token that is not in model.vocab if the library gives it another id: it takes the next free one."""
+        yield lone_end_note(vocabulary)
     ids = dict[str, int]()
     for row in filter(itemgetter("content"), data.get("added_tokens") or []):
-        token, number = row["content"], max([len(vocab), *(inputs + 1 for inputs in ids.values())])
-        ids.setdefault(token, vocab.get(token, number))
+        token, following = row["content"], max([len(vocab), *(number + 1 for number in ids.values())])
+        ids.setdefault(token, vocab.get(token, following))  # as the library numbers added tokens
         if ids[token] != row["id"]:
             yield f"The added token {token}, which model.vocab lacks, has the id {ids[token]} there, {row['id']} here."
             return
@@ -255,17 +207,13 @@ def _renumbered(data: Json, vocab: Json) -> Iterator[str]:
 def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
     letters = {letter + end for letter in ALPHABET for end in {"", SUFFIX * (vocabulary.marker == "suffix")}}
     knows_all = vocabulary.byte_fallback or (vocabulary.pretokenizer.is_bytes and letters <= set(vocabulary.ids))
+    unk, ours = model.get("unk_token"), vocabulary.special.unk  # only unk_token counts there, not roles in other files
     if model.get("dropout"):
         yield f"The dropout of the file, {model['dropout']}, is not carried: give it when you encode."
-    if model.get("fuse_unk") and model.get("unk_token") and not knows_all:
-        yield f"A run of unknown characters is one {vocabulary.special.unk} there, and one for each character here."
-    if not knows_all:
-        yield from _unknown_losses(model, vocabulary)
-
-
-def _unknown_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield how unknown characters differ. For the library only unk_token counts, not the role in other files."""
-    unk, ours = model.get("unk_token"), vocabulary.special.unk
+    if knows_all:
+        return
+    if model.get("fuse_unk") and unk:
+        yield f"A run of unknown characters is one {ours} there, and one for each character here."
     current = f"are {ours} each here" if ours else "leave nothing here"
     if unk is None and ours is None:
         yield "Unknown characters leave nothing, but what stands on both sides of one may join there, and not here."
@@ -283,19 +231,14 @@ def _surrounding_losses(data: Json) -> Iterator[str]:
     if data.get("padding"):
         yield "Padding is not carried: lines have the length that they have."
     post = data.get("post_processor")
-    if isinstance(post, dict) and post.get("type") == "TemplateProcessing" and _n_lines(post.get("single")) != 1:
-        yield f"The template of the post-processor gives a line {_n_lines(post.get('single'))} times there, once here."
-    if isinstance(post, dict) and post.get("type") != "ByteLevel":
-        yield f"What the post-processor ({post.get('type')}) adds to a line is not added here."
-
-
-def _n_lines(template: object) -> int:
-    """Return how often a template of a post-processor gives a line.
-
-    >>> _n_lines([{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}])
-    1
-    """
-    return sum("Sequence" in part for part in template) if isinstance(template, list) else 1
+    if not isinstance(post, dict) or post.get("type") == "ByteLevel":
+        return
+    template = post.get("single")
+    if post.get("type") == "TemplateProcessing" and isinstance(template, list):
+        n_lines = sum("Sequence" in part for part in template)
+        if n_lines != 1:
+            yield f"The template of the post-processor gives a line {n_lines} times there, once here."
+    yield f"What the post-processor ({post.get('type')}) adds to a line is not added here."
 
 
 def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
@@ -307,66 +250,54 @@ def _cut_losses(data: Json, vocabulary: Vocabulary) -> Iterator[str]:
         yield "Numbers newer than Unicode 16 may be numbers there, and are not here."
     if vocabulary.normalizer.lowercase:
         yield "'Σ' at the end of a word is lowered to 'ς' here, and to 'σ' there."
-    if vocabulary.normalizer.form != "none" and _lowers_last(data):
-        yield "A mark that goes into one character with the small letter alone, as U+030A behind W, stays apart there."
-    if vocabulary.normalizer.form != "none":
-        yield "Characters newer than the Unicode version of tokenizers stay as they are there, and are normalised here."
-
-
-def _lowers_last(data: Json) -> bool:
-    """Check whether nothing composes letters and marks behind a step that lowers letters.
-
-    >>> _lowers_last({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]}})
-    True
-    """
+    if vocabulary.normalizer.form == "none":
+        return
     kinds = [step.get("type") for step in flat(data.get("normalizer"), "normalizers")]
-    return "Lowercase" in kinds and not {"NFC", "NFKC"} & {*kinds[kinds.index("Lowercase") :]}
+    if "Lowercase" in kinds and not {"NFC", "NFKC"} & {*kinds[kinds.index("Lowercase") :]}:
+        yield "A mark that goes into one character with the small letter alone, as U+030A behind W, stays apart there."
+    yield "Characters newer than the Unicode version of tokenizers stay as they are there, and are normalised here."
 
 
 def added_losses(rows: Sequence[Json], vocabulary: Vocabulary, data: Json) -> Iterator[str]:
     """Yield how the library finds added tokens in text, where VOLT finds user tokens.
 
-    rows: the added tokens with their flags, in the order in which the library adds them
-    data: the tokenizer.json that they are from, or an empty object
+    rows: the added tokens with their flags, in the library's order;  data: their tokenizer.json, or {}
     """
     users = [row for row in rows if row["content"] in vocabulary.special.user]
     for flag, verbs in _FLAGS.items():
-        if result := [row["content"] for row in users if row.get(flag)]:
-            yield f"{_subject(result)} {verbs[len(result) > 1]} there ({flag}), and not here."
-    rewrites = vocabulary.normalizer.name != "none"
-    names = [row["content"] for row in users if row.get("normalized")]
-    if result := [name for name in names if rewrites or _is_rewritten(name, data)]:
-        verb = "are" if len(result) > 1 else "is"
-        yield f"{_subject(result)} {verb} found in normalised text there, in raw text here."
-    if pair := _first_found([row for row in users if not rewrites]):
+        yield from _note([row["content"] for row in users if row.get(flag)], *verbs, f"there ({flag}), and not here.")
+    rewrites, section = vocabulary.normalizer.name != "none", json.dumps(data.get("normalizer"))
+    late = [row["content"] for row in users if row.get("normalized")]
+    moved = [
+        name
+        for name in late
+        if rewrites or '"Prepend"' in section or (PREFIX in name and '"Replace"' in section)  # written before it, or in
+    ]
+    yield from _note(moved, "is", "are", "found in normalised text there, in raw text here.")
+    raw = [row["content"] for row in users if not row.get("normalized")]
+    if pair := next((pair for pair in product(raw, late) if _overlap(*pair)), None) if not rewrites else None:
         yield f"The added token {pair[0]} is looked for before {pair[1]} there, and the longer of the two here."
-    if both := [row["content"] for row in users if _is_made(row["content"], data, vocabulary)]:
-        yield f"{_subject(both)} {'are' if len(both) > 1 else 'is'} made of other text as well there, and not here."
+    both = [row["content"] for row in users if _is_made(row["content"], data, vocabulary)]
+    yield from _note(both, "is", "are", "made of other text as well there, and not here.")
     if users:
         yield from _user_losses(vocabulary)
 
 
+def _note(tokens: Sequence[str], one: str, several: str, rest: str) -> Iterator[str]:
+    """Yield a sentence on added tokens, if there are any."""
+    if tokens:
+        yield f"The added token{'s' * (len(tokens) > 1)} {_names(tokens)} {several if len(tokens) > 1 else one} {rest}"
+
+
 def _is_made(token: str, data: Json, vocabulary: Vocabulary) -> bool:
-    """Check whether the model, too, makes an added token, of text that may spell it otherwise: by spaces, bytes or
-    marks.
-    """
+    """Check whether the model also makes an added token, of text that may spell it otherwise."""
     model = data.get("model", {})
-    rows = (row.split(" ") if isinstance(row, str) else row for row in model.get("merges", ()))
-    plain = vocabulary.marker == "none" and vocabulary.normalizer.name == "none" and PREFIX not in token
-    if token not in model.get("vocab", ()) or (
-        plain and not (vocabulary.pretokenizer.is_bytes and not token.isascii())
-    ):
+    is_plain = vocabulary.marker == "none" and vocabulary.normalizer.name == "none" and PREFIX not in token
+    is_bytes = vocabulary.pretokenizer.is_bytes and not token.isascii()
+    if token not in model.get("vocab", ()) or (is_plain and not is_bytes):
         return False
+    rows = (row.split(" ") if isinstance(row, str) else row for row in model.get("merges", ()))
     return len(token) == 1 or token in map("".join, rows)
-
-
-def _subject(tokens: Sequence[str]) -> str:
-    """Added tokens as the subject of a sentence.
-
-    >>> _subject(["<a>"]), _subject(list("abcdefg"))
-    ('The added token <a>', 'The added tokens a, b, c, d, e and 2 others')
-    """
-    return f"The added token{'s' * (len(tokens) > 1)} {_names(tokens)}"
 
 
 def _names(tokens: Sequence[str]) -> str:
@@ -374,30 +305,9 @@ def _names(tokens: Sequence[str]) -> str:
     return ", ".join(shown) + (f" and {counted(len(others), 'other')}" if others else "")
 
 
-def _first_found(rows: Sequence[Json]) -> tuple[str, str] | None:
-    """Return an added token that is looked for in raw text, and one in normalised text that it may break.
-
-    >>> _first_found([{"content": "<", "normalized": False}, {"content": "<e>", "normalized": True}])
-    ('<', '<e>')
-    """
-    raw, later = ([row["content"] for row in rows if bool(row.get("normalized")) == side] for side in (False, True))
-    return next(((one, other) for one, other in product(raw, later) if _overlap(one, other)), None)
-
-
 def _overlap(one: str, other: str) -> bool:
-    sizes = range(1, min(len(one), len(other)) + 1)
-    ends = (one[-n:] == other[:n] or other[-n:] == one[:n] for n in sizes)
+    ends = (one[-n:] == other[:n] or other[-n:] == one[:n] for n in range(1, min(len(one), len(other)) + 1))
     return one in other or other in one or any(ends)
-
-
-def _is_rewritten(token: str, data: Json) -> bool:
-    """Check whether a normalizer of spaces writes something in front of a token, too, or what it is found by.
-
-    >>> _is_rewritten("lo", {"normalizer": {"type": "Prepend"}})
-    True
-    """
-    section = json.dumps(data.get("normalizer"))
-    return '"Prepend"' in section or (PREFIX in token and '"Replace"' in section)
 
 
 def _user_losses(vocabulary: Vocabulary) -> Iterator[str]:
@@ -417,11 +327,6 @@ def _user_losses(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def remade_note(left: str, right: str) -> str:
-    """Return a note on a merge of `remade`.
-
-    >>> remade_note("a", "b")[:38]
-    "Where 'a', 'b' occur twice in a row th"
-    """
     return (
         f"Where {left!r}, {right!r} occur twice in a row the cut may differ: VOLT merges both before it looks for "
         "merges of a lower rank, tokenizers does not."
@@ -429,11 +334,7 @@ def remade_note(left: str, right: str) -> str:
 
 
 def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Merges whose token an earlier merge makes too, and may by a lower rank take from the next occurrence.
-
-    >>> list(remade([("l", "o"), ("lo", "l")]))
-    []
-    """
+    """Yield merges whose token an earlier merge makes too, and may by a lower rank take from the next occurrence."""
     if len(set(map("".join, merges))) == len(merges):  # in less time than to look at each
         return
     output, uses = set[str](), defaultdict[str, list[tuple[str, str]]](list)
@@ -453,7 +354,7 @@ def remade(merges: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def refuse(model: Json, data: Json, scheme: Scheme) -> None:
-    """Raise VocabularyError for what a scheme of others does that no scheme of VOLT's does."""
+    """Raise VocabularyError if another program's scheme does more than any scheme of VOLT's."""
     falls_back, looks_up = bool(model.get("byte_fallback")), bool(model.get("ignore_merges"))
     is_line = scheme.pretokenizer.startswith("metaspace") and not _splits(data)
     if falls_back and scheme.marker == "suffix":

@@ -1,13 +1,4 @@
-"""The tokenizers library with a tokenizer.json loaded: lines → its pieces, in VOLT's spelling, and its ids.
-
->>> import tempfile
->>> from volt.formats.huggingface.writing import write
->>> from volt.vocabulary import Vocabulary
->>> with tempfile.TemporaryDirectory() as folder:
-...     _ = write(Vocabulary(merges=(("l", "o</w>"),), tokens=("l", "o</w>", "lo</w>")), Path(folder, "model"))
-...     peer(Path(folder, "model")).pieces(["lo x"])
-[['lo</w>', 'x</w>']]
-"""
+"""The tokenizers library with a tokenizer.json loaded: lines → its pieces, in VOLT's spelling, and its ids."""
 
 from __future__ import annotations
 
@@ -30,22 +21,24 @@ from volt.vocabulary.special_roles import named_tokens
 
 
 def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
-    """Load merges over bytes and the ids in their folder in tokenizers.
-
-    vocabulary: as VOLT reads them
-    Raises ConfigError if there are no ids, MissingLibraryError.
-    """
+    """Load merges over bytes and the ids in their folder in tokenizers, as transformers does."""
     vocab = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
     if vocab is None:
         raise ConfigError(
             f"{shown_path(path)}: no library cuts by merges over bytes without the ids of their tokens; put the "
             f"{BESIDE[0]} that goes with them beside"
         )
-    return peer_of(_loaded_from_merges(vocab, path, vocabulary.special.user), vocabulary.ids)
+    try:
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    except ImportError:
+        raise missing("tokenizers") from None
+    tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(path)))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    return peer_of(with_users(tokenizer, vocabulary.special.user), vocabulary.ids)
 
 
 def peer_of(tokenizer: Any, our_ids: Mapping[str, int] | None) -> Peer:
-    """Return a tokenizer of the library. our_ids: those that VOLT reads from its file, None if it does not read it"""
+    """Return a tokenizer of the library. our_ids: those that VOLT reads from its file, None if it cannot"""
     vocab = vocab_without_ends(tokenizer.get_vocab())
     shares_ids = our_ids is not None and all(vocab.get(piece, number) == number for piece, number in our_ids.items())
     named = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
@@ -74,20 +67,7 @@ def loaded(path: Path) -> Any:
         raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); restore the file") from None
 
 
-def _loaded_from_merges(vocab: Path, merges: Path, user: Sequence[str]) -> Any:
-    """Return the library's tokenizer for merges over bytes, as transformers makes it of a folder. user: found in
-    text
-    """
-    try:
-        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    except ImportError:
-        raise missing("tokenizers") from None
-    tokenizer = Tokenizer(models.BPE.from_file(str(vocab), str(merges)))
-    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    return told(tokenizer, user)
-
-
-def told(tokenizer: Any, user: Sequence[str]) -> Any:
+def with_users(tokenizer: Any, user: Sequence[str]) -> Any:
     """Return the library's tokenizer, which finds these tokens in raw text, too; new ones have the next ids there."""
     from tokenizers import AddedToken
 
@@ -131,10 +111,7 @@ def _atoms(tokenizer: Any, line: str, suffix: str) -> Iterator[str]:
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """tokenizers with the file loaded; it has ids in common with VOLT if VOLT wrote the file.
-
-    Raises MissingLibraryError if tokenizers is not installed, VocabularyError if it refuses the file.
-    """
+    """Load the file in tokenizers, which shares ids with VOLT if VOLT wrote the file."""
     merges = _merges(path)
     if merges is not None:
         return peer_of_merges(merges, read(path))
@@ -146,16 +123,11 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """tokenizers with a foreign file, told of the user tokens that the file does not name.
-
-    vocabulary: what was read from the file
-    pattern: none, as the file says it itself
-    Raises as `peer` does.
-    """
+    """Load a foreign file in tokenizers, with the user tokens that the file does not name."""
     merges = _merges(path)
     if merges is not None:
         return peer_of_merges(merges, vocabulary)
-    return peer_of(told(loaded(_file(path)), named_tokens(vocabulary)), vocabulary.ids)
+    return peer_of(with_users(loaded(_file(path)), named_tokens(vocabulary)), vocabulary.ids)
 
 
 def _merges(path: Path) -> Path | None:

@@ -1,19 +1,10 @@
 """`Scheme` → sections of a tokenizer.json: normalizers, pre-tokenizers, decoders, and merges for ends of words.
 
-User tokens depend on the scheme:
+    words at white space, or from "▁", without end marker    user tokens are words, which `ignore_merges` takes whole
+    a known end of words, or "▁" at the start of lines       they are added tokens of the normalised text
+    bytes, and other patterns                                they are added tokens of the raw text, which cut it first
 
-    words at white space, or from "▁", without end marker    separate words, which `ignore_merges` takes whole
-    a known end of words, or "▁" at the start of lines       added tokens of the normalised text
-    bytes, and other patterns                                added tokens of the raw text, which cut it first
-
-With an end marker, "</w>" after a user token and "▁" before it are added tokens too, written as private characters.
-
-Byte tokens also spell ends of words. tokenizers appends "</w>" to the last character of a word before it looks it up,
-so an unknown "é</w>" becomes the bytes of "é" and four more, which VOLT gives as the token "</w>". Three merges, before
-all others, join these four, beginning with the last two: "w" is a token, so its byte precedes ">" only in this case.
-
->>> Scheme("suffix", "nfc", "whitespace", users=()).cut.name
-'whitespace'
+tokenizers spells an unknown "é</w>" by the bytes of "é" and of "</w>". Three merges join the last four bytes.
 """
 
 from __future__ import annotations
@@ -45,8 +36,8 @@ def with_ends(model: Json) -> Json:
 
     >>> model = {"vocab": {"<0x77>": 0, "</w>": 1, "w": 2, "x": 3}, "merges": [], "byte_fallback": True}
     >>> ended = with_ends(model)
-    >>> list(ended["vocab"])[4:], ended["merges"][0], without_ends({"model": ended})["model"] == model
-    (['<0x77><0x3E>', '<0x2F><0x77><0x3E>'], ['<0x77>', '<0x3E>'], True)
+    >>> list(ended["vocab"])[4:], without_ends({"model": ended})["model"] == model
+    (['<0x77><0x3E>', '<0x2F><0x77><0x3E>'], True)
     """
     first = 1 + max(model["vocab"].values())
     vocab = {ENDED if token == SUFFIX else token: number for token, number in model["vocab"].items()}
@@ -55,11 +46,7 @@ def with_ends(model: Json) -> Json:
 
 
 def without_ends(data: Json) -> Json:
-    """Return the file without these merges, or unchanged if it has none.
-
-    >>> without_ends({"model": {"vocab": {"l": 0}}})
-    {'model': {'vocab': {'l': 0}}}
-    """
+    """Return the file without these merges, or unchanged if it has none."""
     if not has_ends(data):
         return data
     model, added = data["model"], data.get("added_tokens") or []
@@ -71,22 +58,14 @@ def without_ends(data: Json) -> Json:
 
 
 def vocab_without_ends(vocab: Mapping[str, int]) -> dict[str, int]:
-    """Return the ids of the tokens, with "</w>" as VOLT spells it, and without the two that help to make it.
-
-    >>> vocab_without_ends({"l": 0, ENDED: 1, "<0x77><0x3E>": 2})
-    {'l': 0, '</w>': 1}
-    """
+    """Return the ids of the tokens, with "</w>" as VOLT spells it, and without the two helpers."""
     if ENDED not in vocab:
         return dict(vocab)
     return {SUFFIX if token == ENDED else token: n for token, n in vocab.items() if token not in _HELPERS}
 
 
 def has_ends(data: Json) -> bool:
-    """Check whether a file has these merges.
-
-    >>> has_ends({"model": {"vocab": {"l": 0}}})
-    False
-    """
+    """Check whether a file has these merges."""
     model = data.get("model")
     vocab, merges = (model.get("vocab"), model.get("merges")) if isinstance(model, dict) else (None, None)
     return isinstance(vocab, dict) and ENDED in vocab and isinstance(merges, list) and merges[:3] == _MERGES
@@ -111,7 +90,6 @@ _FINAL_SIGMA = r"\p{Cased}\p{Case_Ignorable}*\KΣ(?!\p{Case_Ignorable}*\p{Cased}
 class Scheme:
     """The rules by which text becomes words, and words atoms.
 
-    marker, normalizer, pretokenizer: as a vocabulary names them
     users: the user tokens, in the order of their ids
     end: the spelling of the lone token "</w>"
     """
@@ -124,14 +102,12 @@ class Scheme:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Scheme:
-        """Return the scheme of a vocabulary."""
         names = vocabulary.normalizer.name, vocabulary.pretokenizer.name
         spells_ends = vocabulary.marker == "suffix" and vocabulary.byte_fallback and "w" in vocabulary.ids
         return cls(vocabulary.marker, *names, users=vocabulary.special.user, end=ENDED if spells_ends else SUFFIX)
 
     @property
     def cut(self) -> PreTokenizer:
-        """The pre-tokeniser."""
         return PreTokenizer(self.pretokenizer)
 
     @property
@@ -175,20 +151,12 @@ def _any_of(tokens: tuple[str, ...]) -> str:
 
 
 def sequence(name: str, steps: list[Json]) -> Json | None:
-    """Return steps as one section of tokenizer.json. name: key of the list of several steps.
-
-    >>> sequence("normalizers", []), sequence("normalizers", [{"type": "NFC"}])
-    (None, {'type': 'NFC'})
-    """
+    """Return steps as one section of tokenizer.json. name: the key of a list of several steps"""
     return {"type": "Sequence", name: steps} if len(steps) > 1 else steps[0] if steps else None
 
 
 def normalizers(scheme: Scheme) -> list[Json]:
-    """Return the steps by which tokenizers normalises a text.
-
-    >>> normalizers(Scheme("suffix", "nfc", "whitespace", users=()))
-    [{'type': 'NFC'}]
-    """
+    """Return the steps by which tokenizers normalises a text."""
     normalizer, name = Normalizer.parse(scheme.normalizer), scheme.pretokenizer
     form = [{"type": normalizer.form.upper()}] * (normalizer.form != "none")
     lower = [replace_step(_FINAL_SIGMA, "ς", regex=True), {"type": "Lowercase"}, *form]
@@ -196,25 +164,25 @@ def normalizers(scheme: Scheme) -> list[Json]:
     steps = [hidden] * bool(scheme.users) + _around_users(scheme, form + lower * normalizer.lowercase)
     prepend: list[Json] = [{"type": "Prepend", "prepend": PREFIX}]
     if scheme.marker == "prefix" and name == "whitespace":
+        runs = replace_step(f"[{_SPACES}]+", " ", regex=True)
         strip = {"type": "Strip", "strip_left": True, "strip_right": True}
-        return [
-            *steps,
-            replace_step(f"[{_SPACES}]+", " ", regex=True),
-            strip,
-            *prepend,
-            replace_step(" ", f" {PREFIX}"),
-        ]
+        return [*steps, runs, strip, *prepend, replace_step(" ", f" {PREFIX}")]
     if scheme.cut.has_own_pattern and not scheme.cut.is_bytes:
         steps += [replace_step(PREFIX, " ")] * scheme.cut.keeps_spaces
     elif name == "gpt2" or scheme.cut.dummy_prefix:
         prepend = _first_space(scheme) if scheme.normalizes_users else prepend * scheme.cut.dummy_prefix
         steps = [*steps, *prepend, replace_step(" ", PREFIX)]
-    lone = (_lone_spaces(scheme) if scheme.spaces_users else []) + (_lone_ends(scheme) if scheme.ends_users else [])
-    return steps + lone
+    if scheme.spaces_users:
+        alone = f"(?<!{PREFIX})" if name == "unicode" else ""  # it takes a run of spaces for a word
+        steps.append(replace_step(f"{alone}{PREFIX}(?={scheme.user_pattern})", LONE_SPACE, regex=True))
+    if scheme.ends_users:  # a user token that is all the text gets no lone "</w>", see `_first_space`
+        ends = rf"(?:{scheme.user_pattern})\K(?={scheme.ending})|(?<!\A)(?:{scheme.user_pattern})\K\z"
+        steps += [replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True), replace_step(ends, LONE_END, regex=True)]
+    return steps
 
 
 def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
-    """Return the same steps with the user tokens, where the text holds them, hidden from them."""
+    """Return the same steps, with user tokens in the text hidden from them."""
     if not steps or not (scheme.takes_users_as_words or scheme.normalizes_users):
         return steps
     hidden = {user: chr(FIRST_HIDDEN + number) for number, user in enumerate(scheme.users)}
@@ -223,35 +191,15 @@ def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
 
 
 def _first_space(scheme: Scheme) -> list[Json]:
-    """Put "▁" before a line, but not before the added tokens themselves.
-
-    They are found in normalised text by their own normalised form, which must stay as it is: a line that is just a user
-    token gets no "▁", and one that is just "▁" is a lone one."""
+    """Return steps that put "▁" before a line, but not before added tokens, which are found as they are."""
     own = [replace_step(rf"\A{PREFIX}\z", LONE_SPACE, regex=True)] * scheme.spaces_users
     retained = "|".join([scheme.user_pattern, *[LONE_SPACE] * scheme.spaces_users, *[scheme.end] * scheme.ends_users])
     first = replace_step(rf"\A(?!(?:{retained})?\z)", PREFIX, regex=True)
     return own + [first] * scheme.cut.dummy_prefix
 
 
-def _lone_spaces(scheme: Scheme) -> list[Json]:
-    """Write a lone "▁" before user tokens that start with one, so that no word ends there."""
-    alone = f"(?<!{PREFIX})" if scheme.pretokenizer == "unicode" else ""  # it takes a run of spaces for a word
-    return [replace_step(f"{alone}{PREFIX}(?={scheme.user_pattern})", LONE_SPACE, regex=True)]
-
-
-def _lone_ends(scheme: Scheme) -> list[Json]:
-    """Write a lone "</w>" behind user tokens that end a word. One that is all the text gets none, see `_first_space`,
-    and a text that spells the token becomes one."""
-    ends = rf"(?:{scheme.user_pattern})\K(?={scheme.ending})|(?<!\A)(?:{scheme.user_pattern})\K\z"
-    return [replace_step(rf"\A{scheme.end}\z", LONE_END, regex=True), replace_step(ends, LONE_END, regex=True)]
-
-
 def pre_tokenizers(scheme: Scheme) -> list[Json]:
-    """Return how tokenizers cuts a normalised text into words.
-
-    >>> pre_tokenizers(Scheme("none", "none", "metaspace", users=()))
-    [{'type': 'Metaspace', 'replacement': '▁', 'prepend_scheme': 'never', 'split': True}]
-    """
+    """Return how tokenizers cuts a normalised text into words."""
     name, pattern = scheme.pretokenizer, scheme.cut.pattern
     users = [split_step(scheme.user_pattern, "Isolated")] * scheme.takes_users_as_words
     splits = [split_step(spelled(split.pattern), "Isolated") for split in scheme.cut.splits]
@@ -273,20 +221,15 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
 
 
 def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
-    """Return how tokenizers makes text of tokens.
-
-    >>> [step["type"] for step in decoders(Scheme("none", "none", "metaspace", users=()), byte_fallback=True)]
-    ['Replace', 'ByteFallback', 'Fuse', 'Strip']
-    """
+    """Return how tokenizers makes text of tokens."""
     keeps_spaces, ends = scheme.cut.keeps_spaces, scheme.marker == "suffix"
     if scheme.cut.is_bytes:
         level: Json = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
         marks = [replace_step(rf"{SUFFIX}\z", "", regex=True)] * ends
         return [*marks, *[replace_step(PREFIX, "")] * (scheme.marker == "prefix"), level]
     lone_ends = [LONE_END] * scheme.ends_users + [scheme.end] * (scheme.end != SUFFIX)
-    lone = [replace_step(result, SUFFIX) for result in lone_ends] + [
-        replace_step(LONE_SPACE, PREFIX)
-    ] * scheme.spaces_users
+    lone = [replace_step(result, SUFFIX) for result in lone_ends]
+    lone += [replace_step(LONE_SPACE, PREFIX)] * scheme.spaces_users
     ending = [replace_step(rf"{SUFFIX}\z", "" if keeps_spaces else " ", regex=True)] * ends
     spaces = [replace_step(PREFIX, " ")] * (scheme.marker == "prefix" or keeps_spaces)
     bytes_last: list[Json] = [{"type": "ByteFallback"}] * byte_fallback
@@ -297,31 +240,15 @@ def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
 
 
 def replace_step(pattern: str, content: str, *, regex: bool = False) -> Json:
-    """Return a step that puts `content` for a string, or for all that a regex finds.
-
-    >>> replace_step("▁", " ")
-    {'type': 'Replace', 'pattern': {'String': '▁'}, 'content': ' '}
-    """
+    """Return a step that puts `content` for a string, or for all that a regex finds."""
     return {"type": "Replace", "pattern": {"Regex" if regex else "String": pattern}, "content": content}
 
 
 def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
-    """Return a step that cuts text at what a regex finds. behavior: "Removed" drops that, "Isolated" makes it a word.
-
-    invert: what the regex finds are the words, and the step cuts at all else.
-
-    >>> split_step(" ", "Removed")
-    {'type': 'Split', 'pattern': {'Regex': ' '}, 'behavior': 'Removed', 'invert': False}
-    """
+    """Return a step that drops ("Removed") or isolates what a regex finds. invert: the matches are the words"""
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": invert}
 
 
 def metaspace_step(scheme: str, *, split: bool) -> Json:
-    """Return a step that puts "▁" for spaces, and before the text: "always" or "never".
-
-    split: whether it also cuts before every "▁".
-
-    >>> metaspace_step("never", split=True)["prepend_scheme"]
-    'never'
-    """
+    """Return a step that puts "▁" for spaces, and before the text: "always" or "never". split: cut at each "▁", too"""
     return {"type": "Metaspace", "replacement": PREFIX, "prepend_scheme": scheme, "split": split}

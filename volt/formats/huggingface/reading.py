@@ -1,18 +1,7 @@
 """tokenizer.json, alone or in a folder → vocabulary, with the ids of the file.
 
-Files of type BPE are read, by VOLT and by others. Added tokens become user tokens; roles are only those that the model
-or files in its folder name. Tokens that no merge makes become control tokens, or leave their ids unused if their
-strings are not valid for that. Left out: tokens that a post-processor adds, dropout, fused unknowns. A folder without
-tokenizer.json may hold merges over bytes with ids, as published for GPT-2 and RoBERTa (volt.formats.gpt2).
-
->>> import json, tempfile
->>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
->>> model = {"type": "BPE", "vocab": {"l": 1, "o": 0, "lo": 3}, "merges": ["l o"]}
->>> with tempfile.TemporaryDirectory() as folder:
-...     path = Path(folder, "tokenizer.json")
-...     _ = path.write_text(json.dumps({"model": model, "pre_tokenizer": level}))
-...     read(path).pieces
-('o', 'l', '', 'lo')
+Added tokens become user tokens; roles are only those that the model or files in its folder name. Tokens that no merge
+makes become control tokens, or leave their ids unused.
 """
 
 from __future__ import annotations
@@ -29,31 +18,11 @@ from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, VocabularyError
 from volt.formats import subword_nmt
 from volt.formats.gpt2 import BESIDE, MERGES, merges_in
+from volt.formats.huggingface import pipeline, tokens
 from volt.formats.huggingface.foreign import flat, losses, read_foreign, refuse
-from volt.formats.huggingface.pipeline import (
-    ENDED,
-    Scheme,
-    has_ends,
-    normalizers,
-    pre_tokenizers,
-    sequence,
-    without_ends,
-)
+from volt.formats.huggingface.pipeline import Json, Scheme
 from volt.formats.huggingface.split_patterns import original
-from volt.formats.huggingface.tokens import (
-    CONFIG,
-    FILE,
-    MAP,
-    Json,
-    added_tokens,
-    all_ids,
-    load,
-    model_merges,
-    model_section,
-    model_vocab,
-    read_tokens,
-    role_tokens,
-)
+from volt.formats.huggingface.tokens import CONFIG, FILE, MAP
 from volt.text import characters
 from volt.text.characters import PREFIX, SUFFIX, Marker
 from volt.text.normalizer import Normalizer
@@ -62,9 +31,48 @@ from volt.text.patterns.splitter import Split
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
 
+_NAMES = ("whitespace", "metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
+_FORMS = ("none", "nfc", "nfkc")
+_THEIRS = re.compile(r"\\[wWhH]")  # Oniguruma reads these otherwise
+_ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")
 
-def read_folder(folder: Path) -> Vocabulary:
-    """Return the vocabulary of merges over bytes in a folder. Raises VocabularyError if it holds others."""
+
+def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
+    """Read a tokenizer.json, or the folder that holds one or merges over bytes with their ids.
+
+    Raises VocabularyError, with file and place, if it is damaged, of another type, or cuts text in a way VOLT cannot.
+    """
+    if merges is not None:
+        raise VocabularyError(f"{merges}: a tokenizer.json holds its merges itself; leave out the merges file")
+    if path.is_dir() and not (path / FILE).exists():
+        return _read_merges_in(path)
+    path = path / FILE if path.is_dir() else path
+    data = tokens.load(path)
+    end, data = pipeline.ENDED if pipeline.has_ends(data) else SUFFIX, pipeline.without_ends(data)
+    model = tokens.model_section(path, data)
+    vocab, pairs, lost = tokens.model_vocab(path, model), list(tokens.model_merges(path, model)), list[str]()
+    named = tokens.role_tokens(path, model)
+    try:
+        added = tokens.added_tokens(data, vocab)
+        own = own_scheme(data, model, users=file_users(data, vocab, added), end=end)
+        scheme = own or read_foreign(data, model, added=added)
+        users = scheme.users if own and scheme.users else added
+        if own is None or model.get("ignore_merges"):
+            refuse(model, data, scheme)
+        is_own = own is not None and scheme.users == tuple(users)
+        fields = tokens.read_tokens(scheme, model, tokens.all_ids(data, vocab), pairs, named, users, is_own=is_own)
+        result = Vocabulary(**fields, provenance={"format": "huggingface", "lost": lost})
+    except VocabularyError as error:
+        section, index = error.place or ("", -1)
+        place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
+        raise VocabularyError(f"{path}: {place}{error.fault if error.place else error}") from None
+    except ConfigError as error:
+        raise VocabularyError(f"{path}: {error}") from None
+    lost += losses(data, result, is_own=is_own)
+    return result
+
+
+def _read_merges_in(folder: Path) -> Vocabulary:
     path = merges_in(folder)
     if path is None:
         raise VocabularyError(f"{folder}: neither a tokenizer.json nor {MERGES[0]} with {BESIDE[0]}; give a tokenizer")
@@ -77,82 +85,18 @@ def read_folder(folder: Path) -> Vocabulary:
     return result
 
 
-_NAMES = ("whitespace", "metaspace", "metaspace-runs", "metaspace-line", "unicode", "gpt2", "bytes")
-_FORMS = ("none", "nfc", "nfkc")
-_THEIRS = re.compile(r"\\[wWhH]")  # Oniguruma reads these otherwise
-_ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")
-
-
-def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read a tokenizer.json, or the folder that holds one; see the top of this module.
-
-    `provenance["lost"]` says what is not carried and what VOLT does differently.
-
-    Raises VocabularyError, with file and place, if it is damaged, of another type, or cuts text in a way VOLT cannot.
-    """
-    if merges is not None:
-        raise VocabularyError(f"{merges}: a tokenizer.json holds its merges itself; leave out the merges file")
-    if path.is_dir() and not (path / FILE).exists():
-        return read_folder(path)
-    path = path / FILE if path.is_dir() else path
-    data = load(path)
-    end, data = ENDED if has_ends(data) else SUFFIX, without_ends(data)
-    model = model_section(path, data)
-    vocab, pairs, lost = model_vocab(path, model), list(model_merges(path, model)), list[str]()
-    try:
-        result, is_own = _vocabulary(data, model, vocab, pairs, role_tokens(path, model), lost, end=end)
-    except VocabularyError as error:
-        section, index = error.place or ("", -1)
-        place = f"model.merges, entry {index + 1}: " if section == "merges" else ""
-        raise VocabularyError(f"{path}: {place}{error.fault if error.place else error}") from None
-    except ConfigError as error:
-        raise VocabularyError(f"{path}: {error}") from None
-    lost += losses(data, result, is_own=is_own)
-    return result
-
-
-def _vocabulary(
-    data: Json, model: Json, vocab: dict[str, int], pairs: list[tuple[str, str]], named: Mapping[str, str],
-    lost: list[str], *, end: str,
-) -> tuple[Vocabulary, bool]:  # fmt: skip
-    """Return the vocabulary, and whether VOLT wrote the file.
-
-    lost: becomes part of the vocabulary's provenance
-    end: how the file spells the lone token "</w>"
-    """
-    added = added_tokens(data, vocab)
-    own = own_scheme(data, model, users=file_users(data, vocab, added), end=end)
-    scheme = own or read_foreign(data, model, added=added)
-    users = scheme.users if own and scheme.users else added
-    if own is None or model.get("ignore_merges"):
-        refuse(model, data, scheme)
-    is_own = own is not None and scheme.users == tuple(users)
-    result = read_tokens(scheme, model, all_ids(data, vocab), pairs, named, users, is_own=is_own)
-    return Vocabulary(**result, provenance={"format": "huggingface", "lost": lost}), is_own
-
-
 def files_read(path: Path) -> tuple[Path, ...]:
-    """Return the files of the folder, also where the tokenizer.json in it is named.
-
-    >>> [str(path) for path in files_read(Path("a/tokenizer.json"))][-1]
-    'a/tokenizer.json'
-    """
+    """Return the files of the folder, also where the tokenizer.json in it is named."""
     folder = path.parent if path.name == FILE else path
     return (path,) if folder.suffix == ".json" else (folder / MAP, folder / CONFIG, folder / FILE)
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether this is a tokenizer.json, or a folder that holds one, or merges.txt and vocab.json.
-
-    >>> recognises(Path("a.json"), b'{"version": "1.0", "truncation": null'), recognises(Path("a.json"), b'{"a": 1}')
-    (True, False)
-    """
+    """Check whether this is a tokenizer.json, or a folder that holds one, or merges.txt and vocab.json."""
     if path.is_dir():
-        from volt.formats.gpt2 import merges_in
-
         return (path / FILE).is_file() or merges_in(path) is not None
-    known = b'"added_tokens"', b'"truncation"', b'"pre_tokenizer"', b'"normalizer"', b'"model"'
-    return head.lstrip()[:1] == b"{" and any(name in head for name in known)
+    keys = b'"added_tokens"', b'"truncation"', b'"pre_tokenizer"', b'"normalizer"', b'"model"'
+    return head.lstrip()[:1] == b"{" and any(key in head for key in keys)
 
 
 def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tuple[str, ...]:
@@ -169,59 +113,40 @@ def file_users(data: Json, vocab: Mapping[str, int], added: Sequence[str]) -> tu
 
 
 def own_scheme(data: Json, model: Json, *, users: tuple[str, ...], end: str = SUFFIX) -> Scheme | None:
-    """Return the scheme that VOLT writes these normalizer and pre_tokenizer sections for; None if it writes no such
-    ones.
+    """Return the scheme for which VOLT writes these normalizer and pre_tokenizer sections, or None.
 
     end: how the file spells the lone token "</w>"
     """
     names = [*_NAMES, *_patterns(data.get("pre_tokenizer"))]
     markers: tuple[Marker, ...] = ("suffix",) if model.get("end_of_word_suffix") == SUFFIX else ("none", "prefix")
+    sections = data.get("normalizer"), data.get("pre_tokenizer")
     for marker, name, form, lower, result in product(markers, names, _FORMS, (False, True), dict.fromkeys((users, ()))):
         scheme = Scheme(marker, Normalizer(form, lower).name, name, result, end=end)
-        if is_written(data, scheme):
+        if sections == (
+            pipeline.sequence("normalizers", pipeline.normalizers(scheme)),
+            pipeline.sequence("pretokenizers", pipeline.pre_tokenizers(scheme)),
+        ):
             return scheme
     return None
-
-
-def is_written(data: Json, scheme: Scheme) -> bool:
-    """Check whether the normalizer and pre_tokenizer sections are those that VOLT writes for a scheme.
-
-    >>> is_written({"normalizer": {"type": "NFC"}}, Scheme("suffix", "nfc", "whitespace", users=()))
-    False
-    """
-    sections = sequence("normalizers", normalizers(scheme)), sequence("pretokenizers", pre_tokenizers(scheme))
-    return sections == (data.get("normalizer"), data.get("pre_tokenizer"))
 
 
 def _patterns(cut: Any) -> Iterator[str]:
     """Yield the pre-tokenisers with a pattern of their own that a pre_tokenizer section may have come from."""
     steps = flat(cut, "pretokenizers")
-    for name in _splits(steps[:-1]):
-        yield from (name, f"bytes+{name}")
-    for step in steps:
-        pattern = step.get("pattern")
-        if step.get("type") == "Split" and step.get("invert") and isinstance(pattern, dict) and "Regex" in pattern:
-            name = f"regex:{pattern['Regex']}"
-            with suppress(ConfigError):
-                yield PreTokenizer(name).name
-
-
-def _splits(steps: Sequence[Json]) -> Iterator[str]:
-    """Yield the pre-tokeniser whose splits these steps are, if they are, and VOLT knows their grammar."""
-    patterns = [step["pattern"].get("Regex") for step in steps if isinstance(step.get("pattern"), dict)]
-    are_texts = bool(steps) and len(patterns) == len(steps) and all(isinstance(one, str) for one in patterns)
-    usual = ([characters.ORIGINAL], [characters.GROUPED])  # these are called by their names
-    if are_texts and patterns not in usual and not any(map(_THEIRS.search, patterns)):
-        name = name_of(tuple(Split(original(pattern)) for pattern in patterns))
+    patterns = [step["pattern"].get("Regex") if isinstance(step.get("pattern"), dict) else None for step in steps]
+    splits = [pattern for pattern in patterns[:-1] if isinstance(pattern, str) and not _THEIRS.search(pattern)]
+    usual: tuple[list[str], ...] = ([], [characters.ORIGINAL], [characters.GROUPED])  # these are called by their names
+    if len(splits) == len(steps) - 1 and splits not in usual:
+        name = name_of(tuple(Split(original(pattern)) for pattern in splits))
         with suppress(ConfigError):
-            yield PreTokenizer(name).name
+            yield from (PreTokenizer(name).name, f"bytes+{PreTokenizer(name).name}")
+    for step, pattern in zip(steps, patterns, strict=True):
+        if step.get("type") == "Split" and step.get("invert") and pattern is not None:
+            with suppress(ConfigError):
+                yield PreTokenizer(f"regex:{pattern}").name
 
 
 def not_whole(vocabulary: Vocabulary) -> Iterator[str]:
-    """Return the tokens that their own string, taken for a word as it is, does not become.
-
-    >>> list(not_whole(Vocabulary(merges=(("l", "o"), ("o", "w"), ("l", "ow")), tokens=("l", "o", "w", "low"))))
-    ['low']
-    """
+    """Return the tokens that their own string, taken for a word as it is, does not become."""
     words = Encoder(replace(vocabulary, marker="none")).encode_words(vocabulary.tokens)
     return (token for token, pieces in zip(vocabulary.tokens, words, strict=True) if pieces != (token,))

@@ -1,15 +1,7 @@
 r"""Foreign pre_tokenizer sections → the pre-tokeniser that cuts text alike; our patterns → Oniguruma's spelling.
 
-A step of such a section makes the matches of a pattern separate words, and keeps or drops the text between them. Steps
-that keep everything are splits, one inside the other. A step that drops text is a regex, and later steps may only cut
-classes of characters, such as digits, out of its words.
-
->>> step = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated", "invert": False}
->>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
->>> cut_name([step, level])
-'bytes+split:\\p{N}{1,3}'
-
-Oniguruma is the engine of tokenizers. `spelled` rewrites patterns for it:
+Steps that keep all text are splits, one inside the other. A step that drops text is a regex, and later steps may only
+cut classes of characters out of its words. Oniguruma, the engine of tokenizers, writes:
 
     $           \z                the end of the text; Oniguruma's is before each line end
     c{1,3}+     (?>c{1,3})        its {1,3}+ repeats the whole
@@ -32,6 +24,7 @@ from volt.text.patterns.regex_tree import Alternation, CharClass, Node, Repetiti
 from volt.text.patterns.regex_tree import Sequence as Sequence_
 from volt.text.patterns.splitter import Split, Splitter
 
+Json = dict[str, Any]
 _CODE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|[uU]\{([0-9A-Fa-f]{1,8})\})")
 _PROPERTY = re.compile(r"\\([pP])([A-Z])")
 _ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|[pP].|[xuU]\{[^}]*\}|x..|u.{4}|U.{8}|.)", re.DOTALL)
@@ -49,49 +42,32 @@ _DOT = re.compile(r"(?<=(?<!\\)\[)\.")  # "[." is how POSIX begins something els
 
 
 def spelled(pattern: str) -> str:
-    r"""Return the pattern in Oniguruma's spelling. pattern: one that volt.text.patterns can parse.
+    r"""Return the pattern, which volt.text.patterns can parse, in Oniguruma's spelling.
 
     >>> spelled(r"\p{N}{1,3}+|a+$|[$]")
     '(?>\\p{N}{1,3})|a+\\z|[$]'
     """
-    written, place = list[str](), 0
-    for end in _item_ends(pattern):
-        if end <= place:
-            continue
-        item, place = _item(pattern[place:end]), end
-        if result := _COUNTED.match(pattern, place):
-            item, place = f"(?>{item}{result[1]})", result.end()
-        written.append(item)
-    return "".join(written)
+    return "".join(f"(?>{_item(item)}{times})" if times else _item(item) for item, times in _items(pattern))
 
 
 def original(pattern: str) -> str:
-    r"""What `spelled` may have made this of, as publishers write it.
-
-    >>> original(r"(?>\p{N}{1,3})|a+\z")
-    '\\p{N}{1,3}+|a+$'
-    """
+    """Return the pattern that `spelled` may have turned into this one, as publishers write it."""
     return _ATOMIC.sub(r"\1+", pattern).replace(r"\z", "$")
 
 
 def understood(pattern: str) -> str:
-    r"""Return the pattern of a foreign file, as it is written for Oniguruma, in the grammar of volt.text.patterns.
+    r"""Return a pattern that is written for Oniguruma in the grammar of volt.text.patterns.
 
     >>> understood(r"(?i)a$|\w{2}+|(?>\p{N}{1,3})")
     '(?i:a(?=\\n|\\z)|(?:[\\w²³¹¼½¾&&[^\\u200C\\u200D]]{2})+|\\p{N}{1,3}+)'
     """
     if pattern.startswith("(?i)"):
         return f"(?i:{understood(pattern[4:])})"
-    written, place = list[str](), 0
-    for end in _item_ends(pattern):
-        if end <= place:
-            continue
-        item, place = pattern[place:end], end
+    written = list[str]()
+    for item, times in _items(pattern):
         item = _ESCAPE.sub(_inside, item) if item[0] == "[" else _ALONE.get(item, item)
         item = _DOT.sub(r"\\.", item)
-        if result := _COUNTED.match(pattern, place):
-            item, place = f"(?:{item}{result[1]})+", result.end()
-        written.append(item)
+        written.append(f"(?:{item}{times})+" if times else item)
     return _ATOMIC.sub(r"\1+", "".join(written))
 
 
@@ -99,17 +75,18 @@ def _inside(result: re.Match[str]) -> str:
     return _INSIDE.get(result[0], result[0])
 
 
-def _item_ends(pattern: str) -> Iterator[int]:
+def _items(pattern: str) -> Iterator[tuple[str, str]]:
+    """Yield each sign or class of a pattern with its count, if that is possessive: "{1,3}" of "{1,3}+"."""
     place = 0
     while place < len(pattern):
-        place = _class_end(pattern, place) if pattern[place] == "[" else _sign_end(pattern, place)
-        yield place
-        if result := _COUNTED.match(pattern, place):
-            place = result.end()
+        end = _class_end(pattern, place) if pattern[place] == "[" else _sign_end(pattern, place)
+        result = _COUNTED.match(pattern, end)
+        yield pattern[place:end], result[1] if result else ""
+        place = result.end() if result else end
 
 
 def _class_end(pattern: str, start: int) -> int:
-    """Return where the class that starts there ends; classes inside it end before."""
+    """Return the end of the class that starts there; classes inside it end before."""
     place = start + 1 + pattern.startswith("^", start + 1)
     place += pattern.startswith("]", place)
     while pattern[place] != "]":
@@ -131,8 +108,6 @@ def _item(text: str) -> str:
     return _CODE.sub(lambda result: rf"\x{{{result[1] or result[2] or result[3]}}}", text)
 
 
-Json = dict[str, Any]
-
 # What the library calls punctuation is ASCII's, and that of an old version of Unicode.
 _NEWER = (
     r"\u061D\u09FD\u0A76\u0C77\u0C84\u1B4E-\u1B4F\u1B7D-\u1B7F\u2E43-\u2E4F\u2E52-\u2E5D\U00010D6E\U00010EAD"
@@ -148,9 +123,9 @@ _REMEDY = "choose another tokenizer, or find a vocabulary on your corpus"
 
 
 class Cut(NamedTuple):
-    """Words are the matches of a pattern and, unless these are dropped, what lies between them.
+    """Words are the matches of a pattern and, unless these are dropped, the text between them.
 
-    inside: of the class [...] whose characters, or runs of characters, are all that the pattern matches; else empty
+    inside: of the class [...] whose characters, or runs of them, are all that the pattern matches; else empty
     """
 
     pattern: str
@@ -159,18 +134,21 @@ class Cut(NamedTuple):
 
 
 def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
-    """Return the name of the pre-tokeniser that cuts as these steps do.
+    r"""Return the name of the pre-tokeniser that cuts as these steps do.
 
     isolated: tokens that are cut out of the text before
 
-    Raises VocabularyError if there is none, ConfigError if a pattern is not supported.
+    >>> step = {"type": "Split", "pattern": {"Regex": r"\p{N}{1,3}"}, "behavior": "Isolated", "invert": False}
+    >>> level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+    >>> cut_name([step, level])
+    'bytes+split:\\p{N}{1,3}'
     """
     cuts, is_bytes = list[Cut](), False
     for step in steps:
         if is_bytes:
             raise VocabularyError(f"{step.get('type')} cuts words that are bytes already, which VOLT cannot; {_REMEDY}")
         is_bytes = step.get("type") == "ByteLevel"
-        cuts += _of_level(step, is_first=not cuts) if is_bytes else _of_step(step)
+        cuts += _of_level(step, is_first=not cuts) if is_bytes else [_of_step(step)]
     dropping = [number for number, cut in enumerate(cuts) if cut.drops]
     level, again = BYTES * is_bytes, Cut(characters.ORIGINAL)
     if dropping == [0] and cuts[1:] == [again] and _leaves_whole(cuts[0].pattern, isolated):
@@ -184,7 +162,7 @@ def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
 
 
 def _of_level(step: Json, *, is_first: bool) -> list[Cut]:
-    """Return the cut of ByteLevel, which is GPT-2's pattern or none."""
+    """Return the cut of ByteLevel: GPT-2's pattern, or nothing."""
     if step.get("add_prefix_space", True):
         raise VocabularyError(
             "ByteLevel with add_prefix_space puts a space before each text that starts with none, which VOLT cannot; "
@@ -195,25 +173,24 @@ def _of_level(step: Json, *, is_first: bool) -> list[Cut]:
     return [Cut(characters.ORIGINAL)] * bool(step.get("use_regex", True))
 
 
-def _of_step(step: Json) -> Iterator[Cut]:
-    """Yield the cuts of one step. Raises VocabularyError if VOLT cannot cut so."""
+def _of_step(step: Json) -> Cut:
+    """Return the cut of one step. Raises VocabularyError if VOLT cannot cut so."""
     kind = step.get("type")
     if kind == "WhitespaceSplit":
-        yield Cut(r"[^\s]+", drops=True, inside=r"^\s")
-    elif kind == "Whitespace":
-        yield Cut(r"\w+|[^\w\s]+", drops=True)
-    elif kind == "BertPreTokenizer":
-        yield Cut(rf"[{PUNCTUATION}]|[^\s{PUNCTUATION}]+", drops=True)
-    elif kind == "Digits":
-        yield _class(r"\p{N}", "Isolated" if step.get("individual_digits") else "Contiguous")
-    elif kind == "Punctuation":
-        yield _class(PUNCTUATION, str(step.get("behavior", "Isolated")))
-    elif kind == "CharDelimiterSplit" and isinstance(step.get("delimiter"), str):
-        yield _class(re.escape(step["delimiter"]), "Removed")
-    elif kind == "Split":
-        yield _of_split(step)
-    else:
-        raise VocabularyError(f"the step {kind} of the pre_tokenizer cuts text in a way that VOLT cannot; {_REMEDY}")
+        return Cut(r"[^\s]+", drops=True, inside=r"^\s")
+    if kind == "Whitespace":
+        return Cut(r"\w+|[^\w\s]+", drops=True)
+    if kind == "BertPreTokenizer":
+        return Cut(rf"[{PUNCTUATION}]|[^\s{PUNCTUATION}]+", drops=True)
+    if kind == "Digits":
+        return _class(r"\p{N}", "Isolated" if step.get("individual_digits") else "Contiguous")
+    if kind == "Punctuation":
+        return _class(PUNCTUATION, str(step.get("behavior", "Isolated")))
+    if kind == "CharDelimiterSplit" and isinstance(step.get("delimiter"), str):
+        return _class(re.escape(step["delimiter"]), "Removed")
+    if kind == "Split":
+        return _of_split(step)
+    raise VocabularyError(f"the step {kind} of the pre_tokenizer cuts text in a way that VOLT cannot; {_REMEDY}")
 
 
 def _of_split(step: Json) -> Cut:
@@ -232,11 +209,10 @@ def _of_split(step: Json) -> Cut:
         return Cut(text)
     if behavior == "Removed" and inverted:
         return Cut(text, drops=True)
-    is_run = isinstance(tree, Repetition) and (tree.least, tree.most) == (1, None) and text[-1] == "+"
-    inside = text[: -1 - tree.possessive] if isinstance(tree, Repetition) and is_run else text
-    if not isinstance(tree.part if isinstance(tree, Repetition) and is_run else tree, CharClass) or not _ITEM.fullmatch(
-        inside
-    ):
+    one, inside, is_run = tree, text, False
+    if isinstance(tree, Repetition) and (tree.least, tree.most) == (1, None) and text[-1] == "+":
+        one, inside, is_run = tree.part, text[: -1 - tree.possessive], True
+    if not isinstance(one, CharClass) or not _ITEM.fullmatch(inside):
         raise VocabularyError(
             f"a Split by {quoted(text, 200)} that is {behavior}, which VOLT can for one character or runs of it only; "
             f"{_REMEDY}"
@@ -261,10 +237,8 @@ def _class(inside: str, behavior: str, *, is_run: bool = False, inverted: bool =
     raise VocabularyError(f"a behavior {behavior!r} of a split, which VOLT does not know; {_REMEDY}")
 
 
-def _leaves_whole(pattern: str, result: Sequence[str]) -> bool:
+def _leaves_whole(pattern: str, isolated: Sequence[str]) -> bool:
     r"""Check whether GPT-2's pattern, as far as can be told, leaves the matches of another one whole.
-
-    result: texts that no match is
 
     >>> _leaves_whole(r"'s|[\p{L}]+|[\p{N}]|<a>|[^\s\p{L}\p{N}]+", ["<a>"]), _leaves_whole(r"\w+", [])
     (True, False)
@@ -275,13 +249,13 @@ def _leaves_whole(pattern: str, result: Sequence[str]) -> bool:
         text = _text(part)
         one = part.part if isinstance(part, Repetition) else part
         fits = isinstance(one, CharClass) and any((one.characters & ~inside).edges == () for inside in classes)
-        if not fits and (text is None or (text not in result and gpt.split(text) != [text])):
+        if not fits and (text is None or (text not in isolated and gpt.split(text) != [text])):
             return False
     return True
 
 
 def _text(tree: Node) -> str | None:
-    """Return the one text that a tree matches; None if it is no such tree."""
+    """Return the one text that a tree matches; None if it matches others."""
     parts = tree.parts if isinstance(tree, Sequence_) else (tree,)
     characters = [part.characters.edges for part in parts if isinstance(part, CharClass)]
     if len(characters) < len(parts) or not all(len(edges) == 2 and edges[1] == edges[0] + 1 for edges in characters):
@@ -290,11 +264,7 @@ def _text(tree: Node) -> str | None:
 
 
 def _literal(character: str) -> str:
-    r"""Return a character as a pattern has it.
-
-    >>> _literal("|"), _literal("a")
-    ('\\|', 'a')
-    """
+    """Return a character as a pattern spells it."""
     return character if character.isalnum() or not character.isascii() or character in " \n\r\t" else f"\\{character}"
 
 
@@ -309,23 +279,15 @@ def _one_pattern(first: Cut, *others: Cut) -> str:
             f"what {quoted(first.pattern, 100)} leaves is cut by {quoted(others[0].pattern, 100)}, which VOLT cannot; "
             f"{_REMEDY}"
         )
-    retained = [cut.pattern if not _meet(cut, first) else _without(cut, first) for cut in others]
+    [dropped] = sets_of(parse(f"[{first.inside[1:]}]"))
+    parts = list[str]()
+    for cut, inside in zip(others, sets, strict=True):
+        if (inside & dropped).edges == ():
+            parts.append(cut.pattern)
+        else:
+            parts.append(f"[{_nested(cut.inside)}&&[{first.inside}]]" + "+" * cut.pattern.endswith("+"))
     rest = "".join(_nested(cut.inside) for cut in others)
-    return "|".join([*retained, f"[{first.inside}{rest}]+"])
-
-
-def _meet(cut: Cut, dropped: Cut) -> bool:
-    """Check whether a class holds characters that are dropped.
-
-    >>> _meet(Cut("[a]", inside="a"), Cut("[^ab]+", drops=True, inside="^ab"))
-    True
-    """
-    [inside], [gone] = sets_of(parse(f"[{cut.inside}]")), sets_of(parse(f"[{dropped.inside[1:]}]"))
-    return (inside & gone).edges != ()
-
-
-def _without(cut: Cut, dropped: Cut) -> str:
-    return f"[{_nested(cut.inside)}&&[{dropped.inside}]]" + "+" * cut.pattern.endswith("+")
+    return "|".join([*parts, f"[{first.inside}{rest}]+"])
 
 
 def _nested(inside: str) -> str:

@@ -1,7 +1,5 @@
 """Model section and added tokens of a tokenizer.json → tokens, ids, merges and roles of a vocabulary, validated.
 
-Roles come from the model section and from tokenizer_config.json and special_tokens_map.json in the same folder.
-
 >>> vocab, scheme = {"l": 0, "o": 1, "lo": 2, "<end>": 4}, Scheme("none", "none", "bytes", users=())
 >>> fields = read_tokens(scheme, {}, vocab, [("l", "o")], {"eos": "<end>"}, ["<end>"], is_own=False)
 >>> fields["tokens"], fields["order"], fields["special"].all
@@ -10,60 +8,43 @@ Roles come from the model section and from tokenizer_config.json and special_tok
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from volt.errors import VocabularyError, quoted
+from volt.errors import VocabularyError, quoted, shown_path
 from volt.files.small_files import read_text
 from volt.formats.huggingface.foreign import remade
-from volt.formats.huggingface.pipeline import Scheme
+from volt.formats.huggingface.pipeline import Json, Scheme
 from volt.formats.protocol import MOST_DIGITS
 from volt.text.characters import BYTE_TOKENS, SUFFIX, atom_code
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import LONGEST, ROLES, SpecialTokens
+from volt.vocabulary.file_format import parsed_json
 from volt.vocabulary.ids import MOST_IDS
 from volt.vocabulary.vocabulary import Merging
 
-Json = dict[str, Any]
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 ADDED = "added_tokens.json"
+_REMEDIES = {
+    "Unigram": "no merges make its pieces; replay the merges of the sentencepiece .model that it comes from, or train a "
+    "BPE tokenizer",
+    "WordPiece": "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus",
+}
 
 
 def load(path: Path) -> Json:
     """Return the JSON object in a file."""
-    text = read_text(path, kind=VocabularyError, remedy=", so no JSON; restore the file")
-    try:
-        data = json.loads(text, object_pairs_hook=_without_repeats)
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", 1)
-        raise VocabularyError(f"{path}:{line}: damaged or cut short ({error}); restore the file") from None
+    data = parsed_json(path, read_text(path, kind=VocabularyError, remedy=", so no JSON; restore the file"))
     if not isinstance(data, dict):
-        raise VocabularyError(f"{path}:1: no tokenizer.json: it holds no JSON object; give the file of a tokenizer")
-    return data
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for number, name in enumerate(names) if name in names[:number])
-        raise ValueError(f"{repeated!r} occurs twice in one object")
+        raise VocabularyError(f"{shown_path(path)}:1: holds no JSON object; give the file of a tokenizer")
     return data
 
 
 def model_section(path: Path, data: Json) -> Json:
-    """Return the model of the file. Raises VocabularyError if it is not one that VOLT can be.
-
-    >>> model_section(Path("a.json"), {"model": {"type": "WordPiece"}})
-    Traceback (most recent call last):
-        ...
-    volt.errors.VocabularyError: a.json: a tokenizer of type 'WordPiece'; VOLT reads those of type 'BPE': it cuts off
-    the longest piece first and has no merges; find a vocabulary on its corpus
-    """
+    """Return the model of the file. Raises VocabularyError if VOLT cannot encode as it does."""
     model, version = data.get("model"), data.get("version", "1.0")
     if not isinstance(model, dict):
         raise VocabularyError(f"{path}: no tokenizer.json: 'model' is missing; give the tokenizer.json of a tokenizer")
@@ -71,7 +52,8 @@ def model_section(path: Path, data: Json) -> Json:
         raise VocabularyError(f"{path}: version {version!r} of the format, and VOLT reads '1.0'; restore the file")
     kind = model.get("type", "BPE" if "merges" in model else None)
     if kind != "BPE":
-        raise VocabularyError(f"{path}: a tokenizer of type {kind!r}; VOLT reads those of type 'BPE': {_remedy(kind)}")
+        remedy = _REMEDIES.get(str(kind), "train a BPE tokenizer, or find a vocabulary on your corpus")
+        raise VocabularyError(f"{path}: a tokenizer of type {kind!r}; VOLT reads those of type 'BPE': {remedy}")
     if model.get("continuing_subword_prefix"):
         raise VocabularyError(
             f"{path}: tokens inside words start with {model['continuing_subword_prefix']!r}, which VOLT cannot do; "
@@ -82,23 +64,8 @@ def model_section(path: Path, data: Json) -> Json:
     return model
 
 
-def _remedy(kind: object) -> str:
-    if kind == "Unigram":
-        return (
-            "no merges make its pieces; replay the merges of the sentencepiece .model that it comes from, or train a "
-            "BPE tokenizer"
-        )
-    if kind == "WordPiece":
-        return "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus"
-    return "train a BPE tokenizer, or find a vocabulary on your corpus"
-
-
 def model_vocab(path: Path, model: Json) -> dict[str, int]:
-    """Return the ids of the model's tokens, in their order. Raises VocabularyError if they are no ids, or repeat.
-
-    >>> model_vocab(Path("a.json"), {"vocab": {"lo": 1, "l": 0}})
-    {'l': 0, 'lo': 1}
-    """
+    """Return the ids of the model's tokens, in their order. Raises VocabularyError if ids are invalid, or repeat."""
     vocab, of_id = model.get("vocab"), dict[int, str]()
     if not isinstance(vocab, dict) or not vocab:
         raise VocabularyError(f"{path}: model.vocab is missing, empty or no object; restore the file")
@@ -117,11 +84,7 @@ def model_vocab(path: Path, model: Json) -> dict[str, int]:
 
 
 def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
-    """Yield the merges, each of two strings that are tokens and make a token. Raises VocabularyError for others.
-
-    >>> list(model_merges(Path("a.json"), {"vocab": {"l": 0, "o": 1, "lo": 2}, "merges": ["l o"]}))
-    [('l', 'o')]
-    """
+    """Yield the merges, each of two strings that are tokens and make a token."""
     rows, vocab = model.get("merges"), model["vocab"]
     if not isinstance(rows, list):
         raise VocabularyError(f"{path}: model.merges is missing or no list; restore the file")
@@ -142,7 +105,7 @@ def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
 
 
 def _sound_pairs(rows: Sequence[Any], vocab: Mapping[str, int]) -> list[tuple[str, str]] | None:
-    """Return the merges, if all are as they must be, in less time than to look at each; otherwise None."""
+    """Return the merges if all are valid, in less time than to look at each; otherwise None."""
     kinds = {*map(type, rows)}
     if not kinds <= {str} and not kinds <= {list}:
         return None
@@ -153,7 +116,7 @@ def _sound_pairs(rows: Sequence[Any], vocab: Mapping[str, int]) -> list[tuple[st
 
 
 def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
-    """Check whether unknown characters become bytes. Raises VocabularyError if only some of the bytes are tokens."""
+    """Check whether unknown characters become bytes. Raises VocabularyError if only some bytes are tokens."""
     n_bytes = sum(token in vocab for token in BYTE_TOKENS)
     if model.get("byte_fallback") and 0 < n_bytes < len(BYTE_TOKENS):
         lacking = next(token for token in BYTE_TOKENS if token not in vocab)
@@ -194,17 +157,13 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
 
 
 def all_ids(data: Json, vocab: Mapping[str, int]) -> dict[str, int]:
-    """Return the ids of the model's tokens and of the added ones, in their order.
-
-    >>> all_ids({"added_tokens": [{"id": 4, "content": "<a>"}]}, {"l": 0})
-    {'l': 0, '<a>': 4}
-    """
+    """Return the ids of the model's tokens and of the added ones, in their order."""
     result = dict(vocab) | {row["content"]: row["id"] for row in data.get("added_tokens") or []}
     return dict(sorted(result.items(), key=lambda item: item[1]))
 
 
 def role_tokens(path: Path, model: Json) -> dict[str, str]:
-    """Role → its token, for the tokens with a role that the model and the files beside it name."""
+    """Return role → its token, as the model and the files beside it name them."""
     result = {"unk": model.get("unk_token")}
     for name in (MAP, CONFIG):
         neighbours = path.with_name(name)
@@ -214,33 +173,29 @@ def role_tokens(path: Path, model: Json) -> dict[str, str]:
 
 
 def role_names(config: Json) -> Iterator[tuple[str, Any]]:
-    """Role → what a config names for it, if it is text.
-
-    >>> dict(role_names({"eos_token": {"content": "</s>"}}))["eos"]
-    '</s>'
-    """
+    """Yield each role and what a config names for it, which should be text."""
     for role in ROLES:
         value = config.get(f"{role}_token")
         yield role, value.get("content") if isinstance(value, dict) else value
 
 
 def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[str, Json]]:
-    """Return the tokens that the files of a folder without a tokenizer.json name.
-
-    Returns role → its token, the ids of those with an id there, and all of them with their flags.
-    Raises VocabularyError if the folder asks for a space before each text.
-    """
+    """Return what a folder without a tokenizer.json names: role → token, token → id, token → its flags."""
     configs = [load(folder / name) for name in (MAP, CONFIG) if (folder / name).exists()]
     if any(config.get("add_prefix_space") for config in configs):
         raise VocabularyError(
             f"{folder / CONFIG}: add_prefix_space puts a space before each text that starts with none, which VOLT "
             "cannot; set it to false, and put the space there yourself"
         )
-    result = [_of_class(config) for config in configs[-1:]] + configs[::-1]
     roles, added, flags = dict[str, str](), dict[str, int](), dict[str, Json]()
-    for config in result:
+    of_class = [_CLASSES.get(str(config.get("tokenizer_class")).removesuffix("Fast"), {}) for config in configs[-1:]]
+    for config in of_class + configs[::-1]:
         roles |= {role: text for role, text in role_names(config) if isinstance(text, str)}
-        added |= _decoded(config.get("added_tokens_decoder"))
+        decoded = config.get("added_tokens_decoder")
+        for number, row in decoded.items() if isinstance(decoded, dict) else ():
+            is_id = number.isdecimal() and len(number) <= MOST_DIGITS
+            if is_id and isinstance(row, dict) and isinstance(row.get("content"), str):
+                added[row["content"]] = int(number)
         for row in _named(config):
             flags[row["content"]] = flags.get(row["content"], {}) | row
     if (folder / ADDED).exists():
@@ -249,21 +204,8 @@ def folder_tokens(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[st
     return roles, added, {token: {"content": token} for token in added} | flags
 
 
-def _of_class(config: Json) -> Json:
-    """Return the tokens that the class of a tokenizer has where no file names others.
-
-    >>> _of_class({"tokenizer_class": "GPT2TokenizerFast"})["eos_token"]
-    '<|endoftext|>'
-    """
-    return _CLASSES.get(str(config.get("tokenizer_class")).removesuffix("Fast"), {})
-
-
 def _named(config: Json) -> Iterator[Json]:
-    """Yield the special tokens that a config names, each with its flags.
-
-    >>> [*_named({"sep_token": "</s>", "additional_special_tokens": ["<a>"], "add_bos_token": True})]
-    [{'content': '</s>'}, {'content': '<a>'}]
-    """
+    """Yield the special tokens that a config names, each with its flags."""
     for key, value in config.items():
         listed = {"additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"}
         several = value if key in listed else [value] if key.endswith("_token") else ()
@@ -273,42 +215,22 @@ def _named(config: Json) -> Iterator[Json]:
                 yield {"content": text} | (row if isinstance(row, dict) else {})
 
 
-def _decoded(rows: Any) -> dict[str, int]:
-    """Return the ids of the tokens of a tokenizer_config.json.
-
-    >>> _decoded({"5": {"content": "<b>"}})
-    {'<b>': 5}
-    """
-    result = rows.items() if isinstance(rows, dict) else ()
-    return {
-        row["content"]: int(number)
-        for number, row in result
-        if number.isdecimal()
-        and len(number) <= MOST_DIGITS
-        and isinstance(row, dict)
-        and isinstance(row.get("content"), str)
-    }
-
-
 def can_be_special(token: str) -> bool:
-    """Check whether a special token may be spelled so.
-
-    >>> can_be_special("<s>"), can_be_special("a b")
-    (True, False)
-    """
+    """Check whether a special token may be spelled so."""
     plain = token.split() == [token] and token.isprintable() and len(token) <= LONGEST
     return plain and token not in BYTE_TOKENS and not token.endswith(SUFFIX)
+
+
+def can_have_role(token: str) -> bool:
+    """Check whether a token with a role may be spelled so: a lone character would be text."""
+    return len(token) > 1 and can_be_special(token)
 
 
 def read_tokens(
     scheme: Scheme, model: Json, ids: Mapping[str, int], merges: Sequence[tuple[str, str]], named: Mapping[str, str],
     added: Sequence[str], *, is_own: bool,
 ) -> Json:  # fmt: skip
-    """Return the arguments of Vocabulary.
-
-    ids: of all tokens, rising;  named: tokens by their roles;  added: the user tokens
-    is_own: whether VOLT wrote the file
-    """
+    """Return the arguments of Vocabulary. ids: rising;  named: tokens by role;  added: user tokens"""
     output, fallback = set(map("".join, merges)), falls_back(model, model.get("vocab", ids))
     whole = bool(model.get("ignore_merges")) and not scheme.takes_users_as_words
     atoms = {token for token in ids if atom_code(token, marker=scheme.marker) is not None}
@@ -335,37 +257,28 @@ def read_tokens(
 
 
 def merging_of(merges: Sequence[tuple[str, str]]) -> Merging:
-    """Return how tokenizers merges, which is by pairs, as subword-nmt does, unless some token is made in two ways, or
-    joined
-    by a merge that stands before the one that makes it.
-
-    >>> merging_of([("l", "o")]), merging_of([("lo", "w"), ("l", "o")])
-    ('pairs', 'steps')
-    """
+    """Return how tokenizers merges: by steps where a token is made twice or used before it is made, else by pairs."""
     return "steps" if joins_later(merges) or next(remade(merges), None) else "pairs"
 
 
 def joins_later(merges: Sequence[tuple[str, str]]) -> bool:
-    """Check whether a merge joins what a later one makes.
-
-    >>> joins_later([("lo", "w"), ("l", "o")])
-    True
-    """
+    """Check whether a merge joins what a later one makes."""
     first = {token: rank for rank, token in reversed(list(enumerate(map("".join, merges))))}
     return any(first.get(left, -1) >= rank or first.get(right, -1) >= rank for rank, (left, right) in enumerate(merges))
 
 
 def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[str]) -> tuple[str, ...]:
-    """Return the pieces by id; none if ids are those that VOLT gives. Pieces that have no id get the next ones.
-
-    reserved: the pieces that are no tokens
+    """Return the pieces by id; () if ids are those that VOLT gives. Pieces without an id get the next ones.
 
     >>> order_of({"a": 0, "<s>": 2}, ["<s>"], ["a"]), order_of({"a": 1, "<s>": 0}, ["<s>"], ["a"])
     (('a', '', '<s>'), ())
-
-    Raises VocabularyError, before any room is taken, for an id that is none.
     """
-    _check_ids(ids)
+    for token, number in ids.items():
+        if not 0 <= number < MOST_IDS:  # rows of unused ids would fill the memory
+            result = str(number) if number.bit_length() < 64 else f"of {number.bit_length():,} bits"
+            raise VocabularyError(
+                f"the token {quoted(token)} has the id {result}, and ids are 0 to {MOST_IDS - 1:,}; restore its id"
+            )
     retained = {*reserved, *tokens}
     order = [""] * (1 + max(ids.values(), default=-1))
     for token, number in ids.items():
@@ -376,33 +289,19 @@ def order_of(ids: Mapping[str, int], reserved: Sequence[str], tokens: Sequence[s
     return () if order == [*reserved, *tokens] else tuple(order)
 
 
-def _check_ids(ids: Mapping[str, int]) -> None:
-    """Raise VocabularyError for an id below 0, or one so high that rows of unused ids would fill the memory."""
-    wrong = next((token for token, number in ids.items() if not 0 <= number < MOST_IDS), None)
-    if wrong is not None:
-        result = str(ids[wrong]) if ids[wrong].bit_length() < 64 else f"of {ids[wrong].bit_length():,} bits"
-        raise VocabularyError(
-            f"the token {quoted(wrong)} has the id {result}, and ids are 0 to {MOST_IDS - 1:,}; restore its id"
-        )
-
-
 def _special(
     named: Mapping[str, str], unmade: Sequence[str], added: Sequence[str], ids: Mapping[str, int], *, is_own: bool,
     whole: bool,
 ) -> SpecialTokens:  # fmt: skip
-    """Roles: those named; in a file of VOLT's alone those of ids 0 to 3, if the first of them is what its model names
-    for unknown characters. Tokens that nothing makes are control tokens.
+    """Return the special tokens: roles as named; tokens that nothing makes are control tokens, unless words are whole.
 
-    whole: whether words are taken whole, so that such a token may be one
+    In VOLT's own file the ids 0 to 3 have roles, if the first is what its model names for unknown characters.
     """
     free = [token for token in unmade if token not in added]
     firsts = [token for token, number in ids.items() if number < 4]
     if is_own and len(firsts) == 4 and firsts == free[:4] and firsts[0] == named.get("unk"):
         named = dict(zip(ROLES, free[:4], strict=True)) | dict(named)
     known = {*unmade, *added}
-    roles = {role: named[role] if named.get(role) in known else None for role in ROLES}
-    roles = {
-        role: token if token and can_be_special(token) and len(token) > 1 else None for role, token in roles.items()
-    }
+    roles = {role: token for role, token in named.items() if token in known and can_have_role(token)}
     control = [token for token in free if token not in roles.values() and can_be_special(token) and not whole]
-    return SpecialTokens(**roles, user=tuple(added), control=tuple(control))
+    return SpecialTokens(**{role: roles.get(role) for role in ROLES}, user=tuple(added), control=tuple(control))

@@ -1,23 +1,14 @@
 """Vocabulary → Hugging Face tokenizer.json, alone or in a folder that transformers loads.
 
 The file has the same ids and gives the same pieces, except for differences that `write` returns. Only user tokens are
-"added tokens", because tokenizers would find others, such as "</s>", in text, and VOLT never does;
-`split_special_tokens` sets the same for transformers. Encoding adds no bos or eos.
-
-tokenizers merges only listed pairs. With merging by ranks, as in tiktoken, any neighbours that spell a token may join,
-so the file lists every pair of tokens that spells it, at its rank. The library then takes the lower pair first, and not
-the leftmost as VOLT does; so of two pairs that can overlap, the left one is listed first. Only in a token that repeats
-one string, such as "aaa", may either be the left one.
+"added tokens", because tokenizers would find others, such as "</s>", in text, and VOLT never does.
 
 >>> import tempfile
->>> from volt.formats.huggingface.reading import read
 >>> vocabulary = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>", "lo", "low</w>"))
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     notes = write(vocabulary, Path(folder, "model"))
 ...     sorted(file.name for file in Path(folder, "model").iterdir()), notes
-...     read(Path(folder, "model")).fingerprint == vocabulary.fingerprint
 (['special_tokens_map.json', 'tokenizer.json', 'tokenizer_config.json'], [])
-True
 """
 
 from __future__ import annotations
@@ -28,18 +19,9 @@ from pathlib import Path
 
 from volt.errors import VocabularyError, quoted
 from volt.files.atomic import new_folder, write_together
+from volt.formats.huggingface import pipeline
 from volt.formats.huggingface.foreign import remade, remade_note
-from volt.formats.huggingface.pipeline import (
-    LONE_END,
-    LONE_SPACE,
-    Json,
-    Scheme,
-    decoders,
-    normalizers,
-    pre_tokenizers,
-    sequence,
-    with_ends,
-)
+from volt.formats.huggingface.pipeline import LONE_END, LONE_SPACE, Json, Scheme
 from volt.formats.huggingface.reading import not_whole
 from volt.formats.huggingface.split_patterns import spelled
 from volt.formats.huggingface.tokens import CONFIG, FILE, MAP
@@ -54,6 +36,9 @@ Pair = tuple[str, str]
 def merges_of(vocabulary: Vocabulary) -> list[Pair]:
     """Return the merges by rank, each once; with merging by ranks, every pair of tokens that spells a result.
 
+    tokenizers takes the lower of two pairs first, and VOLT the leftmost, so of two that can overlap the left one comes
+    first.
+
     >>> tokens = ("l", "o", "w", "lo", "low", "ow")
     >>> merges_of(Vocabulary((("l", "o"), ("lo", "w"), ("o", "w")), tokens, merging="ranks"))
     [('l', 'o'), ('l', 'ow'), ('lo', 'w'), ('o', 'w')]
@@ -66,11 +51,7 @@ def merges_of(vocabulary: Vocabulary) -> list[Pair]:
 
 
 def _pairs(token: str, known: Collection[str]) -> Iterator[Pair]:
-    """Yield the pairs of tokens that spell a token, the left one of two that can overlap first.
-
-    >>> list(_pairs("aba", {"a", "b", "ab", "ba"})), list(_pairs("aab", {"a", "b", "aa", "ab"}))
-    ([('ab', 'a'), ('a', 'ba')], [('a', 'ab'), ('aa', 'b')])
-    """
+    """Yield the pairs of tokens that spell a token, the left one of two that can overlap first."""
     half = len(token) // 2
     for place in range(1, half + 1):
         places = (place, len(token) - place)
@@ -81,40 +62,35 @@ def _pairs(token: str, known: Collection[str]) -> Iterator[Pair]:
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write a folder, or one file if `path` ends in .json; what the format cannot carry or does differently.
-
-    Raises VocabularyError if it cannot hold this vocabulary, OutputError if the place cannot be written to.
-    """
+    """Write a folder, or one file if `path` ends in .json. Returns a sentence for each loss and each difference."""
     _refuse(vocabulary, path)
     notes, text = list(_notes(vocabulary)), _json(_tokenizer(vocabulary))
     if path.suffix == ".json":
         write_together({path: text.encode()})
         return notes
-    named, config = _named(vocabulary.special), {"tokenizer_class": "PreTrainedTokenizerFast"}
-    rules = {"split_special_tokens": not _is_met(vocabulary.special), "clean_up_tokenization_spaces": False}
-    texts = _json(named), _json(config | named | rules), text
+    special = vocabulary.special
+    named: Json = {f"{role}_token": token for role, token in special.roles.items()}
+    if others := [token for token in special.control if token not in special.roles.values()]:
+        named["additional_special_tokens"] = others
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        **named,
+        "split_special_tokens": not _is_met(special),
+        "clean_up_tokenization_spaces": False,
+    }
+    texts = _json(named), _json(config), text
     with new_folder(path):
         write_together(dict(zip(files_written(path), map(str.encode, texts), strict=True)))
     return notes
 
 
-def _named(special: SpecialTokens) -> Json:
-    roles: Json = {f"{role}_token": token for role, token in special.roles.items()}
-    others = [token for token in special.control if token not in special.roles.values()]
-    return roles | ({"additional_special_tokens": others} if others else {})
-
-
 def _is_met(special: SpecialTokens) -> bool:
-    """Check whether a token with a role is a user token, so that transformers must look for such tokens in text."""
+    """Check whether transformers must look for tokens with a role in text, as one is a user token."""
     return not {*special.roles.values(), *special.control}.isdisjoint(special.user)
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    """Return the one file, or those of the folder.
-
-    >>> [str(path) for path in files_written(Path("hf"))]
-    ['hf/special_tokens_map.json', 'hf/tokenizer_config.json', 'hf/tokenizer.json']
-    """
+    """Return the one file, or those of the folder."""
     return (path,) if path.suffix == ".json" else (path / MAP, path / CONFIG, path / FILE)
 
 
@@ -123,7 +99,6 @@ def _json(value: object) -> str:
 
 
 def _refuse(vocabulary: Vocabulary, path: Path) -> None:
-    """Raise VocabularyError if the format cannot hold this vocabulary."""
     scaffolding, cut, marker = vocabulary.scaffolding, vocabulary.pretokenizer, vocabulary.marker
     lost = [atom for atom in vocabulary.atoms if atom not in vocabulary.ids]
     if scaffolding:
@@ -168,7 +143,7 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
 
 
 def _refuse_regex(vocabulary: Vocabulary, path: Path) -> None:
-    """Raise VocabularyError if the library, where it is installed, cannot read the regex that cuts words."""
+    """Raise VocabularyError if the installed library cannot read the regex that cuts words."""
     try:
         from tokenizers import Regex
     except ImportError:
@@ -193,10 +168,20 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
     yield from _special_notes(vocabulary)
     if special.user:
         yield from _user_notes(scheme, special.user[0])
-        yield from _word_notes(vocabulary, scheme)
+        if (scheme.takes_users_as_words or scheme.normalizes_users) and scheme.normalizer != "none":
+            yield "Text that the normaliser turns into the spelling of a user token is one; VOLT looks at raw text."
+        unmade = next(not_whole(vocabulary), None) if scheme.takes_users_as_words else None
+        if unmade is not None:
+            yield f"The word {unmade!r} is taken whole, for the sake of user tokens; VOLT's merges do not make it."
         yield "U+10F000 to U+10FFFD in text become U+FFFD there, and stay as they are in VOLT."
     if vocabulary.byte_fallback and vocabulary.marker == "suffix":
-        yield from _end_notes(scheme)
+        if scheme.end == SUFFIX:
+            yield (
+                "An unknown character that ends a word becomes its bytes and the four bytes of '</w>', where VOLT "
+                "gives its bytes and the token '</w>': the vocabulary has no 'w'."
+            )
+        else:
+            yield f"The token '</w>' is spelled {scheme.end}, and two tokens more, behind all others, help to make it."
     if vocabulary.normalizer.form == "nfkc":
         yield (
             "Characters newer than the Unicode version of tokenizers, such as U+1FBF7 in 0.23, stay as they are, "
@@ -220,16 +205,6 @@ def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
     words = (token for token in reserved if vocabulary.pretokenizer.split(token) == [token])
     if vocabulary.whole_words and (word := next(words, None)):
         yield f"A word that is spelled like a special token, such as {word}, is this token there, and text in VOLT."
-
-
-def _end_notes(scheme: Scheme) -> Iterator[str]:
-    if scheme.end == SUFFIX:
-        yield (
-            "An unknown character that ends a word becomes its bytes and the four bytes of '</w>', where VOLT gives "
-            "its bytes and the token '</w>': the vocabulary has no 'w'."
-        )
-    else:
-        yield f"The token '</w>' is spelled {scheme.end}, and two tokens more, behind all others, help to make it."
 
 
 def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
@@ -271,7 +246,6 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
 
 
 def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
-    """Yield how the words of user tokens differ where these are found in normalised text."""
     if scheme.ends_users and not scheme.cut.splits:
         yield f"The part of a word right before a user token, as in x{example}, is cut as if the word ended there."
     lacks = ["'▁' in front"] * scheme.cut.dummy_prefix + ["lone '</w>'"] * scheme.ends_users
@@ -285,45 +259,12 @@ def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
         yield f"A line that is just {token!r} is that token alone, which the library shows as U+{ord(shown):X}."
 
 
-def _word_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
-    """Yield differences that come from user tokens in normalised text, and from ignore_merges."""
-    if (scheme.takes_users_as_words or scheme.normalizes_users) and scheme.normalizer != "none":
-        yield "Text that the normaliser turns into the spelling of a user token is one; VOLT looks at raw text."
-    unmade = next(not_whole(vocabulary), None) if scheme.takes_users_as_words else None
-    if unmade is not None:
-        yield f"The word {unmade!r} is taken whole, for the sake of user tokens; VOLT's merges do not make it."
-
-
 def _tokenizer(vocabulary: Vocabulary) -> Json:
     scheme, special = Scheme.of(vocabulary), vocabulary.special
-    flags = {
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
-        "normalized": scheme.normalizes_users,
-        "special": False,
-    }
-    lone = (scheme.end,) * scheme.ends_users + (PREFIX,) * (scheme.spaces_users and PREFIX in vocabulary.ids)
-    added = () if scheme.takes_users_as_words else special.user + lone
-    model = _model(vocabulary, scheme)
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [{"id": model["vocab"][token], "content": token, **flags} for token in added],
-        "normalizer": sequence("normalizers", normalizers(scheme)),
-        "pre_tokenizer": sequence("pretokenizers", pre_tokenizers(scheme)),
-        "post_processor": None,
-        "decoder": sequence("decoders", decoders(scheme, vocabulary.byte_fallback)),
-        "model": model,
-    }
-
-
-def _model(vocabulary: Vocabulary, scheme: Scheme) -> Json:
-    model = {
+    model: Json = {
         "type": "BPE",
         "dropout": None,
-        "unk_token": vocabulary.special.unk,
+        "unk_token": special.unk,
         "continuing_subword_prefix": None,
         "end_of_word_suffix": SUFFIX if vocabulary.marker == "suffix" else None,
         "fuse_unk": False,
@@ -332,4 +273,19 @@ def _model(vocabulary: Vocabulary, scheme: Scheme) -> Json:
         "vocab": vocabulary.ids,
         "merges": [list(pair) for pair in merges_of(vocabulary)],
     }
-    return with_ends(model) if scheme.end != SUFFIX else model
+    model = model if scheme.end == SUFFIX else pipeline.with_ends(model)
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+    flags |= {"normalized": scheme.normalizes_users, "special": False}
+    lone = (scheme.end,) * scheme.ends_users + (PREFIX,) * (scheme.spaces_users and PREFIX in vocabulary.ids)
+    added = () if scheme.takes_users_as_words else special.user + lone
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": model["vocab"][token], "content": token, **flags} for token in added],
+        "normalizer": pipeline.sequence("normalizers", pipeline.normalizers(scheme)),
+        "pre_tokenizer": pipeline.sequence("pretokenizers", pipeline.pre_tokenizers(scheme)),
+        "post_processor": None,
+        "decoder": pipeline.sequence("decoders", pipeline.decoders(scheme, vocabulary.byte_fallback)),
+        "model": model,
+    }

@@ -1,11 +1,8 @@
 """Pieces and scores of a sentencepiece model → the merges that they imply.
 
 sentencepiece joins the two neighbours whose joint string has the best score, the leftmost on ties, so each piece has
-one last join, which is its merge. If every piece has a worse score than its parts, and no two pieces share a score,
-these merges encode as the scores do. Otherwise ranks must belong to the results of merges ("ranks").
-
->>> last_join("low", {"lo": 0.0, "ow": -1.0, "low": -2.0})
-('lo', 'w')
+one last join, which is its merge. If every piece has a worse score than its parts, and no two share a score, these
+merges encode as the scores do. Otherwise ranks must belong to the results of merges ("ranks").
 """
 
 from __future__ import annotations
@@ -27,10 +24,8 @@ NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6  # types of piec
 class ImpliedMerges:
     """The merges that a model's pieces imply.
 
-    merges: pairs by rank
-    merging: `Vocabulary.merging`
     dropped: pieces that no two others spell
-    clash: two pieces with one score, of which sentencepiece takes the left one and ranks cannot; usually None
+    clash: two pieces of one score, of which sentencepiece takes the left one and ranks cannot; usually None
     """
 
     merges: tuple[tuple[str, str], ...]
@@ -40,11 +35,10 @@ class ImpliedMerges:
 
     @classmethod
     def of(cls, scores: Mapping[str, float]) -> ImpliedMerges:
-        """Return a merge for each piece of two or more characters. Those that sentencepiece never makes never apply.
+        """Return a merge for each piece of two or more characters.
 
-        >>> scores = {"lo": -1.0, "low": -2.0, "new": -3.0}, {"lo": -2.0, "low": -1.0}
-        >>> [ImpliedMerges.of(one).merges for one in scores]
-        [(('l', 'o'), ('lo', 'w')), (('lo', 'w'), ('l', 'o'))]
+        >>> ImpliedMerges.of({"lo": -2.0, "low": -1.0}).merges
+        (('lo', 'w'), ('l', 'o'))
         """
         joins = {piece: last_join(piece, scores) for piece in scores}
         ranks = dict[str, float]()
@@ -55,12 +49,17 @@ class ImpliedMerges:
         output = {piece: scores[piece] for piece in ranks}
         is_paired = not late and len(set(output.values())) == len(output)
         ordered = sorted(ranks, key=lambda piece: (-scores[piece], -len(piece)))
-        others = sorted((piece for piece in scores if piece not in ranks), key=len)
-        merges, dropped = _made_anyhow(others, [pair for piece in ordered if (pair := joins[piece])])
-        return cls(
-            tuple(merges), "pairs" if is_paired else "ranks", tuple(dropped),
-            None if is_paired else first_clash(output, late),
-        )  # fmt: skip
+        merges = [pair for piece in ordered if (pair := joins[piece])]
+        known, dropped = set(ordered), list[str]()
+        for piece in sorted((piece for piece in scores if piece not in ranks), key=len):
+            cuts = (cut for cut in two_parts(piece) if all(len(part) == 1 or part in known for part in cut))
+            if pair := next(cuts, None):
+                merges.append(pair)
+                known.add(piece)
+            else:
+                dropped.append(piece)
+        clash = None if is_paired else first_clash(output, late)
+        return cls(tuple(merges), "pairs" if is_paired else "ranks", tuple(dropped), clash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,6 @@ class Letters:
 
     @classmethod
     def of(cls, pieces: Iterable[str]) -> Letters:
-        """Return the letters for the atoms at the ends of these pieces."""
         finals = dict.fromkeys(piece.removesuffix(SUFFIX)[-1:] for piece in pieces if piece.endswith(SUFFIX))
         return cls({final: chr(_PRIVATE + number) for number, final in enumerate(finals) if final})
 
@@ -90,33 +88,13 @@ class Letters:
         return text.translate({ord(letter): final + SUFFIX for final, letter in self.atoms.items()})
 
 
-def _made_anyhow(pieces: Sequence[str], merges: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the merges, and one more for each piece that two parts spell; and the pieces that none do.
-
-    >>> _made_anyhow(["low", "new"], [("l", "o")])
-    ([('l', 'o'), ('lo', 'w')], ['new'])
-    """
-    merges, output, dropped = list(merges), set(map("".join, merges)), list[str]()
-    for piece in pieces:
-        pair = next((cut for cut in two_parts(piece) if all(len(part) == 1 or part in output for part in cut)), None)
-        if pair:
-            merges.append(pair)
-            output.add(piece)
-        else:
-            dropped.append(piece)
-    return merges, dropped
-
-
 def first_clash(scores: Mapping[str, float], late: Sequence[str]) -> tuple[str, str] | None:
-    """Two pieces of one score whose order in text matters; None if of all such pieces the longest may go first.
+    """Return two pieces of one score whose order in text matters; None if the longest may always go first.
 
     late: pieces of a better score than their parts
-    Order does not matter if they can share no character. Pieces that are runs of one character, all of one score,
-    grow from the left as the longest does.
 
-    >>> first_clash({"ab": 0.0, "bc": 0.0}, []), first_clash({"ab": 0.0, "cd": 0.0}, [])
+    >>> first_clash({"ab": 0.0, "bc": 0.0}, []), first_clash({"--": 0.0, "---": 0.0, "----": 0.0}, [])
     (('ab', 'bc'), None)
-    >>> first_clash({"--": 0.0, "---": 0.0, "----": 0.0}, [])
     """
     groups = defaultdict[float, list[str]](list)
     for piece, score in scores.items():
@@ -140,18 +118,14 @@ def _is_run(piece: str) -> bool:
 
 
 def _inner(piece: str) -> Iterator[str]:
-    """Yield the strings of two characters or more inside a piece, without itself.
-
-    >>> list(_inner("low"))
-    ['lo', 'ow']
-    """
+    """Yield the strings of two characters or more inside a piece, without itself."""
     for start, end in combinations(range(len(piece) + 1), 2):
         if 1 < end - start < len(piece):
             yield piece[start:end]
 
 
 def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
-    """Two pieces of different families of which one holds the other, or ends as the other starts."""
+    """Return two pieces of different families of which one holds the other, or ends as the other starts."""
     starts = defaultdict[str, dict[str, str]](dict)
     for piece, name in family.items():
         for end in range(1, len(piece)):
@@ -166,12 +140,10 @@ def _first_shared(family: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None:
-    """Return the two parts that sentencepiece joins last when it makes this piece of two or more characters.
+    """Return the two parts that sentencepiece joins last to make a piece; None if it never makes the piece.
 
-    scores: of all pieces. None if sentencepiece never makes the piece.
-
-    >>> last_join("low", {"ow": 0.0, "low": -1.0}), last_join("low", {"low": 0.0})
-    (('l', 'ow'), None)
+    >>> last_join("low", {"lo": 0.0, "ow": -1.0, "low": -2.0})
+    ('lo', 'w')
     """
     parts = list(piece)
     while len(parts) > 2:
@@ -186,18 +158,12 @@ def last_join(piece: str, scores: Mapping[str, float]) -> tuple[str, str] | None
 
 
 def two_parts(piece: str) -> Iterator[tuple[str, str]]:
-    """Return all ways to cut a piece in two.
-
-    >>> list(two_parts("low"))
-    [('l', 'ow'), ('lo', 'w')]
-    """
+    """Return all ways to cut a piece in two."""
     return ((piece[:i], piece[i:]) for i in range(1, len(piece)))
 
 
 def merges_that_make(pieces: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Merges for pieces that no merges made, such as those of a unigram model.
-
-    Each piece, in this order, is made of the longest strings that are made before it, from left to right.
+    """Yield merges that make each piece of the longest strings that are made before it, from left to right.
 
     >>> list(merges_that_make(["lo", "lower"]))
     [('l', 'o'), ('lo', 'w'), ('low', 'e'), ('lowe', 'r')]

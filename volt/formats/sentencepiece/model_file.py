@@ -1,13 +1,8 @@
 """sentencepiece BPE models, both ways: PATH.model, and PATH.vocab for people.
 
-sentencepiece stores pieces, not merges: it joins the two neighbours whose joint string has the best score, from left to
-right. The pieces of a string do not depend on its context as long as nothing joins across its ends, so each piece has
-one last join, which is its merge:
-
     score(piece) = −rank of the merge that makes it;  characters below all merges
 
-Scaffolding follows the tokens as pieces of type UNUSED, which sentencepiece splits back into their parts. With
-whitespace pre-tokens the marker is a prefix; metaspace pre-tokens start with "▁" already and have none.
+Scaffolding follows the tokens as pieces of type UNUSED, which sentencepiece splits back into their parts.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ from volt.errors import CandidateError, ConfigError, VocabularyError
 from volt.files.atomic import write_together
 from volt.files.small_files import read_bytes
 from volt.formats.protocol import USUAL, MergeList, Peer
-from volt.formats.sentencepiece.merges import NORMAL, merges_that_make
+from volt.formats.sentencepiece.merges import NORMAL, merges_that_make, two_parts
 from volt.formats.sentencepiece.model_proto import load_library, model_class
 from volt.formats.sentencepiece.reading import UNIGRAM, checked, vocabulary_of
 from volt.formats.sentencepiece.writing import BPE, check_scheme, check_spellings, differences, model_rows, to_proto
@@ -35,9 +30,8 @@ FIRST_BYTE = b"\x0a"  # field 1, a piece, with a length
 def read_merges(path: str | Path, data: bytes) -> MergeList:
     """Return the merges that a model's pieces imply, as candidates for a search.
 
-    BPE: where a piece can be cut in several ways, one merge for each. Unigram: no merges make its pieces, so each is
-    built from the longest pieces before it, the most probable piece first; intermediate tokens come with them.
-    Raises CandidateError if this is neither, MissingLibraryError if sentencepiece or protobuf is not installed.
+    BPE: all merges for a piece that can be cut in several ways. Unigram: each piece is built from the longest pieces before
+    it, the most probable piece first.
     """
     model = _model(path, data)
     pieces = [
@@ -49,30 +43,20 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
         raise CandidateError(f"{path}: a sentencepiece model of words or characters; train one with --model_type=bpe")
     output, pairs = set[str](), list[tuple[str, str]]()
     for piece in pieces:
-        cuts = ((piece[:i], piece[i:]) for i in range(1, len(piece)))
-        pairs += [cut for cut in cuts if all(len(part) == 1 or part in output for part in cut)]
+        pairs += [cut for cut in two_parts(piece) if all(len(part) == 1 or part in output for part in cut)]
         output.add(piece)
     return MergeList(pairs, "prefix")
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Check whether a file that starts so is a sentencepiece model: a piece, made of a string and then a score or a
-    type.
-
-    >>> recognises(Path("a.model"), b"\\x0a\\x0e\\x0a\\x05<unk>\\x15"), recognises(Path("a.txt"), b"\\nlow\\n")
-    (True, False)
-    """
+    """Check whether a file starts with a sentencepiece model's piece: a string, then a score or a type."""
     if len(head) < 4 or not head.startswith(FIRST_BYTE) or head[2:3] != FIRST_BYTE:
         return False
     return head[4 + head[3] :][:1] in (b"\x15", b"\x18")
 
 
 def write(vocabulary: Vocabulary, path: Path) -> list[str]:
-    """Write PATH.model, whose ids are those of the vocabulary, and PATH.vocab; returns what sentencepiece will do
-    differently, a sentence each.
-
-    Raises VocabularyError if the marker, the pre-tokeniser or a special token has no counterpart, MissingLibraryError.
-    """
+    """Write PATH.model, with the ids of the vocabulary, and PATH.vocab. Returns a sentence for each difference."""
     check_scheme(vocabulary)
     rows = list(model_rows(vocabulary))
     check_spellings(rows)
@@ -84,20 +68,12 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def files_written(path: Path) -> tuple[Path, ...]:
-    """Return the model, and the list of its pieces.
-
-    >>> [str(path) for path in files_written(Path("a.b"))]
-    ['a.b.model', 'a.b.vocab']
-    """
+    """Return the model, and the list of its pieces."""
     return _model_path(path), _model_path(path).with_suffix(".vocab")
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read a model; PATH.model if there is no PATH.
-
-    merges: not used; a model holds its own. Raises VocabularyError if the model is damaged, none of BPE, or cuts words
-    as VOLT cannot, MissingLibraryError.
-    """
+    """Read a model; PATH.model if there is no PATH. merges: not used; a model holds its own"""
     path = _existing(path)
     model = checked(path, _load(path))
     try:
@@ -107,18 +83,13 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 
 
 def normal_pieces(path: Path) -> dict[str, int]:
-    """Return the pieces of a model of any kind with their ids there: no control, unknown, user, byte or unused ones.
-
-    Raises VocabularyError if the model is damaged, MissingLibraryError.
-    """
+    """Return the text pieces of a model of any kind with their ids."""
     model = _load(_existing(path))
     return {piece.piece: number for number, piece in enumerate(model.pieces) if piece.type == NORMAL}
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """Return the library with that model loaded. sentencepiece reports a run of unknown characters as one; here they
-    are
-    counted one by one, as VOLT does."""
+    """Return the library with that model loaded. Its runs of unknown characters are taken apart, as in VOLT."""
     model = _load(_existing(path))
     library = load_library()
     processor = library.SentencePieceProcessor(model_proto=model.SerializeToString())
@@ -141,12 +112,8 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 def _one_by_one(
     pieces: Sequence[str], ids: Sequence[int], *, unknown: int, ends: bool = False
 ) -> tuple[list[str], list[int]]:
-    """Return the same with runs of unknown characters taken apart.
+    """Return pieces and ids with runs of unknown characters taken apart. ends: "▁" ends words, as "</w>" in VOLT
 
-    ends: whether a "▁" ends words, so that it belongs to the character before it, and is "</w>" in VOLT
-
-    >>> _one_by_one(["a", "éü"], [7, 0], unknown=0)
-    (['a', 'é', 'ü'], [7, 0, 0])
     >>> _one_by_one(["a▁", "éü▁"], [7, 0], unknown=0, ends=True)
     (['a</w>', 'é', 'ü</w>'], [7, 0, 0])
     """
@@ -158,14 +125,7 @@ def _one_by_one(
     return values, [id_ for part, id_ in zip(parts, ids, strict=True) for _ in part]
 
 
-# Files and libraries
-
-
 def _model_path(path: Path) -> Path:
-    """
-    >>> str(_model_path(Path("a.b"))), str(_model_path(Path("a.model")))
-    ('a.b.model', 'a.model')
-    """
     return path if path.suffix == ".model" else path.with_name(f"{path.name}.model")
 
 
@@ -194,9 +154,9 @@ def _model(path: str | Path, data: bytes) -> Any:
 
 
 def _texts(model: Any) -> Iterator[object]:
-    """Return a text field; protobuf gives bytes if it is not UTF-8."""
+    """Yield all text fields, which protobuf gives as bytes if they are not UTF-8."""
     yield from (piece.piece for piece in model.pieces)
     for part in (model.normalizer_spec, model.trainer_spec):
-        result = [value for field, value in part.ListFields() if field.type == field.TYPE_STRING]
-        for value in result:
-            yield from [value] if isinstance(value, str | bytes) else value
+        for field, value in part.ListFields():
+            if field.type == field.TYPE_STRING:
+                yield from [value] if isinstance(value, str | bytes) else value

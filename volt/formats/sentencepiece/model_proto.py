@@ -2,13 +2,10 @@ r"""A sentencepiece model's replacements before cutting ⇄ its "precompiled cha
 
     charsmap = size of the trie, 4 bytes | trie | replacements, each followed by a zero byte
 
-The library packs a map of strings; this module unpacks it. The trie is a double array (Aoe 1989): a node is a place in
-an array of 32-bit units, the child for a byte is at `base ^ byte`, and the unit there holds that byte.
+The trie is a double array (Aoe 1989) of 32-bit units; the child for a byte is at `base ^ byte`, and holds that byte.
 
     bits 0–7   the byte       bits 10–30  the node's own place ^ base; shifted by 8 where bit 9 is set
-    bit 8      whether a string ends here: the unit at `base` then has bit 31 set and says where its replacement starts
-
-sentencepiece replaces the longest string that fits at each place, from left to right, and never a replacement.
+    bit 8      a string ends here: the unit at `base` has bit 31 set and says where its replacement starts
 
 >>> table = pack({"\t": " ", "A": "a", "AE": "æ"})
 >>> unpack(table) == {"\t": " ", "A": "a", "AE": "æ"}, find(table, "A"), find(table, "a")
@@ -17,7 +14,7 @@ sentencepiece replaces the longest string that fits at each place, from left to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,7 +26,7 @@ from volt.errors import VocabularyError, missing
 
 
 def model_class() -> Any:
-    """Return the protobuf class of a sentencepiece model. Raises MissingLibraryError if it is not installed."""
+    """Return the protobuf class of a sentencepiece model."""
     try:
         from sentencepiece import sentencepiece_model_pb2 as pb2
     except ImportError:
@@ -38,7 +35,7 @@ def model_class() -> Any:
 
 
 def load_library() -> Any:
-    """Return the sentencepiece package. Raises MissingLibraryError if it is not installed."""
+    """Return the sentencepiece package."""
     try:
         import sentencepiece
     except ImportError:
@@ -57,10 +54,7 @@ Units = NDArray[np.uint32]
 
 
 def pack(replacements: Mapping[str, str]) -> bytes:
-    """Return the table of what replaces strings; nothing if nothing is replaced. No string is empty or holds U+0000.
-
-    Raises MissingLibraryError if sentencepiece is not installed.
-    """
+    """Return the table of replacements; b"" if there are none. No string may be empty or hold U+0000."""
     if not replacements:
         return b""
     library = load_library()
@@ -73,27 +67,31 @@ def pack(replacements: Mapping[str, str]) -> bytes:
 
 
 def _codes(text: str) -> str:
-    """
-    >>> _codes("a▁")
-    '61 2581'
-    """
     return " ".join(f"{ord(character):X}" for character in text)
 
 
 def unpack(table: bytes) -> dict[str, str]:
-    """Return the replacement of each string: the inverse of `pack`. Raises VocabularyError for a damaged table."""
+    """Return the replacement of each string. Raises VocabularyError for a damaged table."""
     units, texts = _parts(table)
+    waiting, result, n_left = [(b"", 0)] * bool(len(units)), dict[str, str](), _MOST_NODES
     try:
-        return {key.decode(): _text(texts, place) for key, place in _leaves(units)}
+        while waiting:
+            key, place = waiting.pop()
+            base, n_left = _base(units, place), n_left - 1
+            if n_left < 0 or len(key) > _LONGEST:
+                raise ValueError("nodes lead back to themselves")
+            if int(units[place]) & _ENDS:
+                result[key.decode()] = _text(texts, int(units[base]) & ~_LEAF)
+            block = units[base & -_BLOCK :][:_BLOCK][np.arange(_BLOCK) ^ base & _BLOCK - 1]
+            fits = np.flatnonzero((block & (_LEAF | 0xFF)) == np.arange(_BLOCK))
+            waiting += [(key + bytes([byte]), base ^ byte) for byte in fits.tolist() if byte]
     except (IndexError, ValueError, UnicodeDecodeError):
         raise VocabularyError(_DAMAGED) from None
+    return result
 
 
 def check(table: bytes) -> None:
-    """Raise VocabularyError if some unit leads out of the trie, or behind the replacements: all units at once.
-
-    >>> check(pack({"A": "a"}))
-    """
+    """Raise VocabularyError if some unit leads out of the trie, or beyond the replacements."""
     units, texts = _parts(table)
     places, offsets = np.arange(len(units)), (units >> 10 & _MOST_UNITS - 1).astype(np.int64)
     bases = places ^ offsets << np.where(units & _WIDE, 8, 0)
@@ -103,11 +101,7 @@ def check(table: bytes) -> None:
 
 
 def find(table: bytes, text: str) -> str | None:
-    """Return the replacement of a whole string, or None.
-
-    >>> find(pack({"\\u3000": " "}), "\\u3000")
-    ' '
-    """
+    """Return the replacement of a whole string, or None."""
     if not table:
         return None
     units, texts = _parts(table)
@@ -121,7 +115,7 @@ def find(table: bytes, text: str) -> str | None:
 
 
 def _parts(table: bytes) -> tuple[Units, bytes]:
-    """Return the trie, and the replacements. Raises VocabularyError if the size in front is that of none."""
+    """Return the trie and the replacements. Raises VocabularyError if the size in front cannot be right."""
     size = int.from_bytes(table[:_SIZE], "little")
     if not table:
         return np.zeros(0, np.uint32), b""
@@ -131,29 +125,9 @@ def _parts(table: bytes) -> tuple[Units, bytes]:
 
 
 def _base(units: Units, place: int) -> int:
-    """Return where the children of the node at a place are, each `^` its byte.
-
-    >>> _base(np.array([0, 3 << 10], np.uint32), 1)
-    2
-    """
+    """Return where the children of the node at a place are, each `^` its byte."""
     unit = int(units[place])
     return place ^ (unit >> 10 & _MOST_UNITS - 1) << (8 if unit & _WIDE else 0)
-
-
-def _leaves(units: Units) -> Iterator[tuple[bytes, int]]:
-    """Yield the strings of a trie, and where the replacement of each starts."""
-    waiting = [(b"", 0)] if len(units) else []
-    seen = _MOST_NODES
-    while waiting:
-        key, place = waiting.pop()
-        base, seen = _base(units, place), seen - 1
-        if seen < 0 or len(key) > _LONGEST:
-            raise ValueError("nodes lead back to themselves")
-        if int(units[place]) & _ENDS:
-            yield key, int(units[base]) & ~_LEAF
-        block = units[base & -_BLOCK :][:_BLOCK][np.arange(_BLOCK) ^ base & _BLOCK - 1]
-        fits = np.flatnonzero((block & (_LEAF | 0xFF)) == np.arange(_BLOCK))
-        waiting += [(key + bytes([byte]), base ^ byte) for byte in fits.tolist() if byte]
 
 
 def _text(texts: bytes, place: int) -> str:

@@ -1,9 +1,5 @@
 """A sentencepiece BPE model → a vocabulary that encodes as the library does, with the model's own ids.
 
-    NORMAL   a token                         UNKNOWN  unk
-    CONTROL  bos, eos, pad, or a control token      USER_DEFINED  a user token
-    BYTE     a byte token                    UNUSED   no piece of its own; merges may pass through it
-
 The library's marking of words decides where lines are cut. Nothing joins across a cut:
 
     spaces are kept     no piece spans words         before every space
@@ -50,7 +46,7 @@ _N_UNLIKE = {"nmt_nfkc": 46, "nfkc_cf": 191, "nmt_nfkc_cf": 237}  # below U+2000
 
 @dataclass(frozen=True, slots=True)
 class WordScheme:
-    """The rules by which lines become words. lost: notes on differences of the library."""
+    """The rules by which lines become words. lost: notes on differences of the library"""
 
     marker: Marker
     pretokenizer: str
@@ -58,7 +54,7 @@ class WordScheme:
 
 
 def vocabulary_of(model: Any) -> Vocabulary:
-    """Return the vocabulary of a model. Raises VocabularyError if the model is none that VOLT can be, or damaged."""
+    """Return the vocabulary of a model. Raises VocabularyError if it is damaged or VOLT cannot encode as it."""
     _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
     model_proto.check(model.normalizer_spec.precompiled_charsmap)
@@ -69,14 +65,16 @@ def vocabulary_of(model: Any) -> Vocabulary:
             f"pieces {joins.clash[0]!r} and {joins.clash[1]!r} have scores by which sentencepiece joins what stands "
             "further left, which no order of merges can tell; train a model with a score for each piece"
         )
-    words = _words(model, list(map("".join, joins.merges)))
-    dropped = set(joins.dropped) | {SUFFIX} - _marks_others(rows, words)
-    tokens = tuple(piece for piece, _, kind in rows if kind == NORMAL and piece not in dropped | {SUFFIX})
-    special, spells_bytes, (normalizer, said) = _special(model), model.trainer_spec.byte_fallback, _normalizer(model)
-    order = _order(rows, dropped)
-    usual = (*special.all, *BYTE_TOKENS * spells_bytes, *_marks_others(rows, words), *tokens)
+    words, special = _words(model, list(map("".join, joins.merges))), _special(model)
+    normalizer, notes = _normalizer(model)
+    # a lone marker follows bytes and user tokens
+    has_lone_end = words.marker == "suffix" and any(kind in (BYTE, USER) for _, _, kind in rows)
+    dropped = {*joins.dropped} if has_lone_end else {*joins.dropped, SUFFIX}
+    tokens = tuple(piece for piece, _, kind in rows if kind == NORMAL and piece not in {*dropped, SUFFIX})
+    spells_bytes, order = model.trainer_spec.byte_fallback, _order(rows, dropped)
+    usual = (*special.all, *BYTE_TOKENS * spells_bytes, *(SUFFIX,) * has_lone_end, *tokens)
     unmade = [piece for piece, _, kind in rows if kind == NORMAL and piece in dropped - {SUFFIX}]
-    lost = [*said, *words.lost, *_losses(special, normalizer, unmade, spells_bytes=spells_bytes)]
+    lost = [*notes, *words.lost, *_losses(special, normalizer, unmade, spells_bytes=spells_bytes)]
     return Vocabulary(
         merges=joins.merges,
         tokens=tokens,
@@ -100,14 +98,13 @@ def _spelled(piece: Any, model: Any) -> str:
 
 
 def _order(rows: Sequence[tuple[str, float, int]], dropped: set[str]) -> tuple[str, ...]:
-    """Return the pieces by id; pieces that are not used at the end, such as scaffolding, have no ids."""
+    """Return the pieces by id; unused pieces at the end, such as scaffolding, have no ids."""
     order = ["" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece for piece, _, kind in rows]
     n_last = len(rows) - sum(1 for _ in dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))
     return tuple(order[: len(order) - n_last])
 
 
 def _special(model: Any) -> SpecialTokens:
-    """Return the special tokens; those of the names in the settings have roles if they are pieces."""
     trainer, of_kind = model.trainer_spec, dict[int, list[str]]()
     for piece in model.pieces:
         of_kind.setdefault(piece.type, []).append(piece.piece)
@@ -117,13 +114,6 @@ def _special(model: Any) -> SpecialTokens:
     )
     others = tuple(name for name in control if name not in (bos, eos, pad))
     return SpecialTokens(of_kind[UNKNOWN][0], bos, eos, pad, tuple(of_kind.get(USER, ())), others)
-
-
-def _marks_others(rows: Sequence[tuple[str, float, int]], words: WordScheme) -> set[str]:
-    """Return the lone marker, where a vocabulary has one: behind bytes and user tokens."""
-    if words.marker == "suffix" and any(kind in (BYTE, USER) for _, _, kind in rows):
-        return {SUFFIX}
-    return set()
 
 
 def _joins(rows: Sequence[tuple[str, float, int]]) -> ImpliedMerges:
@@ -137,23 +127,21 @@ def _joins(rows: Sequence[tuple[str, float, int]]) -> ImpliedMerges:
     return replace(joins, merges=merges, dropped=tuple(map(letters.long, joins.dropped)))
 
 
-# How lines become words
-
-
 def _words(model: Any, texts: Sequence[str]) -> WordScheme:
-    """texts: the pieces that something is joined to"""
+    """Return how lines become words. texts: the pieces that merges make"""
     spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
     if model.trainer_spec.treat_whitespace_as_suffix:
         _refuse_other_ends(model)
-        message = [END_UNKNOWN.format(such(inside, "ends"))] if (inside := _inside_words(model)) else []
-        return WordScheme("suffix", _separated(spec.name, table), tuple(message))
+        pieces = {piece.piece for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
+        inside = [piece for piece in sorted(pieces - {PREFIX}) if len(piece) == 1 and piece + PREFIX not in pieces]
+        notes = (END_UNKNOWN.format(such(inside, "ends")),) if inside else ()
+        return WordScheme("suffix", _separated(spec.name, table), notes)
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
     runs = any(piece.startswith(2 * PREFIX) for piece in texts)
     if not spec.add_dummy_prefix:
-        said = "Several spaces in a row, and those at the ends of a line, are reduced for sentencepiece and kept here."
-        return WordScheme(
-            "none", UNMARKED_LINE if spans else RUNS_UNMARKED, (said, TRIMMED) * spec.remove_extra_whitespaces
-        )
+        note = "Several spaces in a row, and those at the ends of a line, are reduced for sentencepiece and kept here."
+        notes = (note, TRIMMED) * spec.remove_extra_whitespaces
+        return WordScheme("none", UNMARKED_LINE if spans else RUNS_UNMARKED, notes)
     if not spec.remove_extra_whitespaces:
         return WordScheme("none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace")
     if spans:
@@ -171,14 +159,8 @@ def _separated(name: str, table: bytes) -> str:
     return ONLY_SPACES
 
 
-def _inside_words(model: Any) -> list[str]:
-    """Return the characters that are pieces, and with "▁" behind them are none."""
-    pieces = {piece.piece for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
-    return [piece for piece in sorted(pieces) if len(piece) == 1 and piece != PREFIX and piece + PREFIX not in pieces]
-
-
 def _refuse_other_ends(model: Any) -> None:
-    """Raise VocabularyError if "▁" does not end words as VOLT's "</w>" does: joined to the last character first."""
+    """Raise VocabularyError if "▁" is not joined to the last character first, as "</w>" is."""
     spec = model.normalizer_spec
     scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
     ends = {piece for piece in scores if len(piece) == 2 and piece.endswith(PREFIX)}
@@ -193,11 +175,7 @@ def _refuse_other_ends(model: Any) -> None:
         )
 
 
-# What is refused
-
-
 def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
-    """Raise VocabularyError for a model that is no BPE, or that does not mark spaces by "▁"."""
     if trainer.model_type == UNIGRAM:
         raise VocabularyError(
             "a unigram model, whose pieces no merges make, so VOLT cannot encode with it; use its pieces as "
@@ -211,7 +189,6 @@ def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
 
 
 def _refuse_pieces(model: Any) -> None:
-    """Raise VocabularyError for a piece that is empty, repeats, or cannot be what it is said to be."""
     first = dict[str, int]()
     for number, piece in enumerate(model.pieces):
         if not piece.piece or math.isnan(piece.score):
@@ -237,45 +214,31 @@ def _refuse_pieces(model: Any) -> None:
         )
 
 
-# What is lost
-
-
 def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
-    """By name; and what the library does otherwise."""
+    """Return the normaliser by its name, and notes on how the library's differs."""
     name, table = model.normalizer_spec.name, model.normalizer_spec.precompiled_charsmap
     try:
         known = Normalizer.parse(_NORMALIZERS.get(name, name))
     except ConfigError:
         known = None
     if known is None or (known == Normalizer() and table):
-        known = known or Normalizer()
-        others = {
-            key: text for key, text in model_proto.unpack(table).items() if not (key in SPLIT_SPACE and text == " ")
-        }
-        others.pop(PREFIX, None)
+        known, pairs = known or Normalizer(), model_proto.unpack(table).items()
+        others = [(key, text) for key, text in pairs if key != PREFIX and not (key in SPLIT_SPACE and text == " ")]
         if not others:
             return known, ()
-        key, text = next(iter(others.items()))
+        key, text = others[0]
         return known, (f"{len(others):,} replacements of text are left out, such as of {key!r} by {text!r}.",)
-    if name in _N_UNLIKE:
-        return known, (f"The normalisation {name!r} becomes {known.name!r}: {_unlike(name)}.",)
-    return known, ()
-
-
-def _unlike(name: str) -> str:
-    """Return a note on how sentencepiece's normalisation differs from VOLT's, and for how many characters."""
+    if name not in _N_UNLIKE:
+        return known, ()
     unlike = ["control characters are not removed and zero-width ones are no spaces"] * name.startswith("nmt_")
     unlike += ["case is lowered, not folded (ß stays ß)"] * name.endswith("_cf")
-    return f"{_N_UNLIKE[name]} characters become others, as {' and '.join(unlike)}"
+    note = f"{_N_UNLIKE[name]} characters become others, as {' and '.join(unlike)}"
+    return known, (f"The normalisation {name!r} becomes {known.name!r}: {note}.",)
 
 
 def _losses(
     special: SpecialTokens, normalizer: Normalizer, unmade: Sequence[str], *, spells_bytes: bool
 ) -> Iterator[str]:
-    """Yield a sentence for everything else that the vocabulary does otherwise than the model.
-
-    unmade: the pieces that no two others spell
-    """
     if unmade:
         yield f"{such(unmade, 'has')} an id that is not used here: no two pieces spell what it is."
     if not spells_bytes:

@@ -1,15 +1,8 @@
 """Vocabulary → the content of a sentencepiece BPE model: pieces, scores, types, normalisation; and differences.
 
-    score(piece) = −rank of the merge that makes it;  characters below all merges
-
-Where "</w>" ends words, sentencepiece puts its "▁" after them (treat_whitespace_as_suffix): "low</w>" is "low▁", and
-"w▁" has a score above all merges, so that the two join first. The normalisation is a table of replacements: characters
-that it changes, and letters with their marks. All Unicode spaces become U+0020 if the pre-tokeniser cuts at all of
-them.
-
->>> from volt.vocabulary import Vocabulary
->>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
-('▁l', -0.0, 1)
+Where "</w>" ends words, sentencepiece puts its "▁" after them: "low</w>" is "low▁", and "w▁" has a score above all
+merges, so that the two join first. The normalisation is a table of replacements: characters that it changes, and
+letters with their marks.
 """
 
 from __future__ import annotations
@@ -29,13 +22,9 @@ from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import ROLES, SpecialTokens
 from volt.vocabulary import Vocabulary
 
+BPE = 2  # model type
 _UNKNOWN = ("\ufffd", "\U0010ffff")  # one of these stands for a "▁" of the text that would be a space
 CHANGED = (range(1, 0xD800), range(0xE000, 0x20000), range(0x2F800, 0x2FA20))  # no other characters are ever changed
-
-
-def table_of(vocabulary: Vocabulary) -> bytes:
-    """Return the table. Raises MissingLibraryError if sentencepiece is not installed."""
-    return _packed(tuple(replacements(vocabulary).items()))
 
 
 @lru_cache(maxsize=4)
@@ -44,7 +33,7 @@ def _packed(items: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def replacements(vocabulary: Vocabulary) -> dict[str, str]:
-    """String → what replaces it."""
+    """Return string → what replaces it."""
     result = dict(_normal_items(vocabulary.normalizer))
     if vocabulary.pretokenizer.name == "whitespace":
         result |= {space: " " for space in SPLIT_SPACE if space != " "}
@@ -58,26 +47,19 @@ def replacements(vocabulary: Vocabulary) -> dict[str, str]:
 
 @lru_cache(maxsize=8)
 def _normal_items(normalizer: Normalizer) -> tuple[tuple[str, str], ...]:
-    """Return the strings that a normaliser changes, and what it makes of them."""
     import polars as pl
 
     if normalizer == Normalizer():
         return ()
     keys = dict.fromkeys(map(chr, chain.from_iterable(CHANGED)))
     if normalizer.form != "none":
-        keys |= dict.fromkeys(_marked(list(keys)))
+        for character in list(keys):  # letters with their marks apart, all or the last one
+            if (apart := unicodedata.normalize("NFD", character)) != character:
+                keys |= {apart: None, unicodedata.normalize("NFC", apart[:-1]) + apart[-1]: None}
     if normalizer.form == "nfkc":
         keys |= dict.fromkeys(_of_library())
     texts = normalizer.apply_series(pl.Series("text", list(keys), dtype=pl.String)).to_list()
     return tuple((key, text) for key, text in zip(keys, texts, strict=True) if key != text)
-
-
-def _marked(characters: list[str]) -> Iterator[str]:
-    for character in characters:
-        apart = unicodedata.normalize("NFD", character)
-        if apart != character:
-            yield apart
-            yield unicodedata.normalize("NFC", apart[:-1]) + apart[-1]
 
 
 def _of_library() -> list[str]:
@@ -88,7 +70,6 @@ def _of_library() -> list[str]:
     return list(model_proto.unpack(model.normalizer_spec.precompiled_charsmap))
 
 
-BPE = 2  # model type
 ONLY_SPACES = "regex:[^ ]+"
 RUNS_UNMARKED, UNMARKED_LINE = "split: +[^ ]*|[^ ]+", r"split:[\s\S]+"
 REDUCING = ("whitespace", ONLY_SPACES)  # pre-tokenisers to which several spaces are one
@@ -107,10 +88,7 @@ _FIRST_OF_ALL = 1.0  # the score of what is joined before any merge
 
 
 def check_scheme(vocabulary: Vocabulary) -> None:
-    """Raise VocabularyError if sentencepiece cannot mark words or spell tokens as the vocabulary does.
-
-    >>> check_scheme(Vocabulary(merges=(), tokens=("▁",), marker="prefix"))
-    """
+    """Raise VocabularyError if sentencepiece cannot mark words or spell tokens as the vocabulary does."""
     scheme = vocabulary.pretokenizer.name, vocabulary.marker
     if scheme not in _SCHEMES:
         raise VocabularyError(
@@ -127,13 +105,7 @@ def check_scheme(vocabulary: Vocabulary) -> None:
         )
     if len(vocabulary.merges) >= _MAX_RANK:
         raise VocabularyError(f"{len(vocabulary.merges)} merges; sentencepiece can rank {_MAX_RANK}: search for fewer")
-    if vocabulary.marker == "suffix":
-        _check_ends(vocabulary)
-
-
-def _check_ends(vocabulary: Vocabulary) -> None:
-    """Raise VocabularyError if "▁" cannot stand for "</w>"."""
-    for token in (*vocabulary.atoms, *map("".join, vocabulary.merges)):
+    for token in (*vocabulary.atoms, *vocabulary.made) if vocabulary.marker == "suffix" else ():
         if PREFIX in token:
             raise VocabularyError(
                 f"token {token!r} holds {PREFIX!r}, which ends words in sentencepiece; remove it from the corpus and "
@@ -142,13 +114,13 @@ def _check_ends(vocabulary: Vocabulary) -> None:
 
 
 def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
-    """Piece, score and type of every id, then of what has no id: an unknown token if there is none, scaffolding.
+    """Yield piece, score and type of every id, then those without an id: a missing unknown token, scaffolding.
 
-    >>> vocabulary = Vocabulary(merges=(("▁", "l"), ("▁l", "o")), tokens=("▁", "l", "o", "▁lo"), marker="prefix")
-    >>> [piece for piece, _, kind in model_rows(vocabulary) if kind != CONTROL]
-    ['<unk>', '▁', 'l', 'o', '▁lo', '▁l']
+    >>> list(model_rows(Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")))[-1]
+    ('▁l', -0.0, 1)
     """
-    scores, ends = _scores(vocabulary.merges), _ends(vocabulary)
+    scores, atoms = _scores(vocabulary.merges), vocabulary.atoms if vocabulary.marker == "suffix" else ()
+    ends = dict.fromkeys(atom for atom in atoms if atom.endswith(SUFFIX) and atom != SUFFIX)
     below = count(-float(len(vocabulary.merges)), -1.0)
     for number, (piece, kind) in enumerate(zip(vocabulary.pieces, vocabulary.kinds, strict=True)):
         if kind == "unused":
@@ -160,24 +132,15 @@ def model_rows(vocabulary: Vocabulary) -> Iterator[tuple[str, float, int]]:
             yield piece, 0.0, _TYPES.get(kind, CONTROL)
     if "unk" not in vocabulary.kinds:
         yield _filler(len(vocabulary.pieces), vocabulary, "unk"), 0.0, UNKNOWN
-    retained = set(vocabulary.tokens)
-    yield from ((spelled(atom, vocabulary), _FIRST_OF_ALL, UNUSED) for atom in ends if atom not in retained)
+    known = set(vocabulary.tokens)
+    yield from ((spelled(atom, vocabulary), _FIRST_OF_ALL, UNUSED) for atom in ends if atom not in known)
     yield from ((spelled(token, vocabulary), scores[token], UNUSED) for token in vocabulary.scaffolding)
 
 
 def spelled(piece: str, vocabulary: Vocabulary) -> str:
-    """Return a token as sentencepiece spells it.
-
-    >>> spelled("low</w>", Vocabulary(merges=(), tokens=()))
-    'low▁'
-    """
+    """Return a token as sentencepiece spells it."""
     ends = vocabulary.marker == "suffix" and piece.endswith(SUFFIX)
     return piece.removesuffix(SUFFIX) + PREFIX if ends else piece
-
-
-def _ends(vocabulary: Vocabulary) -> dict[str, None]:
-    ends = vocabulary.marker == "suffix"
-    return {atom: None for atom in vocabulary.atoms if ends and atom.endswith(SUFFIX) and atom != SUFFIX}
 
 
 def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
@@ -187,11 +150,7 @@ def _filler(number: int, vocabulary: Vocabulary, name: str = "unused") -> str:
 
 
 def _scores(merges: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """Return the score of each string that merges make.
-
-    >>> _scores([("a", "b"), ("b", "c")])
-    {'ab': -0.0, 'bc': -1.0}
-    """
+    """Return the score of each string that merges make."""
     scores = dict[str, float]()
     for rank, (left, right) in enumerate(merges):
         scores.setdefault(left + right, -float(rank))
@@ -199,10 +158,7 @@ def _scores(merges: Sequence[tuple[str, str]]) -> dict[str, float]:
 
 
 def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
-    """Raise VocabularyError if a piece of a model's rows repeats, or is none that a model can hold.
-
-    >>> check_spellings([("<unk>", 0.0, UNKNOWN), ("lo", 0.0, NORMAL)])
-    """
+    """Raise VocabularyError if a piece repeats, or is invalid in a model."""
     first = dict[str, int]()
     for number, (piece, _, kind) in enumerate(rows):
         if first.setdefault(piece, number) != number:
@@ -218,14 +174,14 @@ def check_spellings(rows: Sequence[tuple[str, float, int]]) -> None:
 
 
 def to_proto(vocabulary: Vocabulary, rows: Sequence[tuple[str, float, int]]) -> Any:
-    """Return the model, a protobuf message, that holds these rows. Raises MissingLibraryError."""
+    """Return the model, a protobuf message, that holds these rows."""
     model = model_class()()
     for piece, score, kind in rows:
         model.pieces.add(piece=piece, score=score, type=kind)
     _set_trainer(model.trainer_spec, vocabulary, rows)
     spec, cut = model.normalizer_spec, vocabulary.pretokenizer
     spec.name = {"none": "identity"}.get(vocabulary.normalizer.name, vocabulary.normalizer.name)
-    spec.precompiled_charsmap = table_of(vocabulary)
+    spec.precompiled_charsmap = _packed(tuple(replacements(vocabulary).items()))
     spec.add_dummy_prefix = vocabulary.marker != "none" or cut.dummy_prefix
     spec.escape_whitespaces, spec.remove_extra_whitespaces = True, cut.name in REDUCING
     return model
@@ -250,11 +206,7 @@ def _set_trainer(trainer: Any, vocabulary: Vocabulary, rows: Sequence[tuple[str,
 
 
 def differences(vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield a sentence for everything that the model does not carry, or that sentencepiece does otherwise.
-
-    >>> [*differences(Vocabulary(merges=(), tokens=("▁",), marker="prefix", counts=(7,)))][-1]
-    'The counts of tokens are not carried.'
-    """
+    """Yield a sentence for everything that the model does not carry, or that sentencepiece does otherwise."""
     special = vocabulary.special
     yield from _text_differences(vocabulary)
     if special.unk is None:
@@ -263,8 +215,10 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
         yield unknown_runs(special)
     if vocabulary.counts:
         yield "The counts of tokens are not carried."
-    inner = [token for token in map("".join, vocabulary.merges) if _spans(token, vocabulary)]
-    if inner:
+    name = vocabulary.pretokenizer.name
+    takes_runs, takes_all = name in ("metaspace-runs", RUNS_UNMARKED), name in ("metaspace-line", UNMARKED_LINE)
+    inner = [token for token in vocabulary.made if PREFIX in (token.lstrip(PREFIX) if takes_runs else token[1:])]
+    if inner and not takes_all:
         yield (
             f"{such(inner)} a {PREFIX!r} inside: sentencepiece cannot tell it from a space and will join words there."
         )
@@ -274,18 +228,10 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def unknown_runs(special: SpecialTokens) -> str:
-    """Yield differences for unknown characters."""
     return (
         f"A run of characters that the vocabulary lacks is one {special.unk} in sentencepiece and one "
         "for each character here."
     )
-
-
-def _spans(token: str, vocabulary: Vocabulary) -> bool:
-    name = vocabulary.pretokenizer.name
-    if name in ("metaspace-line", UNMARKED_LINE):
-        return False
-    return PREFIX in (token.lstrip(PREFIX) if name in ("metaspace-runs", RUNS_UNMARKED) else token[1:])
 
 
 def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
@@ -325,13 +271,7 @@ def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def such(tokens: Sequence[str], verb: str = "holds") -> str:
-    """Return the subject and verb of a sentence on tokens of one kind, one of them named.
-
-    >>> such(["a"]), such(["a", "b"])
-    ("'a' holds", "Each of 2 tokens, 'a' among them, holds")
-    """
-    return (
-        f"{tokens[0]!r} {verb}"
-        if len(tokens) == 1
-        else f"Each of {len(tokens)} tokens, {tokens[0]!r} among them, {verb}"
-    )
+    """Return the subject and verb of a sentence on tokens of one kind, one of them named."""
+    if len(tokens) == 1:
+        return f"{tokens[0]!r} {verb}"
+    return f"Each of {len(tokens)} tokens, {tokens[0]!r} among them, {verb}"

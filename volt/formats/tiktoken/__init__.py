@@ -1,11 +1,4 @@
-"""tiktoken's ranks file ⇄ byte-level vocabulary.
-
-ranks      file → the rank of each token
-joins      ranks → the parts of each token
-reading    file → vocabulary
-writing    vocabulary → file
-library    tiktoken itself with a file loaded
-"""
+"""tiktoken's ranks file ⇄ byte-level vocabulary."""
 
 from __future__ import annotations
 

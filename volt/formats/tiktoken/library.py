@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from volt.errors import ConfigError, VocabularyError, missing, quoted
 from volt.formats.protocol import USUAL, Peer
@@ -18,12 +17,7 @@ GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s
 
 
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
-    """tiktoken with the file loaded, its pattern, and these special tokens; it finds the user's own in text.
-
-    It has ids in common with VOLT if the file leaves room for the special tokens below its ranks.
-    Raises MissingLibraryError if tiktoken is not installed, VocabularyError if the file is no published one, and its
-    tokens do not go with GPT-2's pattern.
-    """
+    """Load the file in tiktoken with its pattern and these special tokens; it finds the user's own in text."""
     ranks = read_ranks(path)
     pattern = pattern_of(choose(path, [token for token in ranks if token], None).pretokenizer)
     shares_ids = min(ranks.values()) >= len(special.all)
@@ -32,10 +26,7 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
 
 
 def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
-    """tiktoken with a file that a vocabulary was written to, and with its pattern and its special tokens.
-
-    Raises MissingLibraryError if tiktoken is not installed, VocabularyError if it has no such pattern.
-    """
+    """Load an exported file in tiktoken with the pattern and the special tokens of its vocabulary."""
     ranks, special = read_ranks(path), vocabulary.special
     shares_ids = all(vocabulary.ids.get(to_characters(token)) == rank for token, rank in ranks.items() if token)
     first = max(ranks.values()) + 1
@@ -45,29 +36,20 @@ def peer_of(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """tiktoken with a file as its publisher has it: its ranks are the ids, and its special tokens the vocabulary's.
-
-    pattern: the name of a published one, or a regular expression as tiktoken reads it; without one, GPT-2's is assumed
-    Raises MissingLibraryError if tiktoken is not installed, VocabularyError if it has no such pattern.
-    """
+    """Load a file in tiktoken as its publisher does: ranks are ids, and special tokens are the vocabulary's."""
     ranks = read_ranks(path)
     choice = choose(path, [token for token in ranks if token], pattern)
     return peer_of_ranks(path.name, pattern_of(choice.pretokenizer), ranks, vocabulary)
 
 
 def peer_of_ranks(name: str, pattern: str, ranks: Mapping[bytes, int], vocabulary: Vocabulary) -> Peer:
-    """tiktoken with these ranks, and with the special tokens of a vocabulary; it finds the user's own in text."""
+    """Load these ranks in tiktoken with the special tokens of a vocabulary; it finds the user's own in text."""
     names = {vocabulary.ids[token]: token for token in vocabulary.special.all}
     return _peer(name, pattern, ranks, names, user=vocabulary.special.user, shares_ids=True)
 
 
 def pattern_of(pretokenizer: PreTokenizer) -> str:
-    r"""Return the one pattern that cuts text for tiktoken. Raises VocabularyError if there are several, or it reads
-    backwards.
-
-    >>> pattern_of(PreTokenizer.of_pattern(r"\w+", level="bytes"))
-    '\\w+'
-    """
+    """Return the one pattern that cuts text for tiktoken. Raises VocabularyError if VOLT cuts otherwise."""
     splits = pretokenizer.splits
     if not splits and pretokenizer.is_bytes:
         return GPT2_PATTERN
@@ -79,19 +61,22 @@ def pattern_of(pretokenizer: PreTokenizer) -> str:
 
 
 def _peer(
-    name: str,
-    pattern: str,
-    ranks: Mapping[bytes, int],
-    names: Mapping[int, str],
-    *,
-    user: Sequence[str],
+    name: str, pattern: str, ranks: Mapping[bytes, int], names: Mapping[int, str], *, user: Sequence[str],
     shares_ids: bool,
-) -> Peer:
-    """names: the special tokens by their ids;  user: those that are found in text"""
-    encoding, result = _encoding(name, pattern, ranks, names), set(user)
+) -> Peer:  # fmt: skip
+    """Return the library with these ranks. names: special tokens by id;  user: those that are found in text"""
+    try:
+        import tiktoken
+    except ImportError:
+        raise missing("tiktoken") from None
+    special, allowed = {token: number for number, token in names.items()}, set(user)
+    try:
+        encoding = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=dict(ranks), special_tokens=special)
+    except ValueError as error:
+        raise ConfigError(f"tiktoken does not read the pattern {quoted(pattern, 200)}: {error}") from None
 
     def ids(lines: Sequence[str]) -> list[list[int]]:
-        return [encoding.encode(line, allowed_special=result, disallowed_special=()) for line in lines]
+        return [encoding.encode(line, allowed_special=allowed, disallowed_special=()) for line in lines]
 
     def pieces(lines: Sequence[str]) -> list[list[str]]:
         return [[names.get(number) or spelled(number) for number in line] for line in ids(lines)]
@@ -100,20 +85,3 @@ def _peer(
         return to_characters(encoding.decode_single_token_bytes(number))
 
     return Peer("tiktoken", pieces, ids if shares_ids else None)
-
-
-def _encoding(name: str, pattern: str, ranks: Mapping[bytes, int], names: Mapping[int, str]) -> Any:
-    """Return the library's encoder with these ranks. names: the special tokens by their ids."""
-    try:
-        import tiktoken
-    except ImportError:
-        raise missing("tiktoken") from None
-    try:
-        return tiktoken.Encoding(
-            name,
-            pat_str=pattern,
-            mergeable_ranks=dict(ranks),
-            special_tokens={token: number for number, token in names.items()},
-        )
-    except ValueError as error:
-        raise ConfigError(f"tiktoken does not read the pattern {quoted(pattern, 200)}: {error}") from None

@@ -1,13 +1,8 @@
-r"""Ranks of tiktoken → merges, the pattern that cuts text, and a byte-level vocabulary with the ranks as ids.
+"""Ranks of tiktoken → merges, the pattern that cuts text, and a byte-level vocabulary with the ranks as ids.
 
-A ranks file has a line for each token: its bytes in base64 and its rank, which is its id. tiktoken has no merges: it
-joins the neighbours whose joint bytes have the lowest rank. A vocabulary that joins by ranks needs any one merge for
-each token (`joins`); a vocabulary that joins by merges needs the parts that tiktoken itself joins (`recovered`).
-
-The file does not name its pattern. Published files are recognised by their SHA-256 and get their publisher's pattern.
-For others, several published patterns may fit the tokens, and the best fit may be wrong if a vocabulary was extended.
-So only GPT-2's, the first pattern of such files, is ever assumed, and only if it cuts almost no token and no other
-pattern fits as well; error messages name other candidates.
+A ranks file has a line for each token: its bytes in base64 and its rank, which is its id. tiktoken joins the neighbours
+whose joint bytes have the lowest rank. Files do not name their pattern. Published ones are recognised by SHA-256. For
+others only GPT-2's is ever assumed, if it cuts almost no token and no other published pattern fits as well.
 
 >>> ranks = {bytes([byte]): byte for byte in range(256)} | {b"lo": 256, b"low": 258}
 >>> vocabulary = vocabulary_of(Path("a"), ranks, PreTokenizer("bytes"), provenance={})
@@ -18,7 +13,8 @@ pattern fits as well; error messages name other candidates.
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
@@ -52,17 +48,14 @@ KNOWN = {  # the first digits of the SHA-256 of a file → what it is, and its p
     "8dde380a6405e935": ("Qwen 3.6's", "qwen3.5"),
 }
 _N_DIGITS = 16
-_DROPS = "The pattern {} may leave some of the text unmatched, which tiktoken drops, and so does VOLT."
 _N_HINTS = 4
 _N_TRIED = 20_000  # tokens, at even distances, with a pattern that was given
 
 
 @dataclass(frozen=True, slots=True)
 class SplitChoice:
-    """A pattern that cuts text, and its origin.
+    """A pattern that cuts text: given by the caller, known for a published file, or assumed.
 
-    pretokenizer: the pre-tokeniser over bytes
-    source: "given" by the caller, "known" for a published file, or "assumed"
     notes: sentences for the reader
     """
 
@@ -70,62 +63,61 @@ class SplitChoice:
     source: Literal["given", "known", "assumed"]
     notes: tuple[str, ...]
 
-    @property
-    def name(self) -> str:
-        """The name of the pre-tokenizer."""
-        return self.pretokenizer.name
-
 
 def choose(path: Path, tokens: Sequence[bytes], pattern: str | None) -> SplitChoice:
-    """Choose the pattern for these tokens.
+    """Choose the pattern for these tokens; the path's file may be a published one. pattern: its name or a regex, if given
 
-    path: path of their file, which may be a published one
-    pattern: the name of a published pattern, or a regular expression; None for a published file's, or GPT-2's
     Raises ConfigError for an invalid pattern, VocabularyError if the tokens do not fit GPT-2's alone.
-
-    >>> choose(Path("a"), [b"low", b" low"], None).name
-    'bytes'
     """
-    known = KNOWN.get(_digest(path))
+    data = read_bytes(path, kind=VocabularyError) if path.is_file() else b""
+    known = KNOWN.get(sha256(data).hexdigest()[:_N_DIGITS])
     if pattern is not None:
-        pretokenizer = PreTokenizer.of_pattern(pattern, level="bytes")
-        notes = tuple(
-            _cut_notes(tokens, pattern, pretokenizer) if known is None else _other(known, pattern, pretokenizer)
-        )
-        if drops_text(pretokenizer):
-            return SplitChoice(PreTokenizer(of_matches(pretokenizer.name)), "given", (*notes, _DROPS.format(pattern)))
-        return SplitChoice(pretokenizer, "given", notes)
+        return _given(tokens, pattern, known)
     if known is not None:
         note = f"The file is {known[0]}, known by its SHA-256: text is cut by the pattern {known[1]}."
         return SplitChoice(PreTokenizer.of_pattern(known[1], level="bytes"), "known", (note,))
-    n_cuts = n_cut(tokens, {"gpt2": NAMED["gpt2"]})
-    if n_cuts["gpt2"] <= MOST_CUT * len(tokens):
-        n_cuts |= n_cut(tokens, {name: NAMED[name] for name in PUBLISHED[1:]})
-        others = [name for name in PUBLISHED[1:] if n_cuts[name] <= n_cuts["gpt2"]]
-        if not others or (len(tokens) < TELLING and min(n_cuts.values()) == n_cuts["gpt2"]):
-            return SplitChoice(PreTokenizer("bytes"), "assumed", (_assumption(len(tokens), n_cuts["gpt2"], others),))
-    raise _refusal(path, tokens)
+    n_cuts = n_cut(tokens, {name: NAMED[name] for name in PUBLISHED})
+    n_gpt2 = n_cuts["gpt2"]
+    others = [name for name in PUBLISHED[1:] if n_cuts[name] <= n_gpt2]
+    is_alone = not others or (len(tokens) < TELLING and min(n_cuts.values()) == n_gpt2)
+    if is_alone and n_gpt2 <= MOST_CUT * len(tokens):
+        fit = "which fits all of its tokens" if not n_gpt2 else f"which cuts {n_gpt2:,} of its {len(tokens):,} tokens"
+        also = f", as do {', '.join(others)}" if others else ""
+        note = f"The file names no pattern: text is cut by GPT-2's, {fit}{also}. If another goes with it, give its "
+        return SplitChoice(PreTokenizer("bytes"), "assumed", (f"{note}name or regex as the pattern.",))
+    hints = ", ".join(f"{name} {n_cuts[name]:,}" for name in sorted(n_cuts, key=n_cuts.__getitem__)[:_N_HINTS])
+    cut = cut_tokens(tokens, NAMED["gpt2"])
+    result = (
+        f"GPT-2's cuts {len(cut):,} of its {len(tokens):,} tokens, such as {_shown(cut[0])}" if cut else "several fit"
+    )
+    raise VocabularyError(
+        f"{shown_path(path)}: the file names no pattern that text is cut by, and {result}; of the known ones these cut "
+        f"fewest of its tokens, which does not prove that one goes with it: {hints}. Give the one that its publisher "
+        "names with",
+        hint={"pattern": "NAME or REGEX"},
+    )
 
 
-def _digest(path: Path) -> str:
-    """Return the first digits of the SHA-256 of what a file holds, unpacked; none where there is no file."""
-    data = read_bytes(path, kind=VocabularyError) if path.is_file() else b""
-    return sha256(data).hexdigest()[:_N_DIGITS]
-
-
-def _other(known: tuple[str, str], pattern: str, pretokenizer: PreTokenizer) -> Iterator[str]:
-    """Yield a warning where a pattern cuts otherwise than the one that goes with a published file."""
-    alike = ("gpt2", "r50k") if known[1] == "gpt2" else known[1:]
-    splits = pretokenizer.splits or NAMED["gpt2"]
-    if len(splits) > 1 or not any(cut_alike(splits[0], NAMED[name][0]) for name in alike):
-        yield (
-            f"The file is {known[0]}, known by its SHA-256, whose publisher cuts text by the pattern {known[1]}: with "
-            f"{pattern} ids differ."
-        )
+def _given(tokens: Sequence[bytes], pattern: str, known: tuple[str, str] | None) -> SplitChoice:
+    """Return the choice of a caller, with a warning if it does not go with a published file, or with the tokens."""
+    pretokenizer = PreTokenizer.of_pattern(pattern, level="bytes")
+    notes = list(_cut_notes(tokens, pattern, pretokenizer)) if known is None else []
+    if known is not None:
+        alike = ("gpt2", "r50k") if known[1] == "gpt2" else known[1:]
+        splits = pretokenizer.splits or NAMED["gpt2"]
+        if len(splits) > 1 or not any(cut_alike(splits[0], NAMED[name][0]) for name in alike):
+            notes.append(
+                f"The file is {known[0]}, known by its SHA-256, whose publisher cuts text by the pattern {known[1]}: "
+                f"with {pattern} ids differ."
+            )
+    if drops_text(pretokenizer):
+        notes.append(f"The pattern {pattern} may leave some text unmatched, which tiktoken drops, and so does VOLT.")
+        pretokenizer = PreTokenizer(of_matches(pretokenizer.name))
+    return SplitChoice(pretokenizer, "given", tuple(notes))
 
 
 def drops_text(pretokenizer: PreTokenizer) -> bool:
-    """Check whether a library that takes a pattern's matches alone drops text that this pre-tokeniser keeps.
+    """Check whether tiktoken, which takes a pattern's matches alone, drops text that this pre-tokeniser keeps.
 
     >>> drops_text(PreTokenizer("bytes+split:[a-z]+")), drops_text(PreTokenizer("bytes+matches:[a-z]+"))
     (True, False)
@@ -135,17 +127,8 @@ def drops_text(pretokenizer: PreTokenizer) -> bool:
     return forwards and not drops_rest(pretokenizer.name) and leaves_gaps(splits[0])
 
 
-def _assumption(n_tokens: int, n_gpt2: int, others: list[str]) -> str:
-    fit = "which fits all of its tokens" if not n_gpt2 else f"which cuts {n_gpt2:,} of its {n_tokens:,} tokens"
-    also = f", as do {', '.join(others)}" if others else ""
-    return (
-        f"The file names no pattern: text is cut by GPT-2's, {fit}{also}. If another goes with it, give its "
-        "name or regex as the pattern."
-    )
-
-
 def _cut_notes(tokens: Sequence[bytes], pattern: str, pretokenizer: PreTokenizer) -> Iterator[str]:
-    """Yield a word of warning where the pattern that was given does not seem to be the right one."""
+    """Yield a warning if the pattern does not seem to be the right one."""
     some = tokens[:: max(1, len(tokens) // _N_TRIED)]
     cut = cut_tokens(some, pretokenizer.splits or NAMED["gpt2"])
     if len(cut) > MOST_CUT * len(some):
@@ -167,65 +150,36 @@ def _cut_notes(tokens: Sequence[bytes], pattern: str, pretokenizer: PreTokenizer
         )
 
 
-def _refusal(path: Path, tokens: Sequence[bytes]) -> VocabularyError:
-    """Return the error for tokens that do not fit GPT-2's pattern, or not it alone."""
-    n_cuts = n_cut(tokens, {name: NAMED[name] for name in PUBLISHED})
-    hints = ", ".join(f"{name} {n_cuts[name]:,}" for name in sorted(n_cuts, key=n_cuts.__getitem__)[:_N_HINTS])
-    cut = cut_tokens(tokens, NAMED["gpt2"])
-    result = (
-        f"GPT-2's cuts {len(cut):,} of its {len(tokens):,} tokens, such as {_shown(cut[0])}" if cut else "several fit"
-    )
-    return VocabularyError(
-        f"{shown_path(path)}: the file names no pattern that text is cut by, and {result}; of the known ones these cut "
-        f"fewest of its tokens, which does not prove that one goes with it: {hints}. Give the one that its publisher "
-        "names with",
-        hint={"pattern": "NAME or REGEX"},
-    )
-
-
 def _shown(token: bytes) -> str:
     return repr(token.decode(errors="backslashreplace"))
 
 
 def joins(tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-    """For each token that two others make, a pair of them; in the order of the tokens.
+    """Return a pair of tokens for each token that two others spell, in the order of the tokens, lowest rank first.
 
-    tokens: by rank, lowest first; single bytes need no making
-    A token is made of earlier ones where that is possible, else of any; one that none make is left out.
+    A token is made of earlier ones where that is possible, else of any.
 
     >>> joins([b"a", b"b", b"c", b"abc", b"bc", b"abcdef"])
     [(b'a', b'bc'), (b'b', b'c')]
     """
     output, result = {token for token in tokens if len(token) == 1}, dict[bytes, tuple[bytes, bytes]]()
-    waiting = [token for token in tokens if len(token) > 1]
-    while waiting:
-        later = list[bytes]()
+    waiting, n_before = [token for token in tokens if len(token) > 1], -1
+    while len(result) > n_before:
+        n_before, later = len(result), list[bytes]()
         for token in waiting:
-            if pair := _made_of(token, output):
-                result[token] = pair
-                output.add(token)
+            for middle in range(len(token) - 1, 0, -1):
+                if token[:middle] in output and token[middle:] in output:
+                    result[token] = token[:middle], token[middle:]
+                    output.add(token)
+                    break
             else:
                 later.append(token)
-        if len(later) == len(waiting):
-            break
         waiting = later
     return [result[token] for token in tokens if token in result]
 
 
-def _made_of(token: bytes, output: Set[bytes]) -> tuple[bytes, bytes] | None:
-    """Two parts that are made already, the first one as long as can be; None if there are none."""
-    for middle in range(len(token) - 1, 0, -1):
-        if token[:middle] in output and token[middle:] in output:
-            return token[:middle], token[middle:]
-    return None
-
-
 def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
-    """Yield each token of several bytes with the parts that lower ranks join it to. tokens: in the order of ranks.
-
-    >>> dict(recovered([b"a", b"b", b"c", b"ab", b"abc"]))
-    {b'ab': (b'a', b'b'), b'abc': (b'ab', b'c')}
-    """
+    """Yield each token of several bytes with the parts that lower ranks join it to. tokens: in the order of ranks"""
     ranks = dict[bytes, int]()
     for rank, token in enumerate(tokens):
         if len(token) > 1:
@@ -234,11 +188,7 @@ def recovered(tokens: Sequence[bytes]) -> Iterator[tuple[bytes, tuple[bytes, ...
 
 
 def merges_of(tokens: Sequence[bytes]) -> list[tuple[str, str]]:
-    """Return the merges that ranks stand for, in VOLT's spelling, each of what earlier ones make; tokens by rank.
-
-    >>> merges_of([b"a", b"b", b"c", b"bc", b"ab", b"abc", b"cab"])
-    [('b', 'c'), ('a', 'b'), ('a', 'bc'), ('c', 'ab')]
-    """
+    """Return the merges that ranks stand for, in VOLT's spelling, each of what earlier ones make; tokens by rank."""
     output, pairs = {token for token in tokens if len(token) == 1}, list[tuple[str, str]]()
     for token, parts in recovered(tokens):
         if len(parts) == 2 and output.issuperset(parts):
@@ -248,7 +198,7 @@ def merges_of(tokens: Sequence[bytes]) -> list[tuple[str, str]]:
 
 
 def _parts(token: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, ...]:
-    """tiktoken's algorithm: join the neighbours with the lowest joint rank, the first of equals, while there are any.
+    """Join the neighbours with the lowest joint rank, the first of equals, while there are any, as tiktoken does.
 
     >>> _parts(b"aaa", {b"a": 0, b"aa": 1})
     (b'aa', b'a')
@@ -275,18 +225,12 @@ def vocabulary_of(
     special_ids: Mapping[str, int] | None = None,
     provenance: Mapping[str, object],
 ) -> Vocabulary:
-    """Return the vocabulary of tokens with these ids, of which the lower ones are joined first.
-
-    path: named in errors
-    special_ids: the ids of the special tokens
-    Raises VocabularyError if a token is spelled like a special token.
-    """
+    """Return the vocabulary of tokens with these ids; lower ones are joined first. path: for errors"""
     ordered = sorted(filter(None, ranks), key=ranks.__getitem__)
     spelled = {token: to_characters(token) for token in ordered}
-    order = [""] * (1 + max([*ranks.values(), *(special_ids or {}).values()]))
-    for token, piece in spelled.items():
-        order[ranks[token]] = piece
-    for piece, number in (special_ids or {}).items():
+    ids = {piece: ranks[token] for token, piece in spelled.items()} | dict(special_ids or {})
+    order = [""] * (1 + max([*ranks.values(), *ids.values()]))
+    for piece, number in ids.items():
         order[number] = piece
     try:
         return Vocabulary(
@@ -310,29 +254,22 @@ _NO_BYTES = (b"=", b"==")  # what tiktoken's reader takes for a token without by
 
 
 def looks_like(head: bytes) -> bool:
-    """Check whether the first lines, but for a few that are damaged, are each the base64 of bytes and a rank, in any
-    order.
+    """Check whether the first lines, but for a few damaged ones, are each the base64 of bytes and a rank, in any order.
 
-    Words of a list may look like base64 too, but next to none of them ends with "=".
+    Words of a list may look like base64, too, but few of them end with "=".
     """
     rows = [line.split() for line in head.split(b"\n")[:-1][:_N_TELLING] if line.strip()]
-    sound = [row[0] for row in rows if len(row) == 2 and row[1].isdigit() and _is_base64(row[0])]
+    sound = list[bytes]()
+    for row in rows:
+        with suppress(binascii.Error):
+            if len(row) == 2 and row[1].isdigit() and (bytes_of(row[0]) or row[0] in _NO_BYTES):
+                sound.append(row[0])
     n_padded = sum(token.endswith(b"=") and token not in _NO_BYTES for token in sound)
     return bool(rows) and len(sound) >= _MOSTLY * len(rows) and n_padded >= _PADDED * len(rows)
 
 
-def _is_base64(token: bytes) -> bool:
-    try:
-        return bool(bytes_of(token)) or token in _NO_BYTES
-    except binascii.Error:
-        return False
-
-
 def read_ranks(path: Path) -> dict[bytes, int]:
-    """Return the ranks in a file by their tokens, which need not be in order. A token of no bytes occurs in no text.
-
-    Raises VocabularyError, with file and line, if it is damaged, repeats a token or a rank, or lacks a byte.
-    """
+    """Return the ranks in a file by their tokens, which need not be in order. A token of no bytes occurs in no text."""
     data = read_bytes(path, kind=VocabularyError)
     ranks = _fast(data)
     if ranks is None:
@@ -352,7 +289,7 @@ def check_bytes(path: Path, tokens: Iterable[bytes]) -> None:
 
 
 def _fast(data: bytes) -> dict[bytes, int] | None:
-    """Return the ranks of a file without fault; None where a look at each line must tell what is wrong."""
+    """Return the ranks of a sound file; None where a look at each line must tell what is wrong."""
     lines = data.split(b"\n")
     parts = data.split()
     if not all(line.count(b" ") == 1 for line in lines if line) or len(parts) % 2:
@@ -367,39 +304,30 @@ def _fast(data: bytes) -> dict[bytes, int] | None:
 
 
 def bytes_of(token: bytes) -> bytes:
-    """Decode base64. Raises ValueError if it is invalid.
-
-    >>> bytes_of(b"bG8="), bytes_of(b"=")
-    (b'lo', b'')
-    """
+    """Decode base64. Raises ValueError if it is invalid."""
     return b"" if token in _NO_BYTES else binascii.a2b_base64(token, strict_mode=True)
 
 
 def _ranks_by_lines(path: Path, lines: Iterable[bytes]) -> dict[bytes, int]:
-    """Return the same, line by line. Raises VocabularyError with the first line that is wrong."""
+    """Return the ranks, line by line. Raises VocabularyError with the first line that is wrong."""
     ranks, of_rank = dict[bytes, int](), dict[int, int]()
     for number, line in enumerate(lines, 1):
-        if not line.strip():
+        if not (parts := line.split()):
             continue
-        token, rank = _row(path, number, line)
+        try:
+            token, text = bytes_of(parts[0]), parts[1].decode("ascii")
+        except (ValueError, IndexError):
+            token, text = b"", ""
+        if len(parts) != 2 or not text.isdigit() or len(text) > MOST_DIGITS:
+            shown = line[:60].decode(errors="replace")
+            raise VocabularyError(
+                f"{path}:{number}: found {shown!r} where a token in base64 and a rank, 0 or more, belong; restore the "
+                "file"
+            )
+        if (rank := int(text)) >= MOST_IDS:
+            raise VocabularyError(f"{path}:{number}: the rank {rank} is no id: {MOST_IDS:,} ids are the most; fix it")
         if token in ranks or rank in of_rank:
             what = f"the token {token!r}" if token in ranks else f"the rank {rank} of line {of_rank[rank]}"
             raise VocabularyError(f"{path}:{number}: repeats {what}; remove one line, or restore the file")
         ranks[token], of_rank[rank] = rank, number
     return ranks
-
-
-def _row(path: Path, number: int, line: bytes) -> tuple[bytes, int]:
-    parts = line.split()
-    try:
-        token, rank = bytes_of(parts[0]), parts[1].decode("ascii")
-    except (ValueError, IndexError):
-        token, rank = b"", ""
-    if len(parts) != 2 or not rank.isdigit() or len(rank) > MOST_DIGITS:
-        shown = line[:60].decode(errors="replace")
-        raise VocabularyError(
-            f"{path}:{number}: found {shown!r} where a token in base64 and a rank, 0 or more, belong; restore the file"
-        )
-    if int(rank) >= MOST_IDS:
-        raise VocabularyError(f"{path}:{number}: the rank {rank} is no id: {MOST_IDS:,} ids are the most; restore it")
-    return token, int(rank)

@@ -1,9 +1,7 @@
 r"""A file of ranks → byte-level vocabulary: tiktoken's lines, or Mistral's tekken.json.
 
-tekken.json holds ranks with their pattern and special tokens:
-
-    config           pattern; how many ids there are (default_vocab_size), and how many of them are special
-                     (default_num_special_tokens), which come first
+    config           pattern; the number of ids (default_vocab_size), and of the special ones, which come first
+                     (default_num_special_tokens)
     vocab            a row for each token: its rank, its bytes in base64; rows beyond the last id are not used
     special_tokens   a row for each named token; others are called <SPECIAL_20>, <SPECIAL_21>, …
 
@@ -23,7 +21,8 @@ from typing import Any
 
 from volt.display import counted
 from volt.errors import ConfigError, VocabularyError, quoted, shown, shown_path
-from volt.files.small_files import read_head, read_text
+from volt.files.small_files import read_head
+from volt.formats.huggingface.tokens import load
 from volt.formats.protocol import HEAD_SIZE, MergeList, Peer
 from volt.formats.tiktoken import library
 from volt.formats.tiktoken.library import pattern_of, peer_of_ranks
@@ -51,12 +50,7 @@ def looks_like_tekken(head: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tekken:
-    """The content of a file.
-
-    pattern: the pattern that cuts text
-    special: the special tokens by their ids
-    ranks: the tokens with their ids, which follow those of the special tokens
-    """
+    """The content of a tekken.json. Ids of special tokens come first, then those of ranks."""
 
     pattern: str
     special: tuple[str, ...]
@@ -64,7 +58,7 @@ class Tekken:
 
 
 def read_tekken(path: Path) -> Vocabulary:
-    """Return the vocabulary in a file. Raises VocabularyError, with the file and the row, if it is damaged."""
+    """Return the vocabulary in a tekken.json."""
     result = read_file(path)
     unk, bos, eos, pad = (token if token in result.special else None for token in _ROLES)
     control = tuple(token for token in result.special if token not in _ROLES)
@@ -84,18 +78,17 @@ def read_tekken(path: Path) -> Vocabulary:
 
 
 def original_tekken(path: Path, vocabulary: Vocabulary) -> Peer:
-    """tiktoken, which mistral-common encodes with, loaded with what the file says, and the tokens of the vocabulary."""
+    """Load a tekken.json in tiktoken, as mistral-common does, with the special tokens of the vocabulary."""
     result = read_file(path)
     pattern = pattern_of(PreTokenizer.of_pattern(result.pattern, level="bytes"))
     return peer_of_ranks(path.name, pattern, result.ranks, vocabulary)
 
 
 def read_file(path: Path) -> Tekken:
-    """Return the content of a file. Raises VocabularyError, with the file and the row, if it is damaged."""
-    data = _parsed(path)
-    config = _entry(path, data, "config", dict)
-    n_ids, n_special = (_number(path, config, key) for key in ("default_vocab_size", "default_num_special_tokens"))
-    rows = _entry(path, data, "vocab", list)
+    """Return the content of a tekken.json. Raises VocabularyError, with the file and the row, if it is damaged."""
+    data = load(path)
+    config, rows = _entry(path, data, "config", dict), _entry(path, data, "vocab", list)
+    n_ids, n_special = (_entry(path, config, key, int) for key in ("default_vocab_size", "default_num_special_tokens"))
     if not 0 <= n_special <= n_ids <= min(MOST_IDS, n_special + len(rows)):
         raise VocabularyError(
             f"{shown_path(path)}: {shown(n_ids)} ids, {shown(n_special)} of them special, do not go with its "
@@ -113,30 +106,11 @@ def read_file(path: Path) -> Tekken:
     return Tekken(_entry(path, config, "pattern", str), _special(path, data, n_special), ranks)
 
 
-def _parsed(path: Path) -> dict[str, Any]:
-    text = read_text(path, kind=VocabularyError, remedy=", so no JSON; restore the file")
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", 1)
-        raise VocabularyError(
-            f"{shown_path(path)}:{line}: damaged or cut short here ({error}); restore the file"
-        ) from None
-    if not isinstance(data, dict):
-        raise VocabularyError(f"{shown_path(path)}:1: no JSON object; restore the file")
-    return data
-
-
 def _entry(path: Path, data: Mapping[str, Any], name: str, kind: type) -> Any:
     result = data.get(name)
     if not isinstance(result, kind):
         raise VocabularyError(f"{shown_path(path)}: {name!r} is missing or no {kind.__name__}; restore the file")
     return result
-
-
-def _number(path: Path, config: Mapping[str, Any], name: str) -> int:
-    number: int = _entry(path, config, name, int)
-    return number
 
 
 def _token(path: Path, rank: int, row: Any) -> bytes:
@@ -156,25 +130,18 @@ def _token(path: Path, rank: int, row: Any) -> bytes:
 
 def _special(path: Path, data: Mapping[str, Any], n_special: int) -> tuple[str, ...]:
     rows = data.get("special_tokens")
-    if rows is None:
-        names = dict(enumerate(_USUAL))
-    else:
-        try:
-            names = {row["rank"]: row["token_str"] for row in rows}
-        except (LookupError, TypeError):
-            names = {-1: ""}
-        if len(names) < len(rows) or not all(type(number) is int for number in names):
-            names = {-1: ""}
+    try:
+        names = dict(enumerate(_USUAL)) if rows is None else {row["rank"]: row["token_str"] for row in rows}
+        is_sound = (rows is None or len(names) == len(rows)) and all(type(number) is int for number in names)
+    except (LookupError, TypeError):
+        names, is_sound = {}, False
     special = tuple(names.pop(number, _UNNAMED.format(number)) for number in range(n_special))
-    if names or len(set(special)) < n_special or not all(isinstance(token, str) for token in special):
+    if names or not is_sound or len(set(special)) < n_special or not all(isinstance(token, str) for token in special):
         raise VocabularyError(
             f"{shown_path(path)}: 'special_tokens' is no list of tokens with ranks below {n_special:,}, each once; "
             "restore the file"
         )
     return special
-
-
-BYTES = 256
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -184,37 +151,24 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read ranks as a byte-level vocabulary; ids are those of the file.
-
-    tiktoken's file names no special tokens and no pattern: there are none of the former, and text is cut by the pattern
-    of a published file, which its SHA-256 tells, or by GPT-2's, if the tokens fit it. `provenance["lost"]` says what
-    the file does not hold.
-    Raises VocabularyError, with file and line, if it is damaged, or goes with another pattern.
-    """
+    """Read ranks as a byte-level vocabulary; ids are those of the file. `choose` picks the pattern."""
     return read_with_pattern(path, merges=merges)
 
 
 def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | None = None) -> Vocabulary:
-    """Return the same with text cut by a pattern: the name of a published one, or a regular expression."""
+    """Read ranks with a pattern that cuts text: the name of a published one, or a regular expression."""
     if merges is not None:
         raise VocabularyError(f"{merges}: ranks imply the merges; leave out the merges file")
     if _is_tekken(path, pattern):
         return read_tekken(path)
     ranks = read_ranks(path)
     choice = choose(path, [token for token in ranks if token], pattern)
-    provenance = {
-        "format": "tiktoken",
-        "pattern": choice.source,
-        "lost": [*choice.notes, NAMES_NONE],
-    }
+    provenance = {"format": "tiktoken", "pattern": choice.source, "lost": [*choice.notes, NAMES_NONE]}
     return vocabulary_of(path, ranks, choice.pretokenizer, provenance=provenance)
 
 
 def read_merges(path: Path) -> MergeList:
-    """Return the merges that ranks stand for, as candidates for a search: what cuts text is no matter here.
-
-    Raises VocabularyError, with file and line, if the file is damaged.
-    """
+    """Return the merges that ranks stand for, as candidates for a search, whatever cuts text."""
     if _is_tekken(path, None):
         result = read_file(path)
         ranks, cut = result.ranks, f"the pattern {quoted(result.pattern, 60)}"
@@ -223,18 +177,13 @@ def read_merges(path: Path) -> MergeList:
     tokens = sorted(filter(None, ranks), key=ranks.__getitem__)
     pairs = merges_of(tokens)
     notes = [f"its merges are taken, which were made for words cut by {cut}; ids are not"]
-    if left := len(tokens) - BYTES - len(pairs):
+    if left := len(tokens) - 256 - len(pairs):
         notes.append(f"{counted(left, 'token')} that no two others make {'are' if left > 1 else 'is'} left out")
     return MergeList(pairs, "none", spells_bytes=True, notes=tuple(notes))
 
 
 def original(path: Path, vocabulary: Vocabulary, *, pattern: str | None = None) -> Peer:
-    """tiktoken with a file as its publisher has it, and the pattern and the special tokens that he names.
-
-    vocabulary: what was read from the file, whose special tokens the library is told
-    pattern: the name of a published one, or a regular expression as tiktoken reads it; without one, GPT-2's is assumed
-        where the file names none
-    """
+    """Load a file in tiktoken as its publisher does. pattern: a name or a regular expression, if the file names none"""
     if _is_tekken(path, pattern):
         return original_tekken(path, vocabulary)
     return library.original(path, vocabulary, pattern=pattern)

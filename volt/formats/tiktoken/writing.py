@@ -24,10 +24,10 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     """Write the ranks. Returns a sentence for each loss and each difference of tiktoken.
 
     A rank is the token's id in VOLT. If ids do not follow the order of the merges, ranks are numbered from 0 instead.
-    Raises VocabularyError if tiktoken cannot hold this vocabulary.
     """
     _refuse(vocabulary, path)
-    keeps_ids = _follows_merges(vocabulary)
+    output = [vocabulary.ids[token] for token in dict.fromkeys(vocabulary.made)]
+    keeps_ids = output == sorted(output) and (not vocabulary.unmade or vocabulary.merging == "ranks")
     tokens = list(vocabulary.tokens) if keeps_ids else _in_merge_order(vocabulary)
     ranks = vocabulary.ids if keeps_ids else {token: rank for rank, token in enumerate(tokens)}
     lines = (f"{base64.b64encode(to_bytes(token)).decode()} {ranks[token]}\n" for token in tokens)
@@ -38,7 +38,6 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
 
 
 def _refuse(vocabulary: Vocabulary, path: Path) -> None:
-    """Raise VocabularyError if tiktoken cannot hold this vocabulary."""
     scaffolding, cut = vocabulary.scaffolding, vocabulary.pretokenizer
     if not cut.is_bytes or vocabulary.marker != "none":
         raise VocabularyError(
@@ -70,7 +69,7 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
 
 
 def _refuse_crossing(vocabulary: Vocabulary, path: Path) -> None:
-    """Raise VocabularyError if GPT-2's pattern cuts a token, as the file would then be taken for one of another."""
+    """Raise VocabularyError if GPT-2's pattern cuts a token: the file would read as one for another."""
     if crossing := cut_tokens([to_bytes(token) for token in vocabulary.tokens], NAMED["gpt2"]):
         raise VocabularyError(
             f"{path}: GPT-2's pattern, which VOLT cuts text by, cuts {len(crossing):,} of the tokens, such as "
@@ -79,20 +78,15 @@ def _refuse_crossing(vocabulary: Vocabulary, path: Path) -> None:
         )
 
 
-def _follows_merges(vocabulary: Vocabulary) -> bool:
-    """Check whether ids rise as merges first make tokens, so that they can be ranks."""
-    output = [vocabulary.ids[token] for token in dict.fromkeys(map("".join, vocabulary.merges))]
-    return output == sorted(output) and (not vocabulary.unmade or vocabulary.merging == "ranks")
-
-
 def _in_merge_order(vocabulary: Vocabulary) -> list[str]:
     """Return the tokens: atoms, then as the merges make them, then those that none makes."""
-    output = {token: rank for rank, token in reversed(list(enumerate(map("".join, vocabulary.merges))))}
+    output = {token: rank for rank, token in reversed(list(enumerate(vocabulary.made)))}
     last = dict.fromkeys(vocabulary.unmade, len(output))
     return sorted(vocabulary.tokens, key=lambda token: last.get(token, output.get(token, -1)))
 
 
 def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids: bool) -> Iterator[str]:
+    special = vocabulary.special
     yield _snippet(vocabulary, path, keeps_ids)
     if vocabulary.counts:
         yield "The counts of the tokens are not in the file: the format has no place for them."
@@ -107,51 +101,39 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
         yield "What lies between the matches of the pattern is words for VOLT, and dropped by tiktoken."
     if vocabulary.byte_fallback:
         yield "Byte fallback and its 256 tokens are not in the file; bytes as tokens never need it."
-    yield from _special_notes(vocabulary)
+    if special.all and special != USUAL:
+        user = f" ({', '.join(special.user[:3])})" if special.user else ""
+        yield f"The names of the special tokens and the user tokens{user} are not in the file: read back, it has none."
+    if special.user:
+        yield f"Encode with encode(text, allowed_special={set(special.user)!r}, disallowed_special=())."
+    starts = [(a, b) for a in special.user for b in special.all if b != a and b.startswith(a)]
+    if starts:
+        yield f"Where {starts[0][1]} stands in text tiktoken may find {starts[0][0]}; VOLT takes the longer one."
     yield from _merge_notes(vocabulary, tokens)
 
 
-def _special_notes(vocabulary: Vocabulary) -> Iterator[str]:
-    if vocabulary.special.all and vocabulary.special != USUAL:
-        user = f" ({', '.join(vocabulary.special.user[:3])})" if vocabulary.special.user else ""
-        yield (
-            f"The names of the special tokens and the user tokens{user} are not in the file: read back, it has none."
-        )
-    if vocabulary.special.user:
-        yield (f"Encode with encode(text, allowed_special={set(vocabulary.special.user)!r}, disallowed_special=()).")
-    starts = [(a, b) for a in vocabulary.special.user for b in vocabulary.special.all if b != a and b.startswith(a)]
-    if starts:
-        yield f"Where {starts[0][1]} stands in text tiktoken may find {starts[0][0]}; VOLT takes the longer one."
-
-
 def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]:
-    first = dict[str, tuple[str, str]]()
-    for left, right in vocabulary.merges:
-        first.setdefault(left + right, (left, right))
-    if vocabulary.merging == "ranks" and vocabulary.whole_words:
+    by_ranks = vocabulary.merging == "ranks"
+    if by_ranks and vocabulary.whole_words:
         return
-    if len(first) < len(vocabulary.merges) and vocabulary.merging != "ranks":
+    first = {left + right: (left, right) for left, right in reversed(vocabulary.merges)}
+    if len(first) < len(vocabulary.merges) and not by_ranks:
         yield "Later merges that make a token again are not in the file: tiktoken knows one rank for each token."
-    if unmade := [token for token in vocabulary.unmade if vocabulary.merging != "ranks"]:
+    if not by_ranks and (unmade := vocabulary.unmade):
         yield (
             f"tiktoken also joins parts inside of words to {counted(len(unmade), 'token')} that no merge makes, such "
             f"as {unmade[0]!r}, which are whole words only here."
         )
-    other = [
-        token
-        for data, parts in recovered([to_bytes(token) for token in tokens])
-        if _is_made_otherwise(vocabulary, tuple(map(to_characters, parts)), first.get(token := to_characters(data)))
-    ]
+    other = list[str]()
+    for data, spelled in recovered([to_bytes(token) for token in tokens]):
+        token, parts = to_characters(data), tuple(map(to_characters, spelled))
+        if (len(parts) != 2) if by_ranks else (parts != first.get(token, parts)):
+            other.append(token)
     if other:
         yield (
             f"tiktoken makes {len(other):,} tokens, such as {other[0]!r}, of other parts than the merges do, because "
             "lower ranks take theirs first: text that holds them may be cut differently."
         )
-
-
-def _is_made_otherwise(vocabulary: Vocabulary, parts: tuple[str, ...], merge: tuple[str, str] | None) -> bool:
-    """Check whether lower ranks leave other parts of a token than its merge has, or, by ranks, more than two."""
-    return len(parts) != 2 if vocabulary.merging == "ranks" else merge is not None and parts != merge
 
 
 def _snippet(vocabulary: Vocabulary, path: Path, keeps_ids: bool) -> str:

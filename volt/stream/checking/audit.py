@@ -1,18 +1,9 @@
-"""`audit`: check that ranks read each line of an epoch once, in equal numbers, and that sources keep their shares.
-
->>> import tempfile
->>> from volt.stream.reading.source import Source
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
-...     result = audit(Stream([Source("letters", (file.name,), block_lines=2)]), epochs=3, content=True)
->>> result.exact, result.sources[0]
-(True, SourceAudit(name='letters', n_lines=3, epochs=3, n_parts=6, missing=0, repeated=0, uneven=0, content=True))
-"""
+"""`audit`: check that ranks read each line of an epoch once, in equal numbers, and that sources keep their shares."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any
@@ -25,10 +16,9 @@ from volt.files.blocks import read_raw
 from volt.files.indexed_dataset import IDX, open_ids
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, shares_of
-from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.open_source import OpenSource, line_order, part_slices, read_part
 from volt.stream.reading.sampler import BlockRange, parts
-from volt.stream.reading.shard import Shard
+from volt.stream.reading.shards import are_ids
 from volt.stream.reading.text_shard import split_lines
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.batch import Batch
@@ -41,10 +31,10 @@ class SourceAudit:
     """The audit of one source.
 
     n_lines: lines in an epoch.
-    n_parts: how many parts were checked, of all ranks and epochs.
+    n_parts: the number of parts that were checked, of all ranks and epochs.
     missing, repeated: lines that no rank reads in an epoch, or that are read again; the sum over all epochs.
     uneven: the largest difference, after any epoch, between the numbers of lines that two ranks have read.
-    content: whether the lines that were read equal the lines of the files; None if none were read.
+    content: whether the lines that were read equal the lines of the files; None if they were not read.
     """
 
     name: str
@@ -58,7 +48,7 @@ class SourceAudit:
 
     @property
     def exact(self) -> bool:
-        """Whether each line comes exactly once per epoch, and ranks get equal numbers, within one line."""
+        """True if each line comes exactly once per epoch, and ranks get equal numbers, within one line."""
         return not self.missing and not self.repeated and self.uneven <= 1 and self.content is not False
 
 
@@ -66,9 +56,9 @@ class SourceAudit:
 class Audit:
     """The audit of a stream.
 
-    sources: source by source.
-    n_turns: how many turns of the mixture were checked.
-    deviation: the largest difference, after any of these turns, between a source's lines and its share.
+    sources: the audit of each source.
+    n_turns: the number of checked turns of the mixture.
+    deviation: the largest difference, after any turn, between a source's lines and its share.
 
     >>> source = SourceAudit("wmt", 3, epochs=1, n_parts=1, missing=0, repeated=0, uneven=0, content=None)
     >>> Audit((source,), 9, 0.5)
@@ -85,7 +75,7 @@ class Audit:
 
     @property
     def exact(self) -> bool:
-        """Whether all sources are covered exactly, and all shares are right within one line."""
+        """True if all sources are covered exactly, and all shares are right within one line."""
         return all(source.exact for source in self.sources) and self.deviation <= 1 + 1e-6
 
     def to_json(self) -> dict[str, Any]:
@@ -94,55 +84,43 @@ class Audit:
 
 
 def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False) -> Audit:
-    """Check that every line of every source comes exactly once in each epoch, that ranks read equal numbers of lines,
-    within one line, and that sources keep their shares.
+    """Check that each line comes once per epoch, that ranks read equal numbers, and that sources keep their shares.
 
-    The positions of lines are computed by the functions that the stream itself uses. Transforms are left out.
+    Positions of lines are computed by the functions that the stream itself uses. Transforms are left out.
 
-    stream: whose position does not change.
-    epochs: how many epochs to check, for all ranks.
-    turns: how many turns of the mixture to check.
-    content: also read every part and compare its lines with the files, read from start to end.
+    stream: to check; its position does not change.
+    epochs: the number of epochs to check, for all ranks.
+    turns: the number of turns of the mixture to check.
+    content: also read every part and compare its lines with the files.
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
     ...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
-    ...     audit(Stream([Source("letters", (file.name,))]), turns=100, content=True).exact
-    True
+    ...     result = audit(Stream([Source("letters", (file.name,), block_lines=2)]), epochs=3, content=True)
+    >>> result.exact, result.sources[0]
+    (True, SourceAudit(name='letters', n_lines=3, epochs=3, n_parts=6, missing=0, repeated=0, uneven=0, content=True))
     """
     arguments.instance(stream, Stream, "stream")
     epochs, turns = arguments.whole(epochs, "epochs", low=1), arguments.whole(turns, "turns", low=0)
-    covered = tuple(_covered(source, epochs, stream.world, content) for source in stream.sources)
-    return Audit(covered, turns, deviation([source.source.weight for source in stream.sources], turns))
+    sources = tuple(_audit_source(source, epochs, stream.world, content) for source in stream.sources)
+    return Audit(sources, turns, deviation([source.source.weight for source in stream.sources], turns))
 
 
-def _covered(source: OpenSource, epochs: int, world: int, content: bool) -> SourceAudit:
+def _audit_source(source: OpenSource, epochs: int, world: int, content: bool) -> SourceAudit:
     epochs = min(epochs, source.source.epochs or epochs)
-    ranks = [_parts(source, epochs, rank, world) for rank in range(world)]
+    ranks = [
+        list(parts(source.n_lines, source.block_lines, rank=rank, world=world, epochs=epochs)) for rank in range(world)
+    ]
     by_epoch = [[part for own in ranks for part in own if part.epoch == epoch] for epoch in range(epochs)]
-    faults = [_uncovered(source, own) for own in by_epoch]
-    missing, repeated = map(sum, zip(*faults, strict=True))
-    same = all(_same_content(source, own) for own in by_epoch) if content else None
-    n_parts = sum(map(len, ranks))
-    return SourceAudit(source.name, source.n_lines, epochs, n_parts, missing, repeated, _uneven(ranks, epochs), same)
-
-
-def _parts(source: OpenSource, epochs: int, rank: int, world: int) -> list[BlockRange]:
-    return list(parts(source.n_lines, source.block_lines, rank=rank, world=world, epochs=epochs))
-
-
-def _uneven(ranks: Sequence[Sequence[BlockRange]], epochs: int) -> int:
-    """Return the most by which two ranks differ in lines after any epoch.
-
-    >>> _uneven([[BlockRange(0, 0, 3), BlockRange(1, 2, 2)], [BlockRange(0, 3, 2), BlockRange(1, 0, 2)]], 2)
-    1
-    """
-    lines = np.zeros((epochs, len(ranks)), np.int64)
+    missing, repeated = map(sum, zip(*(_uncovered(source, own) for own in by_epoch), strict=True))
+    same = all(_has_content_of_files(source, own) for own in by_epoch) if content else None
+    lines = np.zeros((epochs, world), np.int64)
     for rank, own in enumerate(ranks):
         for part in own:
             lines[part.epoch, rank] += part.n_lines
-    return int(np.ptp(np.cumsum(lines, axis=0), axis=1).max())
+    uneven = int(np.ptp(np.cumsum(lines, axis=0), axis=1).max())
+    return SourceAudit(source.name, source.n_lines, epochs, sum(map(len, ranks)), missing, repeated, uneven, same)
 
 
 def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]:
@@ -153,7 +131,9 @@ def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]
     for part in own:
         slices = part_slices(source, part)
         spans += [(int(starts[one.piece]) + one.first, one.n_lines) for one in slices]
-        lost = _lost(source, part, sum(one.n_lines for one in slices))
+        n = sum(one.n_lines for one in slices)
+        order = line_order(source, part, n)
+        lost = 0 if order is None else n - len(np.unique(order))  # each line left out repeats another
         missing, repeated = missing + lost, repeated + lost
     end = 0
     for start, count in sorted(spans):
@@ -163,14 +143,7 @@ def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]
     return missing + source.n_lines - end, repeated
 
 
-def _lost(source: OpenSource, part: BlockRange, n: int) -> int:
-    """Return how many lines of a part its order leaves out (and so repeats others)."""
-    order = line_order(source, part, n)
-    return 0 if order is None else n - len(np.unique(order))
-
-
-def _same_content(source: OpenSource, own: Iterable[BlockRange]) -> bool:
-    """Check whether parts hold the lines of the files, each equally often."""
+def _has_content_of_files(source: OpenSource, own: Iterable[BlockRange]) -> bool:
     read = Counter(_digests(line for part in own for line in _lines(read_part(source, part))))
     return read == Counter(_digests(_file_lines(source)))
 
@@ -193,25 +166,19 @@ def _file_lines(source: OpenSource) -> Iterator[bytes]:
         elif len(texts) > 1:
             yield from map(b"\t".join, zip(*texts, strict=True))
         else:
-            yield from _table_lines(shard)
+            for piece, n in enumerate(shard.counts):
+                yield from _lines(Batch(shard.read(piece), None, np.arange(n)))
 
 
 def _text_lines(path: str, max_line: int | None) -> Iterator[bytes]:
-    first = True
-    for block in read_raw(path, max_line=max_line):
-        yield from split_lines(block.removeprefix(b"\xef\xbb\xbf") if first else block)
-        first = False
+    for index, block in enumerate(read_raw(path, max_line=max_line)):
+        yield from split_lines(block if index else block.removeprefix(b"\xef\xbb\xbf"))
 
 
 def _id_lines(path: str) -> Iterator[bytes]:
     dataset = open_ids(path)
     for sentence in range(len(dataset)):
         yield b" ".join(b"%d" % id_ for id_ in dataset.ids(sentence).tolist())
-
-
-def _table_lines(shard: Shard) -> Iterator[bytes]:
-    for piece, n in enumerate(shard.counts):
-        yield from _lines(Batch(shard.read(piece), None, np.arange(n)))
 
 
 def deviation(weights: Iterable[Any], turns: int) -> float:

@@ -1,13 +1,4 @@
-r"""`plan`: the epochs of each source at line N, the memory and the speed of a stream, before the run.
-
->>> import tempfile
->>> from volt.stream.reading.source import Source
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"a\nb\nc\n") and file.flush()
-...     result = plan(Stream([Source("letters", (file.name,))]), at=12, seconds=0.01)
->>> result.sources["letters"].lines, result.sources["letters"].epochs
-(12.0, 4.0)
-"""
+"""`plan`: the epochs of each source at line N, the memory and the speed of a stream, before the run."""
 
 from __future__ import annotations
 
@@ -46,20 +37,9 @@ def resident() -> int:
     return (int(present) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
 
 
-def give_back() -> None:
-    """Return free memory to the system, so that the next allocations show."""
-    gc.collect()
-    with suppress(OSError, AttributeError):  # glibc alone has it
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 @dataclass(slots=True)
 class Memory:
-    """The memory of this process since the first measurement.
-
-    first: bytes at the first measurement.
-    peak: the largest increase since, in bytes.
-    """
+    """The memory of this process at the first measurement, and the largest increase since, in bytes."""
 
     first: int = field(default_factory=resident)
     peak: int = 0
@@ -71,13 +51,7 @@ class Memory:
 
 @contextmanager
 def watched() -> Iterator[Memory]:
-    """Measure this process's memory for the length of a block.
-
-    >>> with watched() as memory:
-    ...     _ = bytearray(1 << 20)
-    >>> memory.peak >= 0
-    True
-    """
+    """Measure this process's memory, in a thread, for the length of a block."""
     memory, over = Memory(), threading.Event()
 
     def watch() -> None:
@@ -101,16 +75,16 @@ _GROWTH = 1.1  # peaks rise a little for a while, as free memory is fragmented
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """The plan of one source: what a stream takes from it up to line N, and in a virtual epoch.
+    """The plan of one source: the lines that a stream takes from it up to line N, and in a virtual epoch.
 
-    lines: how many of the stream's lines come from it.
-    n_lines: how many lines its files hold.
-    yield_: how many lines come out of its transforms for one that goes in, estimated from its first block.
+    lines: the lines of the stream that come from it.
+    n_lines: the lines of its files.
+    yield_: lines that come out of its transforms for one that goes in, estimated from its first block.
     epochs: how often its files will have been read.
     block_lines: lines per block.
     share: its share of the stream's lines up to N, from 0 to 1.
-    epoch_lines, epoch_passes: how many lines of a virtual epoch come from it, and how often its files are read for
-        them; None if there are no virtual epochs.
+    epoch_lines, epoch_passes: the lines of a virtual epoch that come from it, and how often its files are read for
+        them; None without virtual epochs.
     """
 
     lines: float
@@ -129,7 +103,7 @@ class Plan:
 
     at: N.
     sources: by name.
-    memory: an estimate of the most bytes of data that this process and the workers will hold together.
+    memory: an estimate of the most bytes of data that this process and the workers hold together.
     lines_per_second: measured on this machine; None if the stream ended at once.
     epoch_lines: lines of a virtual epoch, see `Stream.epoch_lines`.
 
@@ -154,13 +128,11 @@ class Plan:
 
 
 def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
-    """Plan a stream up to a line, and measure its speed.
+    """Plan a stream up to a line, and measure its speed. Raises StreamError if a first block cannot be computed.
 
-    stream: whose position does not change
+    stream: to plan; its position does not change
     at: the number of the line, 0 or more
     seconds: how long to measure
-
-    Raises StreamError if a first block cannot be computed.
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
@@ -174,33 +146,25 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     weights = [source.source.weight for source in stream.sources]
     owed, epoch = shares_of(weights).owed, stream.epoch_lines
     inputs = [(units / UNIT, more / UNIT / max(1, at)) for units, more in zip(owed(at), owed(max(1, at)), strict=True)]
-    for source in stream.sources:
-        _warm_up(source, stream)
+    for source in stream.sources:  # code and models are loaded before memory is measured
+        few = Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0)
+        compute_block(copy(source), few, stream.policy)
+        gc.collect()
+        with suppress(OSError, AttributeError):  # free memory goes back to the system; glibc alone has it
+            ctypes.CDLL(None).malloc_trim(0)
     with watched() as memory:
-        first = [_computed(source, stream) for source in stream.sources]
-        speed = measure(stream, seconds=seconds)
+        first = [_first_block(source, stream) for source in stream.sources]
+        speed = _measure(stream, seconds=seconds)
     sources = {
         source.name: _source_plan(source, block, lines=lines, share=share, epoch=epoch)
         for source, (lines, share), block in zip(stream.sources, inputs, first, strict=True)
     }
-    return Plan(at, sources, max(int(_GROWTH * memory.peak), memory_bound(stream, first)), speed, epoch)
-
-
-def _warm_up(source: OpenSource, stream: Stream) -> None:
-    """Compute a small block and drop it, so that code and models are loaded before memory is measured."""
-    compute_block(copy(source), Address(BlockRange(0, 0, min(_FEW, source.n_lines)), 0), stream.policy)
-    give_back()
+    return Plan(at, sources, max(int(_GROWTH * memory.peak), _memory_bound(stream, first)), speed, epoch)
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The first block of a source.
-
-    n_lines: how many lines it gives.
-    n_read: how many lines were read for it.
-    size: its bytes.
-    work: the most bytes that its computation takes, the block included.
-    """
+    """The first block of a source; `work` is the most bytes that its computation takes, the block included."""
 
     n_lines: int
     n_read: int
@@ -208,25 +172,20 @@ class _Block:
     work: int
 
 
-def _computed(source: OpenSource, stream: Stream) -> _Block:
-    """Return the first block of a source. Raises StreamError if it cannot be computed."""
+def _first_block(source: OpenSource, stream: Stream) -> _Block:
     with watched() as memory:
         if source.chunk_lines < source.block_lines < source.n_lines:  # a part is cached until the next one is read
             n_lines = min(source.block_lines, source.n_lines - source.block_lines)
             compute_block(source, Address(BlockRange(0, source.block_lines, n_lines), 0), stream.policy)
-        block = compute_block(source, _first(source), stream.policy)
+        first = Address(BlockRange(0, 0, min(source.block_lines, source.n_lines)), 0)
+        block = compute_block(source, first, stream.policy)
     if block.error:
         raise StreamError(block.error)
     size = block.data.nbytes + block.ends.nbytes
     return _Block(block.n_lines, block.n_read, size, max(memory.peak, size))
 
 
-def _first(source: OpenSource) -> Address:
-    return Address(BlockRange(0, 0, min(source.block_lines, source.n_lines)), 0)
-
-
 def _source_plan(source: OpenSource, block: _Block, *, lines: float, share: float, epoch: int | None) -> SourcePlan:
-    """Return the plan of a source. share: of the stream's lines;  epoch: lines of a virtual epoch."""
     out = block.n_lines / block.n_read
 
     def passes(lines: float) -> float:
@@ -236,18 +195,17 @@ def _source_plan(source: OpenSource, block: _Block, *, lines: float, share: floa
     return SourcePlan(lines, source.n_lines, out, passes(lines), source.block_lines, share, *virtual)
 
 
-def memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
+def _memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
     """Estimate the most bytes of the stream's data: blocks in use, ready and in work."""
     sizes, n_workers = [block.size for block in first], stream.n_workers
     ready = sum(sizes) + n_workers * max(sizes) if n_workers else 0
     return sum(sizes) + ready + max(1, n_workers) * max(block.work for block in first)
 
 
-def measure(stream: Stream, *, seconds: float) -> float | None:
+def _measure(stream: Stream, *, seconds: float) -> float | None:
     """Measure the lines per second that the reader of a pipe gets; None if the stream has only one block.
 
-    Blocks that workers have computed before the first line comes are written first, and not counted, unless that takes
-    longer than `seconds` or the stream ends.
+    Blocks that workers compute before the first line comes are written first, for `seconds` at most, and not counted.
     """
     longest = max(source.block_lines for source in stream.sources)
     ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
@@ -276,9 +234,14 @@ def _write(blocks: Iterator[bytes], pipe: int, stream: Stream, *, most: int | No
 
 @contextmanager
 def _reader() -> Iterator[int]:
-    """Yield a pipe to write to, which a thread reads."""
+    """Yield a pipe to write to; a thread reads it and counts line ends, as a trainer does."""
     read_end, write_end = os.pipe()
-    reader = threading.Thread(target=_read, args=(read_end,), daemon=True)
+
+    def read() -> None:
+        while data := os.read(read_end, _READ_SIZE):
+            data.count(b"\n")
+
+    reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
         yield write_end
@@ -286,9 +249,3 @@ def _reader() -> Iterator[int]:
         os.close(write_end)
         reader.join()
         os.close(read_end)
-
-
-def _read(pipe: int) -> None:
-    """Read to the end and count line ends, as a trainer does."""
-    while data := os.read(pipe, _READ_SIZE):
-        data.count(b"\n")

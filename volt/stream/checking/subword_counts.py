@@ -2,18 +2,7 @@
 
     count, tab, subword        a line of the file; most frequent first, equal counts in the order of the subwords' bytes
 
-Tokens stand between spaces in fields 1 and 2. Tokens that transforms add, such as language tags, are in the vocabulary
-even if no line holds one.
-
->>> import tempfile
->>> from volt.stream.reading.source import Source
->>> from volt.stream.transforms.edits import Tag
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"lo w\\tlo\\n") and file.flush()
-...     source = Source("words", (file.name,), epochs=1, transforms=(Tag(text="<2de>"),))
-...     result = count_subwords(Stream([source]))
->>> result.to_bytes()
-b'2\\tlo\\n1\\t<2de>\\n1\\tw\\n'
+Tokens are separated by spaces in fields 1 and 2. Tokens that transforms add, such as language tags, are included.
 """
 
 from __future__ import annotations
@@ -45,8 +34,8 @@ class SubwordCounts:
     """The counts of tokens.
 
     table: columns word and count (Int64, 1 at least), in the order of the file.
-    special: the tokens that transforms add; the table has all of them.
-    n_lines: how many lines were counted.
+    special: the tokens that transforms add, all of them in the table.
+    n_lines: the number of counted lines.
 
     >>> SubwordCounts(pl.DataFrame({"word": ["lo"], "count": [2]}), (), 1)
     <SubwordCounts: 1 token in 1 line>
@@ -60,9 +49,9 @@ class SubwordCounts:
         return f"<SubwordCounts: {counted(self.table.height, 'token')} in {counted(self.n_lines, 'line')}>"
 
     def top(self, n: int) -> SubwordCounts:
-        """Return the n most frequent tokens. Special tokens always stay, even if they are more than n.
+        """Return the n most frequent tokens, and in any case all special tokens.
 
-        n: how many, 1 or more
+        n: the number of tokens, 1 or more
 
         >>> table = pl.DataFrame({"word": ["a", "b", "<de>"], "count": [5, 2, 1]})
         >>> SubwordCounts(table, ("<de>",), 9).top(2).table["word"].to_list()
@@ -73,7 +62,7 @@ class SubwordCounts:
         return replace(self, table=self.table.filter(is_special | ((~is_special).cum_sum() <= n_others)))
 
     def to_bytes(self) -> bytes:
-        """Return the file."""
+        """Return the content of the file."""
         output = BytesIO()
         self.table.select(_COUNT, _WORD).write_csv(output, include_header=False, separator="\t", quote_style="never")
         return output.getvalue()
@@ -85,8 +74,8 @@ def count_subwords(
     """Count the tokens of a stream's next lines, on both sides.
 
     stream: of text or of ids; its position moves
-    n_lines: how many lines at most
-    progress: called with the number of lines that have been counted
+    n_lines: the most lines to count
+    progress: called with the number of counted lines
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
@@ -98,20 +87,20 @@ def count_subwords(
     arguments.instance(stream, Stream, "stream")
     n_lines, first = arguments.whole(n_lines, "n_lines", low=1), stream.n
     about_to_use_polars()
-    total = summed(_parts(stream, n_lines, arguments.function(progress, "progress"))).table
+    progress = arguments.function(progress, "progress")
+
+    def parts() -> Iterator[CountedPart]:
+        for data in stream.blocks(limit=n_lines):
+            lines = Column.cut(data)
+            yield from map(_counted, Batch((), lines, np.arange(len(lines))).split(N_SIDES).columns)
+            if progress:
+                progress(stream.n - first)
+
+    total = summed(parts()).table
     special = special_tokens(transform for source in stream.sources for transform in source.source.transforms)
     missing = pl.DataFrame({"word": special, "count": [1] * len(special)}, schema=total.schema)
     table = pl.concat([total, missing.join(total, on="word", how="anti")])
     return SubwordCounts(table.sort(_COUNT, _WORD, descending=[True, False]), special, stream.n - first)
-
-
-def _parts(stream: Stream, n_lines: int, progress: Callable[[int], object] | None) -> Iterator[CountedPart]:
-    first = stream.n
-    for data in stream.blocks(limit=n_lines):
-        lines = Column.cut(data)
-        yield from map(_counted, Batch((), lines, np.arange(len(lines))).split(N_SIDES).columns)
-        if progress:
-            progress(stream.n - first)
 
 
 def _counted(column: Column) -> CountedPart:

@@ -1,16 +1,8 @@
-r"""`trace`: the origin of a line of the stream, and each step of it. `debug`: each step of the first lines of sources.
+"""`trace`: the origin of a line of the stream, and each step of it. `debug`: each step of the first lines of sources.
 
 `trace` starts from lines of the stream; `debug` starts from lines of the files, including lines that a step drops.
-`debug_page` shows lines before and after every step side by side, in one HTML file that works offline: a content
-security policy forbids scripts and network, and all texts enter through an autoescaped template.
-
->>> import tempfile
->>> from volt.stream.reading.source import Source
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"a\nb\nc\n") and file.flush()
-...     result = next(trace(Stream([Source("letters", (file.name,), shuffle="none")]), [4]))
->>> result.source, result.line, result.epoch, result.text
-('letters', 2, 1, 'b')
+`debug_page` shows them in one HTML file that works offline: a content security policy forbids scripts and network, and
+all texts enter through an autoescaped template.
 """
 
 from __future__ import annotations
@@ -19,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
+from functools import partial
 from importlib.resources import files
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -52,8 +45,8 @@ class Trace:
     n: its number, from 0.
     source: the name of its source.
     path, line: the file and the number, from 1, of the line that it was made from.
-    epoch, start, chunk, offset: its place in the source: the block of lines of the epoch that begins at `start`, the
-        chunk of it that is transformed together, and how many lines of the chunk come before.
+    epoch, start, chunk, offset: its place in the source: the block of the epoch that begins at line `start`, the chunk
+        of the block, and the number of lines of the chunk before it.
     raw: the line of the file as it was read.
     steps: its lines before and after each transform, in order.
     text: the line of the stream.
@@ -84,14 +77,11 @@ class Trace:
 
 
 def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | None = None) -> Iterator[Trace]:
-    """Trace lines of a stream, whose position does not change.
+    """Trace lines of a stream. Raises StreamError if the stream ends before a line.
 
-    stream: of the lines
+    stream: of the lines; its position does not change
     numbers: of the lines, from 0
     state: a state before these lines to start from; by default the start of the stream
-
-    Tracing starts from the start, or from a state, since filters decide how far a source gets.
-    Raises StreamError if the stream ends before a line.
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
@@ -103,54 +93,44 @@ def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | 
     arguments.instance(stream, Stream, "stream")
     if isinstance(numbers, str) or not hasattr(numbers, "__iter__"):
         raise arguments.refusal(numbers, "numbers", "give the numbers of lines, such as [0, 7]")
-    retained = Kept(most=8)  # a block holds many lines, and more than one of them may be asked for
+    blocks = Kept(most=8)  # several of the lines may be in one block
     with stream.rehearsal() as rehearsal:
         if state is not None:
             rehearsal.restore(state)
         for n in numbers:
-            _move(rehearsal, arguments.whole(n, "numbers", low=0))
+            if arguments.whole(n, "numbers", low=0) < rehearsal.n:
+                rehearsal.restore(State(0, {}, rehearsal.configuration).to_json())
+            rehearsal.skip(n - rehearsal.n)
             place = rehearsal.place()
             if place is None:
                 raise StreamError(f"line {n}: the stream has only {rehearsal.n} lines; ask for an earlier one")
-            source, (address, inside) = rehearsal.sources[place[0]], place[1:]
-            yield _trace(n, source, address, inside, _traced_block(source, address, retained))
+            index, address, offset = place
+            source = rehearsal.sources[index]
+            block = blocks.get((source.name, address), partial(trace_block, source, address))
+            origin = int(block.output.origins[offset])
+            path, line = source.place_of(origin)
+            [raw, *_] = _lines_of(block.raw, origin)
+            [text] = block.output.take([offset]).lines
+            yield Trace(
+                n, source.name, path, line, address.part.epoch, address.part.start, address.chunk, offset, raw,
+                _steps_of(block, origin), text,
+            )  # fmt: skip
 
 
-def _move(stream: Stream, n: int) -> None:
-    if n < stream.n:
-        stream.restore(State(0, {}, stream.configuration).to_json())
-    stream.skip(n - stream.n)
-
-
-def _traced_block(source: OpenSource, address: Address, retained: Kept) -> Traced:
-    return retained.get((source.name, address), lambda: trace_block(source, address))
-
-
-def _trace(n: int, source: OpenSource, address: Address, inside: int, result: Traced) -> Trace:
-    """Trace a line of a chunk. inside: how many lines of the chunk come before it"""
-    origin = int(result.output.origins[inside])
-    path, line = source.place_of(origin)
-    [text, *_] = lines_with(result.raw, origin)
-    [output] = result.output.take([inside]).lines
-    part = address.part
-    place = part.epoch, part.start, address.chunk, inside
-    return Trace(n, source.name, path, line, *place, text, steps_of(result, origin), output)
-
-
-def steps_of(result: Traced, origin: int) -> tuple[TraceStep, ...]:
-    """Return every step of one line. origin: the number of the line in its source"""
+def _steps_of(result: Traced, origin: int) -> tuple[TraceStep, ...]:
+    """Return every step of one line; `origin` is its number in its source."""
     return tuple(
-        TraceStep(name, lines_with(before, origin), lines_with(after, origin)) for name, before, after in result.steps
+        TraceStep(name, _lines_of(before, origin), _lines_of(after, origin)) for name, before, after in result.steps
     )
 
 
-def lines_with(batch: Batch, origin: int) -> tuple[str, ...]:
+def _lines_of(batch: Batch, origin: int) -> tuple[str, ...]:
     """Return the lines of a batch that come from one line, as text."""
     return tuple(shown_lines(batch.take(batch.origins == origin)))
 
 
 N_LINES = 20  # of each source
-_MOST_COMPARED = 1 << 20  # pairs of tokens; of longer lines, tokens are compared as sets
+_MOST_COMPARED = 1 << 20  # pairs of tokens; longer lines are compared as sets of tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +142,7 @@ class DebugLine:
     raw: the line as it was read.
     steps: its lines before and after each step, up to the step that dropped it.
     faults: why it, or a copy of it, was unfit; each starts with the name of the step that refused it, if any.
-    text: the lines that the stream gives for it: one, several, or none.
+    text: the lines of the stream that come from it, which may be none.
 
     >>> step = TraceStep("upper", ("a",), ("A",))
     >>> DebugLine("wmt", "data/train.tsv", 2, raw="a", steps=(step,), faults=(), text=("A",))
@@ -182,7 +162,7 @@ class DebugLine:
 
     @property
     def fate(self) -> str:
-        """Why nothing is left of the line: "unfit" or "dropped"; empty if the stream gives it."""
+        """The reason that the stream lacks the line: "unfit" or "dropped"; empty if it has the line."""
         return "" if self.text else "unfit" if self.faults else "dropped"
 
     @property
@@ -198,8 +178,8 @@ class DebugLine:
 def debug(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
     """Show every step of the first lines of each source of a stream, in the order of reading.
 
-    stream: whose position does not change
-    n_lines: of each source, at most
+    stream: to show; its position does not change
+    n_lines: the most lines of each source
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
@@ -224,7 +204,10 @@ def _first_lines(source: OpenSource, n_lines: int) -> Iterator[DebugLine]:
                 reasons[fault.path, fault.line].append(fault.reason)
         for origin in result.raw.origins[:left].tolist():
             path, line = source.place_of(origin)
-            yield _line(source, result, origin, path, line, tuple(reasons[path, line]))
+            [raw] = _lines_of(result.raw, origin)
+            faults = tuple(reasons[path, line])
+            steps = _reached(source, _steps_of(result, origin), raw, faults)
+            yield DebugLine(source.name, path, line, raw, steps, faults, _lines_of(result.output, origin))
         left -= min(left, len(result.raw))
         if not left:
             return
@@ -238,12 +221,6 @@ def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
         part = BlockRange(0, start, min(size, source.n_lines - start))
         for chunk in range(n_chunks(part.n_lines, most=most_of(source, part))):
             yield Address(part, chunk)
-
-
-def _line(source: OpenSource, result: Traced, origin: int, path: str, line: int, faults: tuple[str, ...]) -> DebugLine:
-    [raw] = lines_with(result.raw, origin)
-    steps, text = _reached(source, steps_of(result, origin), raw, faults), lines_with(result.output, origin)
-    return DebugLine(source.name, path, line, raw, steps, faults, text)
 
 
 def _reached(source: OpenSource, steps: Sequence[TraceStep], raw: str, faults: Sequence[str]) -> tuple[TraceStep, ...]:
@@ -260,9 +237,6 @@ def _reached(source: OpenSource, steps: Sequence[TraceStep], raw: str, faults: S
     return tuple(reached)
 
 
-# changes of a step
-
-
 class Token(NamedTuple):
     """A token of a line, and whether a step changed it."""
 
@@ -274,7 +248,7 @@ Fields = list[list[Token]]  # of each field of a line, its tokens
 
 
 def compared(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
-    """Return the lines before and after a step, in fields and tokens, with the tokens that differ marked.
+    """Return the lines before and after a step, in fields and tokens, with different tokens marked.
 
     >>> before, after = compared(TraceStep("drop", ("a b\\tc",), ("a\\tc",)))
     >>> [[token.text for token in field if token.is_changed] for field in before[0]], after[0]
@@ -288,11 +262,7 @@ def compared(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
 
 
 def plain(lines: Sequence[str]) -> list[Fields]:
-    """Return lines in fields and tokens, with no token marked.
-
-    >>> plain(["a b"])
-    [[[Token(text='a', is_changed=False), Token(text='b', is_changed=False)]]]
-    """
+    """Return lines in fields and tokens, with no token marked."""
     return [[[Token(token, False) for token in field.split(" ")] for field in line.split("\t")] for line in lines]
 
 
@@ -304,7 +274,7 @@ def _pair(before: str, after: str) -> tuple[Fields, Fields]:
 
 
 def _marked(left: list[str], right: list[str]) -> tuple[list[Token], list[Token]]:
-    """Return the tokens of two texts, with the tokens marked that are not aligned with the other text."""
+    """Return the tokens of two texts, each marked unless it is aligned with a token of the other text."""
     if len(left) * len(right) > _MOST_COMPARED:
         ours, theirs = set(left), set(right)
         return [Token(text, text not in theirs) for text in left], [Token(text, text not in ours) for text in right]
@@ -319,7 +289,7 @@ def _marked(left: list[str], right: list[str]) -> tuple[list[Token], list[Token]
 def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
     """Return an HTML page that shows lines before and after every step.
 
-    lines: to show
+    lines: as `debug` yields them
     title: of the page, such as the name of the configuration
 
     >>> step = TraceStep("upper", ("<script>",), ("<SCRIPT>",))
@@ -333,7 +303,7 @@ def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["visible"] = visible
     n_dropped = sum(not line.text for line in lines)
-    message = f"{counted(len(lines), 'line')}, of which {n_dropped:,} {'is' if n_dropped == 1 else 'are'} dropped"
+    summary = f"{counted(len(lines), 'line')}, of which {n_dropped:,} {'is' if n_dropped == 1 else 'are'} dropped"
     return environment.from_string(template).render(
-        lines=lines, title=title, summary=message, compared=compared, plain=plain
+        lines=lines, title=title, summary=summary, compared=compared, plain=plain
     )

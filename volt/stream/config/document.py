@@ -1,14 +1,7 @@
 r"""Parse YAML to plain values with the line of every key and item; report mistakes by file, line and key.
 
-The file is composed, never constructed: no tag can make an object. Beyond what `yaml.safe_load` accepts, a key may not
-repeat, numbers like 1e3 are numbers, and dates stay text. What is one thing in YAML 1.1 and another in YAML 1.2 is
-refused: `no` is false and text, `010` is 8 and 10, `1:30` is 90 and text.
-
->>> document = parse("seed: 1\nsources:\n  wmt: {path: [a.tsv, b.tsv]}\n", path="stream.yaml")
->>> document.value["sources"]["wmt"]["path"], document.line(("sources", "wmt"))
-(['a.tsv', 'b.tsv'], 3)
-
-All mistakes of a configuration are collected as `Problem`s and raised as one error, with the nearest valid key.
+No tag can make an object. Beyond `yaml.safe_load`, keys may not repeat, 1e3 is a number, dates stay text, and values
+that YAML 1.1 and 1.2 read differently are refused: `no` (false, text), `010` (8, 10), `1:30` (90, text).
 """
 
 from __future__ import annotations
@@ -17,6 +10,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -36,18 +30,13 @@ if TYPE_CHECKING:
 Place = tuple[str | int, ...]
 _MAX_NODES = 100_000  # aliases may repeat a node; a short file must not become a large one
 _MAX_DEPTH = 50
-
-
 _ZERO = re.compile(r"[-+]?0o?[0-9_]+")
 _TRUE = ("true", "false")
 _OPEN = ("quoted scalar", "flow sequence", "flow mapping")  # what brackets and quotes open
 
 
 class _Loader(yaml.SafeLoader):
-    """Load YAML safely, but 1e3 is a number, 2026-01-01 is text, and nesting is bounded.
-
-    Lines end at "\\n", as editors count them; YAML 1.1 also ends them at U+0085, U+2028 and U+2029.
-    """
+    """Count lines as editors do, by "\\n"; YAML 1.1 also ends them at U+0085, U+2028 and U+2029."""
 
     depth = 0
 
@@ -56,13 +45,13 @@ class _Loader(yaml.SafeLoader):
         super().__init__(text)
 
     def get_mark(self) -> yaml.Mark:
-        """Return where the reader stands."""
+        """Return the position, with the line as editors count it."""
         mark: yaml.Mark = super().get_mark()
         mark.line = bisect_left(self._line_ends, mark.index)
         return mark
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Return the next node. Raises yaml.MarkedYAMLError, with its line, if it lies too deep."""
+        """Return the next node. Raises _TooDeep, with its line, if too many nodes are around it."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise _TooDeep(problem_mark=self.peek_event().start_mark)  # type: ignore[no-untyped-call]
@@ -72,7 +61,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _TooDeep(yaml.MarkedYAMLError):
-    """Values within values."""
+    pass
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -86,12 +75,11 @@ _Loader.add_implicit_resolver(
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file that has been parsed.
+    """A parsed file.
 
-    path: as errors name it.
-    value: what it holds, JSON-able.
-    lines: the line, from 1, of each key and item, by its place.
-    hint: what errors say at their end.
+    value: its content, JSON-able.
+    lines: the line, from 1, of each key and item, by its place; {} if the values are not from a file.
+    hint: the end of every error.
     """
 
     path: str
@@ -100,20 +88,24 @@ class Document:
     hint: str = ""
 
     def line(self, place: Place) -> int:
-        """Return the line of a place, or of the nearest thing around it that the file holds.
+        """Return the line of a place, or of the nearest value around it that the file holds."""
+        return self.lines.get(self.nearest(place), 1)
 
-        >>> Document("a", {"x": 1}, {(): 1, ("x",): 2}).line(("x", "text"))
-        2
-        """
+    def nearest(self, place: Place) -> Place:
+        """Return a place, or the place of the nearest value around it that the file holds."""
         while place and place not in self.lines:
             place = place[:-1]
-        return self.lines.get(place, 1)
+        return place
 
 
 def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
     """Parse a configuration. Raises ConfigError with the line of invalid YAML, or of a repeated key.
 
-    lines: for each line of the text, the one that errors name instead
+    lines: for each line of the text, the line number that errors name instead
+
+    >>> document = parse("seed: 1\\nsources:\\n  wmt: {path: [a.tsv, b.tsv]}\\n", path="stream.yaml")
+    >>> document.value["sources"]["wmt"]["path"], document.line(("sources", "wmt"))
+    (['a.tsv', 'b.tsv'], 3)
     """
     try:
         loader = _Loader(text)
@@ -123,7 +115,7 @@ def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
             raise ConfigError(f"{path}:1: the file is empty; `volt stream example` writes one to start from")
         return Document(path, walker.value(root, (), ()), walker.places)
     except yaml.MarkedYAMLError as error:
-        raise ConfigError(f"{path}:{_line(lines, _index_of(error))}: {_explained(error, lines)}") from None
+        raise ConfigError(f"{path}:{_explained(error, lines)}") from None
     except RecursionError:  # of merge keys, which may lead from one to the next
         raise ConfigError(f"{path}:1: merge keys within merge keys, deeper than can be read; write it out") from None
     except yaml.YAMLError as error:  # characters that YAML forbids
@@ -135,34 +127,28 @@ def _line(lines: Sequence[int], index: int) -> int:
     return lines[min(index, len(lines) - 1)] if lines else index + 1
 
 
-def _index_of(error: yaml.MarkedYAMLError) -> int:
-    """Return the index of the invalid line; for an unclosed bracket or quote, the line where it opens."""
-    is_open = error.context_mark is not None and str(error.context).endswith(_OPEN)
-    mark = error.context_mark if is_open else error.problem_mark or error.context_mark
-    return mark.line if mark else 0
-
-
 def _explained(error: yaml.MarkedYAMLError, lines: Sequence[int]) -> str:
+    context, problem = error.context or "", error.problem or ""
+    is_open = error.context_mark is not None and context.endswith(_OPEN)
+    mark = error.context_mark if is_open else error.problem_mark or error.context_mark
+    line = _line(lines, mark.line if mark else 0)
     if isinstance(error, _TooDeep):
-        return f"values are nested more than {_MAX_DEPTH} deep; nest less"
+        return f"{line}: values are nested more than {_MAX_DEPTH} deep; nest less"
     hint = {
         "found character '\\t' that cannot start any token": "; indent with spaces",
         "mapping values are not allowed here": '; quote text that holds ": "',
-    }.get(error.problem or "", "")
-    context, problem = error.context or "", error.problem or ""
+    }.get(problem, "")
     if problem.startswith("expected <block end>"):
         hint = "; fix its indentation, or a quote left open above"
     if context.endswith(_OPEN) and error.problem_mark:
-        problem, hint = (
-            f"{problem} in line {_line(lines, error.problem_mark.line)}",
-            hint or "; close it, or fix that line",
-        )
-    return f"no YAML: {context} {problem}".replace("  ", " ").rstrip() + hint
+        problem = f"{problem} in line {_line(lines, error.problem_mark.line)}"
+        hint = hint or "; close it, or fix that line"
+    return f"{line}: no YAML: {context} {problem}".replace("  ", " ").rstrip() + hint
 
 
 @dataclass(slots=True)
 class _Walker:
-    """Turns nodes into values and notes their lines."""
+    """Turns nodes into values, and collects the line of each place in `places`."""
 
     path: str
     loader: yaml.SafeLoader
@@ -170,16 +156,15 @@ class _Walker:
     places: dict[Place, int] = field(default_factory=dict)
     n_nodes: int = 0
 
-    def line(self, node: yaml.Node) -> int:
-        """Return the line of a node, as errors name it."""
+    def _line(self, node: yaml.Node) -> int:
         return _line(self.lines, node.start_mark.line)
 
     def value(self, node: yaml.Node, place: Place, above: tuple[int, ...]) -> Any:
-        """Return the value of a node. above: the nodes around it, to notice one that holds itself."""
+        """Return the value of a node; `above` are the ids of the nodes around it, to detect a cycle."""
         self.n_nodes += 1
         if id(node) in above or len(above) > _MAX_DEPTH or self.n_nodes > _MAX_NODES:
             raise self._refusal(node, "aliases make the file endless, or far too large; write it out")
-        self.places.setdefault(place, self.line(node))
+        self.places.setdefault(place, self._line(node))
         around = (*above, id(node))
         if isinstance(node, yaml.MappingNode):
             return {key: self.value(item, (*place, key), around) for key, item in self._items(node, place)}
@@ -188,7 +173,6 @@ class _Walker:
         return self._scalar(node)
 
     def _items(self, node: yaml.MappingNode, place: Place) -> Iterator[tuple[str, yaml.Node]]:
-        """Keys, whose lines are noted, and nodes."""
         own: dict[str, yaml.Node] = {}
         for key_node, _ in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":
@@ -198,12 +182,12 @@ class _Walker:
                 raise self._refusal(key_node, "a key must be text; write it without brackets")
             self._refuse_half_characters(key_node)
             if key in own:
-                raise self._refusal(key_node, f"key {key!r} is given twice; first in line {self.line(own[key])}")
+                raise self._refusal(key_node, f"key {key!r} is given twice; first in line {self._line(own[key])}")
             own[key] = key_node
         self.loader.flatten_mapping(node)  # merge keys (<<) give what the mapping itself has not
         merged = {key_node.value: (key_node, item) for key_node, item in node.value}
         for key, (key_node, item) in merged.items():
-            self.places.setdefault((*place, key), self.line(key_node))
+            self.places.setdefault((*place, key), self._line(key_node))
             yield key, item
 
     def _scalar(self, node: yaml.Node) -> Any:
@@ -221,7 +205,7 @@ class _Walker:
         return value
 
     def _refuse_half_characters(self, node: yaml.Node) -> None:
-        """Refuse escapes such as \\ud800, which stand for no character alone."""
+        # escapes such as \ud800 stand for no character alone
         if any("\ud800" <= sign <= "\udfff" for sign in node.value):
             raise self._refusal(node, f"{node.value!r} holds half a character; write the whole character")
 
@@ -236,7 +220,7 @@ class _Walker:
             raise self._refusal(node, f"{text} starts with 0: octal or not; write the number without it, {quoted}")
 
     def _refusal(self, node: yaml.Node, message: str) -> ConfigError:
-        return ConfigError(f"{self.path}:{self.line(node)}: {message}")
+        return ConfigError(f"{self.path}:{self._line(node)}: {message}")
 
 
 _MOST = 30  # problems that are reported
@@ -245,7 +229,7 @@ _OPTION = re.compile(r"(?P<option>\w+)(: | is | ')")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake in a configuration: where it is, and what is wrong. is_gap: whether something is missing there."""
+    """A mistake in a configuration: its place and a message; `is_gap` if a key is missing at the place."""
 
     place: Place
     message: str
@@ -253,30 +237,35 @@ class Problem:
 
 
 class Notes:
-    """Checks the values of a document, and notes what is wrong with them.
-
-    found: the problems so far.
-    """
+    """Checks the values of a document, and collects the `problems`."""
 
     def __init__(self, document: Document) -> None:
-        self.document, self.found = document, list[Problem]()
+        self.document, self.problems = document, list[Problem]()
 
     def add(self, place: Place, message: object) -> None:
-        """Note a problem."""
-        self.found.append(Problem(place, str(message)))
+        """Add a problem."""
+        self.problems.append(Problem(place, str(message)))
 
     def note(self, error: VoltError, place: Place) -> None:
-        """Note an error, at the option that its text starts with, if it does."""
+        """Add an error, at the option that its text starts with, if the file has that option."""
         message = str(error)
         result = _OPTION.match(message)
         if result and (*place, result["option"]) in self.document.lines:
             place, message = (*place, result["option"]), message.removeprefix(f"{result['option']}: ")
         self.add(place, message)
 
+    @contextmanager
+    def catching(self, place: Place) -> Iterator[None]:
+        """Add an error of the block, instead of raising it."""
+        try:
+            yield
+        except VoltError as error:
+            self.add(place, error)
+
     def checked(self, model: Any, value: object, place: Place, *, is_part: bool = False) -> Any | None:
         """Return a value through pydantic, as JSON and strictly: "3" is not a number and true is not 1.
 
-        is_part: more keys will be added: missing keys, and keys that do not fit together, are not reported yet
+        is_part: more keys will be added, so missing keys, and keys that do not fit together, are not reported yet
         """
         from pydantic import TypeAdapter, ValidationError
 
@@ -284,15 +273,15 @@ class Notes:
         try:
             return adapter.validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
-            result = problems_of(error, adapter.json_schema(), at=place, document=self.document)
-            self.found += (problem for problem in result if not (is_part and problem.is_gap))
+            result = _problems(error, adapter.json_schema(), at=place, document=self.document)
+            self.problems += (problem for problem in result if not (is_part and problem.is_gap))
         except VoltError as error:
             if not is_part:
                 self.note(error, place)
         return None
 
     def made(self, kind: Any, place: Place, /, **options: Any) -> Any | None:
-        """Return an object made of these options, None if they are wrong."""
+        """Return an object with these options; None if they are invalid."""
         try:
             return kind(**options)
         except VoltError as error:
@@ -300,39 +289,27 @@ class Notes:
         return None
 
     def file(self, folder: Path, text: str, place: Place) -> str:
-        """Return a path from a folder, with `~` and `$NAME` written out."""
-        try:
+        """Return a path relative to a folder, with `~` and `$NAME` replaced."""
+        with self.catching(place):
             if not text.strip():
                 raise ConfigError("is empty; name a file or folder")
             return arguments.path(expand_user(text) if url_of(text) else str(folder / expand_user(plain_path(text))))
-        except VoltError as error:
-            self.add(place, error)
-            return str(folder / text)
+        return str(folder / text)
 
 
 def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
-    """Return all problems as one error, in the order of their lines."""
+    """Return all problems as one error, in the order of their lines; of several at one place, the first."""
     first: dict[Place, Problem] = {}
     for problem in problems:
-        first.setdefault(problem.place, problem)  # where two are at one place, the first
-    listed = sorted(first.values(), key=lambda problem: document.line(problem.place))
-    more = [f"and {len(listed) - _MOST:,} more like these"] * (len(listed) > _MOST)
-    return ConfigError("\n".join([*(_told(problem, document) for problem in listed[:_MOST]), *more]) + document.hint)
-
-
-def _told(problem: Problem, document: Document) -> str:
-    where = dotted(problem.place)
-    line = f":{document.line(problem.place)}" if document.lines else ""  # only files have lines
-    return f"{document.path}{line}: {where}{': ' * bool(where)}{problem.message}"
-
-
-def dotted(place: Place) -> str:
-    """Return a place as people read it; items count from 1.
-
-    >>> dotted(("sources", "wmt", "transforms", 0, "lower"))
-    'sources.wmt.transforms[1].lower'
-    """
-    return "".join(f"[{key + 1}]" if isinstance(key, int) else f".{key}" for key in place).removeprefix(".")
+        first.setdefault(problem.place, problem)
+    lines = list[str]()
+    for problem in sorted(first.values(), key=lambda problem: document.line(problem.place)):
+        line = f":{document.line(problem.place)}" if document.lines else ""
+        keys = "".join(f"[{key + 1}]" if isinstance(key, int) else f".{key}" for key in problem.place)
+        where = keys.removeprefix(".") + ": " * bool(keys)  # sources.wmt.transforms[1].lower
+        lines.append(f"{document.path}{line}: {where}{problem.message}")
+    more = [f"and {len(lines) - _MOST:,} more like these"] * (len(lines) > _MOST)
+    return ConfigError("\n".join([*lines[:_MOST], *more]) + document.hint)
 
 
 def near(name: str, known: Sequence[str]) -> str:
@@ -347,37 +324,33 @@ def near(name: str, known: Sequence[str]) -> str:
     return f"did you mean {result[0]}?" if result else f"choose from {', '.join(known)}"
 
 
-def problems_of(error: ValidationError, schema: dict[str, Any], *, at: Place, document: Document) -> Iterator[Problem]:
+def _problems(error: ValidationError, schema: dict[str, Any], *, at: Place, document: Document) -> Iterator[Problem]:
     """Translate pydantic's errors into plain words; `at` is the place of the value that it checked."""
     from volt.stream.config.schema import known_keys
 
     for result in error.errors(include_url=False):
-        inner = result["loc"]
-        place = (*at, *_real(inner, at, document))
-        if result["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        inner, kind, value = result["loc"], result["type"], result["input"]
+        text = "nothing" if value is None else repr(value)
+        shown = text if len(text) <= 60 else f"{text[:57]}…"
+        place = _place_in_file(inner, at, document)
+        if kind in ("extra_forbidden", "unexpected_keyword_argument"):
             hint = near(str(inner[-1]), known_keys(schema, inner[:-1]))
-            yield Problem((*at, *_real(inner[:-1], at, document), str(inner[-1])), f"unknown key; {hint}")
-        elif result["type"] in ("missing", "missing_argument"):
+            yield Problem((*_place_in_file(inner[:-1], at, document), str(inner[-1])), f"unknown key; {hint}")
+        elif kind in ("missing", "missing_argument"):
             yield Problem(place, f"key {inner[-1]!r} is missing; give it", is_gap=True)
-        elif result["type"] == "too_short":
+        elif kind == "too_short":
             yield Problem(place, "is empty; give at least one")
-        elif result["type"] in ("model_type", "dataclass_type", "dict_type"):
-            yield Problem(place, f"should be a mapping of keys to values, not {_shown(result['input'])}")
+        elif kind in ("model_type", "dataclass_type", "dict_type"):
+            yield Problem(place, f"should be a mapping of keys to values, not {shown}")
         else:
             expected = result["msg"].removeprefix("Input ").replace("tuple", "list").replace("array", "list")
-            hint = "; quote it" * (result["type"] == "string_type" and isinstance(result["input"], int | float))
-            yield Problem(place, f"{expected}, not {_shown(result['input'])}{hint}")
+            hint = "; quote it" * (kind == "string_type" and isinstance(value, int | float))
+            yield Problem(place, f"{expected}, not {shown}{hint}")
 
 
-def _real(inner: Place, at: Place, document: Document) -> Place:
+def _place_in_file(inner: Place, at: Place, document: Document) -> Place:
     """Return a place without pydantic's tags of alternatives, which the file does not hold."""
-    real: Place = ()
     for key in inner:
-        if (*at, *real, key) in document.lines:
-            real = (*real, key)
-    return real
-
-
-def _shown(value: object) -> str:
-    text = "nothing" if value is None else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+        if (*at, key) in document.lines:
+            at = (*at, key)
+    return at

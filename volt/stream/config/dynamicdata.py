@@ -1,20 +1,6 @@
-r"""Convert a configuration of OpenNMT-py's dynamicdata loader into one of a stream with tasks, and note differences.
+"""Convert a configuration of OpenNMT-py's dynamicdata loader into one of a stream with tasks, and note differences.
 
 `OldOptions` checks the keys of the original; `PARAMETERS` maps its parameters to the options of transforms.
-
->>> old = "tasks: {a: {type: mono, transforms: [drop]}}\ninputs: {i: {mono: a.en, task: a}}\n"
->>> print(imported(old + "meta: {train: {drop_temperature: 3}}", path="old.yaml").text)
-defaults:
-  drop: {temperature: 3}
-tasks:
-  a:
-    type: mono
-    inputs:
-      i: {mono: a.en}
-    transforms: [drop]
-<BLANKLINE>
-
-The keys of a configuration of OpenNMT-py's dynamicdata loader: the models that check it.
 """
 
 from __future__ import annotations
@@ -22,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -31,7 +18,7 @@ import yaml
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
 from volt.files.paths import exists, expand_user
-from volt.stream.config.document import Notes, Place, Problem, as_error, near
+from volt.stream.config.document import Notes, Place, as_error, near
 from volt.stream.config.models import Model
 from volt.stream.config.templates import parse_template
 from volt.stream.tasks.task import SIDES
@@ -69,7 +56,7 @@ class OldTrain(Model):
 
 
 class OldMeta(Model):
-    """Options that belong to no single task."""
+    """Options of all tasks."""
 
     shard: OldShard = OldShard()
     train: OldTrain = OldTrain()
@@ -155,11 +142,7 @@ _TRAIN_NOTES = {
 
 
 class Imported(NamedTuple):
-    """A converted configuration.
-
-    text: the new configuration, with the notes as comments.
-    notes: one sentence for each key that means something else here, or has no counterpart.
-    """
+    """The new configuration, with the notes as comments, and a note for each different key."""
 
     text: str
     notes: tuple[str, ...]
@@ -169,63 +152,53 @@ def imported(
     text: str, *, path: str, values: Mapping[str, object] | None = None, folder: str | Path = "",
     batch_samples: int | None = None, check_files: bool = False,
 ) -> Imported:  # fmt: skip
-    """Read a configuration of the original.
+    """Convert a configuration of the original. Raises ConfigError with the line of every mistake.
 
     path: its name in errors
     values: text or a number for each key, if it is a template
-    folder: where the new file is to be, from here; relative paths, which the original takes from here, lead from there
+    folder: the new file's; relative paths of the original start from the current folder, and are rewritten
     batch_samples: the samples of a minibatch, which the original's schedule counts
-    check_files: look for the inputs' files, from here; missing ones get a note
+    check_files: look for the inputs' files; missing ones get a note
 
-    Raises ConfigError, with its line, for every key that is unknown and for what does not fit together.
+    >>> old = "tasks: {a: {type: mono, transforms: [drop]}}\\ninputs: {i: {mono: a.en, task: a}}\\n"
+    >>> print(imported(old + "meta: {train: {drop_temperature: 3}}", path="old.yaml").text)
+    defaults:
+      drop: {temperature: 3}
+    tasks:
+      a:
+        type: mono
+        inputs:
+          i: {mono: a.en}
+        transforms: [drop]
+    <BLANKLINE>
     """
-
     document = parse_template(text, path=path, values=values)
     notes = Notes(document)
     options = notes.checked(OldOptions, document.value, ())
     if options is None:
-        raise as_error(map(_of_inputs, notes.found), document)
+        for index, problem in enumerate(notes.problems):
+            if problem.place[:1] == ("tasks",) and problem.place[2:] == ("inputs",):
+                entry = f"{{NAME: {{src: FILE, tgt: FILE, task: {problem.place[1]}}}}}"
+                message = f"inputs stand at the top level: inputs: {entry}; move them there"
+                notes.problems[index] = replace(problem, message=message)
+        raise as_error(notes.problems, document)
     reader = _Reader(options, notes, Path(folder), batch_samples, check_files)
     data = {key: value for key, value in reader.converted() if value}
-    if notes.found:
-        raise as_error(notes.found, document)
-    return Imported(_written(data, reader.remarks), tuple(reader.remarks))
-
-
-def _is_there(path: str) -> bool:
-    try:
-        return glob.has_magic(path) or exists(expand_user(path))
-    except ConfigError:
-        return False
-
-
-def _of_inputs(problem: Problem) -> Problem:
-    """Explain where the original has inputs, for a task that holds some."""
-    if problem.place[:1] != ("tasks",) or problem.place[2:] != ("inputs",):
-        return problem
-    message = (
-        "inputs stand at the top level: inputs: {NAME: {src: FILE, tgt: FILE, task: " + f"{problem.place[1]}" + "}}"
-    )
-    return replace(problem, message=f"{message}; move them there")
-
-
-def _written(message: Mapping[str, Any], remarks: list[str]) -> str:
-    comments = "".join(f"# {remark}\n" for remark in remarks)
-    return comments + yaml.safe_dump(message, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+    if notes.problems:
+        raise as_error(notes.problems, document)
+    comments = "".join(f"# {remark}\n" for remark in reader.remarks)
+    new = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+    return Imported(comments + new, tuple(reader.remarks))
 
 
 def _plain(value: Any) -> Any:
-    """Return a number without a point that says nothing.
-
-    >>> _plain(3.0), _plain(2.5)
-    (3, 2.5)
-    """
+    """Return 3 for 3.0, and other values as they are."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads a configuration of the original. remarks: what is different here."""
+    """Converts the checked options of the original; `remarks` collects the differences."""
 
     options: OldOptions
     notes: Notes
@@ -236,60 +209,54 @@ class _Reader:
 
     def converted(self) -> Iterator[tuple[str, Any]]:
         """Yield the keys of the new configuration, and their values."""
-        shard, train = self.options.meta.shard, self.options.meta.train
-        self._remark("meta.shard", _SHARD_NOTES, dict(shard))
-        self._remark("meta.train", _TRAIN_NOTES, dict(train))
+        meta = self.options.meta
+        for where, notes, values in (
+            ("shard", _SHARD_NOTES, dict(meta.shard)), ("train", _TRAIN_NOTES, dict(meta.train)),
+        ):  # fmt: skip
+            self.remarks += (
+                f"meta.{where}.{key}: {note}" for key, note in notes.items() if values.get(key) not in (None, False)
+            )
         yield "defaults", self._defaults()
-        yield "schedule", self._schedule()
+        if points := self._points:
+            size = self.batch_samples or 64
+            guess = "" if self.batch_samples else ", which is a guess: set batch_samples to what yours have"
+            message = f"its points count minibatches, of {counted(size, 'sample')} each{guess}"
+            self.remarks.append(f"meta.train.mixing_weight_schedule: {message}")
+            yield "schedule", {"points": points, "unit": "batches", "batch_samples": size}
         yield "tasks", {name: self._task(name, task) for name, task in self.options.tasks.items()}
         for name, one in self.options.inputs.items():
             if one.task not in self.options.tasks:
                 known = near(one.task, [*self.options.tasks])
                 self.notes.add(("inputs", name, "task"), f"no task {one.task!r}; {known}")
 
-    def _remark(self, where: str, notes: Mapping[str, str], inputs: Mapping[str, object]) -> None:
-        """Say what is different about the keys that are given, and are not switched off."""
-        for key, note in notes.items():
-            if inputs.get(key) not in (None, False):
-                self.remarks.append(f"{where}.{key}: {note}")
-
-    def _path(self, message: str) -> str:
-        """Return a path that leads from the new file to where the old one led from here."""
-        if url_of(message) or os.path.isabs(message) or message.startswith(("~", "$")) or self.folder == Path():
-            return message
-        return os.path.relpath(message, self.folder)
+    def _path(self, path: str) -> str:
+        """Return a path that leads from the new file to where the old one led from the current folder."""
+        if url_of(path) or os.path.isabs(path) or path.startswith(("~", "$")) or self.folder == Path():
+            return path
+        return os.path.relpath(path, self.folder)
 
     def _defaults(self) -> dict[str, dict[str, Any]]:
         used = {name for task in self.options.tasks.values() for name in task.transforms or ()}
         result: dict[str, dict[str, Any]] = {}
+        missing = list[str]()
         for key, takers in PARAMETERS.items():
-            value = getattr(self.options.meta.train, key)
-            for name in sorted(used & takers.keys()) if value is not None else ():
-                result.setdefault(name, {})[takers[name]] = self._path(value) if key in _PATHS else _plain(value)
-            if value is not None and not used & takers.keys():
+            value, names = getattr(self.options.meta.train, key), sorted(used & takers.keys())
+            if value is not None and not names:
                 self.remarks.append(f"meta.train.{key}: no task has a transform that takes it; it is left out")
-        for key in _PATHS:
-            for name in sorted(used & PARAMETERS[key].keys()) if getattr(self.options.meta.train, key) is None else ():
-                option = PARAMETERS[key][name]
-                message = f"is missing; {name} takes it as {option}, and cannot do without"
-                self.remarks.append(f"meta.train.{key}: {message}: add defaults: {{{name}: {{{option}: FILE}}}}")
+            for name in names:
+                option = takers[name]
+                if value is not None:
+                    result.setdefault(name, {})[option] = self._path(value) if key in _PATHS else _plain(value)
+                elif key in _PATHS:
+                    message = f"is missing; {name} takes it as {option}, and cannot do without"
+                    missing.append(f"meta.train.{key}: {message}: add defaults: {{{name}: {{{option}: FILE}}}}")
+        self.remarks += missing
         return result
 
     @property
     def _points(self) -> list[int]:
-        message = self.options.meta.train.mixing_weight_schedule
-        return [] if message is None else [message] if isinstance(message, int) else message
-
-    def _schedule(self) -> dict[str, Any]:
-        if not self._points:
-            return {}
-        size = self.batch_samples or 64
-        message = f"its points count minibatches, of {counted(size, 'sample')} each"
-        guess = "" if self.batch_samples else ", which is a guess: set batch_samples to what yours have"
-        self.remarks.append(f"meta.train.mixing_weight_schedule: {message}{guess}")
-        return {"points": self._points, "unit": "batches", "batch_samples": size}
-
-    # tasks
+        points = self.options.meta.train.mixing_weight_schedule
+        return [] if points is None else [points] if isinstance(points, int) else points
 
     def _task(self, name: str, task: OldTask) -> dict[str, Any]:
         place: Place = ("tasks", name)
@@ -297,16 +264,25 @@ class _Reader:
         if not inputs and task.share_inputs is None:
             self.notes.add(place, "has no inputs; name it as the task of one, or give share_inputs")
         if task.share_inputs is not None and (inputs or task.share_inputs not in self.options.tasks):
-            result = "does not go with inputs of its own" if inputs else f"no task {task.share_inputs!r}"
-            self.notes.add((*place, "share_inputs"), f"{result}; name a task that has inputs, or leave it out")
+            message = "does not go with inputs of its own" if inputs else f"no task {task.share_inputs!r}"
+            self.notes.add((*place, "share_inputs"), f"{message}; name a task that has inputs, or leave it out")
         for index, step in enumerate(task.transforms or ()):
             if step not in _NAMES:
                 self.notes.add((*place, "transforms", index), f"unknown transform {step!r}; {near(step, _NAMES)}")
         values = {
             "type": task.type, "split": task.split if task.split != "train" else None, "inputs": inputs,
-            "share_inputs": task.share_inputs, "weight": self._weight(name, task), **self._languages(name, task),
-            "n_shards": self._n_shards(name, task), "transforms": task.transforms,
+            "share_inputs": task.share_inputs, "weight": self._weight(name, task),
         }  # fmt: skip
+        if (meta := task.meta) is not None:
+            if meta.trg_lang is not None and meta.tgt_lang is not None:
+                self.notes.add((*place, "meta"), "trg_lang and tgt_lang are one; leave one of them out")
+            target = meta.trg_lang or meta.tgt_lang
+            values |= {"src_lang": meta.src_lang, "tgt_lang": target, "extra_prefix": meta.extra_prefix}
+        if task.n_shards is not None and task.share_inputs is not None:
+            self.remarks.append(f"tasks.{name}.n_shards: {task.share_inputs} has the shards; it is left out")
+        else:
+            values["n_shards"] = task.n_shards
+        values["transforms"] = task.transforms
         return {key: value for key, value in values.items() if value not in (None, {}, [])}
 
     def _weight(self, name: str, task: OldTask) -> Any:
@@ -318,26 +294,10 @@ class _Reader:
             return _plain(task.weight)
         if len(task.weight) != len(self._points) + 1:
             n_points = counted(len(self._points), "point")
-            result = f"{counted(len(task.weight), 'weight')}, and mixing_weight_schedule has {n_points}"
-            self.notes.add(("tasks", name, "weight"), f"{result}; give one weight more than points")
+            message = f"{counted(len(task.weight), 'weight')}, and mixing_weight_schedule has {n_points}"
+            self.notes.add(("tasks", name, "weight"), f"{message}; give one weight more than points")
         weights = [_plain(weight) for weight in task.weight]
         return weights if self._points else weights[0]
-
-    def _n_shards(self, name: str, task: OldTask) -> int | None:
-        if task.n_shards is not None and task.share_inputs is not None:
-            self.remarks.append(f"tasks.{name}.n_shards: {task.share_inputs} has the shards; it is left out")
-            return None
-        return task.n_shards
-
-    def _languages(self, name: str, task: OldTask) -> dict[str, str | None]:
-        meta = task.meta
-        if meta is None:
-            return {}
-        if meta.trg_lang is not None and meta.tgt_lang is not None:
-            self.notes.add(("tasks", name, "meta"), "trg_lang and tgt_lang are one; leave one of them out")
-        return {
-            "src_lang": meta.src_lang, "tgt_lang": meta.trg_lang or meta.tgt_lang, "extra_prefix": meta.extra_prefix
-        }  # fmt: skip
 
     def _files(self, name: str, one: OldInput, task: OldTask) -> dict[str, str]:
         inputs = {"src": one.src, "tgt": one.tgt or one.trg, "mono": one.mono}
@@ -351,6 +311,9 @@ class _Reader:
             inputs["src"], inputs["tgt"] = inputs["tgt"], inputs["src"]
         result = {side: path for side in wanted if (path := inputs[side]) is not None}
         for side, path in result.items() if self.check_files else ():
-            if not _is_there(path):
+            exists_now = glob.has_magic(path)
+            with suppress(ConfigError):  # of a variable without a value
+                exists_now = exists_now or exists(expand_user(path))
+            if not exists_now:
                 self.remarks.append(f"inputs.{name}.{side}: {shown_path(path)}: no such file; fix the path")
         return {side: self._path(path) for side, path in result.items()}

@@ -1,10 +1,7 @@
 """The pydantic models that check every key of a configuration. Their docstrings are its documentation.
 
-An item in a list of transforms (a step) is a name, or a mapping of the name to the options. Where the options are not a
-mapping, they are the value of the first option: `- multiply: 3` means `- multiply: {n: 3}`.
-
->>> SourceOptions(path="a.tsv").shuffle
-'lines'
+A step in a list of transforms is a name, or a mapping of the name to the options. A value that is not a mapping belongs
+to the first option: `- multiply: 3` means `- multiply: {n: 3}`.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ STEPS, FIELD = "steps", "field"  # how the schema marks a list of transforms, an
 
 
 class Model(BaseModel):
-    """Knows its keys, and no others."""
+    """Refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -37,20 +34,17 @@ class ScheduleOptions(Model):
     the points: from 1 to 9 next to a weight of 1, the share goes from 0.5 to 0.9, and is 0.7 half-way."""
 
 
-def _is_mapping(value: object) -> str:
-    return "schedule" if isinstance(value, dict) else "number"
-
-
-def _is_list(value: object) -> str:
-    return "list" if isinstance(value, list) else "path"
+def _by_type(other: str, **tags: str) -> Discriminator:
+    """Choose an alternative by the name of the value's type; `other` is for types without a tag."""
+    return Discriminator(lambda value: tags.get(type(value).__name__, other))
 
 
 Weight = Annotated[
     Annotated[float, Field(ge=0, allow_inf_nan=False), Tag("number")] | Annotated[ScheduleOptions, Tag("schedule")],
-    Discriminator(_is_mapping),
+    _by_type("number", dict="schedule"),
 ]
 Paths = Annotated[
-    Annotated[str, Tag("path")] | Annotated[list[str], Field(min_length=1), Tag("list")], Discriminator(_is_list)
+    Annotated[str, Tag("path")] | Annotated[list[str], Field(min_length=1), Tag("list")], _by_type("path", list="list")
 ]
 Steps = Annotated[list[Any], Field(json_schema_extra={"kind": STEPS})]
 
@@ -168,14 +162,6 @@ _MOST = (1 << 31) - 1  # ids, rows or samples
 _WIDEST = 1 << 16  # ids that a width is a multiple of
 
 
-def _kind_of_field(value: object) -> str:
-    return "mapping" if isinstance(value, dict) else "path"
-
-
-def _kind_of_window(value: object) -> str:
-    return "word" if isinstance(value, str) else "number"
-
-
 class FieldOptions(Model):
     """The vocabulary of a field. A path alone is short for {vocabulary: path}."""
 
@@ -201,12 +187,12 @@ Fields = dict[
     str,
     Annotated[
         Annotated[str, Tag("path")] | Annotated[FieldOptions, Tag("mapping")],
-        Discriminator(_kind_of_field),
+        _by_type("path", dict="mapping"),
     ],
 ]
 Window = Annotated[
     Annotated[int, Field(ge=1, le=_MOST), Tag("number")] | Annotated[Literal["epoch"], Tag("word")],
-    Discriminator(_kind_of_window),
+    _by_type("number", str="word"),
 ]
 
 
@@ -267,15 +253,11 @@ class BatchesOptions(Model):
     """The number type of ids in the arrays."""
 
 
-def _kind_of_weight(value: object) -> str:
-    return "list" if isinstance(value, list) else "schedule" if isinstance(value, dict) else "number"
-
-
 TaskWeight = Annotated[
     Annotated[float, Tag("number")]
     | Annotated[list[float], Field(min_length=1), Tag("list")]
     | Annotated[ScheduleOptions, Tag("schedule")],
-    Discriminator(_kind_of_weight),
+    _by_type("number", list="list", dict="schedule"),
 ]
 
 

@@ -1,10 +1,5 @@
 """Named streams: files and weights from a command line → a configuration, equal to one from a file.
 
-    default          one source, as it is
-    example          parallel and back-translated data, mixed; some lines change their case, and the latter get a tag
-    multistream      any number of sources, mixed
-    mtdata           the same, of data sets that MTData downloads
-
 MTData downloads its data sets once, by the command `mtdata`.
 
 >>> import tempfile
@@ -38,33 +33,24 @@ if TYPE_CHECKING:
 _CODES = re.compile(r"[a-z]{3}(_\w+)*-[a-z]{3}(_\w+)*")
 
 
-def folder_of(langs: str) -> Path:
-    """Return where the data sets of two languages are kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volt" / "mtdata" / langs
-
-
-def downloaded(name: str, *, langs: str) -> dict[str, str]:
-    """Return the files of a data set, by their languages' codes: the first is the source side.
-
-    langs: the codes of ISO 639-3 of both languages, as in deu-eng
-    Raises MissingLibraryError if there is no MTData, ConfigError if a name is invalid, StreamError if it yields no
-    data.
-    """
+def _downloaded(name: str, langs: str) -> dict[str, str]:
+    """Return the files of a data set, by their languages' codes: the first is the source side."""
     if not _CODES.fullmatch(langs):
         raise ConfigError(f"langs is {shown(langs)}; give two codes of three letters, as in deu-eng")
     if not re.fullmatch(r"[\w.-]+", name) or name.startswith(("-", ".")):
         raise ConfigError(f"{shown(name)}: no name of a data set; mtdata list -l {langs} names them")
-    folder, codes = folder_of(langs) / name, langs.split("-")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "volt" / "mtdata" / langs / name
     if not folder.exists():
         _download(name, langs, folder)
-    result = {code: str(folder / "train-parts" / f"{name}.{code}.gz") for code in codes}
-    if gone := [path for path in result.values() if not os.path.isfile(path)]:
-        raise StreamError(f"{gone[0]}: not what MTData has made of {name}; remove {folder}, and look what it says")
+    result = {code: str(folder / "train-parts" / f"{name}.{code}.gz") for code in langs.split("-")}
+    if missing := [path for path in result.values() if not os.path.isfile(path)]:
+        raise StreamError(f"{missing[0]}: not what MTData has made of {name}; remove {folder}, and look what it says")
     return result
 
 
 def _download(name: str, langs: str, folder: Path) -> None:
-    """Have MTData write a data set to a folder, which appears when it is whole."""
+    """Have MTData write a data set to a folder, which appears when it is complete."""
     program = shutil.which("mtdata")
     if program is None:
         raise MissingLibraryError("mtdata is not installed; pip install mtdata, or name files with multistream")
@@ -80,7 +66,6 @@ def _download(name: str, langs: str, folder: Path) -> None:
         raise StreamError(f"{folder}: cannot be made: {reason(error)}; fix it, or set XDG_CACHE_HOME") from None
 
 
-_Sources = dict[str, dict[str, Any]]
 _CASE_NOISE = {
     "choice": [
         {"weight": 0.95},
@@ -92,13 +77,11 @@ _CASE_NOISE = {
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A stream that has a name.
+    """A named stream.
 
-    about: what it does, in one line.
-    least, most: how many sources it takes; None for any number.
-    names: of its sources; by default they are named after their files.
-    steps: what happens to the lines of each source that has a name.
-    is_mtdata: whether its sources are names of data sets that MTData knows.
+    least, most: the bounds of the number of sources; None for any number.
+    names: the names of its sources, instead of names after their files; steps: the transforms of each.
+    is_mtdata: whether its sources are names of data sets of MTData.
     """
 
     about: str
@@ -121,7 +104,7 @@ PIPELINES = {
 
 
 def parsed_weights(text: str) -> tuple[float, ...]:
-    """Parse weights written as one word. Raises ConfigError if one is not a number from 0 up, or all are 0.
+    """Parse weights that are written as one word. Raises ConfigError if one is not a number from 0 up, or all are 0.
 
     >>> parsed_weights("2,1"), parsed_weights("0.5, 1")
     ((2.0, 1.0), (0.5, 1.0))
@@ -138,19 +121,25 @@ def parsed_weights(text: str) -> tuple[float, ...]:
 def pipeline_config(
     name: str, sources: Sequence[str], *, weights: Sequence[float] = (), langs: str = "", seed: int = 0
 ) -> Configuration:
-    """Return the configuration of a stream that has a name. Errors call it by that name.
+    """Return the configuration of a named stream. Raises ConfigError if the number of sources or weights is wrong.
 
     sources: files, folders and globs; for mtdata, names of data sets
-    weights: one for each source; by default, all the same
+    weights: one for each source; equal by default
     langs: for mtdata, the codes of both languages, as in deu-eng
-
-    Raises ConfigError if there are too few or too many sources or weights, or a file is missing.
     """
     from volt.stream.config.build import built_config
 
     pipeline = PIPELINES[name]
     _check(name, pipeline, sources, weights, langs)
-    values = _datasets(sources, langs) if pipeline.is_mtdata else _files(pipeline, sources)
+    if pipeline.is_mtdata:
+        values: dict[str, dict[str, Any]] = {source: {"pair": _downloaded(source, langs)} for source in sources}
+    else:
+        names = list(pipeline.names) or list(map(name_of, sources))
+        if len(set(names)) < len(names):
+            names = list(sources)
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise ConfigError(f"source {shown(twice)} is given twice; give it once, with the sum of the weights")
+        values = {name: {"path": path} for name, path in zip(names, sources, strict=True)}
     for source, weight in zip(values.values(), weights, strict=False):
         source["weight"] = float(weight)
     for source, steps in zip(values.values(), pipeline.steps, strict=False):
@@ -159,31 +148,14 @@ def pipeline_config(
 
 
 def _check(name: str, pipeline: Pipeline, sources: Sequence[str], weights: Sequence[float], langs: str) -> None:
+    n_sources = counted(len(sources), "source")
     if len(sources) < pipeline.least or (pipeline.most is not None and len(sources) > pipeline.most):
         wanted = f"{pipeline.least} or more" if pipeline.most is None else f"{pipeline.most}"
         meaning = f" ({', '.join(pipeline.names)})" * bool(pipeline.names)
-        raise ConfigError(f"{name} has {counted(len(sources), 'source')}; give {wanted}{meaning}")
+        raise ConfigError(f"{name} has {n_sources}; give {wanted}{meaning}")
     if weights and len(weights) != len(sources):
-        raise ConfigError(
-            f"{name} has {counted(len(weights), 'weight')} for {counted(len(sources), 'source')}; give one for each"
-        )
+        raise ConfigError(f"{name} has {counted(len(weights), 'weight')} for {n_sources}; give one for each")
     if pipeline.is_mtdata and not langs:
         raise ConfigError(f"{name}: no languages are given; pass their codes, as in", hint={"langs": "deu-eng"})
     if langs and not pipeline.is_mtdata:
         raise ConfigError(f"langs is {langs}, but {name} reads files, which have their languages; leave it out")
-
-
-def _files(pipeline: Pipeline, paths: Sequence[str]) -> _Sources:
-    """Sources of files: under the pipeline's names, or their own, with their folders where two are the same."""
-    names = list(pipeline.names) or list(map(name_of, paths))
-    if len(set(names)) < len(names):
-        names = list(paths)
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(f"source {shown(twice)} is given twice; give it once, with the sum of the weights")
-    return {name: {"path": path} for name, path in zip(names, paths, strict=True)}
-
-
-def _datasets(names: Sequence[str], langs: str) -> _Sources:
-
-    return {name: {"pair": downloaded(name, langs=langs)} for name in names}

@@ -1,12 +1,6 @@
 """The models of a configuration → their JSON schema, and documentation for people.
 
 The dataclass of a transform is also the model of its options, and its docstrings are their documentation.
-
->>> print(as_text(["multiply"]))
-multiply — Copy field 1 over the fields 2 to n; further fields stay. (`repeat` makes equal lines.)
-  n: whole number, default 2
-      How many fields hold the text of field 1.
-<BLANKLINE>
 """
 
 from __future__ import annotations
@@ -26,7 +20,7 @@ from volt.stream.transforms.registry import TRANSFORMS
 FIELD_OPTIONS = ("fields", "field", "id_field", "if_cased", "from", "to")  # of transforms, where they are numbers
 
 
-@cache  # of what the code declares, which does not change
+@cache
 def options_of(name: str) -> TypeAdapter[Any]:
     """Return the pydantic model that checks the options of a transform."""
     model: type[Any] = ChoiceOptions if name == "choice" else TRANSFORMS[name]
@@ -34,11 +28,7 @@ def options_of(name: str) -> TypeAdapter[Any]:
 
 
 def first_option(name: str) -> str | None:
-    """Return the option that a transform takes without its name; None for a transform without options.
-
-    >>> first_option("regex"), first_option("copy"), first_option("duplicate_mono")
-    ('pattern', 'from', None)
-    """
+    """Return the option that a transform takes without its name; None for a transform without options."""
     return next(iter(options_of(name).json_schema()["properties"]), None)
 
 
@@ -53,15 +43,20 @@ def field_options(name: str) -> list[str]:
 
 
 def _integers(node: object) -> Iterator[dict[str, Any]]:
-    if isinstance(node, dict) and node.get("type") == "integer":
+    return (inner for inner in _mappings(node) if inner.get("type") == "integer")
+
+
+def _mappings(node: object) -> Iterator[dict[str, Any]]:
+    """Yield all mappings within a schema, outer ones first."""
+    if isinstance(node, dict):
         yield node
-    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        yield from _integers(inner)
+    for inner in list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _mappings(inner)
 
 
-@cache  # of what the code declares, as above
+@cache
 def transform_schema(name: str) -> dict[str, Any]:
-    """Return the JSON schema of a transform's options; what is inherited is documented where it was declared."""
+    """Return the JSON schema of a transform's options; inherited options keep their documentation."""
     schema = options_of(name).json_schema(ref_template="#/$defs/{model}")
     for base in TRANSFORMS[name].__mro__[1:]:
         if dataclasses.is_dataclass(base):
@@ -88,14 +83,15 @@ def json_schema() -> dict[str, Any]:
         definitions[name] = own
     definitions["step"] = {"oneOf": [_step(name) for name in TRANSFORMS], "description": "A transform or filter."}
     schema["properties"]["defaults"]["propertyNames"] = {"enum": list(TRANSFORMS)}
-    for steps in _marked(schema):
-        del steps["kind"]
-        steps["items"] = {"$ref": "#/$defs/step"}
+    for node in _mappings(schema):
+        if node.get("kind") == STEPS:
+            del node["kind"]
+            node["items"] = {"$ref": "#/$defs/step"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
 def _step(name: str) -> dict[str, Any]:
-    """Return a step is the name alone, or the name with options or the first option."""
+    """Return the schema of a step: the name alone, or the name with options or with the first option."""
     options = [{"$ref": f"#/$defs/{name}"}, {"type": "null"}]
     if (first := first_option(name)) is not None:
         options.append(transform_schema(name)["properties"][first])
@@ -103,26 +99,19 @@ def _step(name: str) -> dict[str, Any]:
     return {"anyOf": [{"const": name}, {**named, "additionalProperties": False}]}
 
 
-def _marked(node: object) -> Iterator[dict[str, Any]]:
-    if isinstance(node, dict):
-        if node.get("kind") == STEPS:
-            yield node
-        for inner in list(node.values()):
-            yield from _marked(inner)
-    elif isinstance(node, list):
-        for inner in node:
-            yield from _marked(inner)
-
-
 def known_keys(schema: dict[str, Any], place: tuple[str | int, ...]) -> list[str]:
-    """Return the keys that a schema knows at a place. Parts of the place that only name an alternative are passed over.
-
-    >>> known_keys(StreamOptions.model_json_schema(), ("sources", "wmt", "weight", "schedule"))
-    ['points', 'kind']
-    """
+    """Return the keys that a schema knows at a place; parts of the place that only name an alternative are skipped."""
     nodes = [schema]
     for key in place:
-        nodes = list(_inside(schema, nodes, key)) or nodes
+        inner = list[dict[str, Any]]()
+        for node in _resolved(schema, nodes):
+            if key in node.get("properties", {}):
+                inner.append(node["properties"][key])
+            elif isinstance(node.get("additionalProperties"), dict):
+                inner.append(node["additionalProperties"])
+            elif isinstance(key, int) and "items" in node:
+                inner.append(node["items"])
+        nodes = inner or nodes
     return [key for node in _resolved(schema, nodes) for key in node.get("properties", {})]
 
 
@@ -132,16 +121,6 @@ def _resolved(schema: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[d
             yield from _resolved(schema, [schema["$defs"][node["$ref"].rpartition("/")[2]]])
         yield from _resolved(schema, node.get("oneOf", []) + node.get("anyOf", []))
         yield node
-
-
-def _inside(schema: dict[str, Any], nodes: list[dict[str, Any]], key: str | int) -> Iterator[dict[str, Any]]:
-    for node in _resolved(schema, nodes):
-        if key in node.get("properties", {}):
-            yield node["properties"][key]
-        elif isinstance(node.get("additionalProperties"), dict):
-            yield node["additionalProperties"]
-        elif isinstance(key, int) and "items" in node:
-            yield node["items"]
 
 
 _NAMES = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
@@ -164,7 +143,9 @@ def _everything() -> Iterator[str]:
     definitions = schema["$defs"]
     for name, options in list(definitions.items()):
         if name in ("EachOptions", "TaskOptions"):
-            definitions[name] = _beyond(options, definitions["SourceOptions"])
+            shared = definitions["SourceOptions"]["properties"]
+            own = {key: option for key, option in options["properties"].items() if option != shared.get(key)}
+            definitions[name] = {**options, "properties": own}
     yield "A configuration is one YAML file. Relative paths are relative to it. Keys:\n"
     yield from _section("(the file)", schema)
     for title, name in [
@@ -189,33 +170,22 @@ def _everything() -> Iterator[str]:
     yield from _section("variant (of choice)", definitions["VariantOptions"])
 
 
-def _beyond(schema: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
-    own = {key: option for key, option in schema["properties"].items() if option != base["properties"].get(key)}
-    return {**schema, "properties": own}
-
-
 def _section(title: str, schema: dict[str, Any]) -> Iterator[str]:
     """Yield one mapping: its description, then each key."""
     first, *rest = schema.get("description", SourceOptions.__doc__ or "").strip().split("\n")
     yield f"{title} — {first}"
     yield from (line for line in (line.rstrip() for line in rest) if line)
     for key, option in schema.get("properties", {}).items():
-        need = "required" if key in schema.get("required", []) else f"default {_shown(option.get('default'))}"
+        default = option.get("default")
+        shown = "none" if default is None else json.dumps(default, ensure_ascii=False)
+        need = "required" if key in schema.get("required", []) else f"default {shown}"
         yield f"  {key}: {kind_of(option)}, {need}"
         yield from (f"      {line.strip()}" for line in (option.get("description") or "").split("\n"))
     yield ""
 
 
-def _shown(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False) if value is not None else "none"
-
-
 def kind_of(option: dict[str, Any]) -> str:
-    """Describe in words what a key takes.
-
-    >>> kind_of({"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]})
-    'list of whole numbers, or null'
-    """
+    """Describe the values of a key in words, such as "list of whole numbers, or null"."""
     if options := option.get("anyOf") or option.get("oneOf"):
         kinds = [kind_of(one) for one in options]
         return ", or ".join(kinds) if "null" in kinds else " or ".join(kinds)

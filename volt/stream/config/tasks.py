@@ -2,216 +2,152 @@
 
 Training mixes the sources and the tasks of the split `train`. Validation reads the tasks of the split `valid`: every
 line once, in order, without noise. A task selected by name can be read in that way, too.
-
->>> from volt.stream.config.build import parse_config
->>> text = "tasks: {de_en: {type: para, inputs: {wmt: {src: a.de, tgt: a.en}}, src_lang: de, tgt_lang: en}}"
->>> config = parse_config(text, path="data/stream.yaml")
->>> config.tasks[0].src_lang, config.sources[0].paths
-('de', ('data/a.de', 'data/a.en'))
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 from volt import arguments
-from volt.errors import VoltError
+from volt.display import counted
 from volt.files.paths import expand
 from volt.stream.config.document import Notes, Place, near
-from volt.stream.config.sources import Sources, TaskWeights
-from volt.stream.reading.id_shard import bin_of
+from volt.stream.config.sources import Sources, schedule_of
+from volt.stream.mixing.schedule import FOREVER, Schedule, Weight
+from volt.stream.reading.shards import bin_of
 from volt.stream.reading.source import Source
 from volt.stream.tasks.shard_folder import read_manifest
 from volt.stream.tasks.task import SIDES, Input, Split, Task
 from volt.stream.transforms.transform import deterministic
 
 if TYPE_CHECKING:
-    from volt.stream.config.models import InputOptions, StreamOptions, TaskOptions
+    from volt.stream.config.models import InputOptions, ScheduleOptions, StreamOptions, TaskOptions, TaskScheduleOptions
 
 
 _NAMES = "give a list of names of tasks"
+NAMES = ("src", "tgt")  # of the fields, as options of transforms may call them
+LANGUAGES = ("src_lang", "tgt_lang", "extra_prefix")
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The selected part of a configuration.
-
-    split: "train" or "valid".
-    names: of tasks; None for all of the split, and the sources that are not tasks.
-    """
+    """The selected split of a configuration, and the names of the selected tasks; None for all of the split."""
 
     split: Split = "train"
     names: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, split: Split, names: Sequence[str] | None) -> Self:
-        """Return the choice. Raises ConfigError or TypeError if it is not valid."""
+        """Check the arguments of a caller. Raises ConfigError or TypeError."""
         arguments.choice(split, "split", get_args(Split))
-        message = None if names is None else arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)
-        return cls(split, None if message is None else tuple(message))
-
-    def takes(self, task: Task) -> bool:
-        """Check whether a task is wanted.
-
-        >>> Selection("train").takes(Task("dev", "mono", (), split="valid"))
-        False
-        """
-        return task.split == self.split if self.names is None else task.name in self.names
+        return cls(split, None if names is None else tuple(arguments.texts(names, "tasks", one=_NAMES, remedy=_NAMES)))
 
 
-def chosen(
-    tasks: Sequence[tuple[Task, Source]], others: Sequence[Source], choice: Selection, notes: Notes
+def selected(
+    tasks: Sequence[tuple[Task, Source]], others: Sequence[Source], selection: Selection, notes: Notes
 ) -> list[Source]:
-    """Return the sources that are wanted; what cannot be had is noted.
-
-    tasks: all tasks, and the sources that they are
-    others: the sources that are not tasks
-    """
-    if not notes.found:
-        _check([task for task, _ in tasks], [source.name for source in others], choice, notes)
-    picked = [source for task, source in tasks if choice.takes(task)]
-    if choice.split == "valid":
-        result = [as_validation(source) for source in picked]
+    """Return the selected sources; note names that cannot be selected. `others` are the sources that are not tasks."""
+    names, split = selection.names, selection.split
+    known = {task.name: task for task, _ in tasks}
+    for name in names or () if not notes.problems else ():
+        remedy = near(name, [*known]) if known else "the file has none"
+        if any(source.name == name for source in others):
+            notes.add(("sources", name), f"is a source, and no task {name!r}; {remedy}")
+        elif name not in known:
+            notes.add(("tasks",), f"no task {name!r}; {remedy}")
+        elif split == "train" and known[name].split == "valid":
+            notes.add(("tasks", name), "is of split valid, not train; choose the split valid")
+    picked = [source for task, source in tasks if (task.split == split if names is None else task.name in names)]
+    if split == "valid":
+        result = [
+            replace(source, transforms=deterministic(source.transforms), shuffle="none", epochs=1, weight=1.0)
+            for source in picked
+        ]
     else:
-        result = [*(others if choice.names is None else ()), *picked]
-    if not result and not notes.found:
-        remedy = "name a task, or give one of that split" if choice.split == "valid" else "give one, or sources"
-        notes.add(("tasks",), f"none is of split {choice.split}; {remedy}")
+        result = [*(others if names is None else ()), *picked]
+    if not result and not notes.problems:
+        remedy = "name a task, or give one of that split" if split == "valid" else "give one, or sources"
+        notes.add(("tasks",), f"none is of split {split}; {remedy}")
     return result
 
 
-def _check(tasks: Sequence[Task], others: Sequence[str], choice: Selection, notes: Notes) -> None:
-    """others: the names of the sources that are not tasks"""
-    known = {task.name: task for task in tasks}
-    for name in choice.names or ():
-        if name in others:
-            remedy = near(name, [*known]) if known else "the file has none"
-            notes.add(("sources", name), f"is a source, and no task {name!r}; {remedy}")
-        elif name not in known:
-            notes.add(("tasks",), f"no task {name!r}; {near(name, [*known]) if known else 'the file has none'}")
-        elif choice.split == "train" and known[name].split == "valid":
-            notes.add(("tasks", name), "is of split valid, not train; choose the split valid")
-
-
-def as_validation(source: Source) -> Source:
-    """Return a source whose every line comes once, in order, and without noise.
-
-    >>> as_validation(Source("dev", ("dev.tsv",), weight=0.0)).epochs
-    1
-    """
-    return replace(source, transforms=deterministic(source.transforms), shuffle="none", epochs=1, weight=1.0)
-
-
-NAMES = ("src", "tgt")  # of the fields, as options of transforms may call them
-LANGUAGES = ("src_lang", "tgt_lang", "extra_prefix")
+def defaults_of(defaults: Mapping[str, Any], maker: Sources) -> dict[str, dict[str, Any]]:
+    """Return the options of transforms for all tasks; invalid ones are noted and left out."""
+    steps = maker.steps(NAMES)
+    return {name: steps.default(name, options, ("defaults", name)) for name, options in defaults.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Makes the tasks of a configuration.
-
-    maker: makes their sources.
-    options: of the whole configuration.
-    shards: the folder that tasks are read from; None if they are read from their inputs.
-    """
+    """Makes tasks, which are read from the folder `shards`, or from their inputs if it is None."""
 
     maker: Sources
     options: StreamOptions
-    shards: Path | None = None
+    shards: Path | None
 
     def made(self) -> list[tuple[Task, Source]]:
-        """Return the tasks with their sources; those that something is wrong with are left out."""
-        defaults = defaults_of(self.options.defaults, self.maker)
-        weights = TaskWeights(self.maker.notes, self.options.schedule)
-        inputs = {name: tuple(self._inputs(name, task)) for name, task in self.options.tasks.items()}
+        """Return the valid tasks with their sources."""
+        options = self.options
+        defaults = defaults_of(options.defaults, self.maker)
+        points = None if options.schedule is None else _sample_points(options.schedule, self.maker.notes)
+        inputs = {name: tuple(self._inputs(name, task)) for name, task in options.tasks.items()}
         result = list[tuple[Task, Source]]()
-        for name, task in self.options.tasks.items():
+        for name, task in options.tasks.items():
             self._check(name, task)
-            source = self._source(name, task, weights, defaults)
+            source = self._source(name, task, points, defaults)
             if source is not None:
-                output = _task(name, task, inputs[name], source)
-                result.append((output, source))
+                made = Task(
+                    name, task.type, inputs[name], task.split, source.weight, source.transforms, task.src_lang,
+                    task.tgt_lang, task.extra_prefix, task.n_shards, task.share_inputs,
+                )  # fmt: skip
+                result.append((made, source))
         known = {task.name: task for task, _ in result}
         read = [(task, self._reading(known.get(task.shares or task.name, task), source)) for task, source in result]
         return [(task, source) for task, source in read if source is not None]
 
-    # what a task says
-
     def _check(self, name: str, task: TaskOptions) -> None:
-        place: Place = ("tasks", name)
+        notes, place = self.maker.notes, ("tasks", name)
         if name in self.options.sources:
-            self.maker.notes.add(place, "a source has the same name; rename one of them")
+            notes.add(place, "a source has the same name; rename one of them")
         if task.share_inputs is not None:
-            self._check_sharing(name, task, task.share_inputs)
+            self._check_sharing(task, task.share_inputs, name)
         elif not task.inputs:
             sides = ", ".join(f"{side}: FILE" for side in SIDES[task.type])
-            self.maker.notes.add(place, f"has no inputs; give inputs: {{NAME: {{{sides}}}}}, or share_inputs: TASK")
+            notes.add(place, f"has no inputs; give inputs: {{NAME: {{{sides}}}}}, or share_inputs: TASK")
         if task.split == "valid" and "weight" in task.model_fields_set:
             message = "has no meaning in split valid, of which every line comes once; leave it out"
-            self.maker.notes.add((*place, "weight"), message)
+            notes.add((*place, "weight"), message)
 
-    def _check_sharing(self, name: str, task: TaskOptions, shared: str) -> None:
-        place: Place = ("tasks", name, "share_inputs")
+    def _check_sharing(self, task: TaskOptions, shared: str, name: str) -> None:
+        notes, place = self.maker.notes, ("tasks", name, "share_inputs")
         other = self.options.tasks.get(shared)
         if task.inputs:
-            self.maker.notes.add(("tasks", name, "inputs"), "does not go with share_inputs; leave one of them out")
+            notes.add(("tasks", name, "inputs"), "does not go with share_inputs; leave one of them out")
         if task.n_shards is not None:
-            message = f"does not go with share_inputs; {shared} has the shards"
-            self.maker.notes.add(("tasks", name, "n_shards"), message)
+            notes.add(("tasks", name, "n_shards"), f"does not go with share_inputs; {shared} has the shards")
         if shared == name:
-            self.maker.notes.add(place, "names the task itself; name another, or give inputs")
+            notes.add(place, "names the task itself; name another, or give inputs")
         elif other is None:
-            self.maker.notes.add(place, f"no task {shared!r}; {near(shared, [*self.options.tasks])}")
+            notes.add(place, f"no task {shared!r}; {near(shared, [*self.options.tasks])}")
         elif other.share_inputs is not None:
             message = f"{shared} has no inputs of its own, but shares the inputs of {other.share_inputs}"
-            self.maker.notes.add(place, f"{message}; name the task that has them")
+            notes.add(place, f"{message}; name the task that has them")
         elif other.type != task.type:
-            self.maker.notes.add(
-                place, f"{shared} is of type {other.type}, this task of type {task.type}; make both one"
-            )
+            notes.add(place, f"{shared} is of type {other.type}, this task of type {task.type}; make both one")
 
     def _inputs(self, name: str, task: TaskOptions) -> Iterator[Input]:
-        for key, message in task.inputs.items():
-            files = tuple(self._files(task.type, message, ("tasks", name, "inputs", key)))
-            if files:
+        maker = self.maker if self.shards is None else replace(self.maker, check_files=False)
+        for key, one in task.inputs.items():
+            if files := tuple(_files(maker, task.type, one, ("tasks", name, "inputs", key))):
                 yield Input(key, files)
 
-    def _files(self, kind: str, message: InputOptions, place: Place) -> Iterator[tuple[str, str]]:
-        """Yield (side, path) pairs: of the first files, then of the second ones, and so on."""
-        sides: dict[str, Any] = {side: files for side, files in message if files is not None}
-        others, gone = sides.keys() - set(SIDES[kind]), [side for side in SIDES[kind] if side not in sides]
-        for side in sorted(others):
-            self.maker.notes.add((*place, side), f"does not go with type {kind}; give {' and '.join(SIDES[kind])}")
-        if gone and not others:
-            self.maker.notes.add(place, f"key {gone[0]!r} is missing; type {kind} needs {' and '.join(SIDES[kind])}")
-        elif sides.keys() == set(SIDES[kind]):
-            if kind == "mono":
-                yield from (("mono", path) for path in self._mono(sides["mono"], (*place, "mono")))
-            else:
-                paths = self._maker_for_inputs().groups({side: sides[side] for side in SIDES[kind]}, place)
-                yield from zip(SIDES[kind] * (len(paths) // 2), paths, strict=True)
-
-    def _maker_for_inputs(self) -> Sources:
-        return self.maker if self.shards is None else replace(self.maker, check_files=False)
-
-    def _mono(self, message: str | list[str], place: Place) -> list[str]:
-        """Return the paths of lines with one side, with those that a pattern or a folder stands for."""
-        maker, result = self._maker_for_inputs(), list[str]()
-        for index, path in enumerate([message] if isinstance(message, str) else message):
-            at = place if isinstance(message, str) else (*place, index)
-            current = maker.file(path, at)
-            try:
-                result += expand(bin_of(current)) if maker.check_files else [current]
-            except VoltError as error:
-                maker.notes.add(at, error)
-        return result
-
-    # what a task is in the stream
-
-    def _source(self, name: str, task: TaskOptions, weights: TaskWeights, defaults: Mapping[str, Any]) -> Source | None:
+    def _source(
+        self, name: str, task: TaskOptions, points: Sequence[int] | None, defaults: Mapping[str, Any]
+    ) -> Source | None:
         place: Place = ("tasks", name)
         known = {key: value for key in LANGUAGES if (value := getattr(task, key)) is not None}
         steps = replace(self.maker.steps(NAMES), task=known, defaults=defaults)
@@ -219,31 +155,79 @@ class Tasks:
         if task.type == "mono" and "max_fields" not in task.model_fields_set and task.min_fields < 2:
             task = task.model_copy(update={"max_fields": 1})  # a tab would make two fields of one
         transforms = own + steps.of(self.options.transforms, ("transforms",))
-        weight = weights.of(task.weight, (*place, "weight"))
+        weight = self._weight(task.weight, points, (*place, "weight"))
         return self.maker.built(place, task, name=name, paths=("",), transforms=transforms, weight=weight)
 
+    def _weight(
+        self, weights: float | list[float] | ScheduleOptions, points: Sequence[int] | None, place: Place
+    ) -> Weight:
+        """Return the weight of a task, 1 if it is invalid; `points` are the samples at which listed weights change."""
+        notes, schedule = self.maker.notes, self.options.schedule
+        if isinstance(weights, float):
+            return weights
+        if not isinstance(weights, list):
+            return schedule_of(weights, notes, place)
+        if schedule is None:
+            remedy = "give one number, or schedule: {points: [SAMPLE, …]}"
+            notes.add(place, f"a list of weights, and no schedule says when they change; {remedy}")
+        elif len(weights) != len(schedule.points) + 1:
+            n_points = counted(len(schedule.points), "point")
+            message = f"{counted(len(weights), 'weight')}, and the schedule has {n_points}"
+            remedy = f"give {len(schedule.points) + 1}: the first counts from the start, one more from each point"
+            notes.add(place, f"{message}; {remedy}")
+        elif points is not None:
+            pairs = tuple(zip((0, *points), weights, strict=True))
+            return notes.made(Schedule, place, points=pairs, kind=schedule.kind) or 1.0
+        return 1.0
+
     def _reading(self, owner: Task, source: Source) -> Source | None:
-        """Return the source of a task, with its paths. owner: the task whose inputs, and shards, it reads."""
+        """Return the source of a task, with its paths; `owner` is the task that has its inputs and shards."""
         if self.shards is not None and self.maker.check_files:
-            try:
+            with self.maker.notes.catching(("tasks", source.name)):
                 manifest = read_manifest(self.shards, owner)
-            except VoltError as error:
-                self.maker.notes.add(("tasks", source.name), error)
-                return None
-            return replace(source, paths=manifest.paths, names=manifest.names)
+                return replace(source, paths=manifest.paths, names=manifest.names)
+            return None
         paths = tuple(path for one in owner.inputs for path in one.paths)
         return replace(source, paths=paths, names=owner.names) if paths else None
 
 
-def _task(name: str, values: TaskOptions, inputs: tuple[Input, ...], source: Source) -> Task:
-    return Task(
-        name, values.type, inputs, values.split, source.weight, source.transforms,
-        src_lang=values.src_lang, tgt_lang=values.tgt_lang, extra_prefix=values.extra_prefix, n_shards=values.n_shards,
-        shares=values.share_inputs,
-    )  # fmt: skip
+def _files(maker: Sources, kind: str, options: InputOptions, place: Place) -> Iterator[tuple[str, str]]:
+    """Yield (side, path) pairs of an input: of the first files, then of the second files, and so on."""
+    sides: dict[str, Any] = {side: files for side, files in options if files is not None}
+    others, missing = sides.keys() - set(SIDES[kind]), [side for side in SIDES[kind] if side not in sides]
+    for side in sorted(others):
+        maker.notes.add((*place, side), f"does not go with type {kind}; give {' and '.join(SIDES[kind])}")
+    if missing and not others:
+        maker.notes.add(place, f"key {missing[0]!r} is missing; type {kind} needs {' and '.join(SIDES[kind])}")
+    elif others:
+        return
+    elif kind == "mono":
+        files, place = sides["mono"], (*place, "mono")
+        for index, path in enumerate([files] if isinstance(files, str) else files):
+            at = place if isinstance(files, str) else (*place, index)
+            file = maker.file(path, at)
+            with maker.notes.catching(at):
+                yield from (("mono", path) for path in (expand(bin_of(file)) if maker.check_files else [file]))
+    else:
+        paths = maker.groups({side: sides[side] for side in SIDES[kind]}, place)
+        yield from zip(SIDES[kind] * (len(paths) // 2), paths, strict=True)
 
 
-def defaults_of(defaults: Mapping[str, Any], maker: Sources) -> dict[str, dict[str, Any]]:
-    """Options of transforms for all tasks, those that are right."""
-    steps = maker.steps(NAMES)
-    return {name: steps.default(name, options, ("defaults", name)) for name, options in defaults.items()}
+def _sample_points(options: TaskScheduleOptions, notes: Notes) -> tuple[int, ...] | None:
+    """Return the samples at which weights change, point · batch_samples · update_batches; None if they are invalid."""
+    n_problems, unit, place = len(notes.problems), options.unit, ("schedule",)
+    if unit != "samples" and options.batch_samples is None:
+        notes.add((*place, "unit"), f"{unit} have no size; give batch_samples, the samples of a batch")
+    for key, units in (("batch_samples", ("batches", "updates")), ("update_batches", ("updates",))):
+        if getattr(options, key) is not None and unit not in units:
+            notes.add((*place, key), f"has no meaning where points count {unit}; leave it out, or give another unit")
+    size = (options.batch_samples or 1) * (options.update_batches or 1)
+    points = tuple(point * size for point in options.points)
+    for index, (before, point) in enumerate(pairwise((0, *points))):
+        if point <= before:
+            which = f"not above {options.points[index - 1]}, which it follows" if index else "not above 0"
+            notes.add((*place, "points", index), f"{options.points[index]} is {which}; let points rise")
+        elif point >= FOREVER:
+            message = f"{point:,} samples are more than can be counted; give a smaller point"
+            notes.add((*place, "points", index), message)
+    return points if len(notes.problems) == n_problems else None

@@ -1,22 +1,18 @@
 """A template and its values → text, and for each line of the text the template's line that it comes from.
 
 Templates are written in a part of Jinja's language: `{{key}}`, `{% if %}`, `{% for %}`, a few filters and tests, and
-`range`. Only the tags themselves are removed: line ends and indents around them stay, which leaves blank lines.
-Jinja's sandbox keeps templates out of Python's objects. Checks of this module keep them from filling the memory and
-from running without end. A text without `{{` and `{%` is not a template and stays as it is.
-
->>> expanded("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
-Expanded(text='src: de\\n\\n- 0\\n- 1\\n', lines=(1, 2, 3, 3, 4))
+`range`. Line ends and indents around tags stay. Jinja's sandbox hides Python's objects; this module bounds memory and
+time. A text without `{{` and `{%` stays as it is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from volt import arguments
 from volt.errors import ConfigError, shown
@@ -26,7 +22,7 @@ from volt.stream.config.document import Document, near, parse
 if TYPE_CHECKING:
     from jinja2 import Environment, nodes
 
-MOST_CHARS = 1 << 20  # of a template, of a value, and of what becomes of it
+MOST_CHARS = 1 << 20  # of a template, of a value, and of the expanded text
 MOST_ROUNDS = 10_000  # of all loops together
 _PLACE = re.compile(r"\{\{|\{%")
 _MARK = re.compile("\x00([0-9]*)\x00")
@@ -42,39 +38,28 @@ _HINT = "write {% raw %}…{% endraw %} around braces that are plain text"
 
 
 class Expanded(NamedTuple):
-    """A template with its values filled in.
-
-    text: the configuration.
-    lines: for each line of the text, the number of the template's line; () if the lines are equal.
-    """
+    """The text of a filled template, and for each line the number of the template's line; () if these are equal."""
 
     text: str
     lines: tuple[int, ...] = ()
 
 
-def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str) -> Expanded:
-    """Fill the placeholders of a template.
-
-    values: text or a number for each key
-    path: the file's name in errors
-    Raises ConfigError, with its line, for a key without a value and for syntax that templates do not allow; also for a
-    value that no placeholder uses.
-    """
-    inputs = _checked(values or {})
-    if not _PLACE.search(text):
-        _refuse_unused(inputs, set(), path)
-        return Expanded(text)
-    if len(text) > MOST_CHARS or "\x00" in text:
-        raise ConfigError(f"{path}:1: the template is binary, or longer than {MOST_CHARS:,} characters; shorten it")
-    return _filled(text, inputs, path)
-
-
 def read(path: str | Path, *, values: Mapping[str, object] | None = None) -> Document:
-    """Parse a configuration file, which may be a template. Raises ConfigError if it cannot be read or is not YAML.
+    """Parse a configuration file, which may be a template. Raises ConfigError if it cannot be read or is not YAML."""
+    text = read_text(path, kind=ConfigError).removeprefix("\ufeff")
+    return parse_template(text, path=str(path), values=values)
 
-    values: text or a number for each key of the template
-    """
-    return _parsed(expanded_file(path, values=values), str(path))
+
+def parse_template(text: str, *, path: str, values: Mapping[str, object] | None = None) -> Document:
+    """Parse a configuration that may be a template. Errors name the lines of the template."""
+    result = expanded(text, values, path=path)
+    if not result.lines:
+        return parse(result.text, path=path)
+    hint = "\n(the file is a template; expand it to see the text that is read)"
+    try:
+        return replace(parse(result.text, path=path, lines=result.lines), hint=hint)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{hint}") from None
 
 
 def expanded_file(path: str | Path, *, values: Mapping[str, object] | None = None) -> Expanded:
@@ -83,25 +68,38 @@ def expanded_file(path: str | Path, *, values: Mapping[str, object] | None = Non
     return expanded(text.removeprefix("\ufeff"), values, path=str(path))
 
 
-def parse_template(text: str, *, path: str, values: Mapping[str, object] | None = None) -> Document:
-    """Parse a configuration that may be a template. Errors name the lines of the template.
+def expanded(text: str, values: Mapping[str, object] | None = None, *, path: str) -> Expanded:
+    """Fill the placeholders of a template.
 
-    >>> document = parse_template("{% if a %}\\n{% endif %}\\nseed: {{n}}\\n", path="a", values={"a": 1, "n": 7})
-    >>> document.value, document.line(("seed",))
-    ({'seed': 7}, 3)
+    values: text or a number for each key
+    path: the file's name in errors
+    Raises ConfigError, with its line, for invalid syntax, a key without a value, and a value without a placeholder.
+
+    >>> expanded("src: {{src}}\\n{% for n in range(2) %}\\n- {{n}}{% endfor %}\\n", {"src": "de"}, path="stream.yaml")
+    Expanded(text='src: de\\n\\n- 0\\n- 1\\n', lines=(1, 2, 3, 3, 4))
     """
-    return _parsed(expanded(text, values, path=path), path)
+    inputs = _checked(values or {})
+    if not _PLACE.search(text):
+        _refuse_unused(inputs, set(), path)
+        return Expanded(text)
+    if len(text) > MOST_CHARS or "\x00" in text:
+        raise ConfigError(f"{path}:1: the template is binary, or longer than {MOST_CHARS:,} characters; shorten it")
+    from jinja2 import TemplateError, meta
 
-
-def _parsed(values: Expanded, path: str) -> Document:
-    if not values.lines:
-        return parse(values.text, path=path)
-    hint = "\n(the file is a template; expand it to see the text that is read)"
+    environment = _environment()
     try:
-        result = parse(values.text, path=path, lines=values.lines)
-    except ConfigError as error:
-        raise ConfigError(f"{error}{hint}") from None
-    return replace(result, hint=hint)
+        tree = environment.parse(text)
+        _refuse_syntax(tree, path)
+        _refuse_unused(inputs, meta.find_undeclared_variables(tree), path)
+        _bound_loops(tree)
+        _mark_lines(tree)
+        return _unmarked(_joined(environment.from_string(tree).generate(inputs), path))
+    except TemplateError as error:
+        raise _explained(error, path, _opening(environment, text, getattr(error, "lineno", 0))) from None
+    except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of filters and operators
+        raise ConfigError(f"{path}:{_line_of(error)}: {error}; fix the template") from None
+    except (SyntaxError, RecursionError, MemoryError):  # Python's errors for nesting that is too deep
+        raise ConfigError(f"{path}:1: values are nested more than 50 deep; nest less") from None
 
 
 def _checked(values: Mapping[str, object]) -> dict[str, object]:
@@ -116,35 +114,14 @@ def _checked(values: Mapping[str, object]) -> dict[str, object]:
     return data
 
 
-def _refuse_unused(inputs: Mapping[str, object], wanted: set[str], path: str) -> None:
+def _refuse_unused(inputs: Mapping[str, object], wanted: Set[str], path: str) -> None:
     for key in inputs.keys() - wanted:
         remedy = near(key, sorted(wanted)) if wanted else "leave it out"
         raise ConfigError(f"{path}: no place for {key!r}: the file has no {{{{{key}}}}}; {remedy}")
 
 
-def _filled(text: str, inputs: Mapping[str, object], path: str) -> Expanded:
-    from jinja2 import TemplateError, meta
-
-    environment = _environment()
-    try:
-        tree = environment.parse(text)
-        _check(tree, path)
-        _refuse_unused(inputs, meta.find_undeclared_variables(tree), path)
-        _mark_lines(tree)
-        marked = _bounded(environment.from_string(tree).generate(inputs), path)
-    except ConfigError:
-        raise
-    except TemplateError as error:
-        raise _explained(error, path, _opening(environment, text, getattr(error, "lineno", 0))) from None
-    except (ValueError, TypeError, ArithmeticError, LookupError) as error:  # of filters and operators
-        raise ConfigError(f"{path}:{_line_of(error)}: {error}; fix the template") from None
-    except (SyntaxError, RecursionError, MemoryError):  # Python's errors for nesting that is too deep
-        raise ConfigError(f"{path}:1: values are nested more than 50 deep; nest less") from None
-    return _unmarked(marked)
-
-
 def _environment() -> Environment:
-    """Return a sandbox in which keys without a value are errors, loops are bounded, and text is not multiplied."""
+    """Return a sandbox in which keys without a value are errors, only `range` is called, and text is not multiplied."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -152,7 +129,7 @@ def _environment() -> Environment:
         intercepted_binops = frozenset("*")
 
         def is_safe_callable(self, obj: Any) -> bool:
-            return obj is _range or isinstance(obj, StrictUndefined)  # the latter raises a better error
+            return obj is self.globals["range"] or isinstance(obj, StrictUndefined)  # the latter raises a better error
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             for value in (left, right):
@@ -163,15 +140,8 @@ def _environment() -> Environment:
     environment = Sandbox(undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters = {name: environment.filters[name] for name in _FILTERS} | {"rounds": _rounds()}
     environment.tests = {name: environment.tests[name] for name in _TESTS}
-    environment.globals = {"range": _range}
+    environment.globals = {"range": environment.globals["range"]}
     return environment
-
-
-def _range(*bounds: int) -> range:
-    result = range(*bounds)
-    if not -MOST_ROUNDS <= len(result) <= MOST_ROUNDS:
-        raise ValueError(f"range of {len(result):,} numbers, more than {MOST_ROUNDS:,}")
-    return result
 
 
 def _rounds() -> Callable[[Iterable[object]], Iterator[object]]:
@@ -188,25 +158,26 @@ def _rounds() -> Callable[[Iterable[object]], Iterator[object]]:
     return rounds
 
 
-def _check(tree: nodes.Template, path: str) -> None:
-    """Raise ConfigError for syntax that could run without end or fill the memory; bound each loop."""
+def _bound_loops(tree: nodes.Template) -> None:
     from jinja2 import nodes
 
-    for node in [*tree.find_all(nodes.Node)]:
-        kind, name = type(node).__name__, getattr(node, "name", None)
-        if kind not in _NODES or name == "self":
-            syntax = _SPELLINGS.get(kind, kind.lower())
-            _refuse(node, path, f"{syntax} is not allowed in templates; use placeholders, if and for")
     for loop in [*tree.find_all(nodes.For)]:
         loop.iter = nodes.Filter(loop.iter, "rounds", [], [], None, None, lineno=loop.lineno)
 
 
-def _refuse(node: nodes.Node, path: str, message: str) -> NoReturn:
-    raise ConfigError(f"{path}:{node.lineno}: {message}; or {_HINT}")
+def _refuse_syntax(tree: nodes.Template, path: str) -> None:
+    """Raise ConfigError for syntax that could run without end or fill the memory."""
+    from jinja2 import nodes
+
+    for node in tree.find_all(nodes.Node):
+        kind = type(node).__name__
+        if kind not in _NODES or getattr(node, "name", None) == "self":
+            message = f"{_SPELLINGS.get(kind, kind.lower())} is not allowed in templates"
+            raise ConfigError(f"{path}:{node.lineno}: {message}; use placeholders, if and for; or {_HINT}")
 
 
 def _opening(environment: Environment, text: str, line: int) -> int:
-    """Return the line where the placeholder or tag opens that a line belongs to, as far as the text is valid."""
+    """Return the line where the tag opens that a line belongs to, as far as the text is valid."""
     from jinja2 import TemplateSyntaxError
 
     result = line
@@ -219,17 +190,17 @@ def _opening(environment: Environment, text: str, line: int) -> int:
 
 
 def _explained(error: Any, path: str, opening: int) -> ConfigError:
-    """Return Jinja's error with its line and a remedy. opening: the line where an invalid tag opens"""
     from jinja2 import TemplateSyntaxError, UndefinedError
 
     if isinstance(error, UndefinedError):
         key = re.match(r"'(\w+)' is undefined", str(error))
-        message = f"{{{{{key[1]}}}}} has no value; set {key[1]}" if key else f"{error}; fix the template"
+        message = f"{error}; fix the template"
+        if key:
+            message = f"{{{{{key[1]}}}}} has no value; set {key[1]}"
         return ConfigError(f"{path}:{_line_of(error)}: {message}, or {_HINT}")
     line = opening if isinstance(error, TemplateSyntaxError) else _line_of(error)
-    return ConfigError(
-        f"{path}:{line}: not a valid template: {str(error.message or error).rstrip('.')}; fix it, or {_HINT}"
-    )
+    reason = str(error.message or error).rstrip(".")
+    return ConfigError(f"{path}:{line}: not a valid template: {reason}; fix it, or {_HINT}")
 
 
 def _line_of(error: BaseException) -> int:
@@ -246,34 +217,27 @@ def _mark_lines(tree: nodes.Template) -> None:
     from jinja2 import nodes
 
     for output in tree.find_all(nodes.Output):
-        output.nodes = [marked for node in output.nodes for marked in _marked(node)]
+        marked = list[nodes.Expr]()
+        for node in output.nodes:
+            is_text = isinstance(node, nodes.TemplateData)
+            pieces = node.data.split("\n") if isinstance(node, nodes.TemplateData) else [""]
+            marks = (f"\x00{node.lineno + number}\x00{piece}" for number, piece in enumerate(pieces))
+            marked += [nodes.TemplateData("\n".join(marks), lineno=node.lineno), *([] if is_text else [node])]
+        output.nodes = marked
 
 
-def _marked(node: nodes.Expr) -> Iterator[nodes.Expr]:
-    """Yield a node of the output with the numbers of its lines."""
-    from jinja2 import nodes
-
-    pieces = node.data.split("\n") if isinstance(node, nodes.TemplateData) else [""]
-    marks = (f"\x00{node.lineno + number}\x00{piece}" for number, piece in enumerate(pieces))
-    yield nodes.TemplateData("\n".join(marks), lineno=node.lineno)
-    if not isinstance(node, nodes.TemplateData):
-        yield node
-
-
-def _bounded(pieces: Iterable[str], path: str) -> str:
-    """Join the pieces. Raises ConfigError if the text becomes too long."""
+def _joined(pieces: Iterable[str], path: str) -> str:
     result, left = list[str](), 2 * MOST_CHARS  # half of it for marks
     for piece in pieces:
         if (left := left - len(piece)) < 0:
-            raise ConfigError(
-                f"{path}:1: expands to more than {MOST_CHARS:,} characters; loop less, or write two files"
-            )
+            message = f"expands to more than {MOST_CHARS:,} characters; loop less, or write two files"
+            raise ConfigError(f"{path}:1: {message}")
         result.append(piece)
     return "".join(result)
 
 
 def _unmarked(marked: str) -> Expanded:
-    """Return the text without marks, and for each line the template's line that its first letter comes from."""
+    """Remove the marks; a line comes from the template's line of its first letter."""
     lines, line = list[int](), 1
     for piece in marked.split("\n"):
         before, *rest = _MARK.split(piece)  # text, and then numbers and texts in turn

@@ -10,7 +10,7 @@ A step is `name`, or `name: options`. Where a source names its fields, an option
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
@@ -26,13 +26,9 @@ from volt.stream.transforms.transform import LoadedFiles, Transform, loaded
 class TransformBuilder:
     """Makes the transforms of a source.
 
-    notes: takes what is wrong.
-    folder: what relative paths are relative to.
-    files: what the transforms' files hold.
-    user_code: whether a transform may name a Python file to run.
-    names: of the source's fields.
-    task: what a task says of itself, for transforms that want to know it: src_lang, tgt_lang, extra_prefix.
-    defaults: options of transforms, by the transform's name, where a step does not say otherwise.
+    names: the names of the source's fields.
+    task: the languages and prefix of a task, for transforms that use them.
+    defaults: options of transforms, by the transform's name, that a step may leave out.
     """
 
     notes: Notes
@@ -44,7 +40,7 @@ class TransformBuilder:
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of(self, value: object, place: Place) -> tuple[Transform, ...]:
-        """Return the transforms of a list."""
+        """Return the transforms of a list, without the invalid ones."""
         if value is None:
             return ()
         if not isinstance(value, list):
@@ -54,16 +50,14 @@ class TransformBuilder:
         return tuple(step for step in steps if step is not None)
 
     def _step(self, item: object, place: Place) -> Transform | None:
-        """`name`, or `name: options`."""
         pairs = [(item, {})] if isinstance(item, str) else list(item.items()) if isinstance(item, dict) else []
         if len(pairs) != 1:
-            result = f"{len(pairs)} keys" if isinstance(item, dict) else repr(item)
-            message = f"a transform is a name, or a name with its options, not {result}"
+            value = f"{len(pairs)} keys" if isinstance(item, dict) else repr(item)
+            message = f"a transform is a name, or a name with its options, not {value}"
             self.notes.add(place, f"{message}; put a dash before each, and indent its options")
             return None
         name, options = pairs[0]
-        if name not in TRANSFORMS:
-            self.notes.add(place, f"unknown transform {name!r}; {near(name, list(TRANSFORMS))}")
+        if not self._is_known(name, place):
             return None
         current = (*place, name) if isinstance(item, dict) else place
         if name == "user" and not self.user_code:
@@ -73,32 +67,36 @@ class TransformBuilder:
             return None
         return self._transform(name, options, current)
 
-    def default(self, name: str, options: object, place: Place) -> dict[str, Any]:
-        """Options that steps of a transform may leave out; {} if something is wrong with them."""
-        from volt.stream.config.schema import options_of
-
+    def _is_known(self, name: str, place: Place) -> bool:
         if name not in TRANSFORMS:
             self.notes.add(place, f"unknown transform {name!r}; {near(name, list(TRANSFORMS))}")
+        return name in TRANSFORMS
+
+    def default(self, name: str, options: object, place: Place) -> dict[str, Any]:
+        """Return options that steps of a transform may leave out; {} if they are invalid."""
+        from volt.stream.config.schema import options_of
+
+        if not self._is_known(name, place):
             return {}
-        n_problems = len(self.notes.found)
-        message = _named(name, options)
-        self.notes.checked(options_of(name), self._numbered(name, message, place), place, is_part=True)
-        return message if len(self.notes.found) == n_problems else {}
+        n_problems = len(self.notes.problems)
+        named = _by_name(name, options)
+        self.notes.checked(options_of(name), self._numbered(name, named, place), place, is_part=True)
+        return named if len(self.notes.problems) == n_problems else {}
 
     def _transform(self, name: str, options: object, place: Place) -> Transform | None:
         from volt.stream.config.schema import options_of
 
         wanted = getattr(TRANSFORMS[name], "from_task", ())
         known = {key: value for key, value in self.task.items() if key in wanted}
-        values = {**self.defaults.get(name, {}), **known, **_named(name, options)}
-        n_problems = len(self.notes.found)
+        values = {**self.defaults.get(name, {}), **known, **_by_name(name, options)}
+        n_problems = len(self.notes.problems)
         numbered = self._numbered(name, values, place)
-        if len(self.notes.found) > n_problems:
+        if len(self.notes.problems) > n_problems:
             return None
-        output = self.notes.checked(options_of(name), numbered, place)
-        if output is None:
+        checked = self.notes.checked(options_of(name), numbered, place)
+        if checked is None:
             return None
-        return self._choice(output, place) if name == "choice" else self._located(output, place)
+        return self._choice(checked, place) if name == "choice" else self._loaded(checked, place)
 
     def _numbered(self, name: str, options: dict[str, Any], place: Place) -> dict[str, Any]:
         """Return the options with the numbers of fields in place of their names; a condition knows the names."""
@@ -106,8 +104,8 @@ class TransformBuilder:
 
         if self.names and name == "where":
             options = {"names": list(self.names)} | options
-        result = {key: options[key] for key in field_options(name) if key in options}
-        return options | {key: self._numbers(value, (*place, key)) for key, value in result.items()}
+        by_field = {key: options[key] for key in field_options(name) if key in options}
+        return options | {key: self._numbers(value, (*place, key)) for key, value in by_field.items()}
 
     def _numbers(self, value: object, place: Place) -> object:
         if isinstance(value, list):
@@ -116,56 +114,43 @@ class TransformBuilder:
             return value
         if value in self.names:
             return self.names.index(value) + 1
-        known = (
-            near(value, self.names)
-            if self.names
-            else "fields have names where the source has a `pair` or `columns`; give a number"
-        )
-        self.notes.add(place, f"no field is called {value!r}; {known}")
+        without_names = "fields have names where the source has a `pair` or `columns`; give a number"
+        remedy = near(value, self.names) if self.names else without_names
+        self.notes.add(place, f"no field is called {value!r}; {remedy}")
         return value
 
     def _choice(self, options: Any, place: Place) -> Transform | None:
         from volt.stream.transforms.choice import Choice, Variant
 
         within = (*place, "variants") if (*place, "variants") in self.notes.document.lines else place
-        variants = [
-            self.notes.made(
-                Variant,
-                (*within, index),
-                weight=variant.weight,
-                transforms=self.of(variant.transforms, (*within, index, "transforms")),
-            )
-            for index, variant in enumerate(options.variants)
-        ]
+        variants = list[Variant | None]()
+        for index, variant in enumerate(options.variants):
+            steps = self.of(variant.transforms, (*within, index, "transforms"))
+            variants.append(self.notes.made(Variant, (*within, index), weight=variant.weight, transforms=steps))
         if None in variants:
             return None
         return cast("Transform | None", self.notes.made(Choice, place, variants=tuple(variants)))
 
-    def _located(self, output: Any, place: Place) -> Transform | None:
-        for option, path in _paths(output):
-            result = Path(self.notes.file(self.folder, str(path), place))
-            if not is_file(result):
-                self.notes.note(VoltError(f"{option}: {result}: no such file; check the path"), place)
-                return None
-            output = replace(output, **{option: result})
+    def _loaded(self, transform: Any, place: Place) -> Transform | None:
+        """Return a transform with paths relative to the current folder, and load its files."""
         try:
-            loaded(output, self.files)
+            for option in fields(transform):
+                if isinstance(path := getattr(transform, option.name), Path):
+                    file = Path(self.notes.file(self.folder, str(path), place))
+                    if not is_file(file):
+                        raise VoltError(f"{option.name}: {file}: no such file; check the path")
+                    transform = replace(transform, **{option.name: file})
+            loaded(transform, self.files)
         except VoltError as error:
             self.notes.note(error, place)
             return None
-        return cast(Transform, output)
+        return cast(Transform, transform)
 
 
-def _paths(output: Any) -> Iterator[tuple[str, Path]]:
-    for option in fields(output):
-        if isinstance(value := getattr(output, option.name), Path):
-            yield option.name, value
-
-
-def _named(name: str, options: object) -> dict[str, Any]:
+def _by_name(name: str, options: object) -> dict[str, Any]:
     """Return the options of a transform by their names; a single value belongs to the first option.
 
-    >>> _named("multiply", 3)
+    >>> _by_name("multiply", 3)
     {'n': 3}
     """
     from volt.stream.config.schema import first_option

@@ -1,19 +1,10 @@
-"""Weights → which source gives each sample, so that at every prefix each source's count is within one of its share.
+"""Weights → the source of each sample, so that at every prefix each source's count is within one of its share.
 
-Nothing is drawn at random: sources take turns as evenly as whole samples allow, also while weights change. The position
-of a mixture follows from the number of samples that each source has given, so it resumes from a saved state at once.
-
-Weights may follow from sizes. With s_i lines in source i, and a temperature T:
+Nothing is random. Weights may follow from sizes. With s_i lines in source i, and a temperature T:
 
     r_i = (s_i / Σs)^(1/T) / Σ_j (s_j / Σs)^(1/T)           the share of source i
-    V   = min(Σ_i (r_i / r_max) · s_max, 1.5 · Σs)          lines, rounded down
-
-`max` is the source with the most lines: in a virtual epoch it is read once, and smaller sources with a greater share
-several times. The second bound limits the epoch where small sources are repeated far beyond their size.
-
->>> mixture = Mixture((2.0, 1.0))
->>> mixture.turns(6).tolist(), mixture.counts.tolist()
-([0, 0, 1, 0, 0, 1], [4, 2])
+    V   = min(Σ_i (r_i / r_max) · s_max, 1.5 · Σs)          lines of a virtual epoch, in which `max`, the largest
+                                                            source, is read once
 """
 
 from __future__ import annotations
@@ -34,20 +25,18 @@ from volt.stream.mixing.schedule import UNIT, Shares, Weight, check_weight, shar
 
 By = Literal["temperature", "uniform", "concatenation"]
 TEMPERATURE = 1.5
-_MOST = Fraction(3, 2)  # virtual lines for one that there is
+_MOST = Fraction(3, 2)  # virtual lines for each line
+_AT_ONCE = 1 << 20  # turns
 _ROUNDING = Fraction(1, 10**11)  # shares are reported to twelve digits
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A mixture by the sources' numbers of lines, instead of by weights of their own.
+    """A mixture by the sources' numbers of lines, instead of by weights. Raises ConfigError if an option is not valid.
 
-    by: "temperature"; "uniform" for equal shares; or "concatenation" for shares in proportion to the lines, which is
-        temperature 1.
-    temperature: above 0; a high one brings up the small sources, until all are equal.
-    where: how errors call it.
-
-    Raises ConfigError if `by` is another word, or the temperature is not positive and finite.
+    by: "temperature"; "uniform" for equal shares; or "concatenation" for shares in proportion to the lines.
+    temperature: above 0; a high one favours small sources; 1 is concatenation.
+    where: the name of this option in errors.
 
     >>> str(Sampling(temperature=5)), str(Sampling("uniform"))
     ('temperature 5', 'uniform')
@@ -67,14 +56,9 @@ class Sampling:
         return f"temperature {self.temperature:g}" if self.by == "temperature" else self.by
 
     def weights(self, sizes: Mapping[str, int]) -> dict[str, float]:
-        """Return the weight of each source.
+        """Return the weight of each source. Raises ConfigError if a weight rounds to nothing.
 
         sizes: lines of each source, by its name; 1 or more
-
-        Raises ConfigError if a weight rounds to nothing.
-
-        >>> Sampling("concatenation").weights({"de": 900, "lb": 100})
-        {'de': 900.0, 'lb': 100.0}
         """
         if self.by == "uniform":
             return dict.fromkeys(sizes, 1.0)
@@ -91,26 +75,16 @@ class Sampling:
 
 
 def shares(sizes: Sequence[int], *, temperature: float) -> list[float]:
-    """Shares in proportion to size ^ (1 / temperature), which sum to 1, as far as twelve digits say it.
-
-    >>> shares([8, 1], temperature=3)
-    [0.666666666667, 0.333333333333]
-    """
+    """Return shares in proportion to size ^ (1 / temperature), which sum to 1 within twelve digits."""
     largest = max(sizes, default=0) or 1
     powers = [(size / largest) ** (1 / temperature) for size in sizes]
     return [float(f"{power / (sum(powers) or 1):.12g}") for power in powers]
 
 
 def virtual_size(sizes: Sequence[int], weights: Sequence[float]) -> int:
-    """Lines of a virtual epoch of sources that are mixed by these weights.
+    """Return the lines of a virtual epoch of sources with these sizes, 1 or more, and weights.
 
-    sizes: lines of each source, 1 or more
-    weights: of each; sources without a weight count for nothing
-
-    The number is rounded down, as fairseq's is; but what lacks less than a part in 10¹¹ of a whole line is one, so that
-    no rounding of the shares takes a line away. Of several largest sources, the one with the greatest weight counts.
-
-    Raises ConfigError if no source has a weight.
+    Rounded down, except within a part in 10¹¹ of a whole line. Of several largest sources, the greatest weight counts.
 
     >>> virtual_size([90, 10], [0.9, 0.1]), virtual_size([90, 10], [1, 1]), virtual_size([90, 10], [1, 0])
     (100, 150, 90)
@@ -125,33 +99,26 @@ def virtual_size(sizes: Sequence[int], weights: Sequence[float]) -> int:
     return min(math.floor(wanted * (1 + _ROUNDING)), math.floor(_MOST * sum(size for size, _ in mixed)))
 
 
-_AT_ONCE = 1 << 20  # turns
-
-
-def _zeros() -> NDArray[np.int64]:
-    return np.zeros(1, np.int64)
-
-
 @dataclass(slots=True)
 class Mixture:
     """Deals turns to sources.
 
     weights: one for each source, numbers or schedules.
     counts: (n_sources,) turns dealt to each source so far.
-    ended: sources that get no more turns. When one ends, the others share its turns in proportion to their weights,
-        and what each is owed counts from there.
-    since: the sample at which a source last ended.
+    ended: sources that get no more turns; the others share them in proportion to their weights.
+    since: the sample at which a source last ended, from which shares are counted.
     base: (n_sources,) the counts at that sample.
 
-    >>> Mixture((3.0, 1.0)).turns(4).tolist()
-    [0, 0, 0, 1]
+    >>> mixture = Mixture((2.0, 1.0))
+    >>> mixture.turns(6).tolist(), mixture.counts.tolist()
+    ([0, 0, 1, 0, 0, 1], [4, 2])
     """
 
     weights: Sequence[Weight]
-    counts: NDArray[np.int64] = field(default_factory=_zeros)
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
     ended: frozenset[int] = frozenset()
     since: int = 0
-    base: NDArray[np.int64] = field(default_factory=_zeros)
+    base: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
     _shares: Shares = field(init=False)
     _earlier: Mixture | None = field(init=False, default=None, repr=False, compare=False)
 
@@ -175,23 +142,13 @@ class Mixture:
 
     @property
     def left(self) -> int:
-        """Turns until no source has a weight; 2⁶² or so if that never comes. It can come once a source has ended.
-
-        >>> from volt.stream.mixing.schedule import Schedule
-        >>> left = Mixture((1.0, Schedule(((0, 1.0), (100, 0.0)))), np.array([20, 20])).end(0)
-        >>> left.left if left else 0
-        60
-        """
+        """Turns until no source has a weight, which can happen once a source has ended; otherwise 2⁶² or so."""
         return self._shares.until(self.n) - self.n
 
     def counts_at(self, n: int) -> NDArray[np.int64]:
-        """(n_sources,) the counts after the first n turns.
+        """Return (n_sources,) the counts after the first n turns.
 
-        n: `since` or more. Turns are dealt once more, from the last n that was asked for on.
-
-        >>> mixture = Mixture((3.0, 1.0), counts=np.array([75, 25]))
-        >>> mixture.counts_at(10).tolist()
-        [8, 2]
+        n: `since` or more; a rising n is fast
         """
         if self._earlier is None or self._earlier.n > n:
             self._earlier = Mixture(self.weights, self.base, self.ended, self.since, self.base)
@@ -200,28 +157,21 @@ class Mixture:
         return self._earlier.counts.copy()
 
     def owed(self, n: int | None = None) -> list[float]:
-        """Samples that each source has been owed so far, by its share.
+        """Return the samples that each source has been owed so far, by its share.
 
-        n: a sample; what each will have been owed by then
-
-        >>> Mixture((3.0, 1.0), counts=np.array([7, 3])).owed()
-        [7.5, 2.5]
+        n: a sample, by default the next
         """
         return [int(base) + units / UNIT for base, units in zip(self.base, self._units(n), strict=True)]
 
     def shares(self) -> list[float]:
-        """Return each source's share of the next sample.
-
-        >>> Mixture((3.0, 1.0)).shares()
-        [0.75, 0.25]
-        """
+        """Return each source's share of the next sample."""
         stretch, _ = self._shares.lengths(self.n)
         return [units / UNIT for units in self._shares.units[stretch].tolist()]
 
     def turns(self, n: int) -> NDArray[np.int64]:
-        """Deal turns: (n,) int64, the source of each.
+        """Deal turns; return (n,) int64, the source of each.
 
-        n: how many, 0 or more; fewer are dealt where no more are `left`
+        n: 0 or more; fewer are dealt if fewer are `left`
         """
         turns = self.peek(n)
         self.advance(turns)
@@ -235,9 +185,9 @@ class Mixture:
         self.counts += np.bincount(turns, minlength=len(self.counts))
 
     def peek(self, n: int) -> NDArray[np.int64]:
-        """Return the next turns, not yet dealt.
+        """Return the next turns without dealing them.
 
-        n: how many, 0 or more; there are fewer where no more are `left`
+        n: 0 or more; fewer are returned if fewer are `left`
         """
         n = min(n, self.left)
         if len(self.ended) == len(self.weights) - 1:
@@ -246,18 +196,17 @@ class Mixture:
 
         first, lengths = self._shares.lengths(self.n)
         turns = np.empty(n, np.int64)
-        apportion(self._lags(), self._shares.units[first:], lengths, turns, UNIT)
+        dealt = (self.counts - self.base).tolist()
+        lags = [owed - UNIT * count for owed, count in zip(self._units(), dealt, strict=True)]
+        if any(abs(lag) > UNIT for lag in lags):
+            raise StreamError(f"counts {self.counts.tolist()} do not follow from the weights; take another state")
+        apportion(np.array(lags, np.int64), self._shares.units[first:], lengths, turns, UNIT)
         return turns
 
     def end(self, source: int) -> Mixture | None:
-        """Return the mixture of the other sources from here on, or None if none is left or none has a weight.
+        """Return the mixture of the other sources from here on; None if none is left with a weight.
 
         source: the number of the one that ends
-
-        >>> Mixture((3.0, 1.0)).end(0).turns(2).tolist()
-        [1, 1]
-        >>> Mixture((1.0, 0.0)).end(0) is None
-        True
         """
         ended = self.ended | {source}
         if len(ended) == len(self.weights):
@@ -266,14 +215,5 @@ class Mixture:
         return left if left.left else None
 
     def _units(self, n: int | None = None) -> list[int]:
-        """UNITs that each source has been owed since `since`."""
         now, then = self._shares.owed(self.n if n is None else n), self._shares.owed(self.since)
         return [b - a for a, b in zip(then, now, strict=True)]
-
-    def _lags(self) -> NDArray[np.int64]:
-        """Return what is owed and not yet dealt, in units; less than one sample either way."""
-        dealt = (self.counts - self.base).tolist()
-        lags = [owed - UNIT * got for owed, got in zip(self._units(), dealt, strict=True)]
-        if any(abs(lag) > UNIT for lag in lags):
-            raise StreamError(f"counts {self.counts.tolist()} do not follow from the weights; take another state")
-        return np.array(lags, np.int64)

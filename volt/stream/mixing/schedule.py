@@ -1,18 +1,13 @@
-"""Weights that may change while a stream runs → whole-number shares of each stretch of samples.
+"""Weights that may change while a stream runs → constant, whole-number shares of each stretch of samples.
 
-A stretch is a run of samples during which no share changes. Shares are whole numbers of units of 2⁻⁶⁰ of a sample, and
-the shares of a stretch sum to exactly one sample, so what a mixture owes to each source is known without rounding,
-however long it runs. Between two points of a linear schedule it is the normalised shares that change linearly. They do
-so in steps, called stairs here, that are so short that no source is owed a hundredth of a sample more or less than by
-the line (as long as 2¹⁷ stairs between two points are enough).
-
->>> shares_of([Schedule(((0, 1.0), (100, 3.0))), 1.0]).starts
-(0, 100)
+Shares are whole numbers of 2⁻⁶⁰ of a sample that sum to exactly one sample. A linear schedule moves them in steps, the
+stairs, so short that no source is a hundredth of a sample off the line (for up to 2¹⁷ stairs).
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -32,14 +27,10 @@ _MAX_STAIRS = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A weight that changes while the stream runs; after the last point it stays as it is.
+    """A weight that changes while the stream runs; after the last point it stays constant.
 
     points: (sample, weight) pairs with rising samples, the first of which is 0.
-    kind: "steps" holds a weight until the next point, "linear" moves towards the next one. In a
-        mixture it is the shares that then move in a straight line.
-
-    A source whose weight falls to 0 may be owed a part of a line, and may get that line while its weight is 0: without
-    it, no source could stay within one line of its share. A source that has had no weight yet gets no line.
+    kind: "steps" holds a weight until the next point; "linear" moves towards it, as do the shares in a mixture.
 
     >>> Schedule(((0, 1.0), (1000, 0.0)), "linear").at(250)
     0.75
@@ -49,8 +40,14 @@ class Schedule:
     kind: Literal["steps", "linear"] = "steps"
 
     def __post_init__(self) -> None:
-        points = tuple(_point(point, place) for place, point in enumerate(arguments.several(self.points, "points")))
-        object.__setattr__(self, "points", points)  # a frozen dataclass takes a list as what was meant in no other way
+        points = list[tuple[int, float]]()
+        for place, point in enumerate(arguments.several(self.points, "points")):
+            parts = arguments.several(point, f"points[{place}]", remedy="give a sample and a weight")
+            if len(parts) != 2:
+                raise ConfigError(f"points[{place}] has {len(parts)} parts; give a sample and a weight")
+            arguments.number(parts[1], f"points[{place}][1]")
+            points.append((arguments.whole(parts[0], f"points[{place}][0]"), parts[1]))
+        object.__setattr__(self, "points", tuple(points))  # a caller may have passed lists
         samples = [sample for sample, _ in points]
         if not samples or samples[0] != 0 or any(b <= a for a, b in pairwise(samples)):
             raise ConfigError(f"schedule {self.points}: samples must start at 0 and rise")
@@ -72,9 +69,6 @@ class Schedule:
 
         rank: of the process, from 0; its sample j is sample j · world + rank of all.
         world: the number of ranks.
-
-        >>> Schedule(((0, 1.0), (101, 3.0))).of_rank(1, 4).points
-        ((0, 1.0), (25, 3.0))
         """
         points = {max(0, -((rank - sample) // world)): weight for sample, weight in self.points}
         return replace(self, points=tuple(points.items()))
@@ -83,22 +77,8 @@ class Schedule:
 Weight = float | Schedule
 
 
-def _point(point: tuple[int, float], place: int) -> tuple[int, float]:
-    parts = arguments.several(point, f"points[{place}]", remedy="give a sample and a weight")
-    if len(parts) != 2:
-        raise ConfigError(f"points[{place}] has {len(parts)} parts; give a sample and a weight")
-    arguments.number(parts[1], f"points[{place}][1]")
-    return arguments.whole(parts[0], f"points[{place}][0]"), parts[1]
-
-
 def check_weight(weight: Weight, name: str) -> None:
-    """Raise ConfigError unless every value is finite and not negative.
-
-    >>> check_weight(-1.0, "wmt")
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: source 'wmt': weight -1.0 must be 0 or more, and finite
-    """
+    """Raise ConfigError unless every value is finite and not negative."""
     for value in [value for _, value in weight.points] if isinstance(weight, Schedule) else [weight]:
         if not (math.isfinite(arguments.number(value, "weight")) and value >= 0):
             raise ConfigError(f"source {name!r}: weight {value} must be 0 or more, and finite")
@@ -109,7 +89,7 @@ class Shares:
     """Whole-number shares, stretch by stretch.
 
     starts: the sample at which each stretch starts.
-    units: (n_stretches, n_sources) int64; each row sums to UNIT, or to 0 where no source has a weight.
+    units: (n_stretches, n_sources) int64; each row sums to UNIT, or to 0 if no source has a weight.
     """
 
     starts: tuple[int, ...]
@@ -117,55 +97,38 @@ class Shares:
     _before: list[list[int]] = field(init=False, default_factory=list)  # UNITs owed before each stretch
 
     def __post_init__(self) -> None:
-        self._before.append([0] * self.units.shape[1])
-        for (start, end), units in zip(pairwise(self.starts), self.units.tolist(), strict=False):
-            self._before.append(
-                [sum_ + (end - start) * unit for sum_, unit in zip(self._before[-1], units, strict=True)]
-            )
+        before = [0] * self.units.shape[1]
+        for start, end, units in zip(self.starts, [*self.starts[1:], FOREVER], self.units.tolist(), strict=True):
+            self._before.append(before)
+            before = [owed + (end - start) * unit for owed, unit in zip(before, units, strict=True)]
+
+    def _stretch(self, sample: int) -> int:
+        return bisect_right(self.starts, sample) - 1
 
     def lengths(self, sample: int) -> tuple[int, NDArray[np.int64]]:
-        """Return the stretch that holds a sample, and how long it and each later one lasts from there.
-
-        >>> shares_of([Schedule(((0, 1.0), (100, 3.0))), 1.0]).lengths(70)[1].tolist()[:1]
-        [30]
-        """
-        first = int(np.searchsorted(self.starts, sample, side="right")) - 1
+        """Return the stretch that holds a sample, and the length of it, from there, and of each later one."""
+        first = self._stretch(sample)
         bounds = [sample, *self.starts[first + 1 :], FOREVER]
         return first, np.array([b - a for a, b in pairwise(bounds)], np.int64)
 
     def until(self, sample: int) -> int:
-        """Return the first sample, from this one on, at which no source has a share; FOREVER if there is none.
-
-        >>> shares_of([Schedule(((0, 1.0), (100, 0.0)))], may_end=True).until(7)
-        100
-        """
-        first = int(np.searchsorted(self.starts, sample, side="right")) - 1
+        """Return the first sample, from this one on, at which no source has a share; FOREVER if there is none."""
+        first = self._stretch(sample)
         idle = np.flatnonzero(~self.units[first:].any(axis=1))
         return max(sample, self.starts[first + int(idle[0])]) if len(idle) else FOREVER
 
     def owed(self, sample: int) -> list[int]:
-        """UNITs that each source is owed before a sample: exact, whole numbers.
-
-        >>> [owed / UNIT for owed in shares_of([3.0, 1.0]).owed(10)]
-        [7.5, 2.5]
-        """
-        stretch = int(np.searchsorted(self.starts, sample, side="right")) - 1
+        """Return the UNITs that each source is owed before a sample, exactly."""
+        stretch = self._stretch(sample)
         span = sample - self.starts[stretch]
         row = zip(self._before[stretch], self.units[stretch].tolist(), strict=True)
         return [before + span * units for before, units in row]
 
 
 def shares_of(weights: Sequence[Weight], *, may_end: bool = False) -> Shares:
-    """Return the shares that weights ask for. Raises ConfigError if a positive weight rounds to nothing, or all are 0.
-
-    may_end: all may be 0: up to a point, where what follows counts at once; or from one on, where nobody has a share
-
-    >>> shares_of([1.0, 1e-30])
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: weight 1e-30 of 1.0 at sample 0 rounds to nothing; raise it or set it to 0
-    """
-    points = sorted({0, *(sample for weight in weights for sample, _ in _points(weight))})
+    """Return the shares of weights; all may be 0 with `may_end`. Raises ConfigError if a weight rounds to nothing."""
+    schedules = [weight for weight in weights if isinstance(weight, Schedule)]
+    points = sorted({0, *(sample for schedule in schedules for sample, _ in schedule.points)})
     starts, rows = list[int](), list[list[int]]()
     for start, end in zip(points, [*points[1:], None], strict=True):
         for stair, shares in _stairs(weights, start, end, may_end=may_end):
@@ -176,24 +139,24 @@ def shares_of(weights: Sequence[Weight], *, may_end: bool = False) -> Shares:
     return Shares(tuple(starts), np.array(rows, np.int64))
 
 
-def _points(weight: Weight) -> tuple[tuple[int, float], ...]:
-    return weight.points if isinstance(weight, Schedule) else ((0, weight),)
-
-
 def _stairs(
     weights: Sequence[Weight], start: int, end: int | None, *, may_end: bool
 ) -> list[tuple[int, list[Fraction]]]:
     first = _normalised([_weight(weight, start) for weight in weights], start, may_end=may_end)
-    moving = any(isinstance(weight, Schedule) and weight.kind == "linear" for weight in weights)
-    if end is None or not moving:
+    linear = [isinstance(weight, Schedule) and weight.kind == "linear" for weight in weights]
+    if end is None or not any(linear):
         return [(start, first)]
-    last = _normalised([_weight_before(weight, start, end) for weight in weights], end, may_end=may_end)
+    ends = [end if moves else start for moves in linear]  # a step holds until the very end
+    last = _normalised([_weight(*pair) for pair in zip(weights, ends, strict=True)], end, may_end=may_end)
     if not any(first) or not any(last):  # all come from 0, or go to it: in the shares that they have at the other point
         return [(start, [a or b for a, b in zip(first, last, strict=True)])]
     slopes = [b - a for a, b in zip(first, last, strict=True)]
     if not any(slopes):
         return [(start, first)]
-    bounds = _bounds(start, end, float(max(map(abs, slopes))))
+    length, slope = end - start, float(max(map(abs, slopes)))
+    # Within one of n stairs, the sum is off the line by slope·length / 8n².
+    n_stairs = min(length, _MAX_STAIRS, math.ceil(math.sqrt(slope * length / 8 / 0.01)) + 1)
+    bounds = [start + length * stair // n_stairs for stair in range(n_stairs + 1)]
     middles = [Fraction(a + b - 1 - 2 * start, 2 * (end - start)) for a, b in pairwise(bounds)]
     return [
         (bound, [share + slope * middle for share, slope in zip(first, slopes, strict=True)])
@@ -201,23 +164,9 @@ def _stairs(
     ]
 
 
-def _bounds(start: int, end: int, slope: float) -> list[int]:
-    """Return where stairs start and the last ends: within one of n stairs of a line the sum is off by slope·length /
-    8n².
-    """
-    length = end - start
-    n_stairs = min(length, _MAX_STAIRS, math.ceil(math.sqrt(slope * length / 8 / 0.01)) + 1)
-    return [start + length * stair // n_stairs for stair in range(n_stairs + 1)]
-
-
 def _weight(weight: Weight, sample: int) -> Fraction:
     value = weight.at(sample) if isinstance(weight, Schedule) else weight
     return Fraction(repr(float(value)))  # 0.1 means a tenth
-
-
-def _weight_before(weight: Weight, start: int, end: int) -> Fraction:
-    """Return the weight towards which a stretch moves: a step holds until the very end."""
-    return _weight(weight, end if isinstance(weight, Schedule) and weight.kind == "linear" else start)
 
 
 def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[Fraction]:
@@ -235,7 +184,7 @@ def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[F
 
 
 def _whole(shares: list[Fraction]) -> list[int]:
-    """Shares in whole units that sum to UNIT, unless all are 0: the largest remainders are rounded up."""
+    """Return shares in whole units that sum to UNIT, unless all are 0: the largest remainders are rounded up."""
     if not any(shares):
         return [0] * len(shares)
     exact = [share * UNIT for share in shares]

@@ -17,9 +17,8 @@ at once, when they are indexed; a piece is read from .bin, and its sizes from .i
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -32,8 +31,7 @@ from volt.files.indexed_dataset import BIN, HEAD, IDX, IndexedIds, dtype_of, ope
 from volt.files.limits import MAX_LINE, long_line_error
 from volt.files.paths import exists
 from volt.files.remote_files import local_copy
-from volt.stream.reading.file_shard import Facts, FileShard, Segments, as_stream_errors, noted
-from volt.stream.reading.shard import check_is_file, identity_of
+from volt.stream.reading.shard import Facts, FileShard, Segments, as_stream_errors, check_is_file, identity_of, noted
 from volt.stream.reading.shard_cache import CacheEntry, Record, default_cache
 from volt.stream.transforms.column import Column
 
@@ -49,63 +47,25 @@ class IdShard(FileShard):
     dtype: of the ids in .bin
     """
 
-    index: Segments | None = None
-    dtype: str = "i32"
+    index: Segments = field(kw_only=True)
+    dtype: str = field(kw_only=True)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The two files."""
-        return (self.pieces.path, self._index.path)
-
-    @property
-    def _index(self) -> Segments:
-        assert self.index is not None
-        return self.index
+        return (self.pieces.path, self.index.path)
 
     def read(self, piece: int) -> tuple[Column, ...]:
         """Return the sentences of a piece, as one column."""
         n = self.counts[piece]
-        sizes = np.frombuffer(self._index.read(piece)[-4 * n :], "<i4").astype(np.int64)
+        sizes = np.frombuffer(self.index.read(piece)[-4 * n :], "<i4").astype(np.int64)
         ids = np.frombuffer(self.pieces.read(piece), dtype_of(self.dtype)).astype(np.int32, copy=False)
         return (Column(ids, np.cumsum(sizes) - sizes, sizes),)
 
     def check_unchanged(self) -> None:
         """Raise StreamError if a file is not what was indexed, or is gone."""
         self.pieces.check_unchanged()
-        self._index.check_unchanged()
-
-
-def are_ids(path: str) -> bool:
-    """Check by its ending whether a path has indexed ids.
-
-    >>> are_ids("train.de-en.de.bin"), are_ids("train.de-en.de")
-    (True, False)
-    """
-    return path.endswith((BIN, IDX))
-
-
-def bin_of(path: str) -> str:
-    """Return the .bin that a path means: of an .idx, or of a prefix if there is no such file; else the path
-    itself.
-
-    A prefix is what one of the two files has, so that it can be said that the other is missing.
-
-    >>> bin_of("train.de-en.de.idx"), bin_of("train.tsv")
-    ('train.de-en.de.bin', 'train.tsv')
-    """
-    is_prefix = not os.path.lexists(path) and any(os.path.isfile(path + ending) for ending in (IDX, BIN))
-    return prefix_of(path) + BIN if is_prefix or path.endswith(IDX) else path
-
-
-def bins_of(paths: Iterable[str]) -> list[str]:
-    """Return each path as `bin_of` says; an .idx whose .bin is among the paths is left out.
-
-    >>> bins_of(["a.bin", "a.idx", "b.idx", "c.tsv"])
-    ['a.bin', 'b.bin', 'c.tsv']
-    """
-    named = list(paths)
-    bins = {path for path in named if path.endswith(BIN)}
-    return [bin_of(path) for path in named if not (path.endswith(IDX) and bin_of(path) in bins)]
+        self.index.check_unchanged()
 
 
 def open_id_shard(
@@ -133,11 +93,11 @@ def open_id_shard(
             sizes = Segments.of_record(record["index"], index)
             if pieces is None or sizes is None or (max_line is not None and facts.longest > max_line):
                 return None
-            return IdShard(pieces, facts, (), sizes, record["dtype"])
+            return IdShard(pieces, facts, index=sizes, dtype=record["dtype"])
 
         def made() -> tuple[IdShard, Record]:
             shard = _indexed(data, index, split_lines, max_line)
-            records = {"pieces": shard.pieces.record(), "index": shard._index.record()}
+            records = {"pieces": shard.pieces.record(), "index": shard.index.record()}
             return shard, {**records, "facts": shard.facts._asdict(), "dtype": shard.dtype}
 
         return entry.kept(load, made)
@@ -153,7 +113,7 @@ def _indexed(data: str, index: str, split_lines: int | None, max_line: int | Non
         spans = [(first, min(first + firsts.step, len(result))) for first in firsts]
         pieces = noted(data, "plain", look.at(spans))
         sizes = noted(index, "plain", _sizes(prefix_of(copy) + IDX, result, spans))
-        return IdShard(pieces, look.facts(), (), sizes, result.dtype)
+        return IdShard(pieces, look.facts(), index=sizes, dtype=result.dtype)
 
 
 def _sizes(index: str, result: IndexedIds, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:

@@ -10,9 +10,11 @@ r"""A declared source → its files, indexed and cut into pieces; a part of an e
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,10 +25,9 @@ from volt.display import counted
 from volt.errors import CorpusError, StreamError
 from volt.files.paths import expand
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
-from volt.stream.reading.id_shard import bin_of, bins_of
 from volt.stream.reading.sampler import BlockRange, Layout, Slice, permutation, read_order
 from volt.stream.reading.shard import Shard, Stamp, stamp_of
-from volt.stream.reading.shards import open_pair, open_shard, remedy_of
+from volt.stream.reading.shards import bin_of, bins_of, open_pair, open_shard, remedy_of
 from volt.stream.reading.source import Source
 from volt.stream.transforms.batch import Batch, joined
 from volt.stream.transforms.ordering import check_order
@@ -49,6 +50,15 @@ CHUNK_LINES = 1 << 10  # that are handed to Python code at a time, which costs a
 
 T = TypeVar("T")
 Growth = tuple[tuple[int, int], ...]
+
+
+def fingerprint(value: object) -> str:
+    """Return 16 hexadecimal digits that depend on JSON values.
+
+    >>> fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
+    True
+    """
+    return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 class OpenSource:
@@ -155,11 +165,11 @@ class OpenSource:
         return self.block_lines if is_whole else min(CHUNK_LINES, self.block_lines)
 
     @property
-    def signature(self) -> dict[str, object]:
-        """Return what the source's lines depend on, JSON-able: contents, not paths."""
+    def fingerprints(self) -> dict[str, object]:
+        """What the source's lines depend on, as JSON values: contents, not paths."""
         source = self.source
         return {
-            "lines": [[shard.digest, shard.n_lines] for shard in self.shards],
+            "lines": fingerprint([[shard.digest, shard.n_lines] for shard in self.shards]),
             "names": list(source.names),
             "block_lines": self.block_lines,
             "split_lines": source.split_lines,
@@ -168,7 +178,11 @@ class OpenSource:
             "weight": signature(source.weight),
             "checks": signature(source.checks),
             **({"chunk_lines": self.chunk_lines} if self.chunk_lines < self.block_lines else {}),
-            "transforms": signature(self.transforms),
+            "n_lines": self.n_lines,
+            "transforms": [
+                f"{declared.name} {fingerprint(signature(transform))}"
+                for declared, transform in zip(source.transforms, self.transforms, strict=True)
+            ],
         }
 
     def weighing(self, weight: float) -> OpenSource:

@@ -17,14 +17,16 @@ a hash of its place, so any process can compute any part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, count
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.errors import StreamError
+from volt import arguments
+from volt.errors import ConfigError, StreamError
 from volt.stream.transforms.line_rng import Place, key
 
 
@@ -312,3 +314,57 @@ def _epochs(n_lines: int, deal: Deal, epochs: int | None, *, first: int) -> Iter
     numbers = count(whole) if epochs is None else range(whole, epochs)
     dealt = (remains for remains in deal if remains.epoch >= first)
     return chain(dealt, (Remains(epoch, ((0, n_lines),)) for epoch in numbers))
+
+
+def check_rank(rank: int, world: int) -> tuple[int, int]:
+    """Return rank and world. Raises ConfigError if there is no such rank.
+
+    >>> check_rank(2, 2)
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: rank 2 of world 2: ranks count from 0 to world − 1
+    """
+    rank, world = arguments.whole(rank, "rank"), arguments.whole(world, "world")
+    if not 0 <= rank < world:
+        raise ConfigError(f"rank {rank} of world {world}: ranks count from 0 to world − 1")
+    return rank, world
+
+
+_NAMES = (
+    ("RANK", "WORLD_SIZE"),  # torchrun
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
+    ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+)
+
+
+def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
+    """Return rank and world from the variables of torchrun, MPI or Slurm, or (0, 1) if none are set.
+
+    environment: the variables; by default of this process
+
+    The first launcher with both variables counts. Half a pair is refused, as each process would then read all lines;
+    except that SLURM_NTASKS alone, or SLURM_PROCID=0 alone, is ignored: Slurm sets them in scripts that are not tasks.
+
+    Raises ConfigError if one is set without the other, or is not a number, or the rank is not below the world.
+
+    >>> from_environment({})
+    (0, 1)
+    >>> from_environment({"RANK": "1"})
+    Traceback (most recent call last):
+        ...
+    volt.errors.ConfigError: RANK='1' is set, and WORLD_SIZE is not; set both, or unset it
+    """
+    variables = os.environ if environment is None else arguments.mapping(environment, "environment")
+    for rank, world in _NAMES:
+        if rank in variables and world in variables:
+            try:
+                return check_rank(int(variables[rank]), int(variables[world]))
+            except (ValueError, TypeError, ConfigError) as error:
+                pair = f"{rank}={variables[rank]!r}, {world}={variables[world]!r}"
+                raise ConfigError(f"{pair}: {error}; unset them") from None
+        for one, other in ((rank, world), (world, rank)):
+            is_ignored = one == "SLURM_NTASKS" or (one == "SLURM_PROCID" and variables.get(one) == "0")
+            if one in variables and not is_ignored:
+                raise ConfigError(f"{one}={variables[one]!r} is set, and {other} is not; set both, or unset it")
+    return 0, 1

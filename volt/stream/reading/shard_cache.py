@@ -28,11 +28,11 @@ from typing import Any, TypeVar
 
 from volt.files.atomic import write_atomic
 from volt.files.temporary import sweep
-from volt.stream.reading.shard import Identity, identity_of
+from volt.stream.reading.shard import Facts, Identity, Segments, identity_of
 from volt.urls import url_of
 
 VERSION = 7
-_INDEX, _COPY, _OLD_COPY, _LOCK = _SUFFIXES = (".json", ".lines.lz4", ".lines.zst", ".lock")  # zstd: up to version 3
+_INDEX, _COPY, _LOCK = _SUFFIXES = (".json", ".lines.lz4", ".lock")
 _NAME = re.compile(rf"([0-9a-f]{{24}})({'|'.join(map(re.escape, _SUFFIXES))})")
 Record = dict[str, Any]
 T = TypeVar("T")
@@ -86,19 +86,41 @@ class CacheEntry:
         make: the thing, and what the index is to hold
         Raises OutputError or OSError if the cache cannot be written.
         """
-        if (result := self._found(load)) is not None:
+
+        def current() -> T | None:
+            record = self.load()
+            return None if record is None else load(record)
+
+        if (result := current()) is not None:
             return result
         self.index.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.lock):
-            if (result := self._found(load)) is not None:  # another process has just made it
+            if (result := current()) is not None:  # another process has just made it
                 return result
             output, record = make()
             self.store(record)
             return output
 
-    def _found(self, load: Callable[[Record], T | None]) -> T | None:
-        record = self.load()
-        return None if record is None else load(record)
+
+Indexed = tuple[Segments, Facts]
+
+
+def kept_index(entry: CacheEntry, path: str, *, max_line: int | None, make: Callable[[], Indexed]) -> Indexed:
+    """Return what the cache holds for an unchanged file; otherwise the result of `make`, which is cached.
+
+    A line that is longer than is allowed now is a reason to make it again: it will be reported when the file is read.
+    """
+
+    def load(record: Record) -> Indexed | None:
+        pieces, facts = Segments.of_record(record["pieces"], path), Facts(**record["facts"])
+        fits = max_line is None or facts.longest <= max_line
+        return (pieces, facts) if fits and pieces is not None else None
+
+    def made() -> tuple[Indexed, Record]:
+        pieces, facts = make()
+        return (pieces, facts), {"pieces": pieces.record(), "facts": facts._asdict()}
+
+    return entry.kept(load, made)
 
 
 def _stored(index: Path) -> Record | None:
@@ -180,11 +202,6 @@ def _files(cache: Path, stem: str) -> list[Path]:
     return [cache / f"{stem}{suffix}" for suffix in _SUFFIXES]
 
 
-def _is_as_it_was(source: list[Any]) -> bool:
-    """Check whether a file is what it was; of a URL, nobody is asked."""
-    return url_of(source[0]) is not None or list(identity_of(source[0])) == source
-
-
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
@@ -197,7 +214,10 @@ def _is_wanted(cache: Path, stem: str, days: float) -> bool:
     index, copy, *_ = _files(cache, stem)
     stored = _stored(index)
     try:
-        if stored is None or not _is_as_it_was(stored["source"]):
+        if stored is None:
+            return False
+        path = stored["source"][0]
+        if url_of(path) is None and list(identity_of(path)) != stored["source"]:  # servers are not contacted
             return False
         used = max(index.stat().st_mtime, copy.stat().st_atime if copy.exists() else 0.0)
     except (OSError, ValueError, KeyError, TypeError, IndexError):

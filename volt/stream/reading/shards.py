@@ -26,11 +26,11 @@ from pathlib import Path
 from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError, StreamError, shown_path
+from volt.files.indexed_dataset import BIN, IDX, prefix_of
 from volt.files.limits import MAX_LINE, LongLineError
 from volt.files.small_files import read_start
-from volt.stream.reading.file_shard import FileShard
-from volt.stream.reading.id_shard import are_ids, open_id_shard
-from volt.stream.reading.shard import Shard, Stamp, check_is_file, stamp_of
+from volt.stream.reading.id_shard import open_id_shard
+from volt.stream.reading.shard import FileShard, Shard, check_is_file
 from volt.stream.reading.text_shard import open_text
 from volt.stream.transforms.column import Column
 
@@ -92,6 +92,39 @@ class PairShard(Shard):
         """Raise StreamError if a file is not what was indexed, or is gone."""
         for side in self.sides:
             side.check_unchanged()
+
+
+def are_ids(path: str) -> bool:
+    """Check by its ending whether a path has indexed ids.
+
+    >>> are_ids("train.de-en.de.bin"), are_ids("train.de-en.de")
+    (True, False)
+    """
+    return path.endswith((BIN, IDX))
+
+
+def bin_of(path: str) -> str:
+    """Return the .bin that a path means: of an .idx, or of a prefix if there is no such file; else the path
+    itself.
+
+    A prefix is what one of the two files has, so that it can be said that the other is missing.
+
+    >>> bin_of("train.de-en.de.idx"), bin_of("train.tsv")
+    ('train.de-en.de.bin', 'train.tsv')
+    """
+    is_prefix = not os.path.lexists(path) and any(os.path.isfile(path + ending) for ending in (IDX, BIN))
+    return prefix_of(path) + BIN if is_prefix or path.endswith(IDX) else path
+
+
+def bins_of(paths: Iterable[str]) -> list[str]:
+    """Return each path as `bin_of` says; an .idx whose .bin is among the paths is left out.
+
+    >>> bins_of(["a.bin", "a.idx", "b.idx", "c.tsv"])
+    ['a.bin', 'b.bin', 'c.tsv']
+    """
+    named = list(paths)
+    bins = {path for path in named if path.endswith(BIN)}
+    return [bin_of(path) for path in named if not (path.endswith(IDX) and bin_of(path) in bins)]
 
 
 def open_one(
@@ -182,8 +215,6 @@ def _touch(name: str, one: re.Match[str], other: re.Match[str]) -> bool:
     between = name[min(one.end(), other.end()) : max(one.start(), other.start())]
     return between in ("-", "_")
 
-
-__all__ = ["Shard", "Stamp", "open_pair", "open_shard", "remedy_of", "stamp_of"]
 
 _SHARDED = re.compile(r"\d{5,}\.(src|tgt|mono)(\.zst|\.gz)?")
 

@@ -31,9 +31,16 @@ from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown, sh
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, long_line_error
 from volt.files.remote_files import local_copy
 from volt.files.small_files import read_start
-from volt.stream.reading.file_shard import Facts, FileShard, Indexed, as_stream_errors, kept_index, noted
-from volt.stream.reading.shard import check_is_file, identity_of, shifting_lines
-from volt.stream.reading.shard_cache import CacheEntry, default_cache
+from volt.stream.reading.shard import (
+    Facts,
+    FileShard,
+    as_stream_errors,
+    check_is_file,
+    identity_of,
+    noted,
+    shifting_lines,
+)
+from volt.stream.reading.shard_cache import CacheEntry, Indexed, default_cache, kept_index
 from volt.stream.reading.text_shard import cut_lines, lines_of, split_lines
 from volt.stream.transforms.column import Column
 

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,9 +25,17 @@ from volt.files.blocks import is_compressed, read_raw
 from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE
 from volt.files.remote import has_ranges
 from volt.files.utf8 import is_utf8_array
-from volt.stream.reading.file_shard import Facts, FileShard, Indexed, Packing, as_stream_errors, kept_index, noted
-from volt.stream.reading.shard import check_is_file, identity_of, stamp_of
-from volt.stream.reading.shard_cache import CacheEntry, default_cache
+from volt.stream.reading.shard import (
+    Facts,
+    FileShard,
+    Packing,
+    as_stream_errors,
+    check_is_file,
+    identity_of,
+    noted,
+    stamp_of,
+)
+from volt.stream.reading.shard_cache import CacheEntry, Indexed, default_cache, kept_index
 from volt.stream.transforms.column import Column, line_ends_of
 from volt.urls import url_of
 
@@ -98,14 +105,6 @@ def split_lines(data: bytes) -> list[bytes]:
     return (data[:-1] if is_ended else data.removesuffix(b"\r")).split(b"\n")
 
 
-class _Job(NamedTuple):
-    """The file to index, with the options of `open_text`."""
-
-    path: str
-    split_lines: int | None
-    max_line: int | None
-
-
 def open_text(
     path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
 ) -> TextShard:
@@ -116,33 +115,23 @@ def open_text(
     Raises StreamError if the file is missing, damaged or no text, has a line that is too long, or the cache cannot be
     written.
     """
-    job = _Job(path, split_lines, max_line)
     with as_stream_errors(path):
         check_is_file(path)
-        packing = _packing(job)
+        packing: Packing = "frames" if split_lines else "whole"
+        url = url_of(path)
+        if not is_compressed(path) and (url is None or has_ranges(url)):  # some servers know whole files only
+            packing = "plain"
+
+        def index(copy: Path | None = None) -> Indexed:
+            look = _Look()
+            pieces = look.at(cut_lines(path, split_lines, max_line=max_line))
+            return noted(path, packing, pieces, copy=copy), look.facts()
+
         if packing == "plain" and stamp_of(path)[0] < SMALL:
-            return TextShard(*_indexed(job, packing, None))
+            return TextShard(*index())
         entry = CacheEntry.of(cache or default_cache(), identity_of(path), "text", split_lines)
         copy = entry.copy if packing == "frames" else None
-        return TextShard(*kept_index(entry, path, max_line=max_line, make=lambda: _indexed(job, packing, copy)))
-
-
-def _packing(job: _Job) -> Packing:
-    if not is_compressed(job.path) and _can_be_cut(job.path):
-        return "plain"
-    return "frames" if job.split_lines else "whole"
-
-
-def _can_be_cut(path: str) -> bool:
-    """Check whether parts of a plain file can be read on their own; a server of http may know whole files only."""
-    return (url := url_of(path)) is None or has_ranges(url)
-
-
-def _indexed(job: _Job, packing: Packing, copy: Path | None) -> Indexed:
-    """Return one pass over a file: cut it, copy it if it is to be split, and note what its lines are like."""
-    look = _Look()
-    pieces = noted(job.path, packing, look.at(cut_lines(job.path, job.split_lines, max_line=job.max_line)), copy=copy)
-    return pieces, look.facts()
+        return TextShard(*kept_index(entry, path, max_line=max_line, make=lambda: index(copy)))
 
 
 class _Look:
@@ -159,7 +148,8 @@ class _Look:
             self.hash.update(piece)
             self.is_utf8 = self.is_utf8 and is_utf8_array(lines.data)
             self.n_bytes += len(piece)
-            self.longest = max(self.longest, _longest(piece, lines))
+            ends = np.append(lines.starts[1:] - 1, len(piece) - piece.endswith(b"\n"))
+            self.longest = max(self.longest, int((ends - lines.starts).max(initial=0)))
             if not self.first_tab and (tab := piece.find(b"\t")) >= 0:
                 self.first_tab = self.n_lines + piece.count(b"\n", 0, tab) + 1
             self.n_lines += len(lines)
@@ -168,11 +158,6 @@ class _Look:
     def facts(self) -> Facts:
         """The facts found while indexing."""
         return Facts(self.n_bytes, self.longest, self.first_tab, self.hash.hexdigest(), self.is_utf8)
-
-
-def _longest(piece: bytes, lines: Column) -> int:
-    ends = np.append(lines.starts[1:] - 1, len(piece) - piece.endswith(b"\n"))
-    return int((ends - lines.starts).max(initial=0))
 
 
 def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[bytes]:

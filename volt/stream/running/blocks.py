@@ -1,22 +1,9 @@
-r"""`compute_block`: a chunk of a source → its lines after all transforms, a pure function that any worker can compute.
+"""`compute_block`: a chunk of a source → its lines after all transforms, a pure function that any worker can compute.
 
     lines of the part → permuted → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
 
-A chunk is the lines of a block that are transformed together: all of them, or few at a time where Python code is slow.
-Which lines it holds follows from its number alone; the first chunks are small, so that a first line comes soon.
-
-An unfit line is removed and recorded as a `Fault`. If the policy is to raise, the block carries the error, and the
-stream raises it when it reaches the block.
-
->>> import tempfile
->>> from volt.stream.reading.sampler import BlockRange
->>> from volt.stream.reading.open_source import open_source
->>> from volt.stream.reading.source import Source
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"a\nb\n") and file.flush()
-...     source = open_source(Source("letters", (file.name,), shuffle="none"), seed=1)
-...     bytes(compute_block(source, Address(BlockRange(0, 0, 2), 0), ErrorPolicy()).data)
-b'a\nb\n'
+A chunk is the lines of a part that are transformed together. Its number determines its lines; the first chunks are
+small, so that a first line comes soon. Unfit lines are removed and recorded as `Fault`s.
 """
 
 from __future__ import annotations
@@ -24,8 +11,9 @@ from __future__ import annotations
 import re
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -38,7 +26,7 @@ from volt.stream.reading.open_source import OpenSource, line_order, permuted_lat
 from volt.stream.reading.sampler import BlockRange
 from volt.stream.reading.shard import shifting_lines
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.column import Column, frozen
+from volt.stream.transforms.column import frozen
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import LineFault, Transform, joins_lines
 from volt.stream.transforms.user_file import traceback_of
@@ -47,7 +35,7 @@ FIRST = 1 << 4  # lines of the first chunk; each that follows has twice as many,
 
 
 class Address(NamedTuple):
-    """A chunk of a source: the part, and the number of the chunk in it."""
+    """A chunk of a source: its part, and its number in the part."""
 
     part: BlockRange
     chunk: int
@@ -59,11 +47,7 @@ def most_of(source: OpenSource, part: BlockRange) -> int:
 
 
 def rows_of(chunk: int, *, n_lines: int, most: int) -> tuple[int, int]:
-    """Return the first row of a chunk, and the row after its last. most: rows of a full chunk.
-
-    >>> [rows_of(chunk, n_lines=100, most=64) for chunk in range(3)]
-    [(0, 16), (16, 48), (48, 100)]
-    """
+    """Return the first row of a chunk, and the row after its last. most: rows of a full chunk."""
     if most >= n_lines:
         return (0, n_lines) if chunk == 0 else (n_lines, n_lines)
     return _start(chunk, most), min(_start(chunk + 1, most), n_lines)
@@ -74,19 +58,8 @@ def _start(chunk: int, most: int) -> int:
     return FIRST * ((1 << min(chunk, growing)) - 1) + most * max(0, chunk - growing)
 
 
-def check_chunk(source: OpenSource, part: BlockRange | None, chunk: int) -> None:
-    """Raise StreamError if the part of a state does not have this chunk. part: None before the first part."""
-    if part is not None and chunk >= n_chunks(part.n_lines, most=most_of(source, part)):
-        message = f"the state's sources.{source.name}.chunk is {chunk:,}, which its part does not have"
-        raise StreamError(f"{message}; take one that a stream has written, or start the stream anew")
-
-
 def n_chunks(n_lines: int, *, most: int) -> int:
-    """Return the number of chunks of a part. most: rows of a full chunk.
-
-    >>> n_chunks(100, most=64)
-    3
-    """
+    """Return the number of chunks of a part. most: rows of a full chunk."""
     if most >= n_lines:
         return 1
     chunk = n_lines // most
@@ -95,30 +68,20 @@ def n_chunks(n_lines: int, *, most: int) -> int:
     return chunk
 
 
-_END = 0x0A
-
-
 def invalid_lines(batch: Batch) -> dict[int, str]:
-    """Return index → reason for the lines that are not UTF-8.
-
-    >>> invalid_lines(Batch((), Column.cut(b"a\\n\\xffb\\n"), np.arange(2)))
-    {1: 'invalid UTF-8: byte 0xff at column 1'}
-    """
-    columns = [*batch.columns, *([] if batch.rest is None else [batch.rest])]
+    """Return index → reason for the lines that are not UTF-8."""
     reasons = dict[int, str]()
-    for column in columns:
-        if not column.is_ids and not is_utf8_array(column.data):
-            reasons |= {index: reason for index, reason in _invalid(column) if index not in reasons}
+    for column in (*batch.columns, *([] if batch.rest is None else [batch.rest])):
+        if column.is_ids or is_utf8_array(column.data):
+            continue
+        for index, (start, size) in enumerate(zip(column.starts.tolist(), column.sizes.tolist(), strict=True)):
+            if reason := _utf8_fault(column.data[start : start + max(size, 0)].tobytes()):
+                reasons.setdefault(index, reason)
     return reasons
 
 
-def _invalid(column: Column) -> list[tuple[int, str]]:
-    spans = enumerate(zip(column.starts.tolist(), column.sizes.tolist(), strict=True))
-    values = ((index, column.data[start : start + max(size, 0)].tobytes()) for index, (start, size) in spans)
-    return [(index, reason) for index, value in values if (reason := _reason(value))]
-
-
-def _reason(line: bytes) -> str:
+def _utf8_fault(line: bytes) -> str:
+    """Return why bytes are not UTF-8; "" if they are."""
     try:
         line.decode()
     except UnicodeDecodeError as error:
@@ -128,14 +91,18 @@ def _reason(line: bytes) -> str:
 
 
 def unwritable_lines(batch: Batch) -> dict[int, str]:
-    """Return index → reason for the lines that cannot be written: with a line end inside, or a lone surrogate."""
+    """Return index → reason for lines with a line end inside or a lone surrogate."""
     data, ends = batch.packed()
-    if np.count_nonzero(data == _END) == len(ends) and is_utf8_array(data):
+    if np.count_nonzero(data == ord("\n")) == len(ends) and is_utf8_array(data):
         return {}
-    starts = np.concatenate([[0], ends])[:-1].tolist()
-    lines = (data[start : end - 1].tobytes() for start, end in zip(starts, ends.tolist(), strict=True))
     message = "unwritable: a transform left a line end or a lone surrogate"
-    return {index: message for index, line in enumerate(lines) if b"\n" in line or _reason(line)}
+    return {index: message for index, line in enumerate(_lines(batch)) if b"\n" in line or _utf8_fault(line)}
+
+
+def _lines(batch: Batch) -> Iterator[bytes]:
+    data, ends = batch.packed()
+    for start, end in pairwise([0, *ends.tolist()]):
+        yield data[start : end - 1].tobytes()
 
 
 N_SAMPLED = 256  # lines of a block whose fields are counted
@@ -150,13 +117,10 @@ _MANY = 8  # lines; an error of this kind in so many lines, and in all, is a mis
 class ComputedBlock:
     """A chunk after all transforms.
 
-    data: n_lines lines, each with its line end.
-    ends: (n_lines,) where each line ends in data, its line end included.
-    n_read: how many lines of the source were read for it.
-    faults: the unfit lines among them.
+    data, ends: lines with their line ends, and (n_lines,) where each ends in data; empty if batch holds the lines.
+    n_read: lines of the source that were read for it.
     error: the message that the stream raises when it reaches this block; empty for none.
-    fields: number of fields → how many of the first 256 lines have that number.
-    batch: the lines as columns, where columns were requested; data and ends are then empty.
+    fields: number of fields → lines with that number, among the first 256.
     """
 
     data: NDArray[np.uint8]
@@ -173,19 +137,8 @@ class ComputedBlock:
         return len(self.ends) if self.batch is None else len(self.batch)
 
 
-def failed(error: str) -> ComputedBlock:
-    """Return an empty block that carries an error.
-
-    >>> failed("a.tsv: gone").n_lines
-    0
-    """
-    return ComputedBlock(frozen(_NO_LINES[0]), _NO_LINES[1], 0, error=error)
-
-
 @dataclass(slots=True)
 class _Run:
-    """One computation of a chunk, with the faults that it has met."""
-
     source: OpenSource
     address: Address
     keep_text: bool = False
@@ -195,7 +148,6 @@ class _Run:
     draws: list[str] | None = None  # records, if not None, that a step draws random numbers
 
     def rng(self, position: int) -> LineRng:
-        """Return the random numbers of the transform at a position."""
         rng = LineRng.of(self.source.seed, self.source.name, self.address.part.epoch, position)
         if self.draws is None:
             return rng
@@ -205,7 +157,7 @@ class _Run:
         return watched
 
     def without(self, batch: Batch, reasons: dict[int, str]) -> Batch:
-        """Return the batch without its unfit lines, which are recorded as faults."""
+        """Return the batch without its unfit lines, and record them as faults."""
         if not reasons:
             return batch
         order = sorted(reasons)
@@ -227,10 +179,9 @@ def compute_block(
     *,
     form: Form = "lines",
 ) -> ComputedBlock:
-    """Return a chunk as the stream yields it. Faults and errors are part of the block, not raised.
+    """Return a chunk as the stream yields it; faults and errors are part of the block.
 
     on_step: called with the position of each transform before it runs
-    form: whether lines are joined to bytes, or stay columns
     """
     run = _Run(source, address, keep_text=policy.on_fault == "quarantine", on_step=on_step)
     try:
@@ -238,9 +189,12 @@ def compute_block(
         data, ends = batch.packed() if form == "lines" else _NO_LINES
         source.check_files()  # after the block, so that its files are those that were opened
     except VoltError as error:
-        return failed(str(error))
-    columns = batch if form == "columns" else None
-    done = ComputedBlock(frozen(data), ends, n_read, tuple(run.faults), fields=_fields(batch), batch=columns)
+        return ComputedBlock(frozen(_NO_LINES[0]), _NO_LINES[1], 0, error=str(error))
+    sample = batch if len(batch) <= N_SAMPLED else batch.take(np.arange(N_SAMPLED))
+    done = ComputedBlock(
+        frozen(data), ends, n_read, tuple(run.faults), fields=dict(Counter(sample.n_fields.tolist())),
+        batch=batch if form == "columns" else None,
+    )  # fmt: skip
     if run.faults and policy.on_fault == "raise":
         first = run.faults[0]
         remedy = "fix the line, or set on_fault to skip or quarantine"
@@ -248,19 +202,8 @@ def compute_block(
     return done
 
 
-def _fields(batch: Batch) -> dict[int, int]:
-    sample = batch if len(batch) <= N_SAMPLED else batch.take(np.arange(N_SAMPLED))
-    return dict(Counter(sample.n_fields.tolist()))
-
-
 class Traced(NamedTuple):
-    """A chunk, step by step.
-
-    raw: its lines as they were read.
-    steps: of each step its name, its input and its output, as far as there were lines left.
-    output: the lines after all steps.
-    faults: the unfit lines.
-    """
+    """A chunk before, between and after its steps; steps hold name, input and output."""
 
     raw: Batch
     steps: list[tuple[str, Batch, Batch]]
@@ -278,14 +221,14 @@ def trace_block(source: OpenSource, address: Address) -> Traced:
 
 
 def _read(source: OpenSource, part: BlockRange) -> tuple[Batch, dict[int, str]]:
-    """Return the lines of a part, and index → reason for lines that are not one line or not UTF-8."""
+    """Return the lines of a part, and index → reason for unfit ones."""
     batch = read_part(source, part)
     unfit = {} if source.is_clean else shifting_lines(batch.columns)
     return batch, unfit if source.is_utf8 else unfit | invalid_lines(batch)
 
 
 def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
-    """Return the lines of a chunk, and index → reason for unfit ones. Small chunks share the part, which is cached."""
+    """Return the lines of a chunk, and index → reason for unfit ones."""
     part, most = address.part, most_of(source, address.part)
     if most >= part.n_lines:
         return _read(source, part)
@@ -296,12 +239,16 @@ def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
 
 
 def transformed(run: _Run) -> tuple[Batch, int]:
-    """Return a chunk after all steps, and how many lines were read for it; the run records the faults.
-
-    Raises StreamError if a step fails on the whole batch.
-    """
+    """Return a chunk after all steps, and how many lines were read for it."""
     source, part = run.source, run.address.part
-    batch, read = _repeated(run) or _unordered(run)
+    cached = None
+    if source.is_small and part.n_lines >= source.n_lines and not run.watch and not run.on_step:
+        cached = source.kept_epoch(run.keep_text, lambda: _of_any_epoch(source, run))
+    if cached is None:
+        batch, read = _unordered(run)
+    else:
+        batch, read, faults = cached
+        run.faults += faults
     if source.source.shuffle == "outputs" and (order := line_order(source, part, len(batch))) is not None:
         batch = batch.take(order)
     if source.permutes_late:
@@ -312,7 +259,7 @@ def transformed(run: _Run) -> tuple[Batch, int]:
 
 
 def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
-    """Return a chunk after all steps, and the numbers of the lines read for it, both in the order of reading."""
+    """Return a chunk after all steps, and the numbers of the lines read for it, in the order of reading."""
     batch, invalid = _rows(run.source, run.address)
     read = batch.origins
     batch = run.without(batch, invalid)
@@ -324,21 +271,8 @@ def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
     return batch, read
 
 
-def _repeated(run: _Run) -> tuple[Batch, NDArray[np.int64]] | None:
-    """Return the result of `_unordered` from the cache, for small sources whose steps draw no random numbers."""
-    source = run.source
-    if not source.is_small or run.address.part.n_lines < source.n_lines or run.watch or run.on_step:
-        return None
-    cached = source.kept_epoch(run.keep_text, lambda: _of_any_epoch(source, run))
-    if cached is None:
-        return None
-    batch, read, faults = cached
-    run.faults += faults
-    return batch, read
-
-
 def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int64], tuple[Fault, ...]] | None:
-    """Return all lines after all steps, and the faults; None if a step draws, so that epochs differ."""
+    """Return all lines after all steps, and the faults; None if a step draws random numbers."""
     trial = _Run(source, run.address, run.keep_text, draws=[])
     batch, read = _unordered(trial)
     return None if trial.draws else (batch.compact(), read, tuple(trial.faults))
@@ -358,7 +292,7 @@ class _WatchedRng(LineRng):
 
 
 def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch:
-    """Return the batch after one transform. Lines that it refuses are removed, and it runs again."""
+    """Return the batch after one transform, which runs again without the lines that it refuses."""
     while len(batch):
         try:
             done = _called(run, position, transform, batch)
@@ -372,7 +306,9 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
         except Exception as error:
             reasons = _failing_lines(run, position, transform, batch)
             if not reasons:
-                raise _whole_failure(run, transform, error) from error
+                trace = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
+                problem = "failed on the block, though on none of its lines alone"
+                raise StreamError(f"{_where(run, transform)} {problem}:\n{trace}") from error
             _refuse_mistake(run, transform, batch, reasons)
             batch = run.without(batch, reasons)
         else:
@@ -392,7 +328,7 @@ def _called(run: _Run, position: int, transform: Transform, batch: Batch) -> Bat
 
 
 def _failing_lines(run: _Run, position: int, transform: Transform, batch: Batch) -> dict[int, str]:
-    """Return index → reason for the lines on which a transform fails, by bisection, as lines are independent."""
+    """Return index → reason for the lines on which a transform fails, by bisection."""
     reasons, halves = dict[int, str](), [np.arange(len(batch))]
     if joins_lines(transform):
         halves = list(np.arange(len(batch)).reshape(-1, 1))
@@ -426,17 +362,6 @@ def _where(run: _Run, transform: Transform) -> str:
     return f"source {run.source.name!r}, epoch {epoch}, lines from {start} on: transform {transform.name!r}"
 
 
-def _whole_failure(run: _Run, transform: Transform, error: Exception) -> StreamError:
-    message = traceback_of(error) or "".join(traceback.format_exception(error)).rstrip()
-    return StreamError(f"{_where(run, transform)} failed on the block, though on none of its lines alone:\n{message}")
-
-
 def shown_lines(batch: Batch) -> list[str]:
-    """Return lines as text, with invalid bytes replaced.
-
-    >>> shown_lines(Batch.of(["a\\tb"]))
-    ['a\\tb']
-    """
-    data, ends = batch.packed()
-    starts = np.concatenate([[0], ends])[:-1]
-    return [bytes(data[start : end - 1]).decode(errors="replace") for start, end in zip(starts, ends, strict=True)]
+    """Return lines as text, with invalid bytes replaced."""
+    return [line.decode(errors="replace") for line in _lines(batch)]

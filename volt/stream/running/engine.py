@@ -1,18 +1,10 @@
 """`Engine`: the position of a stream, and how many lines it can give next.
 
-The mixture plans turns: which source gives each of the next lines. Blocks are loaded into the buffers of their sources
-in the order in which these lines need them. Lines that have been given count as taken when more are requested: the
-state then moves on, and with it the blocks that were opened for them.
+    turns     a b a a b a …    the mixture plans which source gives each of the next lines
+    openings  a₀ b₀     a₁     block a₁ is opened for the line that a₀ no longer holds
 
-    turns     a b a a b a …
-    openings  a₀ b₀     a₁        a₁ is opened for the line that a₀ no longer holds
-
-Blocks are computed in this thread, in others, or in processes where transforms are Python code. Workers start when a
-block is first needed.
-
->>> from volt.stream import Source, Stream
->>> isinstance(Stream([Source("code", (__file__,))]), Engine)
-True
+Lines that have been given count as taken when more are requested: the state then moves on, and with it the blocks that
+were opened for them.
 """
 
 from __future__ import annotations
@@ -23,7 +15,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
@@ -34,15 +26,14 @@ from volt.display import counted
 from volt.errors import StreamError, VoltError, quoted
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import Schedule, Weight
-from volt.stream.reading.error_policy import ErrorPolicy, Fault, FaultCounter
+from volt.stream.reading.error_policy import ErrorPolicy, FaultCounter, kind_of
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.reading.sampler import parts
-from volt.stream.running.blocks import Address, ComputedBlock, Form, check_chunk, most_of, n_chunks
-from volt.stream.running.checkpoint import StateHistory, advanced, reached
-from volt.stream.running.prefetch import Blocks, LocalBlocks, Pool, Prefetcher, Threads
+from volt.stream.running.blocks import Address, Form, most_of, n_chunks
+from volt.stream.running.prefetch import Pool, Prefetcher, ThisThread, Threads
 from volt.stream.running.processes import Processes, StartMethod
 from volt.stream.running.source_buffer import Longs, SourceBuffer, by_source
-from volt.stream.running.state import Cursor, FaultCounts, Opening, State, check_cursor
+from volt.stream.running.state import Cursor, FaultCounts, Opening, State, StateHistory, advanced, check_cursor, reached
 from volt.stream.running.summary import VirtualEpoch, epoch_lines, virtual_epoch
 
 Ends = Literal["stop", "drop"]
@@ -53,11 +44,7 @@ _AHEAD = 2  # blocks that are requested ahead for each worker
 
 
 class Engine:
-    """The part of a `Stream` that reads: its position, its buffers and its workers.
-
-    sources, ends, policy, recall, n_workers, start_method, time_limit: as `Stream` takes them.
-    configuration: fingerprints, by name, of all that the lines depend on; a state belongs to one configuration.
-    """
+    """The part of a `Stream` that reads: its position, and the buffers of its sources."""
 
     def __init__(
         self, sources: tuple[OpenSource, ...], *, ends: Ends, policy: ErrorPolicy, recall: int, n_workers: int,
@@ -68,7 +55,7 @@ class Engine:
         self.n_workers, self.start_method, self.time_limit = n_workers, start_method, time_limit
         self._mixture = Mixture(self._weights())
         self._form: Form = "lines"  # what blocks hold that are computed from now on
-        self._blocks: Blocks | None = None  # None until a block is needed
+        self._blocks: Prefetcher | None = None  # None until a block is needed
         self._pid = os.getpid()  # of the process that started the workers
         self._recall, self._run = StateHistory(recall), 0  # the run counts what makes iterators stale
         self._lock = threading.RLock()  # for threads that read the stream
@@ -82,17 +69,15 @@ class Engine:
     def epoch_lines(self) -> int | None:
         """Lines of a virtual epoch of endless sources, of all ranks together; of a single source, its lines.
 
-        None if weights change, or if one of several sources ends. The number counts lines of files: where transforms
-        drop lines, the same number of lines of the stream needs more of the files.
+        None if weights change, or if one of several sources ends. Lines that transforms drop count too.
         """
         return epoch_lines(self.sources)
 
     def passes(self) -> VirtualEpoch | None:
-        """Return the virtual epoch of the last line, with what each source has given in it; None if there is none.
+        """Return the virtual epoch of the last line, with the part of each source; None if the stream has none.
 
-        Virtual epochs count from where the mixture began: the start of the stream, or the line at which a state was
-        restored with other weights or by another number of ranks. The turns of all earlier epochs are computed once
-        more, some ten million a second; a later call continues from there.
+        Virtual epochs count from the start, or from the line at which weights or ranks changed. The first call computes
+        all earlier turns once more, some ten million a second.
         """
         if (n_lines := self.epoch_lines) is None:
             return None
@@ -113,12 +98,10 @@ class Engine:
             for source in self.sources
         )
         for source in self.sources:
-            cursor = state.cursors.get(source.name, Cursor())
-            part = check_cursor(
-                cursor, source.name, n_lines=source.n_lines, block_lines=source.block_lines,
-                epochs=source.source.epochs, rank=self.rank, world=self.world,
+            check_cursor(
+                state.cursors.get(source.name, Cursor()), source.name, n_lines=source.n_lines,
+                block_lines=source.block_lines, rank=self.rank, world=self.world,
             )  # fmt: skip
-            check_chunk(source, part, cursor.chunk)
         cursors = {name: state.cursors.get(name, Cursor()) for name in names}
         base = {name: state.base.get(name, 0) for name in names}
         self._settled = replace(state, cursors=cursors, base=base, configuration=self.configuration, merged=0)
@@ -131,25 +114,23 @@ class Engine:
         self._fields, self._first, self._started = Counter[int](), state.n, 0.0
         self._recall.clear()
         self._last = dict[int, Opening]()  # the block that each source's last line came from
-        self._reset()
+        self._empty()
 
-    def _reset(self) -> None:
+    def _empty(self) -> None:
         """Empty the buffers; reading continues from the settled state."""
         settled = self._settled
         self._buffers = [SourceBuffer(name, cursor) for name, cursor in settled.cursors.items()]
         self._openings = list[Opening]()
-        self._failure: tuple[int, VoltError] | None = (
-            None  # an error met ahead of need, and the line before which it is raised
-        )
+        self._failure: tuple[int, VoltError] | None = None  # an error met ahead, and the line before which it is raised
         self._tally = FaultCounter(self.policy, settled.n_read, settled.n_faults, dict(settled.reasons))
 
     def _state(self, n: int | None = None) -> State:
-        """Return the state after n of the lines that have been given; by default after all of them."""
+        """Return the state after line n; by default after all lines that have been given."""
         n_turns = self._given if n is None else n - self._settled.n
         return advanced(self._settled, self._turns[:n_turns], self._openings)
 
     def _in_use(self) -> dict[int, Opening]:
-        """Return the block that the last line of each source came from, by the number of the source."""
+        """Return the block of each source's last line, by the number of the source."""
         n = self._settled.n + self._given
         return self._last | {opening.source: opening for opening in reached(self._openings, n)}
 
@@ -173,22 +154,26 @@ class Engine:
     # reading
 
     def _take_form(self, form: Form) -> None:
-        """Set what blocks hold, lines or columns; blocks that hold the other are dropped and computed again."""
+        """Set the form of the blocks; blocks of the other form are computed again."""
         if self._form != form:
             self._release()
             self._form = form
 
     def _next(self, most: int | None) -> int | None:
-        """Return how many lines can be given at once: at least one, at most `most`; None at the end of the stream."""
+        """Return how many lines can be given at once, at least one; None at the end of the stream."""
         if self._blocks is not None and self._pid != os.getpid():  # a fork has no workers
             self._release()
         self._settle()
         self._run += 1
         if not self._started:
             self._started = time.monotonic()
-            self._count_left_out()
+            for source in self.sources if self._first == 0 else ():  # shards that could not be read
+                self._tally.charge(n_read=0, faults=source.faults)
+                self._settled = FaultCounts(0, Counter(map(kind_of, source.faults))).added_to(self._settled)
         while not self._over:
-            self._plan(most)
+            if len(self._turns) < (_FEW if most is None else min(most, _FEW)):
+                self._turns = self._mixture.peek(WINDOW)
+                self._expect()
             if not len(self._turns):  # no source has a weight any more
                 self._over = True
             elif size := self._fill(self._turns[:most]):
@@ -198,20 +183,8 @@ class Engine:
         self._close_blocks()
         return None
 
-    def _count_left_out(self) -> None:
-        """Count, at the start of the stream, the shards that could not be read."""
-        for source in self.sources if self._first == 0 else ():
-            self._tally.charge(n_read=0, faults=source.faults)
-            counts = FaultCounts(0, Counter(fault.reason.partition(":")[0] for fault in source.faults))
-            self._settled = counts.added_to(self._settled)
-
-    def _plan(self, most: int | None) -> None:
-        if len(self._turns) < (_FEW if most is None else min(most, _FEW)):
-            self._turns = self._mixture.peek(WINDOW)
-            self._expect()
-
     def _fill(self, turns: Longs) -> int:
-        """Load the blocks that these turns need, in order. Return how many turns the buffers cover then.
+        """Load the blocks that these turns need, in order. Return how many turns the buffers then cover.
 
         Blocks for later lines are loaded only while that takes almost no time. 0 if the first turn's source has ended.
         """
@@ -244,15 +217,17 @@ class Engine:
         return len(turns)
 
     def _load(self, source: int, n: int) -> bool:
-        """Load the next block of a source, which line n of the stream needs. Return whether it was loaded.
+        """Load the next block of a source for line n. Return False if the source has ended, or if the block must wait.
 
-        False if the source has ended, or if the block must wait until line n is the next one: it holds an error, or it
-        begins another epoch of the only source.
+        A block with an error waits until line n is next; so does the first block of an epoch of the only source.
         """
         buffer, is_next = self._buffers[source], n == self._settled.n
         if buffer.has_ended or (buffer.waiting and not is_next):
             return False
-        if (taken := buffer.waiting or self._take(source)) is None:
+        if (taken := buffer.waiting) is None:
+            with self._releasing():
+                taken = (self._blocks or self._start_blocks()).take(source)
+        if taken is None:
             buffer.has_ended = True
             return False
         address, block = taken
@@ -266,26 +241,19 @@ class Engine:
             raise StreamError(block.error)
         opening = buffer.load(address, block, source=source, n=n)
         self._openings.append(opening)
-        return self._count(opening, block.faults, block.fields)
-
-    def _take(self, source: int) -> tuple[Address, ComputedBlock] | None:
-        with self._releasing():
-            return (self._blocks or self._start_blocks()).take(source)
-
-    def _count(self, opening: Opening, faults: Sequence[Fault], fields: dict[int, int]) -> bool:
-        """Count the lines of a block. Return False for an error that is raised later, when its lines are needed."""
-        if not opening.counts.n_read and not opening.counts.reasons:
+        if not opening.counts.n_read and not opening.counts.reasons:  # the state has counted them
             return True
-        self._fields.update(fields)
-        buffer, limit = self._buffers[opening.source], 2 * self.sources[opening.source].n_lines
+        self._fields.update(block.fields)
         try:
-            self._tally.charge(n_read=opening.counts.n_read, faults=faults)
-            if buffer.n_empty >= limit:  # the first line of one epoch may pass, and the last of the next
+            self._tally.charge(n_read=opening.counts.n_read, faults=block.faults)
+            if (
+                buffer.n_empty >= 2 * self.sources[source].n_lines
+            ):  # an epoch's first line may pass, and the next's last
                 raise self._nothing_passes(buffer.name)
         except VoltError as error:
-            if opening.n == self._settled.n:
+            if is_next:
                 raise
-            self._failure = opening.n, error
+            self._failure = n, error
             return False
         return True
 
@@ -325,40 +293,32 @@ class Engine:
 
     # workers
 
-    def _start_blocks(self) -> Blocks:
-        """Start to compute blocks from the ends of the buffers, in this thread if there are no workers."""
+    def _start_blocks(self) -> Prefetcher:
+        """Start to compute blocks from the ends of the buffers."""
         queues = [
             addresses(source, buffer.end, rank=self.rank, world=self.world)
             for source, buffer in zip(self.sources, self._buffers, strict=True)
         ]
-        is_limited = self.time_limit is not None and not all(source.is_compiled for source in self.sources)
-        blocks: Blocks
-        if n_workers := self.n_workers or int(is_limited):
-            blocks = Prefetcher(self.sources, queues, self._pools(n_workers), most=_AHEAD * n_workers)
-        else:
-            blocks = LocalBlocks(self.sources, queues, self.policy, form=self._form)
+        compiled = [source.is_compiled for source in self.sources]
+        n_workers = self.n_workers or int(self.time_limit is not None and not all(compiled))
+        pools = dict[bool, Pool]()  # by whether transforms are compiled: Python code would block threads
+        if not n_workers:
+            pools = dict.fromkeys((True, False), ThisThread(self.sources, self.policy, form=self._form))
+        elif not all(compiled):
+            pools[False] = Processes(
+                self.sources, self.policy, n=n_workers, start_method=self.start_method, time_limit=self.time_limit,
+                form=self._form,
+            )  # fmt: skip
+        if n_workers and any(compiled):
+            pools[True] = Threads(self.sources, self.policy, n=n_workers, form=self._form)
+        own = [pools[is_compiled] for is_compiled in compiled]
+        blocks = Prefetcher(self.sources, queues, own, most=_AHEAD * n_workers)
         self._finalizer, self._pid = weakref.finalize(self, blocks.close), os.getpid()
         blocks.expect(self._mixture.shares())
         self._blocks = blocks
         return blocks
 
-    def _pools(self, n_workers: int) -> list[Pool]:
-        """Return the pool of each source: processes if its transforms are Python code, which would block threads."""
-        compiled = [source.is_compiled for source in self.sources]
-        threads: Pool | None = None
-        processes: Pool | None = None
-        if not all(compiled):
-            processes = Processes(
-                self.sources, self.policy, n=n_workers, start_method=self.start_method, time_limit=self.time_limit,
-                form=self._form,
-            )  # fmt: skip
-        if any(compiled):
-            threads = Threads(self.sources, self.policy, n=n_workers, form=self._form)
-        pools = [threads if is_compiled else processes for is_compiled in compiled]
-        return [pool for pool in pools if pool is not None]
-
     def _expect(self) -> None:
-        """Check the workers, and report how the next lines are shared among the sources."""
         with self._releasing():
             if self._blocks is not None:
                 self._blocks.expect(self._mixture.shares())
@@ -375,18 +335,17 @@ class Engine:
     def _release(self) -> None:
         """End the workers and drop their blocks; reading continues from the lines that have been given."""
         self._settle()
-        if self._close_blocks():
-            self._reset()
+        if self._blocks is not None:
+            self._close_blocks()
+            self._empty()
 
-    def _close_blocks(self) -> bool:
-        """End the workers. Return whether any blocks were being computed."""
+    def _close_blocks(self) -> None:
         if self._blocks is None:
-            return False
+            return
         self._finalizer.detach()
         if self._pid == os.getpid():
             self._blocks.close()
         self._blocks = None
-        return True
 
 
 def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> Iterator[Address]:

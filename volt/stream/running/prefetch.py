@@ -1,12 +1,8 @@
-"""Prefetching: blocks are computed ahead of need, by threads or processes, and returned in order.
+"""`Prefetcher`: blocks computed ahead of need, by a pool of threads or processes, and taken in order.
 
-    addresses of a source → Prefetcher → pool (threads or processes) → Prefetcher → blocks in the order of the addresses
+    addresses of a source → Prefetcher → pool → Prefetcher → blocks in the order of the addresses
 
-A block does not depend on who computes it, so neither the number of workers nor their speed changes the output. Memory
-is bounded: only a few blocks are requested before the first of them is taken. `LocalBlocks` computes in this thread.
-
-Threads suit compiled loops, Arrow and decompression, which release the interpreter's lock. They share the caches of
-vocabularies, and end with the process.
+Only a few blocks are requested before the first of them is taken, which bounds memory.
 
 >>> Threads([], ErrorPolicy(), n=1).close()
 """
@@ -33,26 +29,9 @@ from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.blocks import Address, ComputedBlock, Form, compute_block
 
 PATIENCE = 0.1  # seconds between looks at signals: some libraries keep a wait from being interrupted
-Done = tuple[int, Address, ComputedBlock]  # the number of a source, and one of its blocks
-
-
-class Blocks(Protocol):
-    """Blocks of each source, in the order of the addresses given at the start."""
-
-    def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
-        """Return the next block of a source, or None when it has no more."""
-
-    def is_ready(self, source: int) -> bool:
-        """Check whether the next block of a source has been computed."""
-
-    def expect(self, shares: Sequence[float]) -> None:
-        """Set how the next lines are shared among the sources, so that the right blocks are computed first."""
-
-    def interrupt(self) -> None:
-        """Have another thread that waits for a block raise StreamError."""
-
-    def close(self) -> None:
-        """Release everything; may be called twice."""
+_GRACE = 2.0  # seconds that threads have to end their block
+Job = tuple[int, Address]  # the number of a source, and the address of one of its blocks
+Done = tuple[int, Address, ComputedBlock]
 
 
 class Pool(Protocol):
@@ -66,47 +45,10 @@ class Pool(Protocol):
         """Request a block. Raises StreamError if no worker is left."""
 
     def receive(self, timeout: float) -> Sequence[Done]:
-        """Return the blocks that are done; if there are none, wait `timeout` seconds for one.
-
-        Raises StreamError if a worker has failed.
-        """
+        """Return the blocks that are done, or wait `timeout` seconds. Raises StreamError if a worker has failed."""
 
     def close(self) -> None:
-        """Release everything; may be called twice."""
-
-
-class LocalBlocks:
-    """Compute blocks in this thread when they are taken."""
-
-    def __init__(
-        self,
-        sources: Sequence[OpenSource],
-        queues: Sequence[Iterator[Address]],
-        policy: ErrorPolicy,
-        *,
-        form: Form = "lines",
-    ) -> None:
-        self._sources, self._queues, self._policy, self._form = sources, queues, policy, form
-
-    def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
-        """Return the next block of a source, or None when it has no more."""
-        address = next(self._queues[source], None)
-        if address is None:
-            return None
-        return address, compute_block(self._sources[source], address, self._policy, form=self._form)
-
-    def is_ready(self, source: int) -> bool:
-        """Return False, as nothing is computed ahead."""
-        return False
-
-    def expect(self, shares: Sequence[float]) -> None:
-        """Do nothing, as nothing is computed ahead."""
-
-    def interrupt(self) -> None:
-        """Do nothing, as no thread waits."""
-
-    def close(self) -> None:
-        """Do nothing, as there are no workers."""
+        """End the workers; may be called twice."""
 
 
 @dataclass(slots=True)
@@ -120,12 +62,6 @@ class _Queue:
     ready: dict[Address, ComputedBlock] = field(default_factory=dict)
     share: float = 1.0
 
-    def next(self) -> Address | None:
-        """Return the next address, which counts as requested from now on."""
-        if (address := next(self.addresses, None)) is not None:
-            self.requested.append(address)
-        return address
-
     def samples(self, addresses: Sequence[Address]) -> float:
         """Return for how many lines of the stream the blocks of these addresses last."""
         lines = sum(min(self.chunk_lines, address.part.n_lines) for address in addresses)
@@ -135,9 +71,9 @@ class _Queue:
 class Prefetcher:
     """Have pools compute blocks: of each pool, about as many are requested as keep its workers busy.
 
-    sources, queues: the sources, and the addresses of their blocks
+    queues: the addresses of each source's blocks
     pools: which pool computes the blocks of each source
-    most: how many blocks are requested and not yet taken, at most, besides one for each source
+    most: blocks that are requested and not yet taken, besides one for each source
     """
 
     def __init__(
@@ -146,31 +82,29 @@ class Prefetcher:
         parts = zip(queues, pools, sources, strict=True)
         self._queues = [_Queue(queue, pool, source.chunk_lines) for queue, pool, source in parts]
         self._pools = list(dict.fromkeys(pools))
-        self._needs: dict[Pool, list[tuple[float, int]]] = {}  # heaps of (lines that a source's blocks last, source)
-        self._n_requested, self._most, self._closed = 0, most + len(self._queues), False
-        self._share([1.0] * len(self._queues))
-
-    def _share(self, shares: Sequence[float]) -> None:
-        self._shares = [*shares]
+        self._needs: dict[Pool, list[tuple[float, int]]]  # heaps of (lines that a source's blocks last, source)
         self._needs = {pool: [] for pool in self._pools}
-        for source, (queue, share) in enumerate(zip(self._queues, shares, strict=True)):
-            queue.share = share
-            if share > 0:
-                heapq.heappush(self._needs[queue.pool], (queue.samples(queue.requested), source))
+        self._n_requested, self._most, self._closed = 0, most + len(self._queues), False
+        self._shares = list[float]()
 
     def is_ready(self, source: int) -> bool:
-        """Check whether the next block of a source has been computed, and received."""
+        """Check whether the next block of a source has been computed."""
         queue = self._queues[source]
         return bool(queue.requested) and queue.requested[0] in queue.ready
 
     def expect(self, shares: Sequence[float]) -> None:
-        """Request first the blocks of the sources that will run out first."""
+        """Request first the blocks of the sources that will run out first, given their shares of the next lines."""
         if self._shares != [*shares]:
-            self._share(shares)
+            self._shares = [*shares]
+            self._needs = {pool: [] for pool in self._pools}
+            for source, (queue, share) in enumerate(zip(self._queues, shares, strict=True)):
+                queue.share = share
+                if share > 0:
+                    heapq.heappush(self._needs[queue.pool], (queue.samples(queue.requested), source))
         self._receive()
 
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
-        """Return the next block of a source, or None when it has no more. Raises StreamError if a worker has died."""
+        """Return the next block of a source; None when it has no more. Raises StreamError if a worker has died."""
         queue = self._queues[source]
         self._check()
         while not queue.requested or queue.requested[0] not in queue.ready:
@@ -189,7 +123,6 @@ class Prefetcher:
             raise StreamError("the workers have ended; read the stream itself, which starts new ones")
 
     def _fill(self) -> None:
-        """Request blocks until there are enough, or no pool has room."""
         while self._n_requested < self._most:
             heaps = [heap for pool, heap in self._needs.items() if heap and pool.has_room]
             if not heaps:
@@ -200,14 +133,15 @@ class Prefetcher:
                 heapq.heappush(self._needs[queue.pool], (need + queue.samples([address]), source))
 
     def _request(self, source: int) -> Address | None:
-        address = self._queues[source].next()
-        if address is not None:
+        queue = self._queues[source]
+        if (address := next(queue.addresses, None)) is not None:
+            queue.requested.append(address)
             self._n_requested += 1
-            self._queues[source].pool.request(source, address)
+            queue.pool.request(source, address)
         return address
 
     def _receive(self, timeout: float = 0.0, awaited: Pool | None = None) -> None:
-        """Store the blocks that are done, waiting at most `timeout` seconds for one pool, and request more."""
+        """Store the blocks that are done, waiting at most `timeout` seconds for one pool."""
         self._fill()
         for pool in self._pools:
             for source, address, block in pool.receive(timeout if pool is awaited else 0.0):
@@ -225,12 +159,31 @@ class Prefetcher:
             pool.close()
 
 
-_GRACE = 2.0  # seconds that threads have to end their block
-Job = tuple[int, Address]
+class ThisThread:
+    """A `Pool` without workers: this thread computes a block when it waits for one."""
+
+    has_room = False
+
+    def __init__(self, sources: Sequence[OpenSource], policy: ErrorPolicy, *, form: Form = "lines") -> None:
+        self._sources, self._policy, self._form, self._jobs = sources, policy, form, deque[Job]()
+
+    def request(self, source: int, address: Address) -> None:
+        self._jobs.append((source, address))
+
+    def receive(self, timeout: float) -> Sequence[Done]:
+        if not timeout:
+            return ()
+        source, address = self._jobs[0]
+        block = compute_block(self._sources[source], address, self._policy, form=self._form)
+        self._jobs.popleft()
+        return ((source, address, block),)
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class Threads:
-    """A `Pool` of n threads of this process. form: as in `compute_block`."""
+    """A `Pool` of n threads, for compiled code, which releases the interpreter's lock."""
 
     def __init__(self, sources: Sequence[OpenSource], policy: ErrorPolicy, *, n: int, form: Form = "lines") -> None:
         self._sources, self._policy, self._n, self._form = sources, policy, n, form
@@ -242,16 +195,13 @@ class Threads:
 
     @property
     def has_room(self) -> bool:
-        """Whether a thread would soon have nothing to do."""
         return self._n_requested < 2 * self._n
 
     def request(self, source: int, address: Address) -> None:
-        """Request a block."""
         self._n_requested += 1
         self._jobs.put((source, address))
 
     def receive(self, timeout: float) -> Sequence[Done]:
-        """Return the blocks that are done; if there are none, wait `timeout` seconds for one."""
         result = list[Done]()
         with suppress(Empty):
             result.append(self._taken(self._done.get(timeout=timeout) if timeout else self._done.get_nowait()))

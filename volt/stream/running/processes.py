@@ -1,8 +1,7 @@
 """Processes that compute blocks, for transforms that are Python code, which threads could not run in parallel.
 
-The stream's process sends addresses of blocks to workers and receives the blocks; a worker waits until its block is
-received. If a worker dies, or exceeds the time limit, the run ends with an error at once. If the stream's process dies,
-its workers end too: each watches a pipe that only that process keeps open.
+A worker that dies, or exceeds the time limit, ends the run with an error at once. If the stream's process dies, its
+workers end too: each watches a pipe that only that process keeps open.
 
 >>> Processes([], ErrorPolicy(), n=0).close()
 """
@@ -29,46 +28,18 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 
-from volt import arguments
-from volt.errors import ConfigError, StreamError, VoltError
-from volt.files.threads import MOST_WORKERS, can_wait
+from volt.errors import StreamError, VoltError
+from volt.files.threads import can_wait
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.blocks import Address, ComputedBlock, Form, compute_block
-from volt.stream.running.prefetch import Done
+from volt.stream.running.prefetch import Done, Job
 
 StartMethod = Literal["spawn", "fork"]
-Job = tuple[int, Address]  # source, and which of its blocks
 _OUTSTANDING = 4  # blocks requested of a worker at a time: one in work, and some to continue with
 _GRACE = 2.0  # seconds that workers have to end by themselves
 _STARTING, _READING = -2, -1  # instead of the position of a transform
 _UNGUARDED = '; does the script read the stream under `if __name__ == "__main__":`, as processes that start need it?'
-
-
-def check_workers(n_workers: int, start_method: str) -> None:
-    """Raise ConfigError if so many workers cannot be started, or not in this way.
-
-    >>> check_workers(-1, "spawn")
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: n_workers=-1, start_method='spawn': give 0 to 256, and spawn or fork
-    """
-    if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
-        options = f"n_workers={n_workers}, start_method={start_method!r}"
-        raise ConfigError(f"{options}: give 0 to {MOST_WORKERS}, and spawn or fork")
-
-
-def check_time_limit(seconds: float | None) -> float | None:
-    """Return the seconds that a block may take, None for any time. Raises ConfigError unless they are more than 0.
-
-    >>> check_time_limit(0)
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: time_limit=0: give seconds, more than 0, or None for any time
-    """
-    if seconds is not None and not 0 < arguments.number(seconds, "time_limit") < math.inf:
-        raise ConfigError(f"time_limit={seconds}: give seconds, more than 0, or None for any time")
-    return seconds
 
 
 @dataclass(slots=True)
@@ -81,11 +52,7 @@ class _Worker:
 
 
 class Processes:
-    """A `Pool` of processes, for sources whose transforms are Python code.
-
-    time_limit: seconds that a block may take; a process that takes longer is ended, and the run with it
-    form: as in `compute_block`
-    """
+    """A `Pool` of processes. time_limit: seconds that a block may take before the run is ended."""
 
     def __init__(
         self,
@@ -133,11 +100,9 @@ class Processes:
 
     @property
     def has_room(self) -> bool:
-        """Whether a process would soon have nothing to do."""
         return any(len(worker.requested) < _OUTSTANDING for worker in self._workers)
 
     def request(self, source: int, address: Address) -> None:
-        """Request a block from the process that has the least to do."""
         worker = min(self._workers, key=lambda worker: len(worker.requested))
         if not worker.requested:
             worker.since = time.monotonic()
@@ -148,7 +113,6 @@ class Processes:
             self._raise_death(worker)
 
     def receive(self, timeout: float) -> Sequence[Done]:
-        """Return the blocks that are done; if there are none, wait `timeout` seconds for one."""
         ready = wait([worker.link for worker in self._workers], timeout)
         result = [self._taken(worker) for worker in self._workers if worker.link in ready]
         for worker in self._workers:
@@ -174,7 +138,6 @@ class Processes:
         return source, address, ComputedBlock(data, ends, **header)
 
     def _raise_late(self, worker: _Worker) -> NoReturn:
-        """End the run because a process takes too long, and name the step that it runs."""
         place = self._place_of(worker)
         self.close()
         raise StreamError(f"{place} has taken more than {self._limit:g} seconds; fix it, or raise time_limit")

@@ -1,14 +1,6 @@
-r"""`SourceBuffer`: the computed blocks of one source; and the mixing of several buffers into the lines of the stream.
+"""`SourceBuffer`: the computed blocks of one source; and the mixing of several buffers into the lines of the stream.
 
-    blocks of a source → SourceBuffer → mixed (bytes) or mixed_columns (columns), in the order of the mixture's turns
-
->>> from volt.stream.reading.sampler import BlockRange
->>> buffer = SourceBuffer("wmt", Cursor())
->>> block = ComputedBlock(np.frombuffer(b"a\nb\nc\n", np.uint8), np.array([2, 4, 6]), n_read=3)
->>> opening = buffer.load(Address(BlockRange(0, 0, 3), 0), block, source=0, n=0)
->>> buffer.drain(1)
->>> buffer.left, bytes(mixed([buffer], np.zeros(2, np.int64)))
-(2, b'b\nc\n')
+blocks of a source → SourceBuffer → mixed (bytes) or mixed_columns (columns), in the order of the mixture's turns
 """
 
 from __future__ import annotations
@@ -25,7 +17,7 @@ from volt.display import counted
 from volt.errors import StreamError, shown_path
 from volt.stream.reading.open_source import OpenSource
 from volt.stream.running.blocks import Address, ComputedBlock
-from volt.stream.running.state import Cursor, FaultCounts, Opening, check_offset
+from volt.stream.running.state import Cursor, FaultCounts, Opening, refusal
 from volt.stream.transforms.batch import Batch, together
 
 Longs = NDArray[np.int64]
@@ -52,12 +44,11 @@ class Stretch(NamedTuple):
 class SourceBuffer:
     """The blocks of a source, from its next line on.
 
-    name: of the source.
     end: how far the source has been read when all lines of the buffer have been given.
     left: lines in the buffer.
-    n_empty: how many lines of the source were read since the last block that gave a line.
+    n_empty: lines of the source that were read since the last block that gave a line.
     waiting: the next block, if it must wait until its first line is the next one of the stream.
-    has_ended: whether the source has no further block.
+    has_ended: the source has no further block.
     """
 
     name: str
@@ -71,16 +62,14 @@ class SourceBuffer:
     _is_fresh: bool = True  # whether no block has been loaded yet
 
     def load(self, address: Address, block: ComputedBlock, *, source: int, n: int) -> Opening:
-        """Append a block. Return how the state changes when line n of the stream is given.
-
-        Raises StreamError if a restored state counts more lines of the block than it has.
-        """
+        """Append a block. Return how the state changes when line n of the stream is given."""
         part, end = address.part, self.end
         where = (part.epoch, part.start, address.chunk)
         is_resumed = self._is_fresh and end.inside > 0 and where == (end.epoch, end.start, end.chunk)
         self._is_fresh = False
         if is_resumed:
-            check_offset(end, self.name, n_lines=block.n_lines)
+            if not 0 <= end.inside <= block.n_lines:
+                raise refusal(f"the state's sources.{self.name}.offset is {end.offset:,}, in {block.n_lines:,} lines")
             cursor, self._offset = end, end.inside % max(1, block.n_lines)
         else:
             before = end.offset if end.address == part.address else 0
@@ -95,7 +84,7 @@ class SourceBuffer:
 
     @property
     def place(self) -> tuple[Address, int] | None:
-        """The block of the next line, and how many lines of the block come before it."""
+        """The block of the next line, and how many of its lines come before."""
         return (self._blocks[0][0], self._offset) if self._blocks else None
 
     def stretches(self, n: int) -> Iterator[Stretch]:
@@ -125,16 +114,12 @@ def next_stretches(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[
 
 
 def by_source(turns: Longs, n_sources: int) -> Longs:
-    """Return an index into `turns` that sorts them by source, stably.
-
-    >>> by_source(np.array([1, 0, 1]), 2).tolist()
-    [1, 0, 2]
-    """
+    """Return an index into `turns` that sorts them by source, stably."""
     return np.argsort(turns.astype(np.min_scalar_type(n_sources)), kind="stable")
 
 
 def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> NDArray[np.uint8]:
-    """Return the next lines of the buffers in the order of these turns, as bytes. The buffers do not change."""
+    """Return the next lines of the buffers in the order of these turns, as bytes."""
     stretches = [stretch for _, stretch in next_stretches(buffers, turns)]
     spans = [stretch.spans() for stretch in stretches]
     if len(stretches) == 1:
@@ -182,11 +167,11 @@ class StreamBatch:
 
     @property
     def numbers(self) -> Longs:
-        """(n_lines,) int64, the number of each line in the stream, as `volt stream trace` takes it."""
+        """(n_lines,) int64, the number of each line in the stream."""
         return np.arange(self.first, self.first + len(self))
 
     def place(self, line: int) -> str:
-        """Return the file and line that a line came from, for messages.
+        """Return the file and number of a line, for messages.
 
         line: its index in the batch
         """
@@ -199,11 +184,7 @@ class StreamBatch:
 def mixed_columns(
     buffers: Sequence[SourceBuffer], turns: Longs, *, first: int, opened: tuple[OpenSource, ...] = ()
 ) -> StreamBatch:
-    """Return the next lines of the buffers in the order of these turns, as columns. The buffers do not change.
-
-    first: the number of the first line in the stream
-    opened: the sources of the buffers
-    """
+    """Return the next lines of the buffers in the order of these turns, as columns."""
     stretches = next_stretches(buffers, turns)
     parts = [_lines_of(stretch) for _, stretch in stretches]
     epochs = [stretch.address.part.epoch for _, stretch in stretches]

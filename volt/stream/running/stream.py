@@ -1,23 +1,11 @@
 """`Stream`: sources, mixed, as an endless sequence of lines; exact, repeatable, and resumable at any line.
 
-Line n is a pure function of the sources, their transforms, the seed and n. Workers, or this process, compute the blocks
-of each source; the mixture decides which source gives the next line. A few numbers per source are enough to resume.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
-...     with Stream([Source("letters", (file.name,), epochs=2)], seed=1) as stream:
-...         first = [next(iter(stream)) for _ in range(2)]
-...         state = stream.state()
-...         rest = list(stream)
-...     with Stream([Source("letters", (file.name,), epochs=2)], seed=1) as stream:
-...         stream.restore(state)
-...         list(stream) == rest, sorted(first + rest)
-(True, ['a', 'a', 'b', 'b', 'c', 'c'])
+Line n is a pure function of the sources, their transforms, the seed and n.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,17 +14,18 @@ from typing import Any, NoReturn, Self
 
 from volt import arguments
 from volt.display import counted
-from volt.errors import StreamError
+from volt.errors import ConfigError, StreamError
 from volt.files.atomic import check_distinct
+from volt.files.threads import MOST_WORKERS
 from volt.stream.mixing.mixture import Sampling
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source
+from volt.stream.reading.sampler import check_rank
 from volt.stream.reading.source import Source, check_names
 from volt.stream.running.blocks import Address
-from volt.stream.running.checkpoint import fingerprints
 from volt.stream.running.engine import Ends, Engine
-from volt.stream.running.processes import StartMethod, check_time_limit, check_workers
-from volt.stream.running.resharding import check_rank, continued
+from volt.stream.running.processes import StartMethod
+from volt.stream.running.resharding import continued
 from volt.stream.running.source_buffer import StreamBatch, mixed, mixed_columns
 from volt.stream.running.state import State
 from volt.stream.running.summary import Summary, mixed_by_size, source_summaries
@@ -46,6 +35,18 @@ from volt.stream.transforms.transform import LoadedFiles
 _WATCH = 1 << 13  # lines between two checks of the workers
 _MIX = "give volt.stream.Sampling(temperature=5), say"
 _POLICY = "give volt.stream.ErrorPolicy('skip'), say"
+
+
+def _check_workers(n_workers: int, start_method: str) -> None:
+    if not 0 <= arguments.whole(n_workers, "n_workers") <= MOST_WORKERS or start_method not in ("spawn", "fork"):
+        options = f"n_workers={n_workers}, start_method={start_method!r}"
+        raise ConfigError(f"{options}: give 0 to {MOST_WORKERS}, and spawn or fork")
+
+
+def _check_time_limit(seconds: float | None) -> float | None:
+    if seconds is not None and not 0 < arguments.number(seconds, "time_limit") < math.inf:
+        raise ConfigError(f"time_limit={seconds}: give seconds, more than 0, or None for any time")
+    return seconds
 
 
 def _listed(sources: Sequence[Source | OpenSource]) -> list[Source | OpenSource]:
@@ -65,35 +66,32 @@ def _source(source: Source | OpenSource, place: int) -> Source | OpenSource:
 
 
 class Stream(Engine):
-    """An iterable of lines; each iterator continues where the last one stopped.
-
-    The stream opens its sources and owns them, and it owns the workers; `close` ends the workers.
+    r"""An iterable of lines; each iterator continues where the last one stopped.
 
     sources: with distinct names.
     seed: of all randomness; 0 or more.
     mix: how weights follow from the sources' numbers of lines; by default each source has a weight of its own.
-    ends: what happens when a source with `epochs` ends: "stop" ends the stream, "drop" continues with the others.
-    policy: what to do with unfit lines.
-    rank, world: this process reads the lines of this rank alone, out of so many ranks.
-    n_workers: how many threads, or processes for sources whose transforms are Python code, compute blocks ahead. With 0
-        the thread that reads the stream computes them.
-    start_method: of workers that are processes: "spawn", or "fork" if no thread is running.
-    time_limit: seconds that a block of Python code may take, more than 0; None for any time. With a limit such code
-        runs in a process of its own, which can be ended, also with `n_workers=0`.
+    ends: when a source with `epochs` ends, "stop" ends the stream, "drop" continues with the others.
+    policy: for unfit lines.
+    rank, world: the number of this process, and of all processes; each reads lines of its own.
+    n_workers: threads, or processes for Python code, that compute blocks ahead; 0 computes in the reading thread.
+    start_method: of processes: "spawn", or "fork" if no thread is running.
+    time_limit: seconds that a block of Python code may take, in a process of its own; None for any time.
     cache: the folder for indices and split files.
-    recall: how many lines back `state(at=…)` can go; 0 for none.
-    files: what the transforms' files hold, if they have been loaded already (`from_config` has).
+    recall: how many lines back `state(at=…)` can go.
+    files: the contents of the transforms' files, if loaded already.
 
-    Raises StreamError if a source cannot be opened.
-    Raises ConfigError if an option is out of range, if a source has a weight or an end together with `mix`, or if unfit
-    lines would be written to a file that is read.
+    Raises StreamError if a source cannot be opened, ConfigError if options are out of range or contradict each other.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-    ...     _ = file.write(b"a\\nb\\n") and file.flush()
-    ...     with Stream([Source("letters", (file.name,), epochs=1)], seed=1) as stream:
-    ...         sorted(stream), stream
-    (['a', 'b'], <Stream: 1 source, seed 1, 2 lines given>)
+    ...     _ = file.write(b"a\nb\nc\n") and file.flush()
+    ...     source = Source("letters", (file.name,), epochs=2)
+    ...     with Stream([source], seed=1) as stream, Stream([source], seed=1) as other:
+    ...         first = [next(iter(stream)) for _ in range(2)]
+    ...         other.restore(stream.state())
+    ...         first, list(other) == list(stream), stream
+    (['a', 'b'], True, <Stream: 1 source, seed 1, 6 lines given>)
     """
 
     def __init__(
@@ -119,7 +117,7 @@ class Stream(Engine):
         cache = None if cache is None else arguments.path(cache, "cache")
         mix = None if mix is None else arguments.instance(mix, Sampling, "mix", remedy=_MIX)
         check_names([source.name for source in sources])
-        check_workers(n_workers, start_method)
+        _check_workers(n_workers, start_method)
         arguments.choice(ends, "ends", ("stop", "drop"))
         rank, world = check_rank(rank, world)
         files, folder = files or LoadedFiles(), None if cache is None else Path(cache)
@@ -131,13 +129,13 @@ class Stream(Engine):
         opened = opened if mix is None else mixed_by_size(opened, mix)
         if policy.quarantine is not None:
             check_distinct([policy.quarantine], [path for source in opened for path in source.paths])
-        shown = {source.name: fingerprints(source) for source in opened}
+        shown = {source.name: source.fingerprints for source in opened}
         values: dict[str, Any] = {"seed": seed, "ends": ends, "rank": rank, "world": world, "sources": shown}
         values |= {} if mix is None else {"mix": str(mix)}
         self.seed, self.accepted = seed, tuple[str, ...]()
         super().__init__(
             opened, ends=ends, policy=policy, recall=recall, n_workers=n_workers, start_method=start_method,
-            time_limit=check_time_limit(time_limit), configuration=values,
+            time_limit=_check_time_limit(time_limit), configuration=values,
         )  # fmt: skip
 
     @classmethod
@@ -148,21 +146,13 @@ class Stream(Engine):
         """Return the stream that a YAML file describes.
 
         path: of the file
-        user_code: whether the file may name Python files to run; for configurations of others say False
+        user_code: allow the file to name Python files to run; give False for files of others
         values: of the placeholders of a template, by key
         split: "train", or "valid" for the lines of the tasks of that split, each once, without noise
         tasks: names of the only tasks to read; by default all
         options: of `Stream`, which override those of the file
 
         Raises ConfigError, with the line of each fault, if the file describes no stream.
-
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = Path(folder, "letters.tsv").write_text("a\\nb\\n")
-        ...     _ = Path(folder, "stream.yaml").write_text("sources: {letters: {path: letters.tsv, epochs: 1}}\\n")
-        ...     with Stream.from_config(Path(folder, "stream.yaml"), seed=1) as stream:
-        ...         sorted(stream)
-        ['a', 'b']
         """
         from volt.stream.config.build import load_config
 
@@ -209,7 +199,7 @@ class Stream(Engine):
                     self._expect()
 
     def blocks(self, *, limit: int | None = None) -> Iterator[bytes]:
-        """Yield the lines in blocks: bytes of many whole lines with their line ends, as fast as they come.
+        """Yield many whole lines at a time, as bytes with their line ends, as fast as they come.
 
         limit: how many lines at most. The lines of a block count as given when it is yielded.
         """
@@ -225,16 +215,15 @@ class Stream(Engine):
             yield data
 
     def batches(self, *, limit: int | None = None) -> Iterator[StreamBatch]:
-        """Yield the lines in batches, as columns, with the place that each came from.
+        r"""Yield many lines at a time, as columns, with the place that each came from.
 
         limit: how many lines at most. The lines of a batch count as given when it is yielded.
 
-        Where a transform made ids, as `encode` with `to: ids` does, the column holds ids. The size of a batch
-        is not part of the stream: it depends on where reading began.
+        The size of a batch depends on where reading began.
 
         >>> import tempfile
         >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-        ...     _ = file.write(b"a\\tx\\nb\\ty\\n") and file.flush()
+        ...     _ = file.write(b"a\tx\nb\ty\n") and file.flush()
         ...     with Stream([Source("letters", (file.name,), epochs=1, shuffle="none")]) as stream:
         ...         [(batch.first, batch.lines.column(2).strings()) for batch in stream.batches()]
         [(0, ['x', 'y'])]
@@ -251,7 +240,7 @@ class Stream(Engine):
             yield batch
 
     def skip(self, n: int) -> int:
-        """Pass over lines, which are computed but not handed out; how many there were before the end.
+        """Compute lines and drop them; return how many there were before the end.
 
         n: how many lines, 0 or more
         """
@@ -263,10 +252,7 @@ class Stream(Engine):
         return n - left
 
     def place(self) -> tuple[int, Address, int] | None:
-        """Return where the next line comes from; None at the end of the stream.
-
-        The place is the number of a source, one of its blocks, and how many lines of the block come before.
-        """
+        """Return the source of the next line, its block, and how many lines of the block come before."""
         with self._lock:
             if self._next(1) is None:
                 return None
@@ -288,12 +274,10 @@ class Stream(Engine):
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Continue where a state was taken, whatever the number of workers then and now.
 
-        state: what `state` gave, here or in another process; or the states of all ranks, merged
-        accept: the differences to accept: "weights"; "sources", for added sources; "data", for lines appended to a
-            source, at the end of its last file or in files that come after the others. Later states record them.
+        state: from `state`, here or in another process; or the states of all ranks, merged
+        accept: differences to accept: "weights"; "sources", for added sources; "data", for lines appended to a source
 
-        Appended lines come in the current epoch, after its other lines. `accepted` then lists each accepted difference
-        and the line from which it holds.
+        Appended lines come in the current epoch, after its other lines. `accepted` lists each accepted difference.
 
         Raises StreamError if it is not a state, or if it belongs to another stream; the error names the differences.
         """
@@ -318,7 +302,7 @@ class Stream(Engine):
         raise TypeError("a Stream cannot be sent to another process; open it there, and restore its state()")
 
     def rehearsal(self) -> Stream:
-        """Return this stream from its start, for a dry run: it records no unfit lines and has no error threshold."""
+        """Return this stream from its start, for a dry run without a record or limit of unfit lines."""
         policy = ErrorPolicy("raise" if self.policy.on_fault == "raise" else "skip")
         return Stream(
             self.sources, seed=self.seed, ends=self.ends, policy=policy, rank=self.rank, world=self.world,

@@ -1,11 +1,7 @@
 """`Summary`: what a stream and each of its sources have given so far, in numbers; and virtual epochs.
 
-A virtual epoch is V lines of a mixture of endless sources, enough to read the largest source once (see
-`volt.stream.mixing.mixture`). Sources are not reset at its end, so each is read as a whole before any of its lines
-comes again, however few of them an epoch takes.
-
->>> Summary(n=10, n_lines=10, seconds=0.5, n_read=12, n_faults=2).lines_per_second
-20.0
+A virtual epoch is V lines of a mixture of endless sources, enough to read the largest source once
+(`volt.stream.mixing.mixture`). Sources are not reset at its end.
 """
 
 from __future__ import annotations
@@ -25,13 +21,7 @@ from volt.stream.running.state import Cursor, Opening
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """The numbers of one source of a stream.
-
-    lines: how many it has given.
-    requested: how many its weight asks for.
-    epochs: how often it has been read, counting the block in use as far as it has been read.
-    ended: whether it has no more lines.
-    """
+    """The numbers of one source: lines given, lines that its weight asks for, and how often it has been read."""
 
     lines: int
     requested: float
@@ -43,17 +33,18 @@ class SourceSummary:
 class Summary:
     """The numbers of a stream.
 
-    n: how many lines, over all runs.
-    n_lines, seconds: how many lines, and in how much time, since the stream was opened or restored.
-    n_read, n_faults: how many lines of the sources were read, and how many of them were unfit.
-    reasons: kind of reason → how many lines were unfit for it.
-    fields: number of fields → how many lines have so many, in a sample: the first 256 lines of each block.
+    n: lines given, over all runs.
+    n_lines, seconds: lines given, and time, since the stream was opened or restored.
+    n_read, n_faults: lines of the sources that were read, and unfit ones among them.
+    reasons: kind of reason → unfit lines.
+    fields: number of fields → lines with so many, in a sample: the first 256 lines of each block.
     sources: source by source.
     left_out: files that could not be read.
     epoch_lines: lines of a virtual epoch, see `Stream.epoch_lines`.
 
-    >>> Summary(n=10, n_lines=10, seconds=0.5, n_read=12, n_faults=2)
-    <Summary: 10 lines given, 20 per second, 12 read, 2 unfit>
+    >>> summary = Summary(n=10, n_lines=10, seconds=0.5, n_read=12, n_faults=2, fields={2: 10})
+    >>> summary, summary.to_json()["fields"]
+    (<Summary: 10 lines given, 20 per second, 12 read, 2 unfit>, {'2': 10})
     """
 
     n: int
@@ -77,11 +68,7 @@ class Summary:
         return self.n_lines / self.seconds if self.seconds > 0 else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the summary as JSON values. `fields_sampled` records that `fields` counts a sample.
-
-        >>> Summary(n=1, n_lines=1, seconds=0.5, n_read=1, n_faults=0, fields={2: 1}).to_json()["fields"]
-        {'2': 1}
-        """
+        """Return the summary as JSON values. `fields_sampled` records that `fields` counts a sample."""
         fields = {str(number): count for number, count in sorted(self.fields.items())}
         rounded = {"seconds": round(self.seconds, 3), "lines_per_second": round(self.lines_per_second, 1)}
         sampled = {"fields": fields, "fields_sampled": True}
@@ -89,13 +76,7 @@ class Summary:
 
 
 def epochs_read(source: OpenSource, cursor: Cursor, opening: Opening | None) -> float:
-    """Return how often a source has been read: its whole epochs, and the share of the current one.
-
-    cursor: how far it has been read.
-    opening: the block of its last line; None if not known.
-
-    Within a block, the share of its lines that were given counts.
-    """
+    """Return how often a source has been read. opening: the block of its last line; None if not known."""
     part = opening.part if opening else BlockRange(cursor.epoch, cursor.start or 0, source.block_lines)
     low, high = rows_of(cursor.chunk, n_lines=part.n_lines, most=most_of(source, part))
     inside = cursor.inside / opening.size * (high - low) if opening and opening.size else 0.0
@@ -105,10 +86,7 @@ def epochs_read(source: OpenSource, cursor: Cursor, opening: Opening | None) -> 
 def source_summaries(
     sources: Sequence[OpenSource], cursors: Sequence[Cursor], mixture: Mixture, in_use: Mapping[int, Opening]
 ) -> dict[str, SourceSummary]:
-    """Return each source's summary, by name.
-
-    cursors: how far each has been read; in_use: the block that its last line came from
-    """
+    """Return each source's summary, by name. in_use: the block that its last line came from, by its number."""
     owed = mixture.owed(sum(cursor.lines for cursor in cursors))
     return {
         source.name: SourceSummary(
@@ -123,12 +101,7 @@ def source_summaries(
 
 @dataclass(frozen=True, slots=True)
 class SourcePasses:
-    """The part of a source in a virtual epoch.
-
-    lines: how many it has given in this epoch.
-    passes: how often all its lines have been read, since the stream began.
-    wanted, realised: its share of the epoch's lines, as the mixture wants it and as it is so far.
-    """
+    """The part of a source in a virtual epoch: its lines, how often all of them have been read, and its shares."""
 
     lines: int
     passes: int
@@ -141,8 +114,8 @@ class VirtualEpoch:
     """A virtual epoch, with what has been given of it so far.
 
     number: from 0.
-    n_lines: how many lines it has; in a stream of one rank, how many that rank gives.
-    given: how many of them have been given.
+    n_lines: of the epoch; in a stream of one rank, of that rank.
+    given: lines given so far.
     sources: by name.
 
     >>> VirtualEpoch(number=0, n_lines=1200, given=400, sources={})
@@ -159,11 +132,7 @@ class VirtualEpoch:
         return f"<VirtualEpoch {self.number}: {progress}, {counted(len(self.sources), 'source')}>"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the epoch as JSON values.
-
-        >>> VirtualEpoch(0, 3, 1, {"de": SourcePasses(1, 0, 1.0, 1.0)}).to_json()["sources"]["de"]["lines"]
-        1
-        """
+        """Return the epoch as JSON values."""
         return asdict(self)
 
 
@@ -200,11 +169,7 @@ def virtual_epoch(
 ) -> VirtualEpoch:  # fmt: skip
     """Return the virtual epoch of the last line given.
 
-    in_use: the block that the last line of each source came from
-    cursors: how far each source has been read
-    mixture: whose turns are not ahead of the cursors
-    n_lines: V, of all ranks together
-    rank, world: each rank gives V / world lines of an epoch, within one line
+    n_lines: V, of all ranks together; each rank gives V / world lines, within one line
     """
     n = sum(cursor.lines for cursor in cursors)
     number = max(0, (n - mixture.since) * world - 1 - rank) // n_lines

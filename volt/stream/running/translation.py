@@ -1,17 +1,7 @@
 """`Translation`: the transforms of a task at translation time: text → input of the system, and its output → text.
 
-    input     the task's transforms on field 1, made deterministic: no noise, no filters, the best segmentation
-    output    the inverses of the transforms on the target side, the last one first
-
-Each line gives one line. A line that a step refuses is an error, which names the line and the step.
-
->>> import tempfile
->>> text = "tasks: {de_en: {type: para, inputs: {i: {src: a.de, tgt: a.en}}, transforms: [lower, tag: <2en>]}}"
->>> with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-...     _ = file.write(text) and file.flush()
-...     translation = Translation(file.name, "de_en")
->>> translation.input(["Ein Haus", ""]), translation.output(["a house"])
-(['<2en> ein haus', '<2en> '], ['a house'])
+input     the task's transforms on field 1, made deterministic: no noise, no filters, the best segmentation
+output    the inverses of the transforms on the target side, the last one first
 """
 
 from __future__ import annotations
@@ -54,7 +44,7 @@ Place = Callable[[int], str]  # index of a line → how an error names it
 
 
 class Translation:
-    """The steps of a task before and after a translation system.
+    """The steps of a task before and after a translation system. Each line gives one line.
 
     config: the path of a configuration. Only the files of its transforms need to exist, not its data.
     task: the name of a task, of any split
@@ -64,11 +54,12 @@ class Translation:
     Raises ConfigError if there is no such task, or if one of its steps cannot take lines one by one.
 
     >>> import tempfile
-    >>> text = "tasks: {auto: {type: mono, inputs: {i: {mono: a.en}}, transforms: [drop, lower]}}"
+    >>> text = "tasks: {de_en: {type: para, inputs: {i: {src: a.de, tgt: a.en}}, transforms: [lower, tag: <2en>]}}"
     >>> with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
     ...     _ = file.write(text) and file.flush()
-    ...     Translation(file.name, "auto")
-    <Translation: task 'auto', before lower, after nothing>
+    ...     translation = Translation(file.name, "de_en")
+    >>> translation.input(["Ein Haus", ""]), translation.output(["a house"])
+    (['<2en> ein haus', '<2en> '], ['a house'])
     """
 
     def __init__(
@@ -98,7 +89,7 @@ class Translation:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that the configuration names, including corpora that are not read: not to be overwritten."""
+        """The files that the configuration names, including corpora that are not read."""
         return tuple(path for named in self._named for path in (*_expanded(named), *map(str, files_read(named))))
 
     def input(self, lines: Sequence[str]) -> list[str]:
@@ -115,19 +106,19 @@ class Translation:
 
         lines: pieces or ids, without line ends
 
-        Raises StreamError, with the number of the line and the name of the step, if a step refuses one.
+        Raises StreamError as `input` does.
         """
         return self._after.lines(lines)
 
     def input_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """Yield `input` for files, block by block. Lines before a refused one are yielded before the error.
+        """Yield `input` for files, block by block, up to the first refused line.
 
         blocks: of `volt.files.blocks.read_blocks`
         """
         return self._before.blocks(blocks)
 
     def output_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """Yield `output` for files, block by block. Lines before a refused one are yielded before the error.
+        """Yield `output` for files, as `input_blocks` does.
 
         blocks: of `volt.files.blocks.read_blocks`
         """
@@ -138,10 +129,9 @@ class Translation:
 class _Passage:
     """Steps that turn each line into one line.
 
-    steps: with their files loaded.
     place: seed, source and epoch, from which their random numbers follow.
     side: the field that holds the text before and after them.
-    has_both: whether lines have a source and a target side; the other side is then empty.
+    has_both: lines have a source and a target side; the other side is then empty.
     """
 
     steps: tuple[Transform, ...]
@@ -150,14 +140,12 @@ class _Passage:
     has_both: bool
 
     def lines(self, lines: Sequence[str]) -> list[str]:
-        """Return texts after the steps."""
         texts = arguments.texts(lines, "lines", one="give a list of lines")
         _check_lines(texts)
         output = b"".join(self._made(Column.of(texts), lambda index: f"line {index + 1}", first=0))
         return output.decode().split("\n")[:-1]
 
     def blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
-        """Yield the lines of files after the steps."""
         for block in blocks:
             if block.data:
                 column = _lines_of(block.data)
@@ -172,10 +160,7 @@ class _Passage:
         return bool(done.column(TARGET).present.all())
 
     def _made(self, column: Column, place: Place, *, first: int) -> Iterator[bytes]:
-        """Yield a column's lines after the steps: at once, or one by one up to the first refused line.
-
-        first: the number of the first line, from 0
-        """
+        """Yield a column's lines after the steps: at once, or one by one up to the first refused line."""
         tab = _first_tab(column)
         if tab is not None:
             yield from self._made(column.take(np.arange(tab)), place, first=first)
@@ -218,7 +203,6 @@ class _Passage:
 
 
 def _expanded(path: str) -> list[str]:
-    """Return the files that a path or a glob leads to; itself if there are none."""
     try:
         return expand([path])
     except VoltError:
@@ -226,7 +210,7 @@ def _expanded(path: str) -> list[str]:
 
 
 class _Refused(Exception):
-    """A step refused a line. step: its name; cause: the error that it raised"""
+    """A step refused a line, with an error."""
 
     def __init__(self, step: str, cause: Exception) -> None:
         super().__init__(step)
@@ -249,7 +233,6 @@ def _check_kept(before: Batch, done: object) -> None:
 
 
 def _check_lines(lines: list[str]) -> None:
-    """Raise StreamError for the first text that is not one line."""
     for index, line in enumerate(lines):
         if "\n" in line:
             raise StreamError(f"line {index + 1}: holds a line end; give each line by itself")
@@ -258,11 +241,7 @@ def _check_lines(lines: list[str]) -> None:
 
 
 def _first_tab(column: Column) -> int | None:
-    """Return the index of the first line with a tab, which would be two fields.
-
-    >>> _first_tab(Column.of(["a", "b\\tc"])), _first_tab(Column.of(["a"]))
-    (1, None)
-    """
+    """Return the index of the first line with a tab, which would be two fields."""
     tabs = np.flatnonzero(column.data == _TAB)
     rows = np.searchsorted(column.starts, tabs, side="right") - 1
     rows = rows[tabs < column.starts[rows] + column.sizes[rows]] if len(column) else rows[:0]
@@ -292,11 +271,7 @@ def _of_side(steps: Iterable[Transform], side: int) -> tuple[Transform, ...]:
 
 
 def _lines_of(data: bytes) -> Column:
-    r"""Return the lines of a text, which end at "\n", "\r\n" or its end.
-
-    >>> _lines_of(b"a\r\n\nb").strings()
-    ['a', '', 'b']
-    """
+    r"""Return the lines of a text, which end at "\n", "\r\n" or its end."""
     column = Column.cut(data if data.endswith(b"\n") else data + b"\n")
     returns: NDArray[np.bool_] = (column.sizes > 0) & (column.data[column.starts + column.sizes - 1] == _RETURN)
     return Column(column.data, column.starts, column.sizes - returns)

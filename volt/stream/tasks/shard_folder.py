@@ -1,32 +1,27 @@
-"""The folder of a task's shards, and its manifest, which says what they hold and what they were made from.
+"""The folder of a task's shards, and its manifest, which lists the shards and the inputs that they were made from.
 
     FOLDER/TASK/00000.src.zst   lines of one side of a shard; line i of .tgt belongs to line i of .src
     FOLDER/TASK/words.src.tsv   word, tab, count: the words of all lines of a side
     FOLDER/TASK/manifest.json   written last; without it the shards are not finished
 
 Shards are stale if one of their inputs has changed. Inputs that were deleted are not needed.
-
->>> task = Task("de_en", "para", ())
->>> read_manifest("/nowhere", task)
-Traceback (most recent call last):
-    ...
-volt.errors.StreamError: /nowhere/de_en: no shards of task 'de_en'; make them: volt shard CONFIG -o /nowhere
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeVar
 
 from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown_path, unreadable
 from volt.files.atomic import write_atomic
 from volt.stream.reading.shard import stamp_of
 from volt.stream.tasks.task import InputFile, ReadInput, Task, expanded, look_at, names_of, paths_by_side
 
+T = TypeVar("T")
 VERSION = 1
 MANIFEST = "manifest.json"
 PROGRESS = ".progress"
@@ -37,34 +32,27 @@ BAD_RECORD = (OSError, ValueError, KeyError, TypeError, AttributeError, Recursio
 _READ_SIZE = 1 << 20
 
 
-class WrittenFile(NamedTuple):
-    """A file of the folder: its name, its bytes on disk and the digest of these."""
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file of the folder: its name, its bytes on disk and their digest."""
 
     name: str
     size: int
     digest: str
 
 
-class WrittenShard(NamedTuple):
-    """A shard.
-
-    n_lines: of each of its files
-    n_bad_lines: how many lines of each side are not UTF-8; they are kept as they are, and their words are not counted
-    files: one for each side
-    """
+@dataclass(frozen=True, slots=True)
+class WrittenShard:
+    """A shard: the lines of each file, the lines of each side that are not UTF-8, and the files, one for each side."""
 
     n_lines: int
     n_bad_lines: tuple[int, ...]
     files: tuple[WrittenFile, ...]
 
 
-class ShardSettings(NamedTuple):
-    """The requested form of shards.
-
-    n_shards: how many there are
-    compress: zstd, gz or none
-    order: "mixed" if inputs are spread evenly, "kept" if lines stand in the order of the inputs
-    """
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    """The requested form of shards; order "kept" leaves lines in the order of the inputs, "mixed" spreads inputs."""
 
     n_shards: int
     compress: Compression
@@ -73,14 +61,8 @@ class ShardSettings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of a task's folder.
+    """The content of a task's folder: the inputs that were read, and the files that were written, in order.
 
-    folder: the task's own
-    task: its name
-    sides: src and tgt, or mono
-    layout: how lines were divided and packed
-    inputs: what was read
-    shards: what was written
     words: the tables of words, one for each side
     """
 
@@ -94,12 +76,12 @@ class Manifest:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the fields, as a `Source` of pairs takes them; () where there is one side."""
+        """The names of the fields, as a `Source` of pairs takes them; () if there is one side."""
         return names_of(self.sides)
 
     @property
     def files(self) -> tuple[WrittenFile, ...]:
-        """All its files, the files of the shards first."""
+        """All files, the files of the shards first."""
         return (*(file for shard in self.shards for file in shard.files), *self.words)
 
     @property
@@ -124,12 +106,12 @@ class Manifest:
 
     @property
     def first_bad(self) -> str:
-        """The first such line of the inputs, as file:line; empty if there is none, or an older run has read them."""
+        """The first line of the inputs that is not UTF-8, as file:line; empty if all are."""
         return self._first("first_bad")
 
     @property
     def first_tab(self) -> str:
-        """The first line of the inputs that holds a tab, in the same way."""
+        """The first line of the inputs that holds a tab, as file:line; empty if none does."""
         return self._first("first_tab")
 
     def _first(self, what: str) -> str:
@@ -141,62 +123,14 @@ class Manifest:
         """Side → the table of its words, as `volt.count_words(…, word_counts=True)` reads it."""
         return {side: str(self.folder / file.name) for side, file in zip(self.sides, self.words, strict=True)}
 
-    def record(self) -> Record:
-        """As it is written, JSON-able."""
-        return {
-            "task": self.task, "sides": self.sides, "n_lines": self.n_lines, "layout": self.layout._asdict(),
-            "inputs": [recorded_input(read) for read in self.inputs],
-            "shards": [recorded_shard(shard) for shard in self.shards],
-            "words": [file._asdict() for file in self.words],
-        }  # fmt: skip
-
-    @classmethod
-    def of_record(cls, record: Record, folder: Path) -> Manifest:
-        """Read a record. Raises KeyError, TypeError or ValueError if it is not valid in this version."""
-        return cls(
-            folder, record["task"], tuple(record["sides"]), ShardSettings(**record["layout"]),
-            tuple(map(input_of, record["inputs"])), tuple(map(shard_of, record["shards"])),
-            tuple(WrittenFile(**file) for file in record["words"]),
-        )  # fmt: skip
-
-
-def recorded_input(read: ReadInput) -> Record:
-    """Return an input, JSON-able."""
-    sides = [[file._asdict() for file in files] for files in read.sides]
-    return {"name": read.name, "n_lines": read.n_lines, "sides": sides}
-
-
-def input_of(record: Record) -> ReadInput:
-    """Return the input of a record that `recorded_input` made."""
-    return ReadInput(record["name"], tuple(tuple(InputFile(**file) for file in files) for files in record["sides"]))
-
-
-def recorded_shard(shard: WrittenShard) -> Record:
-    """Return a shard, JSON-able."""
-    return {**shard._asdict(), "files": [file._asdict() for file in shard.files]}
-
-
-def shard_of(record: Record) -> WrittenShard:
-    """Return the shard of a record that `recorded_shard` made."""
-    return WrittenShard(
-        record["n_lines"], tuple(record["n_bad_lines"]), tuple(WrittenFile(**file) for file in record["files"])
-    )
-
 
 def shard_name(number: int, side: str, compress: Compression) -> str:
-    """Return the name of a file.
-
-    >>> shard_name(7, "src", "zstd")
-    '00007.src.zst'
-    """
+    """Return the name of a side of a shard, such as 00007.src.zst."""
     return f"{number:05d}.{side}{SUFFIXES[compress]}"
 
 
 def task_folder(folder: str | Path, task: Task) -> Path:
-    """Return the folder of a task's shards, or of the task whose inputs it shares.
-
-    Raises ConfigError if the name cannot be a folder's.
-    """
+    """Return the folder of a task's shards, or of the task whose inputs it shares."""
     name = task.shares or task.name
     if not name or name.startswith(".") or any(not letter.isprintable() or letter in "/\\" for letter in name):
         raise ConfigError(f"task {quoted(name)}: is to be the name of a folder; use letters, digits, - and _")
@@ -207,34 +141,37 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
     """Read the manifest of a task's shards.
 
     folder: the folder of all tasks
-    Raises StreamError, with the command that makes them, if they are missing, unfinished, damaged or stale.
+    Raises StreamError, with the command that makes the shards, if they are missing, unfinished, damaged or stale.
+
+    >>> read_manifest("/nowhere", Task("de_en", "para", ()))
+    Traceback (most recent call last):
+        ...
+    volt.errors.StreamError: /nowhere/de_en: no shards of task 'de_en'; make them: volt shard CONFIG -o /nowhere
     """
     place = task_folder(folder, task)
     remedy = f"volt shard CONFIG -o {shown_path(folder)}"
     try:
         manifest = _stored(place)
     except FileNotFoundError:
-        result = f"unfinished shards of task {task.name!r}; go on" if (place / PROGRESS).is_dir() else ""
-        result = result or f"no shards of task {task.name!r}; make them"
-        raise StreamError(f"{shown_path(place)}: {result}: {remedy}") from None
+        message = f"no shards of task {task.name!r}; make them"
+        if (place / PROGRESS).is_dir():
+            message = f"unfinished shards of task {task.name!r}; go on"
+        raise StreamError(f"{shown_path(place)}: {message}: {remedy}") from None
     except OSError as error:
         raise unreadable(place / MANIFEST, error, kind=StreamError) from None
     except BAD_RECORD:
         raise StreamError(f"{shown_path(place / MANIFEST)}: damaged; make the shards again: {remedy}") from None
-    if result := _damage(manifest) or _difference(manifest, task):
-        raise StreamError(f"{shown_path(place)}: {result}; make the shards again: {remedy}")
+    if fault := _damage(manifest) or _difference(manifest, task):
+        raise StreamError(f"{shown_path(place)}: {fault}; make the shards again: {remedy}")
     try:
-        check_fresh(manifest, task)
+        _check_fresh(manifest, task)
     except StreamError as error:
         raise StreamError(f"{shown_path(place)}: stale: {error}; make the shards again: {remedy}") from None
     return manifest
 
 
 def stored_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a task's own folder, if it is there and whole; nothing else is looked at.
-
-    >>> stored_manifest(Path("/nowhere"))
-    """
+    """Return the manifest of a task's own folder, None if it is missing or damaged; other files are not checked."""
     try:
         return _stored(folder)
     except BAD_RECORD:
@@ -242,21 +179,32 @@ def stored_manifest(folder: Path) -> Manifest | None:
 
 
 def _stored(folder: Path) -> Manifest:
-    """Read the manifest. Raises OSError if it is missing, ValueError, KeyError or TypeError if it is damaged."""
-    return Manifest.of_record(load_record(folder / MANIFEST), folder)
+    return restored(Manifest, {**load_record(folder / MANIFEST), "folder": folder})
+
+
+def store_manifest(manifest: Manifest) -> None:
+    """Write the manifest into its folder."""
+    record = {"n_lines": manifest.n_lines, **asdict(manifest)}
+    del record["folder"]
+    store_record(manifest.folder / MANIFEST, record)
+
+
+def restored(kind: type[T], record: Record) -> T:
+    """Return an object from what `asdict` made of it. Raises ValueError if it is damaged."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind).validate_python(record)
 
 
 def store_record(path: Path, record: Record) -> None:
-    """Write a record, with a checksum of itself, whole or not at all."""
+    """Write a record with a checksum, completely or not at all."""
     values = {"format": "volt shards", "version": VERSION, "check": _check(record), "record": record}
     with write_atomic(path) as file:
         file.write(json.dumps(values, indent=1).encode())
 
 
 def load_record(path: Path) -> Record:
-    """Return the record of a file. Raises OSError if it cannot be read, ValueError, KeyError or TypeError if it is
-    damaged.
-    """
+    """Return the record of a file. Raises one of BAD_RECORD if it cannot be read or is damaged."""
     values = json.loads(path.read_bytes())
     record: Record = values["record"]
     if values["version"] != VERSION or values["check"] != _check(record):
@@ -269,11 +217,7 @@ def _check(record: Record) -> str:
 
 
 def is_whole(folder: Path, file: WrittenFile) -> bool:
-    """Check whether a file holds the bytes that were written.
-
-    >>> is_whole(Path("/nowhere"), WrittenFile("00000.src", 0, ""))
-    False
-    """
+    """Check whether a file holds the bytes that were written."""
     digest = blake2b(digest_size=16)
     try:
         with open(folder / file.name, "rb", buffering=0) as opened:
@@ -287,7 +231,7 @@ def is_whole(folder: Path, file: WrittenFile) -> bool:
 
 
 def _damage(manifest: Manifest) -> str:
-    """Describe what is wrong with the files of a folder, by their sizes; empty if nothing is."""
+    """Return what is wrong with the files of a folder, by their sizes; empty if nothing is."""
     for file in manifest.files:
         try:
             size = os.stat(manifest.folder / file.name).st_size
@@ -299,7 +243,7 @@ def _damage(manifest: Manifest) -> str:
 
 
 def _difference(manifest: Manifest, task: Task) -> str:
-    """Describe how the shards differ from the current task; empty if they do not."""
+    """Return how the shards differ from those of the current task; empty if they do not."""
     if manifest.sides != task.sides:
         return f"stale: they have {' and '.join(manifest.sides)}; task {task.name!r} is of type {task.kind}"
     requested = min(task.n_shards or len(manifest.shards), manifest.n_lines)
@@ -308,24 +252,23 @@ def _difference(manifest: Manifest, task: Task) -> str:
     return ""
 
 
-def check_fresh(manifest: Manifest, task: Task) -> None:
-    """Raise StreamError if the inputs of a task are others than those that its shards were made from, or have changed.
+def _check_fresh(manifest: Manifest, task: Task) -> None:
+    """Raise StreamError if the inputs of a task are not the ones of its shards, or have changed.
 
-    An input that is gone is not looked at. The text of a file is only read if its time of change is another, but its
-    size is not. A task that shares the inputs of another has none of its own: the manifest's inputs are checked.
+    Deleted inputs are not checked. A task that shares inputs has none of its own: the manifest's inputs are checked.
     """
     if not task.inputs:
         for read in manifest.inputs:
             for file in read.files:
                 _check_file(file, file.path)
         return
-    output, now = [read.name for read in manifest.inputs], [inputs.name for inputs in task.inputs]
-    if output != now:
-        raise StreamError(f"made from the inputs {', '.join(output)}, not {', '.join(now)}")
+    before, now = [read.name for read in manifest.inputs], [inputs.name for inputs in task.inputs]
+    if before != now:
+        raise StreamError(f"made from the inputs {', '.join(before)}, not {', '.join(now)}")
     for read, inputs in zip(manifest.inputs, task.inputs, strict=True):
         try:
             sides = expanded(paths_by_side(task, inputs))
-        except CorpusError:  # gone
+        except CorpusError:  # deleted
             continue
         if [*map(len, sides)] != [*map(len, read.sides)]:
             raise StreamError(f"input {read.name!r} has another number of files now")
@@ -335,7 +278,7 @@ def check_fresh(manifest: Manifest, task: Task) -> None:
 
 
 def _check_file(file: InputFile, path: str) -> None:
-    """Raise StreamError if a file is there and has another text than it had, wherever it was then."""
+    """Raise StreamError if a file exists and its text has changed; the text is read only if its time of change has."""
     if not os.path.lexists(path):
         return
     size, modified = stamp_of(path)

@@ -1,13 +1,7 @@
 r"""A task: inputs that are treated in the same way, with their languages and transforms; and the lines of its inputs.
 
-Training mixes the tasks of the split `train` by weight. A task of the split `valid` is read by itself, without noise.
-
 Lines are delimited as in `volt.stream.reading.text_shard`: they end at "\n" alone, and a byte order mark at the start
 of a file is not part of them. All other bytes are preserved; a last line without an end gets one.
-
->>> task = Task("de_en", "para", (Input("multi30k", (("src", "train.de"), ("tgt", "train.en"))),))
->>> task.sides, task.inputs[0].paths
-(('src', 'tgt'), ('train.de', 'train.en'))
 """
 
 from __future__ import annotations
@@ -17,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -29,8 +23,8 @@ from volt.files.paths import expand, stands_for_several
 from volt.files.threads import prefetch
 from volt.files.utf8 import is_utf8_array
 from volt.stream.mixing.schedule import Schedule
-from volt.stream.reading.id_shard import are_ids
 from volt.stream.reading.shard import Stamp, check_is_file, stamp_of
+from volt.stream.reading.shards import are_ids
 from volt.stream.transforms.column import line_ends_of
 from volt.stream.transforms.transform import Transform
 from volt.urls import url_of
@@ -42,11 +36,7 @@ SIDES: dict[str, tuple[str, ...]] = {"para": ("src", "tgt"), "mono": ("mono",)}
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One corpus of a task.
-
-    name: how errors and manifests call it.
-    files: (side, path) pairs: `src` and `tgt` of parallel lines, or `mono`.
-    """
+    """One corpus of a task: its name, and (side, path) pairs: `src` and `tgt` of parallel lines, or `mono`."""
 
     name: str
     files: tuple[tuple[str, str], ...]
@@ -63,13 +53,9 @@ class Task:
 
     name: also the name of its source in the stream.
     kind: "para" for lines with a source and a target side, "mono" for lines with one.
-    inputs: its corpora; none if it shares the inputs of another task.
-    split: "train" or "valid".
-    weight: its share of the mixture.
-    transforms: applied to its lines, in this order.
-    src_lang, tgt_lang, extra_prefix: of its language tags.
-    n_shards: how many shards `volt shard` makes of it; None leaves that to the number of lines.
-    shares: the task whose inputs, and shards, it reads.
+    inputs: its corpora; () if it shares the inputs of the task `shares`.
+    split: "train" to be mixed by weight, "valid" to be read by itself, without noise.
+    n_shards: the number of shards that `volt shard` makes; None to derive it from the number of lines.
     """
 
     name: str
@@ -91,16 +77,12 @@ class Task:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the fields, as a `Source` of pairs takes them; () where there is one side."""
+        """The names of the fields, as a `Source` of pairs takes them; () if there is one side."""
         return names_of(self.sides)
 
 
 def names_of(sides: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the fields of lines with these sides; lines with one side have no named fields.
-
-    >>> names_of(("src", "tgt")), names_of(("mono",))
-    (('src', 'tgt'), ())
-    """
+    """Return the names of the fields of lines with these sides; lines with one side have no named fields."""
     return sides if len(sides) > 1 else ()
 
 
@@ -108,14 +90,13 @@ _BLOCK, _ALL_BLOCKS = 1 << 20, 64 << 20  # bytes that are read at a time, of one
 _NO_ENDS = np.zeros(0, np.int64)
 
 
-class InputFile(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class InputFile:
     """A file of an input, as it was when it was read.
 
-    side: `src`, `tgt` or `mono`
     size, modified: bytes on disk, and time of change
-    digest: of its text, whatever it is packed like
-    n_lines, n_bytes: of its text
-    first_bad, first_tab: the numbers of its first line that is not UTF-8, and of the first with a tab; 0 if none is
+    digest, n_lines, n_bytes: of its decompressed text
+    first_bad, first_tab: the number of its first line that is not UTF-8, or has a tab; 0 if there is none
     """
 
     side: str
@@ -134,8 +115,9 @@ class InputFile(NamedTuple):
         return self.size, self.modified
 
 
-class ReadInput(NamedTuple):
-    """An input whose files have been read: side by side, the files that belong together in the same place."""
+@dataclass(frozen=True, slots=True)
+class ReadInput:
+    """An input whose files have been read: the files of each side, those that belong together at the same index."""
 
     name: str
     sides: tuple[tuple[InputFile, ...], ...]
@@ -151,18 +133,17 @@ class ReadInput(NamedTuple):
         return tuple(chain.from_iterable(self.sides))
 
 
-def paths_by_side(task: Task, given: Input) -> tuple[tuple[str, ...], ...]:
-    """Return the paths of an input, side by side. Raises ConfigError if sides are missing or have different numbers of
-    files.
+def paths_by_side(task: Task, source: Input) -> tuple[tuple[str, ...], ...]:
+    """Return the paths of an input, side by side. Raises ConfigError unless all sides have equally many files.
 
-    >>> given = Input("wmt", (("src", "a.de"), ("src", "b.de"), ("tgt", "a.en"), ("tgt", "b.en")))
-    >>> paths_by_side(Task("de_en", "para", (given,)), given)
+    >>> files = (("src", "a.de"), ("src", "b.de"), ("tgt", "a.en"), ("tgt", "b.en"))
+    >>> paths_by_side(Task("de_en", "para", ()), Input("wmt", files))
     (('a.de', 'b.de'), ('a.en', 'b.en'))
     """
-    result = tuple(tuple(path for side, path in given.files if side == wanted) for wanted in task.sides)
-    where = f"task {task.name!r}, input {given.name!r}"
-    if {side for side, _ in given.files} != {*task.sides}:
-        has = " and ".join(sorted({side for side, _ in given.files})) or "no file"
+    result = tuple(tuple(path for side, path in source.files if side == wanted) for wanted in task.sides)
+    where = f"task {task.name!r}, input {source.name!r}"
+    if {side for side, _ in source.files} != {*task.sides}:
+        has = " and ".join(sorted({side for side, _ in source.files})) or "no file"
         raise ConfigError(f"{where}: has {has}; a task of type {task.kind} needs {' and '.join(task.sides)}")
     if len({*map(len, result)}) > 1:
         counts = (f"{counted(len(paths), 'file')} of {side}" for side, paths in zip(task.sides, result, strict=True))
@@ -171,29 +152,25 @@ def paths_by_side(task: Task, given: Input) -> tuple[tuple[str, ...], ...]:
 
 
 def expanded(sides: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    """Return the same with globs and folders as the files that they stand for. Raises CorpusError if they stand for
-    none.
-    """
-    return tuple(tuple(chain.from_iterable(map(_files_at, paths))) for paths in sides)
+    """Replace globs and folders by their files. Raises CorpusError if there are none."""
 
+    def files_at(path: str) -> list[str]:
+        return expand(path) if os.path.isdir(path) or stands_for_several(path) or url_of(path) else [path]
 
-def _files_at(path: str) -> list[str]:
-    stands_for_others = os.path.isdir(path) or stands_for_several(path)
-    return expand(path) if stands_for_others or url_of(path) else [path]
+    return tuple(tuple(chain.from_iterable(map(files_at, paths))) for paths in sides)
 
 
 def look_at(
     path: str, *, side: str = "mono", max_line: int | None = MAX_LINE, progress: Callable[[int], object] | None = None
 ) -> InputFile:
-    """Read a file to its end. progress: called with the lines of each block.
+    """Read a file to its end. Raises StreamError or CorpusError if it is missing, not text, damaged or changing.
 
-    Raises StreamError if it is missing, no file, or changes meanwhile, CorpusError if it is damaged or no text, or a
-    line is too long.
+    progress: called with the number of lines of each block
     """
     check_is_file(path)
     if are_ids(path):
-        result = "holds indexed ids, and shards are of text"
-        raise StreamError(f"{shown_path(path)}: {result}; a stream reads them without: leave `shards` out")
+        message = "holds indexed ids, and shards are of text; a stream reads them without: leave `shards` out"
+        raise StreamError(f"{shown_path(path)}: {message}")
     stamp, digest = stamp_of(path), blake2b(digest_size=16)
     n_lines = n_bytes = first_bad = first_tab = 0
     is_ended = True
@@ -212,16 +189,12 @@ def look_at(
 
 
 def _line_at(block: bytes, place: int, before: int) -> int:
-    """Return the number of the line of a place; 0 where that is −1. before: how many lines came before the block"""
+    """Return the number of the line of a place in a block, 0 for −1; `before` lines came before the block."""
     return before + block.count(b"\n", 0, place) + 1 if place >= 0 else 0
 
 
 def _first_bad(block: bytes) -> int:
-    """Return where bytes stop to be UTF-8 text, or −1.
-
-    >>> _first_bad(b"ab\\xffc"), _first_bad(b"abc")
-    (2, -1)
-    """
+    """Return the index of the first byte that is not part of UTF-8 text, or −1."""
     if is_utf8_array(np.frombuffer(block, np.uint8)):
         return -1
     try:
@@ -232,30 +205,29 @@ def _first_bad(block: bytes) -> int:
 
 
 def check_unchanged(path: str, stamp: Stamp) -> None:
-    """Raise StreamError if a file is not what it was when it was read first."""
+    """Raise StreamError if a file has changed since it was read first."""
     if stamp_of(path) != stamp:
         raise _changed(path)
 
 
 def check_input(task: Task, read: ReadInput) -> None:
-    """Raise StreamError if an input has no line, or files that belong together have different numbers of lines."""
+    """Raise StreamError if an input has no line, or its sides have different numbers of lines."""
     where = f"task {task.name!r}, input {read.name!r}"
     for files in zip(*read.sides, strict=True):
         for file in files[1:]:
             if file.n_lines != files[0].n_lines:
-                message = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (files[0], file))
-                raise StreamError(f"{where}: {', '.join(message)}; source and target need equally many: align them")
+                counts = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (files[0], file))
+                raise StreamError(f"{where}: {', '.join(counts)}; source and target need equally many: align them")
     if not read.n_lines:
-        held = ", ".join(shown_path(file.path) for file in read.files)
-        raise StreamError(f"{where}: no line in {held}; leave the input out, or name other files")
+        names = ", ".join(shown_path(file.path) for file in read.files)
+        raise StreamError(f"{where}: no line in {names}; leave the input out, or name other files")
 
 
 class LineReader:
-    """The lines of files, one file after the other, as many as are asked for at a time.
+    """The lines of files that `look_at` has read, one file after the other.
 
-    paths: files that `look_at` has read
-    n_open: how many such objects are read at the same time, which share the memory for blocks
-    ahead: whether the next block is read in a thread meanwhile
+    n_open: the number of readers that share the memory for blocks
+    ahead: whether the next block is read in a thread
     """
 
     def __init__(self, paths: Sequence[str], *, n_open: int = 1, ahead: bool = False) -> None:
@@ -265,33 +237,29 @@ class LineReader:
         self._block, self._ends, self._line, self._place = b"", _NO_ENDS, 0, 0
 
     def take(self, n: int) -> bytes:
-        """Return the next n lines, each with a line feed. Raises StreamError if there are not so many."""
+        """Return the next n lines, each with a line feed. Raises StreamError if there are fewer."""
         return b"".join(self._parts(n))
 
     def skip(self, n: int) -> None:
-        """Leave out the next n lines."""
+        """Skip the next n lines."""
         for _ in self._parts(n):
             pass
 
     def _parts(self, n: int) -> Iterator[bytes]:
         while n:
             if self._line == len(self._ends):
-                self._next_block()
+                if (block := next(self._blocks, None)) is None:
+                    raise _changed(self._path)
+                self._block, self._ends = block, line_ends_of(np.frombuffer(block, np.uint8))
+                self._line = self._place = 0
             taken = min(n, len(self._ends) - self._line)
             end = int(self._ends[self._line + taken - 1]) + 1
             yield self._block[self._place : end]
             self._line, self._place, n = self._line + taken, end, n - taken
 
-    def _next_block(self) -> None:
-        block = next(self._blocks, None)
-        if block is None:
-            raise _changed(self._path)
-        self._block, self._ends = block, line_ends_of(np.frombuffer(block, np.uint8))
-        self._line = self._place = 0
-
 
 def _blocks(path: str, size: int) -> Iterator[bytes]:
-    """Yield the blocks of a file, less a byte order mark; each ends with a line feed."""
+    """Yield the blocks of a file, without a byte order mark; each ends with a line feed."""
     is_first = True
     for block in read_raw(path, block_size=size, max_line=None):
         block = block.removeprefix(BYTE_ORDER_MARK) if is_first else block

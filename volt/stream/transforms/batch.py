@@ -1,12 +1,6 @@
-r"""`Batch`: the lines of a block as columns, and the place that each line came from.
+"""`Batch`: the lines of a block as columns, and the number of the line that each came from.
 
-A line is one sample: fields with tabs between them, without its line end. It is split when a transform first reads a
-field, up to that field, and joined again at the end. Parts of one batch share its buffers: where no part changed a
-field, joined batches are views into the same buffer.
-
->>> batch = Batch.of(["a\tb", "c"])
->>> batch.with_columns({1: Column.of(["x", "y"])}).lines, batch.column(2).strings()
-(['x\tb', 'y'], ['b', ''])
+A line is a sample: fields with tabs between them, split when a transform first reads a field. Parts share buffers.
 """
 
 from __future__ import annotations
@@ -21,28 +15,23 @@ from numpy.typing import NDArray
 from volt import arguments
 from volt.display import counted
 from volt.errors import StreamError
-from volt.stream.transforms.column import Chosen, Column, concatenated, frozen
+from volt.stream.transforms.column import Chosen, Column, Longs, count_bytes, from_ends, frozen
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-Longs = NDArray[np.int64]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """The lines of a block on their way through its transforms.
+    r"""The lines of a block on their way through its transforms.
 
-    columns: the fields that lines have been cut into so far, field 1 first.
-    rest: the text after those fields, tabs inside; missing where a line has no more. None: no line has.
-    origins: (n_lines,) int64; for each line, the number, in its source, of the line that it was made from.
+    columns: the fields that lines have been split into so far, field 1 first.
+    rest: the text after those fields, with tabs; missing where a line has no more; None if no line has.
+    origins: (n_lines,) int64, the number in its source of the line that each was made from, of joined lines the first.
 
-    A transform that drops or repeats a line drops or repeats its origin too; where it joins lines, it gives the origin
-    of the first.
-
-    >>> Batch.of(["a", "b", "c"]).take([2, 0]).origins.tolist()
-    [2, 0]
+    >>> batch = Batch.of(["a\tb", "c"])
+    >>> batch.with_columns({1: Column.of(["x", "y"])}).lines, batch.take([1, 1]).origins.tolist()
+    (['x\tb', 'y'], [1, 1])
     """
 
     columns: tuple[Column, ...]
@@ -51,25 +40,19 @@ class Batch:
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> Batch:
-        """Return a fresh block: line k comes from line k.
+        """Return a new batch, in which line k comes from line k.
 
         lines: samples, without line ends
-
-        >>> Batch.of(["a", "b"]).origins.tolist()
-        [0, 1]
         """
         result = arguments.texts(lines, "lines", one="did you mean Batch.of([line])?")
         return cls((), Column.of(result), np.arange(len(result)))
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[str]], origins: Longs) -> Batch:
-        r"""Lines whose fields are given.
+        """Return the lines with these fields.
 
-        rows: of each line, its fields
-        origins: (n_lines,) int64, of each line, the number of the line that it was made from
-
-        >>> Batch.of_rows([["a", "b"], ["c"]], np.arange(2)).lines
-        ['a\tb', 'c']
+        rows: the fields of each line
+        origins: (n_lines,) int64, as above
         """
         width = max(map(len, rows), default=0)
         columns = [Column.of([row[k] if k < len(row) else None for row in rows]) for k in range(width)]
@@ -81,15 +64,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.origins)
 
-    # fields
-
     def split(self, n: int) -> Batch:
-        """Return the same lines, cut into n fields at least; fields that no line has are missing.
+        """Return the same lines, split into at least n fields, missing where a line has fewer.
 
-        n: how many
-
-        >>> Batch.of(["a\\tb\\tc", "d"]).split(2)
-        <Batch: 2 lines>
+        n: the number of fields
         """
         more = n - len(self.columns)
         if more <= 0:
@@ -108,9 +86,6 @@ class Batch:
         """Return the values of a field.
 
         field: its number, from 1
-
-        >>> Batch.of(["a\\tb", "c"]).column(2).sizes.tolist()
-        [1, -1]
         """
         return self.split(field).columns[field - 1]
 
@@ -118,9 +93,6 @@ class Batch:
         """Return the same lines with other values in some fields.
 
         changed: number of the field, from 1 → its values
-
-        >>> Batch.of(["a\\tb"]).with_columns({2: Column.of(["x"])}).lines
-        ['a\\tx']
         """
         batch = self.split(max(changed, default=0))
         columns = [changed.get(number, column) for number, column in enumerate(batch.columns, 1)]
@@ -128,29 +100,18 @@ class Batch:
 
     @property
     def n_fields(self) -> Longs:
-        """(n_lines,) how many fields each line has.
-
-        >>> Batch.of(["a\\tb", "c"]).n_fields.tolist()
-        [2, 1]
-        """
+        """(n_lines,) the number of fields of each line."""
         result = np.zeros(len(self), np.int64)
         for column in self.columns:
             result += column.present
         if self.rest is not None:
-            from volt.stream.transforms.column import count_bytes
-
             result += count_bytes(self.rest, ord("\t")) + self.rest.present
         return result
 
-    # lines
-
     def take(self, indices: Chosen) -> Batch:
-        """Some of the lines.
+        """Return some of the lines.
 
         indices: of lines, repeats allowed, or a boolean mask
-
-        >>> Batch.of(["a", "b", "c"]).take(np.array([True, False, True])).lines
-        ['a', 'c']
         """
         chosen = np.asarray(indices)
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
@@ -158,20 +119,12 @@ class Batch:
         return Batch(tuple(column.take(chosen) for column in self.columns), rest, self.origins[chosen])
 
     def compact(self) -> Batch:
-        """Return the same lines in buffers that hold nothing else.
-
-        >>> Batch.of(["a", "b"]).take([1]).compact().lines
-        ['b']
-        """
+        """Return the same lines in buffers that hold nothing else."""
         rest = None if self.rest is None else self.rest.compact()
         return Batch(tuple(column.compact() for column in self.columns), rest, self.origins)
 
     def packed(self) -> tuple[NDArray[np.uint8], Longs]:
-        r"""Return the lines as bytes, each with a line end, and (n_lines,) int64 where each ends.
-
-        >>> bytes(Batch.of(["a\tb", "c"]).packed()[0])
-        b'a\tb\nc\n'
-        """
+        """Return the lines as bytes, each with a line end, and where each ends."""
         columns = [column.as_text() for column in self._all()]
         if len(columns) == 1:
             return columns[0].packed()
@@ -194,37 +147,24 @@ class Batch:
         columns = self._all()
         if len(columns) == 1:
             return columns[0].strings()
-        data, ends = self.packed()
-        return Column(data, np.concatenate([ends[:0], [0], ends])[: len(ends)], np.diff(ends, prepend=0) - 1).strings()
+        return from_ends(*self.packed(), gap=1).strings()
 
     @property
     def rows(self) -> list[list[str]]:
-        """The fields of each line, as new lists of texts.
-
-        >>> Batch.of(["a\\tb", ""]).rows
-        [['a', 'b'], ['']]
-        """
+        """The fields of each line, as new lists of texts."""
         return [line.split("\t") for line in self.lines]
 
     def map(self, function: Callable[[str], str]) -> Batch:
-        """Return each line through a function, one to one.
+        """Return each line passed through a function.
 
-        function: of a line
-
-        >>> Batch.of(["a", "b"]).map(str.upper).lines
-        ['A', 'B']
+        function: takes a line, returns a line
         """
         return self.with_lines([function(line) for line in self.lines])
 
     def with_lines(self, lines: Sequence[str]) -> Batch:
-        """Return the same origins with other lines, one to one.
+        """Return other lines with the same origins. Raises StreamError if their number differs.
 
         lines: as many as there are
-
-        Raises StreamError if the number differs.
-
-        >>> Batch.of(["a", "b"]).with_lines(["x", "y"]).lines
-        ['x', 'y']
         """
         if len(lines) != len(self):
             raise StreamError(f"{len(lines)} lines were made from {len(self)}; say their origins with take()")
@@ -233,20 +173,14 @@ class Batch:
     def keep(self, wanted: Callable[[str], bool]) -> Batch:
         """Return the lines that are wanted.
 
-        wanted: whether a line is kept
-
-        >>> Batch.of(["a", "", "c"]).keep(bool).origins.tolist()
-        [0, 2]
+        wanted: takes a line, returns True to keep it
         """
         return self.take(np.fromiter(map(wanted, self.lines), dtype=bool, count=len(self)))
 
     def to_arrow(self, names: Sequence[str] = ()) -> pyarrow.RecordBatch:
-        """Return the fields as columns of an Arrow record batch, and `row`, the lines' origins.
+        """Return the fields as columns of an Arrow record batch, and `row`, the origins.
 
         names: of the fields; by default "1", "2" and so on
-
-        >>> Batch.of(["a\\tb"]).to_arrow().schema.names
-        ['1', '2', 'row']
         """
         import pyarrow as pa
 
@@ -257,55 +191,37 @@ class Batch:
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
-    """Return the lines of several batches, one batch after the other.
-
-    >>> joined([Batch.of(["a"]), Batch.of(["b\\tc"]).split(2)]).lines
-    ['a', 'b\\tc']
-    """
-    if len(batches) == 1:
-        return batches[0]
-    width = max((len(batch.columns) for batch in batches), default=0)
-    batches = [batch.split(width) for batch in batches]
-    columns = tuple(concatenated([batch.columns[k] for batch in batches]) for k in range(width))
-    rests = [Column.missing(len(batch)) if batch.rest is None else batch.rest for batch in batches]
-    rest = None if all(batch.rest is None for batch in batches) else concatenated(rests)
-    return Batch(columns, rest, np.concatenate([np.zeros(0, np.int64), *(batch.origins for batch in batches)]))
-
-
-Slots = list[list[Column]]  # for each field, its column in each part
+    """Return the lines of several batches, one batch after the other."""
+    if not batches:
+        return Batch((), None, np.zeros(0, np.int64))
+    return batches[0] if len(batches) == 1 else together(batches, np.arange(sum(map(len, batches))))
 
 
 def together(parts: Sequence[Batch], order: Longs) -> Batch:
-    """Return the lines of several batches, in an order.
-
-    order: (n,) indices of lines, counted through all parts
-    """
+    """Return the lines of several batches in an order: (n,) indices, counted through all parts."""
     width = max(len(part.columns) for part in parts)
     parts = [part.split(width) for part in parts]
-    slots = [[part.columns[k] for part in parts] for k in range(width)]
+    slots = [[part.columns[k] for part in parts] for k in range(width)]  # of each field, its column in each part
     if any(part.rest is not None for part in parts):
         slots.append([Column.missing(len(part)) if part.rest is None else part.rest for part in parts])
-    columns = [column.take(order) for column in _joined([_of_one_kind(slot) for slot in slots])]
+    slots = [_of_one_kind(slot) for slot in slots]
+    mixed = [column for slot in slots if len({id(column.data) for column in slot}) > 1 for column in slot]
+    pools = {is_ids: _Pool(column for column in mixed if column.is_ids == is_ids) for is_ids in (False, True)}
+    columns = [pools[slot[0].is_ids].joined(slot).take(order) for slot in slots]
     origins = np.concatenate([part.origins for part in parts])[order]
     return Batch(tuple(columns[:width]), columns[width] if len(columns) > width else None, origins)
 
 
 def _of_one_kind(slot: list[Column]) -> list[Column]:
-    """Return the columns of a field, all of text if any is. One without values has the buffer of another."""
+    """Return the columns of a field, all text if any is; one without values gets another's buffer."""
     held = [column for column in slot if column.present.any()] or slot[:1]
     if len({column.is_ids for column in held}) > 1:
         return _of_one_kind([column.as_text() for column in slot])
     return [column if column.present.any() else Column(held[0].data, column.starts, column.sizes) for column in slot]
 
 
-def _joined(slots: Slots) -> list[Column]:
-    mixed = [column for slot in slots if len({id(column.data) for column in slot}) > 1 for column in slot]
-    pools = {is_ids: _Pool(column for column in mixed if column.is_ids == is_ids) for is_ids in (False, True)}
-    return [pools[slot[0].is_ids].joined(slot) for slot in slots]
-
-
 class _Pool:
-    """The buffers of several columns as one, `data`; those that are the same are in it once."""
+    """The distinct buffers of several columns, joined to one."""
 
     def __init__(self, columns: Iterable[Column]) -> None:
         buffers = {id(column.data): column.data for column in columns}
@@ -314,7 +230,7 @@ class _Pool:
         self._data = frozen(np.concatenate(list(buffers.values()))) if buffers else None
 
     def joined(self, slot: list[Column]) -> Column:
-        """Return the columns of a field as one, which views the pool, or the one buffer that they all view."""
+        """Return the columns of a field as one."""
         sizes = np.concatenate([column.sizes for column in slot])
         if self._data is None or all(column.data is slot[0].data for column in slot):
             return Column(slot[0].data, np.concatenate([column.starts for column in slot]), sizes)

@@ -1,17 +1,6 @@
 """`Column`: the values of one field of many lines, as views into a buffer that nobody writes to.
 
-    data      the bytes of text (uint8), or ids (int32)
-    starts    where each value starts in data
-    sizes     how many bytes, or ids, each value has; −1 where a line has no such field
-
 Dropping, repeating and permuting values moves views only; changing values makes a new buffer.
-
->>> column = Column.of(["a house", None, "ein Haus"])
->>> column.take([2, 0]).strings(), column.sizes.tolist()
-(['ein Haus', 'a house'], [7, -1, 8])
-
-Lengths equal those of Python's text: len(text.split()), len(text), len(text.encode()). A missing value counts as empty.
-The words of ids are the ids.
 """
 
 from __future__ import annotations
@@ -43,11 +32,12 @@ class Column:
 
     data: (n_bytes,) uint8 of UTF-8 text, or (n_ids,) int32
     starts: (n,) int64
-    sizes: (n,) int64; −1 for a value that is missing
-    memo: what has been measured of the values, by name of the measure, (n,) int64 each; it goes with them
+    sizes: (n,) int64; −1 for a missing value
+    memo: measurements of the values by name, (n,) int64 each; `take` keeps them
 
-    >>> Column(np.frombuffer(b"lownew", np.uint8), np.array([3, 0]), np.array([3, 3])).strings()
-    ['new', 'low']
+    >>> column = Column.of(["a house", None, "ein Haus"])
+    >>> column.take([2, 0]).strings(), column.sizes.tolist()
+    (['ein Haus', 'a house'], [7, -1, 8])
     """
 
     data: NDArray[Any]
@@ -69,12 +59,12 @@ class Column:
     def of(cls, values: Sequence[str | None]) -> Column:
         """Return a column of text.
 
-        values: None for one that is missing
-
-        >>> Column.of(["low", None]).sizes.tolist()
-        [3, -1]
+        values: texts, None for a missing one
         """
-        result = _texts(values)
+        result = arguments.several(values, "values", one="did you mean Column.of([value])?")
+        if not set(map(type, result)) <= {str, type(None)}:
+            places = enumerate(result)
+            result = [None if text is None else str(arguments.text(text, f"values[{i}]")) for i, text in places]
         encoded = [b"" if value is None else value.encode("utf-8", "surrogatepass") for value in result]
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
         starts = np.cumsum(sizes) - sizes
@@ -84,12 +74,9 @@ class Column:
 
     @classmethod
     def cut(cls, text: bytes | NDArray[np.uint8]) -> Column:
-        r"""Return the lines of a text, each of which ends with a line feed.
+        """Return the lines of a text, each of which ends with a line feed.
 
         text: (n_bytes,) of UTF-8
-
-        >>> Column.cut(b"a\n\nb\n").strings()
-        ['a', '', 'b']
         """
         data = np.frombuffer(text, np.uint8)
         ends = line_ends_of(data)
@@ -102,9 +89,6 @@ class Column:
 
         ids: the ids of all values, one value after the other
         offsets: (n + 1,) value i is ids[offsets[i]:offsets[i + 1]]
-
-        >>> Column.of_ids(np.array([5, 6, 7], np.int32), np.array([0, 2, 3])).strings()
-        ['5 6', '7']
         """
         return cls(ids, offsets[:-1], np.diff(offsets))
 
@@ -112,7 +96,7 @@ class Column:
     def missing(cls, n: int) -> Column:
         """Return a field that no line has.
 
-        n: how many lines there are
+        n: the number of lines
         """
         return cls(_NOTHING, np.zeros(n, np.int64), np.full(n, -1))
 
@@ -121,10 +105,7 @@ class Column:
         """Return the same text in every line.
 
         value: the text
-        n: how many lines there are
-
-        >>> Column.repeated("[BT]", 2).strings()
-        ['[BT]', '[BT]']
+        n: the number of lines
         """
         data = np.frombuffer(value.encode(), np.uint8)
         return cls(data, np.zeros(n, np.int64), np.full(n, len(data)))
@@ -136,11 +117,11 @@ class Column:
 
     @property
     def present(self) -> Mask:
-        """(n,) bool, which lines have the field."""
+        """(n,) bool, True for the lines that have the field."""
         return self.sizes >= 0
 
     def take(self, indices: Chosen) -> Column:
-        """Some of the values.
+        """Return some of the values.
 
         indices: of values, repeats allowed, or a boolean mask
         """
@@ -150,7 +131,7 @@ class Column:
         return Column(self.data, self.starts.take(chosen), self.sizes.take(chosen), memo)
 
     def as_text(self) -> Column:
-        """Ids as numbers with a space between two; text as it is."""
+        """Return ids as numbers with spaces between them; text as it is."""
         if not self.is_ids:
             return self
         from volt.kernels.columns import number_sizes, write_numbers
@@ -163,31 +144,25 @@ class Column:
         return Column(out, ends - np.maximum(sizes, 0), sizes)
 
     def text(self, *, end: int = _END) -> NDArray[np.uint8]:
-        r"""Return the values one after the other, with a byte after each; a missing one counts as empty.
+        """Return the values one after the other, each followed by a byte; a missing one counts as empty.
 
         end: that byte, by default a line feed
-
-        >>> bytes(Column.of(["a", "b"]).text())
-        b'a\nb\n'
         """
         return self.packed(end=end)[0]
 
     def packed(self, *, end: int = _END) -> tuple[NDArray[np.uint8], Longs]:
-        """Return the text, and (n,) int64 where each value ends, the byte after it included.
+        """Return the text, and (n,) int64 where each value ends; a view if the buffer is laid out so.
 
-        end: that byte, by default a line feed
-        The bytes are the column's own where they lie so already, as in a text that was cut; else a copy.
+        end: the byte after each value, included
         """
         column = self.as_text()
-        return column._lying(end) or column._copied(end)
-
-    def _lying(self, end: int) -> tuple[NDArray[np.uint8], Longs] | None:
-        """Return the same as `packed` if the buffer already holds the values like that; else None."""
-        ends = self.starts + self.sizes + 1
-        if not len(ends) or self.sizes.min() < 0 or ends[-1] > len(self.data) or (self.starts[1:] != ends[:-1]).any():
-            return None
-        first = int(self.starts[0])
-        return (self.data[first : ends[-1]], ends - first) if (self.data[ends - 1] == end).all() else None
+        starts, sizes, data = column.starts, column.sizes, column.data
+        ends = starts + sizes + 1
+        is_packed = len(ends) and sizes.min() >= 0 and ends[-1] <= len(data) and (starts[1:] == ends[:-1]).all()
+        if not is_packed or (data[ends - 1] != end).any():
+            return column._copied(end)
+        first = int(starts[0])
+        return data[first : ends[-1]], ends - first
 
     def _copied(self, end: int) -> tuple[NDArray[np.uint8], Longs]:
         from volt.kernels.columns import write_values
@@ -198,11 +173,7 @@ class Column:
         return out, ends
 
     def compact(self) -> Column:
-        """Return the same values in a buffer that holds nothing else, for a few values of a large one.
-
-        >>> len(Column.of(["a", "b"]).take([1]).compact().data)
-        2
-        """
+        """Return the same values in a buffer that holds nothing else."""
         if self.is_ids:
             held = np.maximum(self.sizes, 0)
             starts = np.cumsum(held) - held
@@ -221,13 +192,10 @@ class Column:
         return [data[start : start + size].decode("utf-8", "surrogatepass") for start, size in spans]
 
     def replaced(self, indices: Chosen, values: Column) -> Column:
-        """Return the column with other values at some places, text if either is text.
+        """Return the column with other values at some places, as text if either is text.
 
         indices: the places, or a boolean mask
-        values: as many as there are places
-
-        >>> Column.of(["a", "b", "c"]).replaced([2, 0], Column.of(["x", "y"])).strings()
-        ['y', 'b', 'x']
+        values: one for each place
         """
         if self.is_ids != values.is_ids:
             return self.as_text().replaced(indices, values.as_text())
@@ -236,11 +204,7 @@ class Column:
         return Column(np.concatenate([self.data, values.data]), starts, sizes)
 
     def to_arrow(self) -> pyarrow.Array:
-        """Return the column as an Arrow array: large_string, or large_list<int32>; a missing value is null.
-
-        >>> Column.of(["a", None]).to_arrow().to_pylist()
-        ['a', None]
-        """
+        """Return the column as an Arrow array: large_string, or large_list<int32>; a missing value is null."""
         import pyarrow as pa
 
         sizes, mask = np.maximum(self.sizes, 0), ~self.present
@@ -262,10 +226,6 @@ class Column:
         """Return the column of an Arrow array; null is missing.
 
         array: of strings, or of lists of whole numbers
-
-        >>> import pyarrow as pa
-        >>> Column.from_arrow(pa.array(["a", None])).sizes.tolist()
-        [1, -1]
         """
         import pyarrow as pa
 
@@ -283,31 +243,15 @@ class Column:
         return cls(data, offsets[:-1], sizes)
 
 
-def _texts(values: Sequence[str | None]) -> list[str | None]:
-    result = arguments.several(values, "values", one="did you mean Column.of([value])?")
-    if not set(map(type, result)) <= {str, type(None)}:
-        named = ((f"values[{place}]", value) for place, value in enumerate(result))
-        return [None if value is None else str(arguments.text(value, name)) for name, value in named]
-    return result
-
-
 def frozen(data: NDArray[Any]) -> NDArray[Any]:
-    """Return the same bytes or ids, as an array that cannot be written to.
-
-    >>> frozen(np.zeros(1)).flags.writeable
-    False
-    """
+    """Return a read-only view of an array."""
     view = data.view()
     view.flags.writeable = False
     return view
 
 
 def line_ends_of(data: NDArray[np.uint8]) -> Longs:
-    r"""(n,) int64, where line feeds stand.
-
-    >>> line_ends_of(np.frombuffer(b"a\n\nb", np.uint8)).tolist()
-    [1, 2]
-    """
+    """Return (n,) int64, the places of line feeds."""
     from volt.kernels.columns import line_ends
 
     data, ends = frozen(data), np.empty(len(data) // 32 + 16, np.int64)
@@ -317,12 +261,14 @@ def line_ends_of(data: NDArray[np.uint8]) -> Longs:
     return ends[:n]
 
 
-def concatenated(columns: Sequence[Column]) -> Column:
-    """Return the values of several columns, one column after the other; text if any is text.
+def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
+    """Return values that lie one after the other, each up to its end, but for the last `gap` bytes."""
+    sizes = np.diff(ends, prepend=0)
+    return Column(data, ends - sizes, sizes - gap)
 
-    >>> concatenated([Column.of(["a"]), Column.of([]), Column.of(["b"])]).strings()
-    ['a', 'b']
-    """
+
+def concatenated(columns: Sequence[Column]) -> Column:
+    """Return the values of several columns, one column after the other."""
     if len({column.is_ids for column in columns}) > 1:
         columns = [column.as_text() for column in columns]
     before = np.cumsum([0, *(len(column.data) for column in columns)])[:-1].tolist()
@@ -336,36 +282,24 @@ _CONTINUATION = (0x80, 0x3F)  # the bytes from 80 to BF, with which no character
 
 
 def lengths(column: Column, unit: Unit) -> Longs:
-    """(n,) int64, how long each value is.
-
-    >>> lengths(Column.of_ids(np.array([10, 20], np.int32), np.array([0, 2])), "characters").tolist()
-    [5]
-    """
+    """Return (n,) int64, the length of each value."""
     if unit == "words":
+        if column.is_ids:
+            return np.maximum(column.sizes, 0)
         if unit not in column.memo:
-            column.memo[unit] = _words(column)
+            from volt.kernels.column_text import count_words
+
+            out = np.empty(len(column), np.int64)
+            count_words(_padded(column.data), column.starts, column.sizes, out)
+            column.memo[unit] = out
         return column.memo[unit]
     column = column.as_text()
     n_bytes = np.maximum(column.sizes, 0)
     return n_bytes if unit == "bytes" else n_bytes - count_bytes(column, *_CONTINUATION)
 
 
-def _words(column: Column) -> Longs:
-    if column.is_ids:
-        return np.maximum(column.sizes, 0)
-    from volt.kernels.column_text import count_words
-
-    out = np.empty(len(column), np.int64)
-    count_words(_padded(column.data), column.starts, column.sizes, out)
-    return out
-
-
 def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
-    """(n,) int64, how many bytes of each text lie from `first` to first + span.
-
-    >>> count_bytes(Column.of(["a b c", None]), ord(" ")).tolist()
-    [2, 0]
-    """
+    """Return (n,) int64, the number of bytes of each text from `first` to first + span."""
     from volt.kernels.column_text import count_within
 
     out = np.empty(len(column), np.int64)
@@ -374,11 +308,7 @@ def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
 
 
 def holding_bytes(column: Column, wanted: bytes) -> Mask:
-    """(n,) bool, which texts hold any of the bytes.
-
-    >>> holding_bytes(Column.of(["a1", "b", None]), b"123").tolist()
-    [True, False, False]
-    """
+    """Return (n,) bool, True for the texts that hold any of the bytes."""
     from volt.kernels.column_text import find_any
 
     table, out = np.zeros(256, bool), np.empty(len(column), bool)
@@ -388,11 +318,7 @@ def holding_bytes(column: Column, wanted: bytes) -> Mask:
 
 
 def blank(column: Column) -> Mask:
-    """(n,) bool, which values are missing, empty or white space.
-
-    >>> blank(Column.of([" ", "a"])).tolist()
-    [True, False]
-    """
+    """Return (n,) bool, True for values that are missing, empty or white space."""
     if column.is_ids:
         return column.sizes <= 0
     from volt.kernels.column_text import find_blank
@@ -403,7 +329,6 @@ def blank(column: Column) -> Mask:
 
 
 def _padded(data: NDArray[Any]) -> NDArray[Any]:
-    """Return the bytes, followed by zeros where there are fewer than the loops look at."""
     from volt.kernels.column_text import BLOCK
 
     return data if len(data) >= BLOCK else frozen(np.concatenate([data, np.zeros(BLOCK - len(data), np.uint8)]))

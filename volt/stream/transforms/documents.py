@@ -1,12 +1,6 @@
 """Pseudo-documents: consecutive lines with the same document id become one line, under limits.
 
-Lines must come in their order in the file: give their source `shuffle: outputs`, so that the documents are shuffled and
-not the lines. A document that is longer than a limit allows, or that goes on in another piece of the
-file, is cut there, and another begins.
-
->>> lines = ["a b\\tA B\\t1", "c\\tC\\t1", "d\\tD\\t2"]
->>> Documents(separator="<sep>")(Batch.of(lines), LineRng(1, 2)).lines
-['a b <sep> c\\tA B <sep> C\\t1', 'd\\tD\\t2']
+Lines must come in the order of their file (`shuffle: outputs`). A document is cut at a limit or at the end of a block.
 """
 
 from __future__ import annotations
@@ -23,9 +17,10 @@ from volt.stream.transforms.column import Column, Longs, lengths
 from volt.stream.transforms.fields import (
     ConfiguredTransform,
     Fields,
-    check_field,
     check_fields,
+    check_probability,
     check_text_option,
+    index_of,
     with_fields,
 )
 from volt.stream.transforms.line_rng import LineRng
@@ -57,73 +52,50 @@ class Documents(ConfiguredTransform):
 
     def __post_init__(self) -> None:
         check_fields(self.fields)
-        check_field(self.id_field, option="id_field")
+        index_of(self.id_field, option="id_field")
         check_text_option(self.separator, option="separator")
-        if not 0 <= arguments.number(self.probability, "probability") <= 1:
-            raise ConfigError(f"probability: {self.probability}; give a number from 0 to 1")
-        for option in ("max_tokens", "max_lines"):
-            if getattr(self, option) is not None or option == "max_tokens":
-                arguments.whole(getattr(self, option), option)
-        if self.max_tokens < 1 or (self.max_lines is not None and self.max_lines < 1):
+        check_probability(self.probability, "probability")
+        most_lines = 1 if self.max_lines is None else arguments.whole(self.max_lines, "max_lines")
+        if arguments.whole(self.max_tokens, "max_tokens") < 1 or most_lines < 1:
             raise ConfigError(f"max_tokens is {self.max_tokens} and max_lines {self.max_lines}; give 1 or more")
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        batch, _ = with_fields(batch, (*self.fields, self.id_field))
-        starts = self._starts(batch, chance)
-        bounds = np.append(starts, len(batch))
-        documents = {field: self._joined(batch.columns[field - 1], bounds) for field in self.fields}
-        return batch.take(starts).with_columns(documents)
-
-    def deterministic(self) -> None:
-        """Return None: each line stands alone where each is kept."""
-
-    def special_tokens(self) -> tuple[str, ...]:
-        """Return the separator, which a vocabulary of documents needs."""
-        return tuple(self.separator.split())
-
-    def _starts(self, batch: Batch, chance: LineRng) -> Longs:
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         from volt.kernels.columns import find_starts
 
+        batch, _ = with_fields(batch, (*self.fields, self.id_field))
         n_tokens = np.stack([lengths(batch.columns[field - 1], "words") for field in self.fields])
-        joins = chance.uniform(batch.origins) < self.probability
+        joins = rng.uniform(batch.origins) < self.probability
         limits = np.full(len(batch), min(self.max_tokens, _MOST))
         if self.sample_length:
-            limits = chance.at("limit").integers(batch.origins, 1, min(self.max_tokens, _MOST))
+            limits = rng.at("limit").integers(batch.origins, 1, min(self.max_tokens, _MOST))
         ids = batch.columns[self.id_field - 1].as_text()
         most_lines = len(batch) if self.max_lines is None else min(self.max_lines, len(batch))
         starts, totals = np.empty(len(batch), np.int64), np.empty(len(self.fields), np.int64)
         n = find_starts(n_tokens, joins, limits, most_lines, ids.data, ids.starts, ids.sizes, totals, starts)
-        return starts[:n]
+        bounds = np.append(starts[:n], len(batch))
+        columns = {field: self._joined(batch.columns[field - 1], bounds) for field in self.fields}
+        return batch.take(starts[:n]).with_columns(columns)
 
     def _joined(self, column: Column, bounds: Longs) -> Column:
-        """Return the values of each document as one. bounds: (n_documents + 1,) where documents start, and the end"""
         if column.is_ids and not self.separator:
             return joined_runs(column, bounds)
         return joined_runs(column.as_text(), bounds, separator=f" {self.separator} " if self.separator else " ")
 
+    def deterministic(self) -> None:
+        """Leave the step out."""
+
+    def special_tokens(self) -> tuple[str, ...]:
+        return tuple(self.separator.split())
+
 
 def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column:
-    """Return the values of each run of lines as one, with the separator between two.
-
-    bounds: (n_runs + 1,) where runs start, and where the last ends; none is empty
-    separator: '' for ids
-
-    >>> joined_runs(Column.of(["a", "b", "c"]), np.array([0, 2, 3]), separator="-").strings()
-    ['a-b', 'c']
-    """
+    """Return the values of each run of lines, between two bounds, as one."""
     from volt.kernels.columns import write_runs
 
     width, between = column.data.itemsize, np.frombuffer(separator.encode(), np.uint8)
-    sizes, out_starts = run_places(column.sizes, bounds, len(between))
+    total = np.concatenate([[0], np.cumsum(np.maximum(column.sizes, 0))])
+    sizes = np.diff(total[bounds]) + (np.diff(bounds) - 1) * len(between)
     out = np.empty(int(sizes.sum()), column.data.dtype)
     data = np.ascontiguousarray(column.data).view(np.uint8)
     write_runs(data, column.starts * width, column.sizes * width, bounds, between, out.view(np.uint8))
-    return Column(out, out_starts, sizes)
-
-
-def run_places(sizes: Longs, bounds: Longs, between: int) -> tuple[Longs, Longs]:
-    """Return the sizes of the joined values, and where each starts."""
-    n_lines = np.diff(bounds)
-    total = np.concatenate([[0], np.cumsum(np.maximum(sizes, 0))])
-    joined = np.diff(total[bounds]) + (n_lines - 1) * between
-    return joined, np.cumsum(joined) - joined
+    return Column(out, np.cumsum(sizes) - sizes, sizes)

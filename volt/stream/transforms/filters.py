@@ -1,8 +1,7 @@
 r"""Filters: transforms that pass or drop whole lines, by regular expression, length or a condition in SQL.
 
-A filter tests all lines of a batch at once. Many patterns need a fixed text, such as "http" in `\bhttps?:\S+[a-z]\b`,
-or a digit: values are first searched for it as bytes, and Python's `re` sees the few that have it. Polars evaluates
-conditions in SQL.
+Many patterns need a fixed text, such as "http" in `\bhttps?:\S+`, or a digit: values are first searched for it as
+bytes, and Python's `re` sees the few that have it.
 
 >>> urls = Match(pattern=r"\bhttps?:\S+[a-z]\b")  # the URL filter of SOTASTREAM's Section 6.3
 >>> urls(Batch.of(["see http://a.de\tsiehe http://a.de", "see http://a.de\tsiehe"]), LineRng(1, 2)).lines
@@ -14,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -30,6 +29,7 @@ from volt.stream.transforms.column import Column, Longs, Mask, Unit, blank, hold
 from volt.stream.transforms.edits import KeepFields
 from volt.stream.transforms.fields import ConfiguredTransform, Fields, check_fields, index_of, with_fields
 from volt.stream.transforms.line_rng import LineRng
+from volt.stream.transforms.tokens import token_counts
 from volt.stream.transforms.transform import Transform
 
 if TYPE_CHECKING:
@@ -49,28 +49,16 @@ _UNCLEAR = re.compile(r"\\[xuUN0-9]|\(\?#|\(\?[a-zA-Z-]*[ixu]")  # escapes of se
 
 
 def found_in(column: Column, compiled: re.Pattern[str]) -> Mask:
-    """(n,) bool, which values hold a match; a missing one is as if empty.
-
-    >>> found_in(Column.of(["a", "b", None]), re.compile("a|^$")).tolist()
-    [True, False, True]
-    """
+    """Return (n,) bool, True for the values that hold a match; a missing one counts as empty."""
     column, runs = column.as_text(), needed(compiled)
-    if not runs:
-        return _searched(column, compiled)
-    result, holding = np.zeros(len(column), bool), _holding(column, runs, compiled.flags)
-    result[holding] = _searched(column.take(holding), compiled)
+    candidates = _candidates(column, runs, compiled.flags) if runs else np.arange(len(column))
+    result, search = np.zeros(len(column), bool), compiled.search
+    result[candidates] = [search(value) is not None for value in column.take(candidates).strings()]
     return result
 
 
-def _searched(column: Column, compiled: re.Pattern[str]) -> Mask:
-    search = compiled.search
-    return np.fromiter((search(value) is not None for value in column.strings()), bool, len(column))
-
-
-def _holding(column: Column, runs: list[list[str]], flags: int) -> Longs:
-    """Return the indices of the values that may hold what a match needs: the longest text, or else the rarest
-    character.
-    """
+def _candidates(column: Column, runs: list[list[str]], flags: int) -> Longs:
+    """Return the indices of the values that hold the longest text of a match, or else its rarest character."""
     text = needed_text(runs)
     if len(text) < 2 or flags & re.IGNORECASE:
         rarest = min((first_bytes(part, flags) for run in runs for part in run), key=len)
@@ -81,7 +69,6 @@ def _holding(column: Column, runs: list[list[str]], flags: int) -> Longs:
 
 
 def _places(text: bytes, wanted: bytes) -> Iterator[int]:
-    """Yield where some bytes, without a line feed, stand in a text, once a line."""
     place = text.find(wanted)
     while place >= 0:
         yield place
@@ -90,13 +77,7 @@ def _places(text: bytes, wanted: bytes) -> Iterator[int]:
 
 @lru_cache(maxsize=256)
 def first_bytes(part: str, flags: int) -> bytes:
-    """Return the first bytes, in UTF-8, of all characters that a part of a pattern can be.
-
-    part: a character or class; flags: of the pattern
-
-    >>> first_bytes("[ab]", 0), first_bytes("é", re.IGNORECASE).hex()
-    (b'ab', 'c3')
-    """
+    """Return the first bytes, in UTF-8, of all characters that a character or class of a pattern can match."""
     is_plain = part.isascii() and "\\" not in part and not flags & re.IGNORECASE
     characters = _characters(128 if is_plain else sys.maxunicode + 1)
     result = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
@@ -110,22 +91,16 @@ def _characters(n: int) -> str:
 
 
 def needed_text(runs: list[list[str]]) -> str:
-    """Return the longest text in the parts that a match needs.
-
-    >>> needed_text([["a", r"\\d", "b", r"\\."], ["c"]])
-    'b.'
-    """
     split = (group for run in runs for is_one, group in groupby(run, _is_character) if is_one)
     return max(("".join(part[-1] for part in group) for group in split), key=len, default="")
 
 
 def _is_character(part: str) -> bool:
-    """Check whether a part is one character, perhaps after a backslash, and not a class."""
     return len(part) == 1 or (len(part) == 2 and part[0] == "\\" and not part[1].isalnum() and part[1] != "\n")
 
 
 def needed(compiled: re.Pattern[str]) -> list[list[str]]:
-    r"""Return the characters and classes that every match holds, in runs within which nothing stands between two.
+    r"""Return the characters and classes that every match holds, in runs of neighbours.
 
     >>> needed(re.compile(r"\bhttps?:[a-z]+(/.*)?")), needed(re.compile("ab|cd"))
     ([['h', 't', 't', 'p'], [':', '[a-z]']], [])
@@ -139,7 +114,8 @@ def needed(compiled: re.Pattern[str]) -> list[list[str]]:
         if depth == 0 and text == "|":
             return []
         depth += (kind == "open") - (kind == "close")
-        if depth == 0 and kind in _TAKEN and (_is_character(text) or _is_choice(text)):
+        is_choice = text == r"\d" or (text[0] == "[" and not text.startswith("[^"))
+        if depth == 0 and kind in _TAKEN and (_is_character(text) or is_choice):
             runs[-1].append(text)
             continue
         if kind == "quantifier" and not _ONCE.fullmatch(text):
@@ -148,20 +124,7 @@ def needed(compiled: re.Pattern[str]) -> list[list[str]]:
     return [run for run in runs if run]
 
 
-def _is_choice(part: str) -> bool:
-    """Check whether a part is one of a few characters: digits, or a class that does not say what it is not."""
-    return part == r"\d" or (part[0] == "[" and not part.startswith("[^"))
-
-
 def check_pattern(pattern: str) -> None:
-    """Raise ConfigError if it is not a regular expression, with the position of the fault, or empty.
-
-    >>> check_pattern("a(b")
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: pattern: 'a(b' is not a regular expression: missing ), unterminated subpattern at position
-    1; fix it
-    """
     try:
         re.compile(arguments.text(pattern, "pattern"))
     except re.error as error:
@@ -174,36 +137,42 @@ _MOST = 1 << 53  # no text is as long; up to here a double holds every whole num
 
 
 class Filter(ConfiguredTransform):
-    """Base of the filters: none runs Python code that a user wrote, so threads share their work."""
+    """Base of the filters, which validation and translation leave out."""
 
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
 
     def deterministic(self) -> Transform | None:
-        """Return None: where nothing is lost, nothing is filtered."""
         return None
 
 
-def kept(batch: Batch, wanted: Mask) -> Batch:
-    """Return the wanted lines. Where nothing is dropped, which is the usual case, this takes no time.
-
-    >>> kept(Batch.of(["a", "b"]), np.array([False, True])).lines
-    ['b']
-    """
+def selected(batch: Batch, wanted: Mask) -> Batch:
     return batch if wanted.all() else batch.take(wanted)
 
 
 def _sides(batch: Batch, fields: Fields | None) -> tuple[Batch, list[tuple[Column, Mask]]]:
-    """Return the batch, cut, and of each field its column and which lines need not have it: all but field 1 by
-    default.
-    """
+    """Return the batch, split, and each field's column with the lines that may lack it."""
     batch, numbers = with_fields(batch, fields)
     columns = [batch.columns[number - 1] for number in numbers]
     return batch, [(column, ~column.present & (k > 0)) for k, column in enumerate(columns)]
 
 
+class FieldFilter(Filter):
+    """Base of the filters that drop lines in which a field does not fit."""
+
+    __slots__ = ()
+    fields: Fields | None
+
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
+        batch, sides = _sides(batch, self.fields)
+        return selected(batch, np.logical_and.reduce([self.fits(column) | lacks for column, lacks in sides]))
+
+    def fits(self, column: Column) -> Mask:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
-class SkipBlank(Filter):
+class SkipBlank(FieldFilter):
     """Drop lines in which a field is empty, or holds nothing but white space."""
 
     name: ClassVar[str] = "skip_blank"
@@ -213,16 +182,18 @@ class SkipBlank(Filter):
     def __post_init__(self) -> None:
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         if self.fields is not None:
             return _with_text(batch, self.fields)
-        batch, sides = _sides(batch, None)
-        return kept(batch, np.logical_and.reduce([~blank(column) | lacks for column, lacks in sides]))
+        return FieldFilter.__call__(self, batch, rng)
+
+    def fits(self, column: Column) -> Mask:
+        return ~blank(column)
 
 
 def _with_text(batch: Batch, fields: Fields) -> Batch:
     batch = batch.split(max(fields))
-    return kept(batch, np.logical_and.reduce([~blank(batch.columns[field - 1]) for field in fields]))
+    return selected(batch, np.logical_and.reduce([~blank(batch.columns[field - 1]) for field in fields]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,14 +209,13 @@ class Bitext(Filter):
     def __post_init__(self) -> None:
         check_fields(self.fields, n_fields=2)
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch = _with_text(batch, self.fields)
         if not self.only:
             return batch
         return Batch(tuple(batch.columns[field - 1] for field in self.fields), None, batch.origins)
 
     def deterministic(self) -> Transform | None:
-        """Return the transform that drops the other fields, and no line."""
         return KeepFields(self.fields) if self.only else None
 
 
@@ -268,28 +238,23 @@ class Match(Filter):
         check_pattern(self.pattern)
         check_fields(self.fields, n_fields=2)
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, ((left, _), (right, _)) = _sides(batch, self.fields)
         compiled, same = re.compile(self.pattern), np.ones(len(batch), bool)
         looked_at = np.flatnonzero(found_in(left, compiled) | found_in(right, compiled))  # elsewhere both have none
-        matches = _finder(compiled)
+
+        def matches(text: str) -> list[str]:
+            return sorted(
+                [match[0] for match in compiled.finditer(text)] if compiled.groups else compiled.findall(text)
+            )
+
         pairs = zip(left.take(looked_at).strings(), right.take(looked_at).strings(), strict=True)
-        same[looked_at] = [_same(matches(one), matches(other)) for one, other in pairs]
-        return kept(batch, same != self.invert)
-
-
-def _same(left: list[str], right: list[str]) -> bool:
-    return left == right or (len(left) == len(right) and sorted(left) == sorted(right))
-
-
-def _finder(compiled: re.Pattern[str]) -> Callable[[str], list[str]]:
-    if not compiled.groups:
-        return compiled.findall
-    return lambda text: [match[0] for match in compiled.finditer(text)]
+        same[looked_at] = [matches(one) == matches(other) for one, other in pairs]
+        return selected(batch, same != self.invert)
 
 
 @dataclass(frozen=True, slots=True)
-class Regex(Filter):
+class Regex(FieldFilter):
     """Drop lines in which a pattern is found in any of the fields. Workers take turns, as for `match`."""
 
     name: ClassVar[str] = "regex"
@@ -304,16 +269,13 @@ class Regex(Filter):
         check_pattern(self.pattern)
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        batch, sides = _sides(batch, self.fields)
-        compiled = re.compile(self.pattern)
-        result = [found_in(column, compiled) for column, _ in sides]
-        fits = [(mask if self.invert else ~mask) | lacks for mask, (_, lacks) in zip(result, sides, strict=True)]
-        return kept(batch, np.logical_and.reduce(fits))
+    def fits(self, column: Column) -> Mask:
+        is_wanted: Mask = found_in(column, re.compile(self.pattern)) == self.invert
+        return is_wanted
 
 
 @dataclass(frozen=True, slots=True)
-class Length(Filter):
+class Length(FieldFilter):
     """Drop lines in which a field is too short or too long."""
 
     name: ClassVar[str] = "length"
@@ -329,21 +291,32 @@ class Length(Filter):
     def __post_init__(self) -> None:
         check_fields(self.fields)
         arguments.choice(self.unit, "unit", get_args(Unit))
-        for option in ("min", "max"):
-            if getattr(self, option) is not None or option == "min":
-                arguments.whole(getattr(self, option), option, low=0)
-        if self.max is not None and self.max < self.min:
+        least = arguments.whole(self.min, "min", low=0)
+        if self.max is not None and arguments.whole(self.max, "max", low=0) < least:
             raise ConfigError(f"length: min is {self.min} and max is {self.max}; nothing could pass, so change one")
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        batch, sides = _sides(batch, self.fields)
-        return kept(
-            batch, np.logical_and.reduce([self._fits(lengths(column, self.unit)) | lacks for column, lacks in sides])
-        )
+    def fits(self, column: Column) -> Mask:
+        sizes, high = lengths(column, self.unit), _MOST if self.max is None else min(self.max, _MOST)
+        return (min(self.min, _MOST) <= sizes) & (sizes <= high)
 
-    def _fits(self, measured: Longs) -> Mask:
-        at_least = measured >= min(self.min, _MOST)
-        return at_least if self.max is None else at_least & (measured <= min(self.max, _MOST))
+
+@dataclass(frozen=True, slots=True)
+class FilterTooLong(FieldFilter):
+    """Drop lines in which a field has more than so many tokens: what spaces separate, or ids."""
+
+    name: ClassVar[str] = "filter_too_long"
+    max_len: int
+    """The most tokens that pass."""
+    fields: Fields | None = None
+    """The fields to measure; by default 1 and, where a line has it, 2."""
+
+    def __post_init__(self) -> None:
+        if arguments.whole(self.max_len, "max_len") < 0:
+            raise ConfigError(f"max_len: {self.max_len}; give a number of tokens, from 0 up")
+        check_fields(self.fields)
+
+    def fits(self, column: Column) -> Mask:
+        return token_counts(column) <= self.max_len
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,11 +337,11 @@ class Ratio(Filter):
         if not 1 <= arguments.number(self.max, "max") < math.inf:
             raise ConfigError(f"max: {self.max}; the ratio of the longer to the shorter side is 1 or more")
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, sides = _sides(batch, self.fields)
         one, other = (lengths(column, self.unit) for column, _ in sides)
         limit = float(min(self.max, _MOST))
-        return kept(batch, np.maximum(one, other) <= limit * np.minimum(one, other))
+        return selected(batch, np.maximum(one, other) <= limit * np.minimum(one, other))
 
 
 # Functions of one line, so that a line passes or not whatever its neighbours
@@ -407,7 +380,7 @@ class Where(Filter):
         if kind != pl.Boolean():
             raise self._refusal(f"it gives {kind}, not true or false; compare it with something")
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         import polars as pl
 
         about_to_use_polars()
@@ -420,7 +393,7 @@ class Where(Filter):
             wanted = frame.select(expression.fill_null(False)).to_series()
         except pl.exceptions.PolarsError as error:
             raise StreamError(f"where: {self.condition!r} has no value for some line: {_first_line(error)}") from None
-        return kept(batch, wanted.to_numpy())
+        return selected(batch, wanted.to_numpy())
 
     def _expression(self) -> pl.Expr:
         import polars as pl
@@ -434,22 +407,21 @@ class Where(Filter):
             raise self._refusal(_first_line(error)) from None
 
     def _numbers(self, expression: pl.Expr) -> dict[str, int]:
-        numbers = {name: self._number(name) for name in expression.meta.root_names()}
+        numbers = dict[str, int]()
+        for name in expression.meta.root_names():
+            if name in self.names:
+                numbers[name] = self.names.index(name) + 1
+            elif numbered := _NUMBERED.fullmatch(name):
+                numbers[name] = index_of(int(numbered[1]), option="condition") + 1
+            else:
+                raise self._refusal(f"there is no field {name!r}; field 1 is {' or '.join([*self.names[:1], 'f1'])}")
         if not numbers:
             raise self._refusal("it names no field; field 1 is f1")
         return numbers
-
-    def _number(self, name: str) -> int:
-        if name in self.names:
-            return self.names.index(name) + 1
-        if not (result := _NUMBERED.fullmatch(name)):
-            raise self._refusal(f"there is no field {name!r}; field 1 is {' or '.join([*self.names[:1], 'f1'])}")
-        return index_of(int(result[1]), option="condition") + 1
 
     def _refusal(self, reason: str) -> ConfigError:
         return ConfigError(f"condition: {self.condition!r} cannot be used: {reason}; fix it")
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of an error of Polars; a plan or a list of hints follows."""
     return str(error).split("\n")[0]

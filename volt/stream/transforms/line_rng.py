@@ -1,13 +1,6 @@
-"""`LineRng`: the random numbers of a line in a step, which depend on nothing but the line and the step.
+"""`LineRng`: the random numbers of a line in a step, a function of (seed, source, epoch, step) and the line's number.
 
-They follow from (seed, source, epoch, step) and the line's number in its source, not from the other lines of a batch. A
-line may be computed alone or among others, and dropping an unfit line changes nothing for the rest. Copies of a line
-(`repeat`) draw numbers of their own.
-
->>> chance = LineRng.of(1, "wmt", 0, 0)
->>> alone, among = chance.uniform(np.array([7])), chance.uniform(np.array([3, 7, 9]))
->>> bool(alone[0] == among[1])
-True
+A line's numbers do not depend on the other lines of a batch. Copies of a line (`repeat`) draw different numbers.
 """
 
 from __future__ import annotations
@@ -29,11 +22,7 @@ _MOST = (1 << 64) - 1
 
 
 def key(*place: Place) -> int:
-    """128 bits that stand for a place in a stream, the same on every machine.
-
-    >>> key(1, "wmt", 0) == key(1, "wmt", 0), key(1, "wmt", 0) == key(1, "wmt", 1)
-    (True, False)
-    """
+    """Return 128 bits for a place in a stream."""
     return int.from_bytes(blake2b(json.dumps(place).encode(), digest_size=16).digest(), "little")
 
 
@@ -41,10 +30,12 @@ def key(*place: Place) -> int:
 class LineRng:
     """The random numbers of one step in one epoch of a source.
 
-    first, second: 64 bits each, the key.
+    first, second: the key, 64 bits each.
 
-    >>> LineRng(1, 2) == LineRng(1, 2), LineRng(1, 2).words(np.array([0, 1])).shape
-    (True, (2,))
+    >>> rng = LineRng.of(1, "wmt", 0, 0)
+    >>> alone, among = rng.uniform(np.array([7])), rng.uniform(np.array([3, 7, 9]))
+    >>> bool(alone[0] == among[1])
+    True
     """
 
     first: int
@@ -56,34 +47,24 @@ class LineRng:
 
     @classmethod
     def of(cls, *place: Place) -> LineRng:
-        """Return the LineRng of a place in a stream, the same on every machine.
+        """Return the LineRng of a place in a stream, equal on every machine.
 
         place: names and numbers, such as seed, source, epoch, step
-
-        >>> LineRng.of(1, "wmt", 0, 0) == LineRng.of(1, "wmt", 0, 1)
-        False
         """
         result = key(*place)
         return cls(result & _MOST, result >> 64)
 
     def at(self, name: str | int) -> LineRng:
-        """Another draw for the same lines.
+        """Return independent random numbers for the same lines.
 
-        name: distinguishes it from the others of this step
-
-        >>> chance = LineRng(1, 2)
-        >>> bool(chance.at("limit").uniform(np.array([0]))[0] == chance.uniform(np.array([0]))[0])
-        False
+        name: distinguishes this draw from others of the step
         """
         return LineRng.of(self.first, self.second, name)
 
     def words(self, origins: Longs) -> NDArray[np.uint64]:
-        """64 random bits for each line.
+        """Return 64 random bits for each line.
 
-        origins: (n,) as of a `Batch`
-
-        >>> LineRng(1, 2).words(np.array([0, 0, 1])).dtype
-        dtype('uint64')
+        origins: (n,) of a `Batch`
         """
         from volt.kernels.columns import draw
 
@@ -92,40 +73,29 @@ class LineRng:
         return out
 
     def uniform(self, origins: Longs) -> NDArray[np.float64]:
-        """(n,) numbers from 0 up to, and without, 1.
+        """Return (n,) numbers in [0, 1).
 
-        origins: (n,) as of a `Batch`
-
-        >>> bool(0 <= LineRng(1, 2).uniform(np.array([0]))[0] < 1)
-        True
+        origins: (n,) of a `Batch`
         """
         return np.ldexp((self.words(origins) >> np.uint64(64 - _BITS)).astype(np.float64), -_BITS)
 
     def integers(self, origins: Longs, low: int, high: int) -> Longs:
-        """(n,) int64, whole numbers, each equally probable.
+        """Return (n,) whole numbers, equally probable.
 
-        origins: (n,) as of a `Batch`
-        low, high: the least and the most, both included
-
-        >>> LineRng(1, 2).integers(np.arange(3), 4, 4).tolist()
-        [4, 4, 4]
+        origins: (n,) of a `Batch`
+        low, high: the least and the greatest, both included
         """
         return low + np.floor(self.uniform(origins) * (high - low + 1)).astype(np.int64)
 
     def generators(self, origins: Longs) -> Iterator[np.random.Generator]:
-        """Yield a generator of NumPy's for each line, for code that wants to draw more.
+        """Yield a NumPy generator for each line; it is valid until the next is drawn.
 
-        Each is good until the next is asked for.
-        origins: (n,) as of a `Batch`
-
-        >>> a, b = (generator.random() for generator in LineRng(1, 2).generators(np.array([0, 1])))
-        >>> a == b
-        False
+        origins: (n,) of a `Batch`
         """
-        bits = np.random.SFC64(0)  # one for all: to make a generator takes ten times as long as to set its state
+        bits = np.random.SFC64(0)  # one for all: making a generator takes ten times as long as setting its state
         generator, state = np.random.Generator(bits), bits.state
         words = state["state"]["state"]
-        words[3] = 1  # it counts
+        words[3] = 1  # its counter
         for row in np.stack([self.at(f"word {k}").words(origins) for k in range(3)], axis=1):
             words[:3] = row
             bits.state = state

@@ -1,21 +1,11 @@
 """Check the order of steps: a step that changes words must come before tags are added or pieces are made.
 
-A tag, such as <de> or [BT], has to stay whole. Noise, case and most segmentations would break it, so they are refused
-after the step that adds it; a vocabulary that holds the tag may encode it. Text of letters, such as "translate:", is
-not a tag.
-
->>> from volt.stream.transforms.case import Lower
->>> from volt.stream.transforms.edits import Tag
->>> check_order([Lower(), Tag(text="[BT]")], LoadedFiles())
->>> check_order([Tag(text="[BT]"), Lower()], LoadedFiles())
-Traceback (most recent call last):
-    ...
-volt.errors.ConfigError: tag adds [BT] to field 1, and lower after it makes '[bt]' of it; put tag after lower
+A tag, such as <de> or [BT], has to stay whole; noise, case and most segmentations would break it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +21,7 @@ BOTH = (1, 2)  # the fields of a transform that names none
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """A field after some steps.
+    """The content of a field after some steps.
 
     tags: tag → the step that added it
     pieces: the step that cut the field into pieces; "" for text
@@ -45,34 +35,32 @@ _Fields = dict[int, _Content]
 
 
 def check_order(transforms: Iterable[Transform], files: LoadedFiles) -> None:
-    """Raise ConfigError if a step would break a tag, or pieces, that a step before it has made.
-
-    files: what the transforms' files hold
-    """
+    """Raise ConfigError if a step would break a tag, or pieces, of an earlier step."""
     _after(transforms, {}, files)
 
 
 def _after(transforms: Iterable[Any], fields: _Fields, files: LoadedFiles) -> _Fields:
-    """Return what the fields hold after steps. Raises ConfigError for a wrong order."""
+    """Return the contents of the fields after steps."""
     for transform in transforms:
         if transform.name == "choice":
-            result = [_after(variant.transforms, fields, files) for variant in transform.variants]
-            fields = {
-                number: _either([one.get(number, _Content()) for one in result]) for number in set().union(*result)
-            }
+            variants, fields = [_after(variant.transforms, fields, files) for variant in transform.variants], {}
+            for number, content in (item for variant in variants for item in variant.items()):
+                before = fields.get(number, _Content())
+                fields[number] = _Content({**before.tags, **content.tags}, before.pieces or content.pieces)
         elif transform.name == "user" or transform.name not in TRANSFORMS:
             fields = {}  # nobody knows what it does
         else:
             for number in _numbers(transform):
                 _check(transform, number, fields.get(number, _Content()), files)
-            fields = _output(transform, _moved(transform, fields))
+            if transform.name == "copy":
+                fields = fields | {transform.to: fields.get(transform.from_, _Content())}
+            elif transform.name in ("multiply", "duplicate_mono"):
+                n = getattr(transform, "n", 2)
+                fields = fields | dict.fromkeys(range(1, n + 1), fields.get(1, _Content()))
+            elif transform.name == "keep_fields":
+                fields = {new: fields.get(old, _Content()) for new, old in enumerate(transform.fields, 1)}
+            fields = _output(transform, fields)
     return fields
-
-
-def _either(contents: Sequence[_Content]) -> _Content:
-    """Return what a field may hold that went through one of several variants."""
-    tags = {tag: step for content in contents for tag, step in content.tags.items()}
-    return _Content(tags, next((content.pieces for content in contents if content.pieces), ""))
 
 
 def _numbers(transform: Any) -> tuple[int, ...]:
@@ -82,7 +70,6 @@ def _numbers(transform: Any) -> tuple[int, ...]:
 
 
 def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -> None:
-    """Raise ConfigError if a step would break what a field holds."""
     if content.pieces and getattr(transform, "changes", "") == "spelling":
         raise ConfigError(
             f"{content.pieces} makes pieces of field {number}, and {transform.name} after it changes their spelling; "
@@ -101,7 +88,7 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
 
 
 def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
-    """Return what a step makes of a tag in a field; "" if that is random, None if the tag stays whole."""
+    """Return a step's result for a tag in a field; "" if that is random, None if the tag stays whole."""
     step: Any = next(iter(deterministic([transform])), None)
     if step is None or decodes(step):  # decoding joins a tag and its neighbours
         return ""
@@ -115,35 +102,17 @@ def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | 
     return None if tag in (piece.removeprefix(SPACE).removesuffix(SUFFIX) for piece in output.split(" ")) else output
 
 
-def _moved(transform: Any, fields: _Fields) -> _Fields:
-    if transform.name == "copy":
-        return fields | {transform.to: fields.get(transform.from_, _Content())}
-    if transform.name in ("multiply", "duplicate_mono"):
-        n = getattr(transform, "n", 2)
-        return fields | dict.fromkeys(range(1, n + 1), fields.get(1, _Content()))
-    if transform.name == "keep_fields":
-        return {new: fields.get(old, _Content()) for new, old in enumerate(transform.fields, 1)}
-    return fields
-
-
 def _output(transform: Any, fields: _Fields) -> _Fields:
-    """Return the fields after a step that adds tags, makes pieces, or joins them."""
     added = transform.special_tokens() if hasattr(transform, "special_tokens") else ()
     tags = {tag: transform.name for tag in added if _is_tag(tag)}
-    pieces = transform.name if getattr(transform, "changes", "") == "pieces" else None
-    if decodes(transform):
-        pieces = ""
-    contents = {number: fields.get(number, _Content()) for number in _numbers(transform)}
-    return fields | {
-        number: _Content({**content.tags, **tags}, content.pieces if pieces is None else pieces)
-        for number, content in contents.items()
-    }
+    result = dict(fields)
+    for number in _numbers(transform):
+        content = fields.get(number, _Content())
+        pieces = transform.name if getattr(transform, "changes", "") == "pieces" else content.pieces
+        result[number] = _Content({**content.tags, **tags}, "" if decodes(transform) else pieces)
+    return result
 
 
 def _is_tag(text: str) -> bool:
-    """Check whether a text is a token of its own: signs stand around it, as in <de>, [BT] or __de__.
-
-    >>> [text for text in ("<de>", "[BT]", "__2de__", "German:", "-") if _is_tag(text)]
-    ['<de>', '[BT]', '__2de__']
-    """
+    """Check whether a text is a token of its own: signs stand around it, as in <de>, [BT] or __de__."""
     return len(text) > 2 and not text[0].isalnum() and not text[-1].isalnum()

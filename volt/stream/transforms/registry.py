@@ -1,13 +1,14 @@
-"""Every transform that a configuration can name. A transform's module is imported at its first use.
+"""The transforms that a configuration can name: name → class, whose module is imported at its first use.
 
->>> sorted(TRANSFORMS)[:4], TRANSFORMS["lower"](fields=(1,))
-(['append', 'bitext', 'choice', 'copy'], Lower(fields=(1,), if_cased=None))
+>>> TRANSFORMS["lower"](fields=(1,))
+Lower(fields=(1,), if_cased=None)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections import UserDict
 from importlib import import_module
+from typing import Any
 
 from volt.stream.transforms.transform import Transform
 
@@ -32,14 +33,14 @@ _HOMES = {
     "typos": "noise.Typos",
     "punctuation": "noise.Punctuation",
     "documents": "documents.Documents",
-    "duplicate_mono": "task_sides.DuplicateMono",
-    "lang_prefix_both": "task_sides.LangPrefixBoth",
+    "duplicate_mono": "edits.DuplicateMono",
+    "lang_prefix_both": "edits.LangPrefixBoth",
     "drop": "noise.Drop",
     "reorder": "noise.Reorder",
     "switchout": "vocabulary_noise.Switchout",
     "insertion": "vocabulary_noise.Insertion",
     "wb_noise": "vocabulary_noise.WbNoise",
-    "filter_too_long": "task_sides.FilterTooLong",
+    "filter_too_long": "filters.FilterTooLong",
     "strip_eos": "edits.StripEos",
     "encode": "subwords.Encode",
     "decode": "subwords.Decode",
@@ -56,33 +57,13 @@ _HOMES = {
 }
 
 
-class _Transforms(MutableMapping[str, type[Transform]]):
-    """Name → class."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, str | type[Transform]] = {**_HOMES}
-
+class _Transforms(UserDict[str, Any]):
     def __getitem__(self, name: str) -> type[Transform]:
-        result = self._found[name]
-        if isinstance(result, str):
-            module, _, kind = result.partition(".")
-            self._found[name] = result = getattr(import_module(f"volt.stream.transforms.{module}"), kind)
-        return result
-
-    def __setitem__(self, name: str, kind: type[Transform]) -> None:
-        self._found[name] = kind
-
-    def __delitem__(self, name: str) -> None:
-        del self._found[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
+        if isinstance(self.data[name], str):
+            module, _, attribute = self.data[name].partition(".")
+            self.data[name] = getattr(import_module(f"volt.stream.transforms.{module}"), attribute)
+        kind: type[Transform] = self.data[name]
+        return kind
 
 
-TRANSFORMS = _Transforms()
+TRANSFORMS = _Transforms(_HOMES)

@@ -1,18 +1,6 @@
-r"""Transforms that cut words into pieces, drawn anew for each occurrence: subword regularisation.
+"""Transforms that cut words into pieces, drawn anew for each occurrence: subword regularisation.
 
-    P(segmentation) ∝ score^theta        theta = 0: all alike; theta = ∞: always the best
-
-Words are separated by spaces, and ▁ marks where a word starts, so that `join_pieces` can join pieces again. The choices
-of a word type are computed once (volt.stream.transforms.tokens). For taboo segmentation the second one is drawn from
-those that share no piece of several characters with the first, or is the word's characters; the markers ▁ and </w> are
-not counted as characters.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
-...     _ = file.write("8\tlo\n8\tw\n8\t▁\n1\tl\n1\to\n") and file.flush()
-...     batch = MorfessorEm(Path(file.name), n_samples=1)(Batch.of(["▁low ▁lo"]), LineRng(1, 2))
->>> batch.lines, JoinPieces()(batch, LineRng(1, 2)).lines
-(['▁ lo w ▁ lo'], ['low lo'])
+P(segmentation) ∝ score^theta        theta = 0: all alike; theta = ∞: always the best
 """
 
 from __future__ import annotations
@@ -23,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -31,82 +19,21 @@ from volt import arguments
 from volt.errors import ConfigError, quoted, shown_path
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import ConfiguredTransform, Fields, check_fields, map_columns, take_file
+from volt.stream.transforms.fields import (
+    Fields,
+    FileTransform,
+    LineTransform,
+    check_fields,
+    map_columns,
+    take_file,
+)
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.segmenters import Marked, Scored, Segmenter, read_model, read_table
+from volt.stream.transforms.segmenters import Marked, Segmenter, read_model, read_table
 from volt.stream.transforms.sentencepiece import SpmEncode
 from volt.stream.transforms.subwords import encoded_fields, pieces_of
 from volt.stream.transforms.tokens import Choices, ColumnWords, WordTypes
-from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened, Transform
+from volt.stream.transforms.transform import Call, LineFault, LoadedFiles, Opened, Transform
 from volt.text.characters import PREFIX, SPACE, SUFFIX
-
-
-def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return one of the n best segmentations of each word, on both sides."""
-    return [_one(result, theta) for result in segmenter.best(words, n)]
-
-
-def _one(result: Sequence[Scored], theta: float) -> Choices:
-    if not result:
-        return Choices()
-    shares = shares_of([one.score for one in result], theta)
-    texts = [" ".join(one.pieces) for one in result]
-    return Choices(texts, [(number, number) for number in range(len(texts))], _bounds(shares))
-
-
-def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return two segmentations of each word, one for each side, of the n best."""
-    result = zip(words, segmenter.best(words, n), strict=True)
-    return [_two(scored, segmenter.characters(word), theta) for word, scored in result]
-
-
-def _two(result: Sequence[Scored], characters: tuple[str, ...], theta: float) -> Choices:
-    """Pairs of segmentations, with the product of both probabilities. found: may be empty"""
-    if not result:
-        return Choices()
-    long = [long_pieces(one.pieces, characters) for one in result]
-    sides, shares = list[tuple[int, int]](), list[float]()
-    firsts = shares_of([one.score for one in result], theta)
-    for first, share in enumerate(firsts):
-        others = [other for other in range(len(result)) if long[first].isdisjoint(long[other])] if share else []
-        seconds = shares_of([result[other].score for other in others], theta) if others else [1.0]
-        sides += [(first, second) for second in others or [len(result)]]
-        shares += [share * second for second in seconds]
-    drawn = [place for place, share in enumerate(shares) if share]
-    texts = [" ".join(pieces) for pieces in (*(one.pieces for one in result), characters)]
-    return Choices(texts, [sides[place] for place in drawn], _bounds([shares[place] for place in drawn]))
-
-
-def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> frozenset[str]:
-    """Return the pieces of several characters, which markers are not, nor what a segmenter takes for one character.
-
-    >>> sorted(long_pieces(["▁a", "bc", "d</w>", "▁ef", "<0x0A>"], ["<0x0A>"]))
-    ['bc', '▁ef']
-    """
-    return frozenset(piece for piece in pieces if len(_unmarked(piece)) > 1 and piece not in characters)
-
-
-def _unmarked(piece: str) -> str:
-    return piece.replace(PREFIX, "").removesuffix(SUFFIX)
-
-
-def shares_of(scores: Sequence[float], theta: float) -> list[float]:
-    """Probabilities ∝ score^theta. scores: logarithms, the greatest first
-
-    >>> shares_of([-1.0, -2.0], float("inf"))
-    [1.0, 0.0]
-    """
-    if theta == math.inf:
-        return [1.0, *[0.0] * (len(scores) - 1)]
-    weights = [math.exp(theta * (score - scores[0])) for score in scores]
-    total = sum(weights)
-    return [weight / total for weight in weights]
-
-
-def _bounds(shares: Sequence[float]) -> list[float]:
-    """Return the cumulative shares; the last is 1."""
-    return [*list(accumulate(shares))[:-1], 1.0]
-
 
 Marks = Literal["auto", "given", "word", "pieces"]
 MOST_SAMPLES = 64
@@ -115,12 +42,9 @@ SOURCE, TARGET = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Segmenting(ConfiguredTransform):
-    """Base of the transforms that sample segmentations of a Morfessor model."""
+class Segmenting(FileTransform, LineTransform):
+    """Base of the transforms that sample from a Morfessor model."""
 
-    name: ClassVar[str]
-    is_compiled: ClassVar[bool] = True
-    keeps_lines: ClassVar[bool] = True
     changes: ClassVar[str] = "pieces"
     model: Path
     """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a model of Morfessor as text, `count morph + morph`."""
@@ -142,19 +66,10 @@ class Segmenting(ConfiguredTransform):
         if not arguments.number(self.theta, "theta") >= 0:
             raise ConfigError(f"theta: {self.theta}; give 0 or more")
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        return self.opened(LoadedFiles())(batch, chance)
-
-    def opened(self, files: LoadedFiles) -> Opened:
-        """Return the transform with its model.
-
-        Raises VocabularyError or MissingLibraryError if it cannot be loaded.
-        """
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = self._segmenter(files)
-        choices = partial(self._choices(), segmenter, n=self.n_samples, theta=self.theta)
-        types = WordTypes(choices, _preparing(segmenter, self.marks))
-        values = {"type": type(self).__name__, **self._options(), "model": segmenter.fingerprint}
-        return Opened(self, partial(self._segmented, types), values)
+        types = word_types(self._choices(), segmenter, self.marks, n=self.n_samples, theta=self.theta)
+        return partial(self._segmented, types), {"model": segmenter.fingerprint}
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         return marked(files.load(self.model, read_model), self.marks)
@@ -162,23 +77,14 @@ class Segmenting(ConfiguredTransform):
     def _choices(self) -> Callable[..., list[Choices]]:
         return sampled
 
-    def _options(self) -> dict[str, Any]:
-        return {"n_samples": self.n_samples, "theta": self.theta, "marks": self.marks}
-
-    def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
+    def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
         raise NotImplementedError
 
     def deterministic(self) -> Transform:
-        """Return the same with the best segmentation of each word."""
         return replace(self, theta=BEST)
 
     def inverse(self) -> Transform:
-        """Return the transform that joins the pieces of both sides."""
         return JoinPieces()
-
-    def signature(self) -> dict[str, Any]:
-        """Return the options, with the model's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).values
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,28 +99,18 @@ class MorfessorEm(Segmenting):
         Segmenting.__post_init__(self)
         check_fields(self.fields)
 
-    def _options(self) -> dict[str, Any]:
-        return {**Segmenting._options(self), "fields": self.fields and list(self.fields)}
-
-    def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
-        def changed(column: Column, chance: LineRng) -> Column:
-            result = types.find(column)
-            return result.written(result.drawn(chance.words(batch.origins)), side=SOURCE)
-
-        return encoded_fields(batch, chance, changed, fields=self.fields)
+    def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
+        return _cut_fields(types, self.model, self.fields, batch, rng)
 
     def inverse(self) -> Transform:
-        """Return the transform that joins the pieces of the same fields."""
         return JoinPieces(self.fields)
 
 
 @dataclass(frozen=True, slots=True)
-class DeterministicSegmentation(ConfiguredTransform):
+class DeterministicSegmentation(FileTransform, LineTransform):
     """Cut words as a table says, which must hold them all: a line with another word is unfit."""
 
     name: ClassVar[str] = "deterministic_segmentation"
-    is_compiled: ClassVar[bool] = True
-    keeps_lines: ClassVar[bool] = True
     changes: ClassVar[str] = "pieces"
     table: Path
     """A file of lines `word<TAB>subword subword …`, each word once. The pieces spell the word, but for marks; other
@@ -231,44 +127,20 @@ class DeterministicSegmentation(ConfiguredTransform):
         check_fields(self.fields)
         arguments.choice(self.marks, "marks", get_args(Marks))
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        return self.opened(LoadedFiles())(batch, chance)
-
-    def opened(self, files: LoadedFiles) -> Opened:
-        """Return the transform with its table. Raises VocabularyError, with the line, if it is not valid."""
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         segmenter = marked(files.load(self.table, read_table), self.marks)
-        types = WordTypes(partial(sampled, segmenter, n=1, theta=BEST), _preparing(segmenter, self.marks))
-        options = {"fields": self.fields and list(self.fields), "marks": self.marks}
-        values = {"type": "DeterministicSegmentation", "table": segmenter.fingerprint, **options}
-        return Opened(self, partial(self._segmented, types), values)
-
-    def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
-        def changed(column: Column, chance: LineRng) -> Column:
-            result = known(types.find(column), self.table)
-            return result.written(result.drawn(np.zeros(len(column), np.uint64)), side=SOURCE)
-
-        return encoded_fields(batch, chance, changed, fields=self.fields)
-
-    def deterministic(self) -> Transform:
-        """Return the transform itself: nothing is drawn."""
-        return self
+        types = word_types(sampled, segmenter, self.marks, n=1, theta=BEST)
+        return partial(_cut_fields, types, self.table, self.fields), {"table": segmenter.fingerprint}
 
     def inverse(self) -> Transform:
-        """Return the transform that joins the pieces of the same fields."""
         return JoinPieces(self.fields)
-
-    def signature(self) -> dict[str, Any]:
-        """Return the options, with the table's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).values
 
 
 @dataclass(frozen=True, slots=True)
-class Sentencepiece(ConfiguredTransform):
+class Sentencepiece(FileTransform, LineTransform):
     """Cut text with a SentencePiece model, sampled: `spm_encode` with the options of `morfessor_em`."""
 
     name: ClassVar[str] = "sentencepiece"
-    is_compiled: ClassVar[bool] = True
-    keeps_lines: ClassVar[bool] = True
     changes: ClassVar[str] = "pieces"
     model: Path
     """A SentencePiece model file."""
@@ -288,34 +160,21 @@ class Sentencepiece(ConfiguredTransform):
     def _encode(self) -> SpmEncode:
         return SpmEncode(self.model, self.fields, alpha=self.theta, nbest=self.nbest)
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        return self.opened(LoadedFiles())(batch, chance)
-
     def opened(self, files: LoadedFiles) -> Opened:
-        """Return the transform with its model; raises the errors of `spm_encode`."""
-        encode = self._encode().opened(files)
-        return Opened(self, encode.call, encode.values)
+        return replace(self._encode().opened(files), transform=self)
 
     def deterministic(self) -> Transform:
-        """Return the best segmentation."""
         return self._encode().deterministic()
 
     def inverse(self) -> Transform:
-        """Return the transform that decodes the same fields."""
         return self._encode().inverse()
-
-    def signature(self) -> dict[str, Any]:
-        """Return the options, with the model's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).values
 
 
 @dataclass(frozen=True, slots=True)
-class JoinPieces(ConfiguredTransform):
+class JoinPieces(LineTransform):
     """Join pieces: spaces go, then each ▁ becomes a space, but for one at the start of a field."""
 
     name: ClassVar[str] = "join_pieces"
-    is_compiled: ClassVar[bool] = True
-    keeps_lines: ClassVar[bool] = True
     decodes: ClassVar[bool] = True
     fields: Fields | None = None
     """The fields to join; by default 1 and, where a line has it, 2."""
@@ -323,36 +182,87 @@ class JoinPieces(ConfiguredTransform):
     def __post_init__(self) -> None:
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        return map_columns(batch, _joined, fields=self.fields)
+    def __call__(self, batch: Batch, rng: LineRng) -> Batch:
+        def joined(column: Column) -> Column:
+            text = column.text().tobytes().replace(b" ", b"").replace(SPACE.encode(), b" ")
+            return Column.cut(text.replace(b"\n ", b"\n").removeprefix(b" "))
+
+        return map_columns(batch, joined, fields=self.fields)
 
 
-def _joined(column: Column) -> Column:
-    text = column.text().tobytes().replace(b" ", b"").replace(SPACE.encode(), b" ")
-    return Column.cut(text.replace(b"\n ", b"\n").removeprefix(b" "))
+def _cut_fields(types: WordTypes, path: Path, fields: Fields | None, batch: Batch, rng: LineRng) -> Batch:
+    def changed(column: Column, rng: LineRng) -> Column:
+        words = known(types.find(column), path)
+        return words.written(words.drawn(rng.words(batch.origins)), side=SOURCE)
+
+    return encoded_fields(batch, rng, changed, fields=fields)
+
+
+def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
+    """Return the n best segmentations of each word as choices."""
+    result = list[Choices]()
+    for segmentations in segmenter.best(words, n):
+        shares = shares_of([one.score for one in segmentations], theta)
+        texts = [" ".join(one.pieces) for one in segmentations]
+        result.append(Choices(texts, [(number, number) for number in range(len(texts))], _bounds(shares)))
+    return result
+
+
+def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
+    """Return pairs of the n best segmentations of each word that share no long piece as choices."""
+    result = list[Choices]()
+    for word, segmentations in zip(words, segmenter.best(words, n), strict=True):
+        characters = segmenter.characters(word) if segmentations else ()
+        long = [long_pieces(one.pieces, characters) for one in segmentations]
+        sides, shares = list[tuple[int, int]](), list[float]()
+        for first, share in enumerate(shares_of([one.score for one in segmentations], theta)):
+            if not share:
+                continue
+            others = [other for other in range(len(long)) if long[first].isdisjoint(long[other])]
+            seconds = shares_of([segmentations[other].score for other in others], theta) if others else [1.0]
+            for second, its_share in zip(others or [len(long)], seconds, strict=True):
+                if share * its_share:
+                    sides.append((first, second))
+                    shares.append(share * its_share)
+        texts = [" ".join(pieces) for pieces in (*(one.pieces for one in segmentations), characters)]
+        result.append(Choices(texts, sides, _bounds(shares)) if segmentations else Choices())
+    return result
+
+
+def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> frozenset[str]:
+    """Return the pieces of several characters, apart from markers and `characters`."""
+    bare = {piece: piece.replace(PREFIX, "").removesuffix(SUFFIX) for piece in pieces}
+    return frozenset(piece for piece in pieces if len(bare[piece]) > 1 and piece not in characters)
+
+
+def shares_of(scores: Sequence[float], theta: float) -> list[float]:
+    """Return probabilities ∝ score^theta. scores: logarithms, the greatest first"""
+    if not scores:
+        return []
+    if theta == math.inf:
+        return [1.0, *[0.0] * (len(scores) - 1)]
+    weights = [math.exp(theta * (score - scores[0])) for score in scores]
+    total = sum(weights)
+    return [weight / total for weight in weights]
+
+
+def _bounds(shares: Sequence[float]) -> list[float]:
+    return [*list(accumulate(shares))[:-1], 1.0] if shares else []
 
 
 def marked(segmenter: Segmenter, marks: Marks) -> Segmenter:
-    """Return a segmenter for words whose markers come from there.
-
-    >>> from volt.stream.transforms.segmenters import SegmentTable
-    >>> marked(SegmentTable({"▁low": "▁lo w"}), "word").best(["low"], 1)[0][0].pieces
-    ('▁lo', 'w')
-    """
     return segmenter if marks in ("auto", "given") else Marked(segmenter, first=marks == "word")
 
 
-def _preparing(segmenter: Segmenter, marks: Marks) -> Callable[[Column], Column] | None:
-    """Return the function that prepares a column before its words are looked up, if any."""
-    return marked_where_none_is if marks == "auto" and getattr(segmenter, "has_marks", False) else None
+def word_types(
+    choices: Callable[..., list[Choices]], segmenter: Segmenter, marks: Marks, *, n: int, theta: float
+) -> WordTypes:
+    adds_marks = marks == "auto" and segmenter.has_marks
+    return WordTypes(partial(choices, segmenter, n=n, theta=theta), marked_where_none_is if adds_marks else None)
 
 
 def marked_where_none_is(column: Column) -> Column:
-    """Return a column of text with ▁ before each word of those values that hold no ▁.
-
-    >>> marked_where_none_is(Column.of(["a low", "▁a low", ""])).strings()
-    ['▁a ▁low', '▁a low', '']
-    """
+    """Return a column with ▁ before each word of the values that hold no ▁."""
     values = column.strings()
     places = [place for place, value in enumerate(values) if value and SPACE not in value]
     if not places:
@@ -361,20 +271,12 @@ def marked_where_none_is(column: Column) -> Column:
     return column.replaced(places, Column.of(output))
 
 
-def known(found: ColumnWords, path: Path) -> ColumnWords:
-    """Return the same words. Raises LineFault for lines with one that has no choices.
-
-    path: of the table that lacks it
-
-    >>> known(WordTypes(lambda words: [Choices()]).find(Column.of(["low"])), Path("table.tsv"))
-    Traceback (most recent call last):
-        ...
-    volt.stream.transforms.transform.LineFault: 1 unfit lines, the first at index 0: table.tsv lacks the word 'low'
-    """
-    places = found.unknown_words()
+def known(words: ColumnWords, path: Path) -> ColumnWords:
+    """Return the same words. Raises LineFault for lines with a word that `path` lacks."""
+    places = words.unknown_words()
     if not len(places):
-        return found
-    lines = np.searchsorted(found.ends, places, side="right").tolist()
-    words = [found.unknown[number] for number in found.numbers[places].tolist()]
-    reasons = dict(zip(reversed(lines), reversed(words), strict=True))  # the first word of each line
+        return words
+    lines = np.searchsorted(words.ends, places, side="right").tolist()
+    texts = [words.unknown[number] for number in words.numbers[places].tolist()]
+    reasons = dict(zip(reversed(lines), reversed(texts), strict=True))  # the first word of each line
     raise LineFault({line: f"{shown_path(path)} lacks the word {quoted(word)}" for line, word in reasons.items()})

@@ -1,15 +1,7 @@
-"""A SentencePiece model inside the stream: fields ⇄ pieces or ids, sampled if wanted.
-
-The library encodes all values at once if nothing is sampled. The stream samples by itself, with the random numbers of
-the line (volt.stream.transforms.sentencepiece_sampling).
-
->>> SpmEncode(model=Path("spm.model"), alpha=0.1).sampled
-True
-"""
+"""A SentencePiece model inside the stream: fields ⇄ pieces or ids, sampled with the random numbers of the line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -24,25 +16,21 @@ from volt.errors import ConfigError, VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import ConfiguredTransform, Fields, check_fields, take_file
+from volt.stream.transforms.fields import Fields, FileTransform, LineTransform, check_fields, take_file
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.sentencepiece_sampling import Drawing, Sampler, sampler_of
 from volt.stream.transforms.subwords import decoded, encoded_fields, ids_of, pieces_of
-from volt.stream.transforms.transform import LoadedFiles, Opened
-
-Encoding = Callable[[Column, LineRng], Column]
+from volt.stream.transforms.transform import Call, LoadedFiles
 
 
 class _Model(NamedTuple):
-    """A model as the library has loaded it, its file's bytes, and what they are known by."""
-
     processor: Any
     data: bytes
     fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
-class SpmEncode(ConfiguredTransform):
+class SpmEncode(FileTransform):
     """Encode fields with a SentencePiece model: pieces or ids with a space between two."""
 
     name: ClassVar[str] = "spm_encode"
@@ -69,62 +57,46 @@ class SpmEncode(ConfiguredTransform):
 
     @property
     def is_compiled(self) -> bool:
-        """True if threads share the work; of the n best encodings, the library looks for one line's at a time."""
+        """False if the library finds the n best encodings, one line at a time."""
         return not (self.sampled and self.nbest > 1)
 
     @property
     def sampled(self) -> bool:
-        """True if the encoding is drawn anew each time a line comes by."""
         return self.alpha is not None and self.nbest not in (0, 1)
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        return self.opened(LoadedFiles())(batch, chance)
-
-    def opened(self, files: LoadedFiles) -> Opened:
-        """Return the transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded.
-
-        Raises ConfigError if it is to sample and the model has but one encoding of a text.
-        """
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         model = files.load(self.model, _model)
         sampler = files.load(self.model, _sampler) if self.sampled else None
-        options = {"to": self.to, "alpha": self.alpha, "nbest": self.nbest, "fields": self.fields and list(self.fields)}
-        encode = partial(self._plain, model.processor) if sampler is None else partial(self._drawn, sampler)
-        values = {"type": "SpmEncode", "model": model.fingerprint, "library": _library().__version__, **options}
-        return Opened(self, partial(self._encoded, encode), values)
+        encode = partial(self._encoded, model.processor, sampler)
+        return encode, {"model": model.fingerprint, "library": _library().__version__}
 
     def deterministic(self) -> SpmEncode:
-        """Return the same without sampling."""
         return replace(self, alpha=None)
 
     def inverse(self) -> SpmDecode:
-        """Return the transform that decodes the same fields."""
         return SpmDecode(self.model, self.fields, self.to)
 
-    def _encoded(self, encode: Callable[[Batch, Column, LineRng], Column], batch: Batch, chance: LineRng) -> Batch:
-        return encoded_fields(batch, chance, partial(encode, batch), fields=self.fields)
+    def _encoded(self, processor: Any, sampler: Sampler | None, batch: Batch, rng: LineRng) -> Batch:
+        def plain(column: Column, rng: LineRng) -> Column:
+            rows = processor.encode(column.strings(), out_type=int if self.to == "ids" else str, num_threads=1)
+            if self.to == "pieces":
+                return Column.of([" ".join(row) for row in rows])
+            offsets = np.cumsum([0, *map(len, rows)])
+            return Column.of_ids(np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])), offsets)
 
-    def _plain(self, processor: Any, batch: Batch, column: Column, chance: LineRng) -> Column:
-        rows = processor.encode(column.strings(), out_type=int if self.to == "ids" else str, num_threads=1)
-        if self.to == "pieces":
-            return Column.of([" ".join(row) for row in rows])
-        offsets = np.cumsum([0, *map(len, rows)])
-        return Column.of_ids(np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1])), offsets)
+        def drawn(column: Column, rng: LineRng) -> Column:
+            assert sampler is not None
+            how = Drawing(self.alpha or 0.0, self.nbest, self.to)
+            return sampler(column.strings(), rng.words(batch.origins), how)
 
-    def _drawn(self, sampler: Sampler, batch: Batch, column: Column, chance: LineRng) -> Column:
-        return sampler(column.strings(), chance.words(batch.origins), Drawing(self.alpha or 0.0, self.nbest, self.to))
-
-    def signature(self) -> dict[str, Any]:
-        """Return the options, with the model's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).values
+        return encoded_fields(batch, rng, plain if sampler is None else drawn, fields=self.fields)
 
 
 @dataclass(frozen=True, slots=True)
-class SpmDecode(ConfiguredTransform):
+class SpmDecode(FileTransform, LineTransform):
     """Decode fields that hold pieces or ids of a SentencePiece model back into text."""
 
     name: ClassVar[str] = "spm_decode"
-    is_compiled: ClassVar[bool] = True
-    keeps_lines: ClassVar[bool] = True
     decodes: ClassVar[bool] = True
     model: Path
     """The model that encoded them."""
@@ -137,36 +109,27 @@ class SpmDecode(ConfiguredTransform):
         take_file(self, "model")
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        return self.opened(LoadedFiles())(batch, chance)
-
-    def opened(self, files: LoadedFiles) -> Opened:
-        """Return the transform with its model. Raises VocabularyError or MissingLibraryError if it cannot be loaded."""
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         model = files.load(self.model, _model)
-        options = {"fields": self.fields and list(self.fields), "from": self.from_}
-        values = {"type": "SpmDecode", "model": model.fingerprint, "library": _library().__version__, **options}
-        return Opened(self, partial(self._decoded, model.processor), values)
+        fingerprints = {"model": model.fingerprint, "library": _library().__version__}
+        return partial(self._decoded, model.processor), fingerprints
 
-    def _decoded(self, processor: Any, batch: Batch, chance: LineRng) -> Batch:
+    def _decoded(self, processor: Any, batch: Batch, rng: LineRng) -> Batch:
+        size = processor.get_piece_size()
+
         def row_of(value: str) -> list[Any]:
-            return _known(ids_of(value), processor.get_piece_size()) if self.from_ == "ids" else pieces_of(value)
+            if self.from_ == "pieces":
+                return pieces_of(value)
+            ids = ids_of(value)
+            for number in ids:
+                if not 0 <= number < size:
+                    raise ValueError(f"{number} is not an id of the model; give ids from 0 to {size - 1}")
+            return ids
 
         def whole(column: Column) -> Column:
             return Column.of(processor.decode(list(map(row_of, column.strings())), num_threads=1))
 
         return decoded(batch, whole, lambda value: str(processor.decode(row_of(value))), fields=self.fields)
-
-    def signature(self) -> dict[str, Any]:
-        """Return the options, with the model's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).values
-
-
-def _known(ids: list[int], size: int) -> list[int]:
-    """Ids of a model. Raises ValueError for one that it has not. size: how many it has"""
-    for number in ids:
-        if not 0 <= number < size:
-            raise ValueError(f"{number} is not an id of the model; give ids from 0 to {size - 1}")
-    return ids
 
 
 def _library() -> Any:
@@ -183,10 +146,7 @@ def _model(path: Path) -> _Model:
 
 
 def processor_of(path: Path, data: bytes) -> Any:
-    """Load a model file's bytes with the library.
-
-    Raises VocabularyError if they are not valid, MissingLibraryError if the library is missing.
-    """
+    """Load a model with the library. Raises VocabularyError if it is not valid."""
     try:
         return _library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):

@@ -1,15 +1,4 @@
-"""Vocabularies inside the stream: fields ⇄ pieces or ids, the same each time or sampled anew in every epoch.
-
-`Encode` and `Decode` take a VOLT vocabulary (or any file that `volt import` reads); sampling is BPE-dropout.
-volt.stream.transforms.sentencepiece does the same with a SentencePiece model.
-
->>> import tempfile
->>> from volt.vocabulary import Vocabulary
->>> with tempfile.NamedTemporaryFile(suffix=".volt") as file:
-...     Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")).save(file.name)
-...     Encode(vocabulary=Path(file.name))(Batch.of(["low low\\tlo"]), LineRng(1, 2)).lines
-['lo w</w> lo w</w>\\tl o</w>']
-"""
+"""Vocabularies inside the stream: fields ⇄ pieces or ids, equal each time or sampled anew with BPE-dropout."""
 
 from __future__ import annotations
 
@@ -25,37 +14,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.errors import ConfigError, CorpusError, VocabularyError, quoted
+from volt.errors import CorpusError, VocabularyError, quoted
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
 from volt.stream.transforms.fields import (
-    ConfiguredTransform,
     Fields,
+    FileTransform,
+    LineTransform,
     check_fields,
+    check_probability,
     check_values,
     take_file,
     with_fields,
 )
 from volt.stream.transforms.line_rng import LineRng
-from volt.stream.transforms.transform import LineFault, LoadedFiles, Opened
+from volt.stream.transforms.transform import Call, LineFault, LoadedFiles
 
 if TYPE_CHECKING:
     from volt.encode.encoder import Encoder
 
 Form = Literal["pieces", "ids"]
 _ID = re.compile("-?[0-9]{1,18}")
-_SEED = 0  # chance is in the numbers of the lines
+_SEED = 0  # randomness is in the numbers of the lines
 _REFUSED = (ValueError, IndexError, CorpusError, VocabularyError)
 _EMPTY, _LINE_END, _UNKNOWN = -1, -2, -3  # instead of an id
 
 
 @dataclass(frozen=True, slots=True)
-class Encode(ConfiguredTransform):
+class Encode(FileTransform, LineTransform):
     """Encode fields with a VOLT vocabulary: pieces or ids with a space between two."""
 
     name: ClassVar[str] = "encode"
-    is_compiled: ClassVar[bool] = True
-    keeps_lines: ClassVar[bool] = True
     changes: ClassVar[str] = "pieces"
     vocabulary: Path
     """A vocabulary file, VOLT's or another's (subword-nmt, sentencepiece, Hugging Face, tiktoken)."""
@@ -70,52 +59,37 @@ class Encode(ConfiguredTransform):
         take_file(self, "vocabulary")
         check_fields(self.fields)
         arguments.choice(self.to, "to", get_args(Form))
-        if not 0 <= arguments.number(self.dropout, "dropout") <= 1:
-            raise ConfigError(f"dropout: {self.dropout}; give a probability from 0 to 1")
+        check_probability(self.dropout, "dropout")
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        return self.opened(LoadedFiles())(batch, chance)
-
-    def opened(self, files: LoadedFiles) -> Opened:
-        """Return the transform with its vocabulary. Raises VocabularyError or CorpusError if it cannot be loaded."""
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         encoder = files.load(self.vocabulary, _encoder)
-        options = {"fields": self.fields and list(self.fields), "to": self.to, "dropout": self.dropout}
-        values = {"type": "Encode", "vocabulary": encoder.vocabulary.fingerprint, **options}
-        return Opened(self, partial(self._encoded, encoder), values)
+        return partial(self._encoded, encoder), {"vocabulary": encoder.vocabulary.fingerprint}
 
     def deterministic(self) -> Encode:
-        """Return the same without dropout."""
         return replace(self, dropout=0.0)
 
     def inverse(self) -> Decode:
-        """Return the transform that decodes the same fields."""
         return Decode(self.vocabulary, self.fields, self.to)
 
-    def _encoded(self, encoder: Encoder, batch: Batch, chance: LineRng) -> Batch:
-        def changed(column: Column, chance: LineRng) -> Column:
+    def _encoded(self, encoder: Encoder, batch: Batch, rng: LineRng) -> Batch:
+        def changed(column: Column, rng: LineRng) -> Column:
             options: dict[str, Any] = {"n_threads": 1}
             if self.dropout:
-                numbers = (chance.words(batch.origins) >> np.uint64(1)).view(np.int64)
+                numbers = (rng.words(batch.origins) >> np.uint64(1)).view(np.int64)
                 options |= {"dropout": self.dropout, "seed": _SEED, "numbers": numbers}
             if self.to == "ids":
                 encoded = encoder.encode_bytes(_text_of(column), **options)
                 return Column.of_ids(encoded.ids, encoded.offsets)
             return Column.cut(encoder.encode_text(_text_of(column), **options))
 
-        return encoded_fields(batch, chance, changed, fields=self.fields)
-
-    def signature(self) -> dict[str, Any]:
-        """Return the options, with the vocabulary's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).values
+        return encoded_fields(batch, rng, changed, fields=self.fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Decode(ConfiguredTransform):
+class Decode(FileTransform, LineTransform):
     """Decode fields that hold pieces or ids of a VOLT vocabulary back into text."""
 
     name: ClassVar[str] = "decode"
-    is_compiled: ClassVar[bool] = True
-    keeps_lines: ClassVar[bool] = True
     decodes: ClassVar[bool] = True
     vocabulary: Path
     """The vocabulary that encoded them."""
@@ -129,52 +103,36 @@ class Decode(ConfiguredTransform):
         arguments.choice(self.from_, "from_", get_args(Form))
         check_fields(self.fields)
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        return self.opened(LoadedFiles())(batch, chance)
-
-    def opened(self, files: LoadedFiles) -> Opened:
-        """Return the transform with its vocabulary. Raises VocabularyError or CorpusError if it cannot be loaded."""
+    def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
         encoder = files.load(self.vocabulary, _encoder)
-        options = {"fields": self.fields and list(self.fields), "from": self.from_}
-        values = {"type": "Decode", "vocabulary": encoder.vocabulary.fingerprint, **options}
-        return Opened(self, partial(self._decoded, encoder), values)
+        return partial(self._decoded, encoder), {"vocabulary": encoder.vocabulary.fingerprint}
 
-    def _decoded(self, encoder: Encoder, batch: Batch, chance: LineRng) -> Batch:
-        whole, one = (_of_pieces, _of_piece_line) if self.from_ == "pieces" else (_of_ids, _of_id_line)
-        return decoded(batch, partial(whole, encoder), partial(one, encoder), fields=self.fields)
+    def _decoded(self, encoder: Encoder, batch: Batch, rng: LineRng) -> Batch:
+        def one(value: str) -> str:
+            return encoder.decode(pieces_of(value)) if self.from_ == "pieces" else encoder.decode_ids(ids_of(value))
 
-    def signature(self) -> dict[str, Any]:
-        """Return the options, with the vocabulary's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).values
+        whole = partial(_of_pieces if self.from_ == "pieces" else _of_ids, encoder)
+        return decoded(batch, whole, one, fields=self.fields)
 
 
 def encoded_fields(
-    batch: Batch, chance: LineRng, encode: Callable[[Column, LineRng], Column], *, fields: Fields | None
+    batch: Batch, rng: LineRng, encode: Callable[[Column, LineRng], Column], *, fields: Fields | None
 ) -> Batch:
-    """Return each field through `encode`, which gets a chance of the field's own. A field that is missing stays so.
+    """Return a batch with each field passed through `encode`, which draws for each field independently.
 
-    encode: (n_lines,) values → as many, what is missing being empty
-    fields: by default 1 and, where a line has it, 2
-    Raises LineFault for lines that lack a named field or hold a line end.
-
-    >>> encoded_fields(Batch.of(["a\\tb"]), LineRng(1, 2), lambda column, _: Column.repeated("x", 1), fields=(2,)).lines
-    ['a\\tx']
+    encode: (n_lines,) values → as many; a missing one counts as empty, and stays missing
+    Raises LineFault for lines that hold a line end.
     """
     batch, numbers = with_fields(batch, fields)
     changed = dict[int, Column]()
     for number in numbers:
         column = batch.column(number)
         if column.present.any():
-            output = encode(column, chance.at(number))
-            _check_line_ends(column, len(output))
+            output = encode(column, rng.at(number))
+            if len(output) != len(column):  # line ends were taken for ends of values
+                raise LineFault({i: "holds a line end" for i, value in enumerate(column.strings()) if "\n" in value})
             changed[number] = Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
     return batch.with_columns(changed)
-
-
-def _check_line_ends(column: Column, n_made: int) -> None:
-    """Raise LineFault if values that hold line ends were taken for several."""
-    if n_made != len(column):
-        raise LineFault({i: "holds a line end" for i, value in enumerate(column.strings()) if "\n" in value})
 
 
 def _text_of(column: Column) -> bytes:
@@ -184,49 +142,32 @@ def _text_of(column: Column) -> bytes:
 def decoded(
     batch: Batch, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields | None
 ) -> Batch:
-    """Return each field decoded at once by `whole`, or, where that refuses, value by value by `one`. What is missing
-    stays so.
+    """Return a batch with each field decoded by `whole`, or, if that refuses, value by value by `one`.
 
-    Raises LineFault for what `one` refuses, and for text that would break a line.
-
-    >>> decoded(Batch.of(["6 1"]), lambda _: Column.of([str(int("6 1"))]), lambda value: str(int(value)), fields=(1,))
-    Traceback (most recent call last):
-        ...
-    volt.stream.transforms.transform.LineFault: 1 unfit lines, the first at index 0:
-    field 1 cannot be read: invalid literal for int()
-    with base 10: '6 1'
+    Raises LineFault for values that `one` refuses, and for text that would break a line.
     """
     batch, numbers = with_fields(batch, fields)
     changed, bad = dict[int, Column](), dict[int, str]()
     for field in numbers:
         column = batch.column(field)
-        output = _at_once(column, whole)
-        output = _one_by_one(column, field, one, bad) if output is None else output
+        try:
+            output = whole(column)
+            is_whole = len(output) == len(column)  # no value spells a line end
+        except _REFUSED:
+            is_whole = False
+        if not is_whole:
+            values = column.strings()
+            for place, value in enumerate(values):
+                try:
+                    values[place] = one(value)
+                except _REFUSED as error:
+                    bad.setdefault(place, f"field {field} cannot be read: {error}")
+            output = Column.of(values)
         changed[field] = Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
     if bad:
         raise LineFault(bad)
     check_values(list(changed.values()))
     return batch.with_columns(changed)
-
-
-def _at_once(column: Column, decode: Callable[[Column], Column]) -> Column | None:
-    """Return the values decoded; None if one is refused, or spells a line end."""
-    try:
-        output = decode(column)
-    except _REFUSED:
-        return None
-    return output if len(output) == len(column) else None
-
-
-def _one_by_one(column: Column, field: int, decode: Callable[[str], str], bad: dict[int, str]) -> Column:
-    """Return the values decoded; what is wrong with a line goes to `bad`, unless something is already."""
-    values = column.strings()
-    for place, value in enumerate(values):
-        try:
-            values[place] = decode(value)
-        except _REFUSED as error:
-            bad.setdefault(place, f"field {field} cannot be read: {error}")
-    return Column.of(values)
 
 
 def _of_ids(encoder: Encoder, column: Column) -> Column:
@@ -238,7 +179,7 @@ def _of_ids(encoder: Encoder, column: Column) -> Column:
 
 
 def _of_pieces(encoder: Encoder, column: Column) -> Column:
-    """Values of pieces, decoded at once but for those with a piece that the vocabulary lacks."""
+    """Return values of pieces decoded at once, apart from values with an unknown piece."""
     table = {**encoder.vocabulary.ids, "": _EMPTY, "\n": _LINE_END}
     pieces = _text_of(column).decode().replace("\n", " \n ").split(" ")
     numbers = np.fromiter(map(table.get, pieces, repeat(_UNKNOWN)), np.int32, len(pieces))
@@ -247,7 +188,8 @@ def _of_pieces(encoder: Encoder, column: Column) -> Column:
     odd = np.unique(np.cumsum(is_end)[numbers == _UNKNOWN])
     if not len(odd):
         return output
-    return output.replaced(odd, Column.of([_of_piece_line(encoder, value) for value in column.take(odd).strings()]))
+    values = [encoder.decode(pieces_of(value)) for value in column.take(odd).strings()]
+    return output.replaced(odd, Column.of(values))
 
 
 def _spelled(encoder: Encoder, ids: NDArray[np.int32], offsets: NDArray[np.int64]) -> Column:
@@ -256,29 +198,12 @@ def _spelled(encoder: Encoder, ids: NDArray[np.int32], offsets: NDArray[np.int64
     return Column.cut(encoder.decode_bytes(Encoded(ids, offsets)))
 
 
-def _of_id_line(encoder: Encoder, value: str) -> str:
-    return encoder.decode_ids(ids_of(value))
-
-
-def _of_piece_line(encoder: Encoder, value: str) -> str:
-    return encoder.decode(pieces_of(value))
-
-
 def pieces_of(value: str) -> list[str]:
-    """Return the pieces between the spaces of a value.
-
-    >>> pieces_of("lo  w</w> ")
-    ['lo', 'w</w>']
-    """
     return [piece for piece in value.split(" ") if piece]
 
 
 def ids_of(value: str) -> list[int]:
-    """Return the ids of a value. Raises ValueError for pieces that are not ids.
-
-    >>> ids_of("7 12")
-    [7, 12]
-    """
+    """Return the ids of a value. Raises ValueError for other pieces."""
     pieces = pieces_of(value)
     for piece in pieces:
         if not _ID.fullmatch(piece):

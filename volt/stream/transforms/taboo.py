@@ -1,8 +1,4 @@
-r"""Transforms for taboo segmentation: two segmentations of a text, as source and target, with no long piece in common.
-
-A model trained to turn one into the other cannot copy pieces, so it learns spelling and word structure (Grönroos et al.
-2020). volt.stream.transforms.segmentations defines which two segmentations a word may get; segmenters are Morfessor
-models, tables, VOLT's encoder with dropout, and SentencePiece unigram models.
+r"""Taboo segmentation: two segmentations of a text, as source and target, with no long piece in common.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
@@ -28,7 +24,7 @@ from volt.errors import ConfigError, VocabularyError, shown_path
 from volt.files.small_files import read_bytes
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import with_fields
+from volt.stream.transforms.fields import check_probability, with_fields
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.segmentations import SOURCE, TARGET, JoinPieces, Segmenting, disjoint, known, marked
 from volt.stream.transforms.segmenters import Scored, Segmenter, read_model, read_table
@@ -44,101 +40,6 @@ if TYPE_CHECKING:
 
 _SEED = 0  # of all samples: a word's segmentations are the same in every epoch and process
 _SCHEMES = {("whitespace", "suffix"), ("whitespace", "prefix"), ("metaspace", "none")}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DropoutSegmenter:
-    """Samples of an encoder's, with BPE-dropout: the score of a segmentation is how many of them are it.
-
-    dropout: the probability of passing over a merge
-    """
-
-    encoder: Encoder
-    dropout: float
-
-    @property
-    def fingerprint(self) -> str:
-        """The vocabulary's, and the dropout."""
-        return f"{self.encoder.vocabulary.fingerprint} {self.dropout!r}"
-
-    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """Return the distinct ones of n samples of each word, the most frequent first; of one, the encoding itself."""
-        rows = self._encoded([word for word in words for _ in range(n)], self.dropout if n > 1 else 0.0, n)
-        return [_counted(rows[first : first + n]) for first in range(0, len(rows), n)]
-
-    def characters(self, word: str) -> tuple[str, ...]:
-        """Return the encoding with all merges passed over."""
-        return self._encoded([word], 1.0, 1)[0]
-
-    def _encoded(self, words: Sequence[str], dropout: float, n: int) -> list[tuple[str, ...]]:
-        """Sample k of every word draws by the number k. words: each n times"""
-        text = "".join(word + "\n" for word in words).encode("utf-8", "surrogatepass")
-        numbers = np.tile(np.arange(n), len(words) // n)
-        options: dict[str, Any] = {"dropout": dropout, "seed": _SEED, "numbers": numbers} if dropout else {}
-        lines = self.encoder.encode_text(text, n_threads=1, **options).decode().split("\n")[:-1]
-        return [tuple(line.split(" ")) for line in lines]
-
-
-def _counted(samples: Sequence[tuple[str, ...]]) -> list[Scored]:
-    """Return distinct samples by frequency, and equally frequent ones by first occurrence."""
-    return [Scored(pieces, math.log(count)) for pieces, count in Counter(samples).most_common()]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SentencePieceSegmenter:
-    """A SentencePiece unigram model, which finds the n best segmentations.
-
-    sampler: finds them, with their scores
-    """
-
-    sampler: BestSampler
-    fingerprint: str
-
-    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """Return the n best segmentations of each word, as the library finds them."""
-        return [self._of_word(word, n) for word in words]
-
-    def _of_word(self, word: str, n: int) -> list[Scored]:
-        """Return the segmentations of a word. One that the model normalises to nothing stays as it is."""
-        rows = zip(*self.sampler.paths(word, n), strict=True)
-        result = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
-        return sorted(result, key=lambda one: -one.score) or [Scored((word,), 0.0)]
-
-    def characters(self, word: str) -> tuple[str, ...]:
-        """Return the characters of the word as the model normalises it."""
-        return tuple("".join(self._of_word(word, 1)[0].pieces))
-
-
-def read_encoder(path: Path) -> Encoder:
-    """Return the encoder of a vocabulary file. Raises VocabularyError or CorpusError if it cannot be loaded.
-
-    Raises ConfigError if its words are other than what stands between spaces.
-    """
-    from volt.encode.encoder import Encoder
-    from volt.formats.registry import read_vocabulary
-
-    vocabulary = read_vocabulary(path)
-    if (vocabulary.pretokenizer.name, vocabulary.marker) not in _SCHEMES:
-        raise ConfigError(
-            f"{shown_path(path)}: cuts text with {vocabulary.pretokenizer.name!r} and marks words with "
-            f"{vocabulary.marker!r}; give a vocabulary that cuts it at spaces and marks words"
-        )
-    return Encoder(vocabulary)
-
-
-def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
-    """Read a model file. Raises VocabularyError if it is not valid, or not a unigram model."""
-    from volt.formats.sentencepiece.model_proto import model_class
-
-    data = read_bytes(path, kind=VocabularyError)
-    processor, proto = processor_of(path, data), model_class().FromString(data)
-    if proto.trainer_spec.model_type != UNIGRAM:
-        raise VocabularyError(f"{shown_path(path)}: no unigram model, so it has one segmentation of a word; give one")
-    sampler = sampler_of(processor, proto)
-    assert isinstance(sampler, UnigramSampler)
-    return SentencePieceSegmenter(sampler.best, blake2b(data, digest_size=8).hexdigest())
-
-
 Kind = Literal["morfessor", "sentencepiece", "vocabulary", "table"]
 
 
@@ -155,8 +56,8 @@ class MorfessorEmTaboo(Segmenting):
     def _choices(self) -> Callable[..., list[Choices]]:
         return disjoint
 
-    def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
-        return _both_of_one(types, self.model, batch, chance)
+    def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
+        return _both_of_one(types, self.model, batch, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +70,8 @@ class MorfessorEmTabooReordered(MorfessorEmTaboo):
 
     name: ClassVar[str] = "morfessor_em_taboo_reordered"
 
-    def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
-        return _each_of_its_own(types, self.model, batch, chance)
+    def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
+        return _each_of_its_own(types, self.model, batch, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,14 +93,9 @@ class Taboo(MorfessorEmTaboo):
     def __post_init__(self) -> None:
         Segmenting.__post_init__(self)
         arguments.choice(self.segmenter, "segmenter", get_args(Kind))
-        if not 0 <= arguments.number(self.dropout, "dropout") <= 1:
-            raise ConfigError(f"dropout: {self.dropout}; give a probability from 0 to 1")
+        check_probability(self.dropout, "dropout")
         if self.marks not in ("auto", "given") and self.segmenter in ("sentencepiece", "vocabulary"):
             raise ConfigError(f"marks: {self.marks!r}; a {self.segmenter} marks words itself; leave it out")
-
-    def _options(self) -> dict[str, Any]:
-        own = {"segmenter": self.segmenter, "reordered": self.reordered, "dropout": self.dropout}
-        return {**Segmenting._options(self), **own}
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         if self.segmenter == "vocabulary":
@@ -209,33 +105,105 @@ class Taboo(MorfessorEmTaboo):
         }  # fmt: skip
         return marked(files.load(self.model, readers[self.segmenter]), self.marks)
 
-    def _segmented(self, types: WordTypes, batch: Batch, chance: LineRng) -> Batch:
+    def _segmented(self, types: WordTypes, batch: Batch, rng: LineRng) -> Batch:
         cut = _each_of_its_own if self.reordered else _both_of_one
-        return cut(types, self.model, batch, chance)
+        return cut(types, self.model, batch, rng)
 
     def inverse(self) -> Transform:
-        """Return the transform that decodes both sides as the segmenter's file has it."""
         if self.segmenter == "vocabulary":
             return Decode(self.model, None)
         return SpmDecode(self.model, None) if self.segmenter == "sentencepiece" else JoinPieces()
 
 
-def _both_of_one(types: WordTypes, model: Path, batch: Batch, chance: LineRng) -> Batch:
-    """Source and target, both of the words of field 1. Raises LineFault for words that the model lacks."""
+def _both_of_one(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> Batch:
+    """Return source and target, both made of the words of field 1."""
     batch, _ = with_fields(batch, (SOURCE,))
-    result = known(types.find(batch.column(SOURCE)), model)
-    drawn = result.drawn(chance.words(batch.origins))
-    return batch.with_columns({side: result.written(drawn, side=side) for side in (SOURCE, TARGET)})
+    words = known(types.find(batch.column(SOURCE)), model)
+    drawn = words.drawn(rng.words(batch.origins))
+    return batch.with_columns({side: words.written(drawn, side=side) for side in (SOURCE, TARGET)})
 
 
-def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, chance: LineRng) -> Batch:
-    """Source and target, each of its own words; a word type of a line is drawn once for both."""
+def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> Batch:
+    """Return source and target, each made of its own words; both draw alike for a word type of a line."""
     batch, sides = with_fields(batch, None)
-    words = chance.words(batch.origins)
+    bits, changed = rng.words(batch.origins), dict[int, Column]()
+    for side in sides:
+        column = batch.column(side)
+        words = known(types.find(column), model)
+        output = words.written(words.drawn(bits, by_type=True), side=side)
+        changed[side] = Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
+    return batch.with_columns(changed)
 
-    def cut(column: Column, side: int) -> Column:
-        result = known(types.find(column), model)
-        output = result.written(result.drawn(words, by_type=True), side=side)
-        return Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
 
-    return batch.with_columns({side: cut(batch.column(side), side) for side in sides})
+@dataclass(frozen=True, slots=True, eq=False)
+class DropoutSegmenter(Segmenter):
+    """An encoder with BPE-dropout; a segmentation's score is its number of samples."""
+
+    encoder: Encoder
+    dropout: float
+
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.encoder.vocabulary.fingerprint} {self.dropout!r}"
+
+    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
+        """Return the distinct ones of n samples of each word, the most frequent first."""
+        rows = self._encoded([word for word in words for _ in range(n)], self.dropout if n > 1 else 0.0, n)
+        counts = (Counter(rows[first : first + n]) for first in range(0, len(rows), n))
+        return [[Scored(pieces, math.log(count)) for pieces, count in each.most_common()] for each in counts]
+
+    def characters(self, word: str) -> tuple[str, ...]:
+        return self._encoded([word], 1.0, 1)[0]
+
+    def _encoded(self, words: Sequence[str], dropout: float, n: int) -> list[tuple[str, ...]]:
+        """Return the encodings of words, each n times; the k-th draws by the number k."""
+        text = "".join(word + "\n" for word in words).encode("utf-8", "surrogatepass")
+        numbers = np.tile(np.arange(n), len(words) // n)
+        options: dict[str, Any] = {"dropout": dropout, "seed": _SEED, "numbers": numbers} if dropout else {}
+        lines = self.encoder.encode_text(text, n_threads=1, **options).decode().split("\n")[:-1]
+        return [tuple(line.split(" ")) for line in lines]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SentencePieceSegmenter(Segmenter):
+    """A SentencePiece unigram model."""
+
+    sampler: BestSampler
+    fingerprint: str = ""
+
+    def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
+        return [self._of_word(word, n) for word in words]
+
+    def _of_word(self, word: str, n: int) -> list[Scored]:
+        """Return the segmentations of a word; its own if it is normalised to nothing."""
+        rows = zip(*self.sampler.paths(word, n), strict=True)
+        result = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
+        return sorted(result, key=lambda one: -one.score) or [Scored((word,), 0.0)]
+
+    def characters(self, word: str) -> tuple[str, ...]:
+        return tuple("".join(self._of_word(word, 1)[0].pieces))
+
+
+def read_encoder(path: Path) -> Encoder:
+    from volt.encode.encoder import Encoder
+    from volt.formats.registry import read_vocabulary
+
+    vocabulary = read_vocabulary(path)
+    if (vocabulary.pretokenizer.name, vocabulary.marker) not in _SCHEMES:
+        raise ConfigError(
+            f"{shown_path(path)}: cuts text with {vocabulary.pretokenizer.name!r} and marks words with "
+            f"{vocabulary.marker!r}; give a vocabulary that cuts it at spaces and marks words"
+        )
+    return Encoder(vocabulary)
+
+
+def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
+    from volt.formats.sentencepiece.model_proto import model_class
+
+    data = read_bytes(path, kind=VocabularyError)
+    processor, proto = processor_of(path, data), model_class().FromString(data)
+    if proto.trainer_spec.model_type != UNIGRAM:
+        raise VocabularyError(f"{shown_path(path)}: no unigram model, so it has one segmentation of a word; give one")
+    sampler = sampler_of(processor, proto)
+    assert isinstance(sampler, UnigramSampler)
+    return SentencePieceSegmenter(sampler.best, blake2b(data, digest_size=8).hexdigest())

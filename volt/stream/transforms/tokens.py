@@ -1,15 +1,4 @@
-"""Columns ⇄ tokens (runs of bytes other than the space, or ids), and word types with their replacements.
-
-Only the lines that a step changes are cut; they are written with one space between two tokens. All other lines keep
-their spaces. `WordTypes` numbers the words of columns: Python computes the choices of a word type at its first
-occurrence, and compiled loops do the work for each word. One object serves all threads of its owner.
-
->>> column = Column.of(["a  b c", "d"])
->>> tokens = cut(column.take([0]), token_counts(column)[:1])
->>> made = written(tokens, np.array([2, 0]), np.array([2]), NO_OTHERS)
->>> with_values(column, np.array([0]), made).strings()
-['c a', 'd']
-"""
+"""Columns ⇄ tokens (runs of bytes other than the space, or ids), and word types with their replacements."""
 
 from __future__ import annotations
 
@@ -17,228 +6,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from volt.stream.transforms.column import Column, Longs, concatenated
-
-if TYPE_CHECKING:
-    from volt.kernels.tokens import Types
-
+from volt.stream.transforms.column import Column, Longs, concatenated, from_ends
 
 Ints = NDArray[np.int32]
-_N_TYPES, _N_BYTES = 1 << 12, 1 << 16  # that a new table has room for
-_MOST_TYPES, _MOST_CHOICES = 1 << 19, 1 << 23  # of which all are forgotten then
-
-
-class Choices(NamedTuple):
-    """The replacements of a word; none if the word is unknown.
-
-    texts: distinct ones
-    sides: of each choice, the numbers of its texts, one for each side
-    bounds: of each choice, the share of it and those before it; the last is 1
-    """
-
-    texts: Sequence[str] = ()
-    sides: Sequence[tuple[int, int]] = ()
-    bounds: Sequence[float] = ()
-
-
-class WordTypes:
-    """The word types met so far, and their choices.
-
-    choices: new words → what may be written for each
-    prepare: what is done to a column of text before its words are looked for; gives as many values
-    """
-
-    def __init__(
-        self, choices: Callable[[list[str]], list[Choices]], prepare: Callable[[Column], Column] | None = None
-    ) -> None:
-        self._choices, self._prepare, self._lock = choices, prepare, Lock()
-        self._clear()
-
-    def __reduce__(self) -> tuple[type[WordTypes], tuple[Any, Any]]:
-        return WordTypes, (self._choices, self._prepare)
-
-    def find(self, column: Column) -> ColumnWords:
-        """Return the words of a column, each with its choices. A missing value has no words."""
-        from volt.kernels.tokens import N_LINES, N_TOKENS, N_TYPES, find_words
-
-        column = column.as_text() if self._prepare is None else self._prepare(column.as_text())
-        sizes = np.maximum(column.sizes, 0)
-        numbers, ends = np.empty(int((sizes + 1).sum() // 2 + len(sizes)), np.int32), np.empty(len(sizes), np.int64)
-        with self._lock:
-            if self._state[N_TYPES] > _MOST_TYPES or len(self._bounds) > _MOST_CHOICES:
-                self._clear()
-            self._state[[N_LINES, N_TOKENS]] = 0
-            try:
-                while not find_words(column.data, column.starts, sizes, self._types, numbers, ends, self._state):
-                    self._grow(int(sizes[self._state[N_LINES]]))
-                self._fill()
-            except BaseException:  # some types would stay without choices
-                self._clear()
-                raise
-            return self._found(numbers[: self._state[N_TOKENS]], ends)
-
-    def _found(self, numbers: Ints, ends: Longs) -> ColumnWords:
-        starts, texts = self._choice_starts.view(), JoinedTexts(self._text_starts.view(), self._text.view())
-        views = self._bounds.view(), self._sides.view()
-        return ColumnWords(numbers, ends, self._types.hashes, starts, *views, texts, dict(self._unknown))
-
-    def _clear(self) -> None:
-        from volt.kernels.tokens import Types
-
-        slots, hashes = np.zeros(2 * _N_TYPES, np.int64), np.zeros(_N_TYPES, np.uint64)
-        self._types = Types(slots, hashes, np.zeros(_N_TYPES + 1, np.int64), np.zeros(_N_BYTES, np.uint8))
-        self._state, self._unknown = np.zeros(4, np.int64), dict[int, str]()
-        self._choice_starts, self._text_starts = _Grown([0], np.int64), _Grown([0], np.int64)
-        self._bounds, self._sides, self._text = _Grown([], float), _Grown([], np.int32), _Grown([], np.uint8)
-
-    def _grow(self, size: int) -> None:
-        from volt.kernels.tokens import N_BYTES, N_TYPES, Types, enter_types
-
-        n_types, n_bytes = 2 * len(self._types.hashes), 2 * len(self._types.bytes)
-        while n_types < self._state[N_TYPES] + size:
-            n_types *= 2
-        slots, hashes = np.zeros(2 * n_types, np.int64), _longer(self._types.hashes, n_types)
-        enter_types(hashes, self._state[N_TYPES], slots)
-        starts = _longer(self._types.starts, n_types + 1)
-        self._types = Types(
-            slots, hashes, starts, _longer(self._types.bytes, max(n_bytes, self._state[N_BYTES] + size))
-        )
-
-    def _fill(self) -> None:
-        from volt.kernels.tokens import N_TYPES
-
-        done = len(self._choice_starts) - 1
-        words = _words(self._types, done, int(self._state[N_TYPES]))
-        if not words:
-            return
-        texts, sides, bounds, n_choices = list[bytes](), list[tuple[int, int]](), list[float](), list[int]()
-        first = len(self._text_starts) - 1
-        for number, result in enumerate(self._choices(words), done):
-            before = first + len(texts)
-            texts += [text.encode("utf-8", "surrogatepass") + b" " for text in result.texts]
-            sides += [(before + one, before + other) for one, other in result.sides]
-            bounds += result.bounds
-            n_choices.append(len(result.bounds))
-            if not result.bounds:
-                self._unknown[number] = words[number - done]
-        self._text_starts.add(self._text_starts.view()[-1] + np.cumsum(list(map(len, texts))))
-        self._text.add(np.frombuffer(b"".join(texts), np.uint8))
-        self._choice_starts.add(self._choice_starts.view()[-1] + np.cumsum(n_choices))
-        self._sides.add(np.array(sides, np.int32).ravel())
-        self._bounds.add(np.array(bounds, float))
-
-
-def _words(types: Types, first: int, end: int) -> list[str]:
-    places = types.starts[first : end + 1].tolist()
-    data = types.bytes[places[0] : places[-1]].tobytes()
-    spans = pairwise(places)
-    return [data[start - places[0] : stop - places[0]].decode("utf-8", "surrogatepass") for start, stop in spans]
-
-
-class JoinedTexts(NamedTuple):
-    """Texts one after the other, each followed by a space.
-
-    starts: (n_texts + 1,) int64, where each starts
-    data: uint8
-    """
-
-    starts: Longs
-    data: NDArray[np.uint8]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ColumnWords:
-    """The words of a column.
-
-    numbers: (n_words,) int32, of each word, its type
-    ends: (n_lines,) int64, where each line's words end
-    hashes: (n_types or more,) uint64, of each type
-    choice_starts: (n_types + 1,) int64, where the choices of each type start
-    bounds: (n_choices,) float64, of each choice, as in `Choices`
-    sides: (2 · n_choices,) int32, of each choice, the numbers of the texts of its two sides
-    texts: what may be written
-    unknown: the types that have no choices, and their words
-    """
-
-    numbers: Ints
-    ends: Longs
-    hashes: NDArray[np.uint64]
-    choice_starts: Longs
-    bounds: NDArray[np.float64]
-    sides: Ints
-    texts: JoinedTexts
-    unknown: dict[int, str]
-
-    def unknown_words(self) -> Longs:
-        """(n,) int64, which of the words have no choices: their places in `numbers`."""
-        if not self.unknown:
-            return np.zeros(0, np.int64)
-        return np.flatnonzero(np.isin(self.numbers, list(self.unknown)))
-
-    def drawn(self, words: NDArray[np.uint64], *, by_type: bool = False) -> Ints:
-        """(n_words,) int32, a choice for each word. None may be unknown.
-
-        words: (n_lines,) random bits for each line
-        by_type: whether all words of a type in a line get the same choice
-        """
-        from volt.kernels.tokens import choose
-
-        out = np.empty(len(self.numbers), np.int32)
-        choose(words, self.ends, self.numbers, self.hashes, by_type, self.choice_starts, self.bounds, out)
-        return out
-
-    def written(self, choices: Ints, *, side: int) -> Column:
-        """Return the lines with a side of what has been chosen, 1 or 2, a space between two words."""
-        from volt.encode.batch_encoder import expanded
-
-        part = expanded(self.sides[2 * choices + (side - 1)], self.ends, *self.texts)
-        starts = np.concatenate([[0], part.ends[:-1]]) if len(part.ends) else part.ends
-        return Column(part.values, starts, part.ends - starts - 1)
-
-
-class _Grown:
-    """An array that grows at its end; a view of it stays as it is."""
-
-    def __init__(self, values: Sequence[int], dtype: DTypeLike) -> None:
-        self._data = np.array(values, dtype)
-        self._n = len(values)
-
-    def __len__(self) -> int:
-        return self._n
-
-    def view(self) -> NDArray[Any]:
-        """Return the values added so far."""
-        return self._data[: self._n]
-
-    def add(self, values: NDArray[Any]) -> None:
-        """Append values."""
-        n = self._n + len(values)
-        if n > len(self._data):
-            self._data = _longer(self._data, 2 * n)
-        self._data[self._n : n], self._n = values, n
-
-
-def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
-    new = np.zeros(size, array.dtype)
-    new[: len(array)] = array
-    return new
-
-
 NO_OTHERS = Column.of([])
 _MEMO = "tokens"
+_N_TYPES, _N_BYTES = 1 << 12, 1 << 16  # that a new table has room for
+_MOST_TYPES, _MOST_CHOICES = 1 << 19, 1 << 23  # with more, all are forgotten
 
 
 class Tokens(NamedTuple):
     """The tokens of a column, one value after the other.
 
-    column: what they were cut from
-    starts, sizes: (n_tokens,) int64, where each starts in the column's data, and how many bytes it has, or ids: 1
-    ends: (n_values,) int64, how many tokens there are as far as the end of each value
+    starts, sizes: (n_tokens,) int64, where each starts in the column's data, and its bytes, or 1 for an id
+    ends: (n_values,) int64, the number of tokens up to the end of each value
     """
 
     column: Column
@@ -251,11 +37,7 @@ class Tokens(NamedTuple):
 
 
 def token_counts(column: Column) -> Longs:
-    """(n,) int64, how many tokens each value has; a missing one has none.
-
-    >>> token_counts(Column.of([" to  be", "", None])).tolist()
-    [2, 0, 0]
-    """
+    """Return (n,) int64, the number of tokens of each value."""
     if column.is_ids:
         return np.maximum(column.sizes, 0)
     if _MEMO not in column.memo:
@@ -268,10 +50,7 @@ def token_counts(column: Column) -> Longs:
 
 
 def cut(column: Column, counts: Longs) -> Tokens:
-    """Return the tokens of a column.
-
-    counts: how many each value has
-    """
+    """Return the tokens of a column. counts: of each value"""
     ends = np.cumsum(counts)
     n = int(ends[-1]) if len(ends) else 0
     if column.is_ids:
@@ -284,11 +63,10 @@ def cut(column: Column, counts: Longs) -> Tokens:
 
 
 def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Column:
-    """Values made of tokens, and of others.
+    """Return values made of tokens, and of others, with one space between two.
 
     chosen: numbers of tokens; −1 is the first of the others, −2 the second, and so on
     ends: (n_values,) int64, where each value ends in `chosen`
-    others: one token a value, text or ids as the tokens are; `NO_OTHERS` where none is chosen
     """
     column, is_own = tokens.column, chosen >= 0
     own, rest = (chosen, chosen[:0]) if is_own.all() else (chosen[is_own], -1 - chosen[~is_own])
@@ -300,24 +78,185 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
 
     n_bytes = int(tokens.sizes[own].sum() + others.sizes[rest].sum()) + len(chosen)  # and spaces
     out, out_ends = np.empty(n_bytes + SPARE, np.uint8), np.empty(len(ends), np.int64)
-    write_tokens(
-        column.data, tokens.starts, tokens.sizes, others.data, others.starts, others.sizes, chosen, ends, out, out_ends
-    )
-    sizes = np.diff(out_ends, prepend=0)
-    return Column(out[:n_bytes], out_ends - sizes, sizes)
+    views = column.data, tokens.starts, tokens.sizes, others.data, others.starts, others.sizes
+    write_tokens(*views, chosen, ends, out, out_ends)
+    return from_ends(out[:n_bytes], out_ends)
 
 
-def with_values(column: Column, lines: Longs, made: Column) -> Column:
-    """Return the column with other values in some lines, in a buffer that holds little else; itself where there are
-    none.
-
-    lines: in rising order
-    """
+def with_values(column: Column, lines: Longs, values: Column) -> Column:
+    """Return the column with other values in some lines, in rising order, in a small buffer."""
     if not len(lines):
         return column
     others = np.delete(np.arange(len(column)), lines)
     if not len(others):
-        return made
+        return values
     places = np.empty(len(column), np.int64)
     places[lines], places[others] = np.arange(len(lines)), np.arange(len(lines), len(column))
-    return concatenated([made, column.take(others).compact()]).take(places)
+    return concatenated([values, column.take(others).compact()]).take(places)
+
+
+class Choices(NamedTuple):
+    """The replacements of a word; none if the word is unknown.
+
+    sides: of each choice, the numbers of its texts, one for each side
+    bounds: of each choice, its share and the shares before it; the last is 1
+    """
+
+    texts: Sequence[str] = ()
+    sides: Sequence[tuple[int, int]] = ()
+    bounds: Sequence[float] = ()
+
+
+class WordTypes:
+    """The word types met so far, and their choices, computed at a type's first occurrence. Threads may share it.
+
+    choices: new words → the choices of each
+    prepare: changes a column of text before its words are looked up
+    """
+
+    def __init__(
+        self, choices: Callable[[list[str]], list[Choices]], prepare: Callable[[Column], Column] | None = None
+    ) -> None:
+        self._choices, self._prepare, self._lock = choices, prepare, Lock()
+        self._clear()
+
+    def __reduce__(self) -> tuple[type[WordTypes], tuple[Any, Any]]:
+        return WordTypes, (self._choices, self._prepare)
+
+    def find(self, column: Column) -> ColumnWords:
+        """Return the words of a column, each with its choices."""
+        from volt.kernels.tokens import N_LINES, N_TOKENS, N_TYPES, find_words
+
+        column = column.as_text() if self._prepare is None else self._prepare(column.as_text())
+        sizes = np.maximum(column.sizes, 0)
+        numbers, ends = np.empty(int((sizes + 1).sum() // 2 + len(sizes)), np.int32), np.empty(len(sizes), np.int64)
+        with self._lock:
+            if self._state[N_TYPES] > _MOST_TYPES or len(self._bounds) > _MOST_CHOICES:
+                self._clear()
+            self._state[[N_LINES, N_TOKENS]] = 0
+            try:
+                while not find_words(column.data, column.starts, sizes, self._types, numbers, ends, self._state):
+                    self._grow(int(sizes[self._state[N_LINES]]))
+                self._add_choices()
+            except BaseException:  # some types would stay without choices
+                self._clear()
+                raise
+            numbers, hashes, unknown = numbers[: self._state[N_TOKENS]], self._types.hashes, dict(self._unknown)
+            arrays = self._choice_starts, self._bounds, self._sides, self._text_starts, self._text
+            return ColumnWords(numbers, ends, hashes, unknown, *(array.view() for array in arrays))
+
+    def _clear(self) -> None:
+        from volt.kernels.tokens import Types
+
+        slots, hashes = np.zeros(2 * _N_TYPES, np.int64), np.zeros(_N_TYPES, np.uint64)
+        self._types = Types(slots, hashes, np.zeros(_N_TYPES + 1, np.int64), np.zeros(_N_BYTES, np.uint8))
+        self._state, self._unknown = np.zeros(4, np.int64), dict[int, str]()
+        self._choice_starts, self._text_starts = _GrowingArray([0], np.int64), _GrowingArray([0], np.int64)
+        self._bounds, self._sides = _GrowingArray([], float), _GrowingArray([], np.int32)
+        self._text = _GrowingArray([], np.uint8)
+
+    def _grow(self, size: int) -> None:
+        from volt.kernels.tokens import N_BYTES, N_TYPES, Types, enter_types
+
+        n_types, n_bytes = 2 * len(self._types.hashes), 2 * len(self._types.bytes)
+        while n_types < self._state[N_TYPES] + size:
+            n_types *= 2
+        slots, hashes = np.zeros(2 * n_types, np.int64), _longer(self._types.hashes, n_types)
+        enter_types(hashes, self._state[N_TYPES], slots)
+        data = _longer(self._types.bytes, max(n_bytes, self._state[N_BYTES] + size))
+        self._types = Types(slots, hashes, _longer(self._types.starts, n_types + 1), data)
+
+    def _add_choices(self) -> None:
+        from volt.kernels.tokens import N_TYPES
+
+        done = len(self._choice_starts) - 1
+        places = self._types.starts[done : int(self._state[N_TYPES]) + 1].tolist()
+        if len(places) == 1:
+            return
+        data = self._types.bytes[places[0] : places[-1]].tobytes()
+        spans = [(start - places[0], end - places[0]) for start, end in pairwise(places)]
+        words = [data[start:end].decode("utf-8", "surrogatepass") for start, end in spans]
+        texts, sides, bounds, n_choices = list[bytes](), list[tuple[int, int]](), list[float](), list[int]()
+        first = len(self._text_starts) - 1
+        for number, (word, choices) in enumerate(zip(words, self._choices(words), strict=True), done):
+            before = first + len(texts)
+            texts += [text.encode("utf-8", "surrogatepass") + b" " for text in choices.texts]
+            sides += [(before + one, before + other) for one, other in choices.sides]
+            bounds += choices.bounds
+            n_choices.append(len(choices.bounds))
+            if not choices.bounds:
+                self._unknown[number] = word
+        self._text_starts.add(self._text_starts.view()[-1] + np.cumsum(list(map(len, texts))))
+        self._text.add(np.frombuffer(b"".join(texts), np.uint8))
+        self._choice_starts.add(self._choice_starts.view()[-1] + np.cumsum(n_choices))
+        self._sides.add(np.array(sides, np.int32).ravel())
+        self._bounds.add(np.array(bounds, float))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnWords:
+    """The words of a column, as views into the tables of `WordTypes`.
+
+    numbers: (n_words,) int32, the type of each word
+    ends: (n_lines,) int64, where each line's words end
+    unknown: the types without choices → their words
+    choice_starts, text_starts: where the choices of each type, and the texts, start
+    bounds, sides: of each choice, as in `Choices`
+    text: uint8, the texts, each followed by a space
+    """
+
+    numbers: Ints
+    ends: Longs
+    hashes: NDArray[np.uint64]
+    unknown: dict[int, str]
+    choice_starts: Longs
+    bounds: NDArray[np.float64]
+    sides: Ints
+    text_starts: Longs
+    text: NDArray[np.uint8]
+
+    def unknown_words(self) -> Longs:
+        if not self.unknown:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(np.isin(self.numbers, list(self.unknown)))
+
+    def drawn(self, words: NDArray[np.uint64], *, by_type: bool = False) -> Ints:
+        """Return a choice for each word, by (n_lines,) random bits, or for each type in a line."""
+        from volt.kernels.tokens import choose
+
+        out = np.empty(len(self.numbers), np.int32)
+        choose(words, self.ends, self.numbers, self.hashes, by_type, self.choice_starts, self.bounds, out)
+        return out
+
+    def written(self, choices: Ints, *, side: int) -> Column:
+        """Return the lines with side 1 or 2 of the choices."""
+        from volt.encode.batch_encoder import expanded
+
+        part = expanded(self.sides[2 * choices + (side - 1)], self.ends, self.text_starts, self.text)
+        return from_ends(part.values, part.ends, gap=1)
+
+
+class _GrowingArray:
+    """An array that grows at its end; its views stay valid."""
+
+    def __init__(self, values: Sequence[int], dtype: DTypeLike) -> None:
+        self._data = np.array(values, dtype)
+        self._n = len(values)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def view(self) -> NDArray[Any]:
+        return self._data[: self._n]
+
+    def add(self, values: NDArray[Any]) -> None:
+        n = self._n + len(values)
+        if n > len(self._data):
+            self._data = _longer(self._data, 2 * n)
+        self._data[self._n : n], self._n = values, n
+
+
+def _longer(array: NDArray[Any], size: int) -> NDArray[Any]:
+    new = np.zeros(size, array.dtype)
+    new[: len(array)] = array
+    return new

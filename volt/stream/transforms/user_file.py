@@ -1,11 +1,6 @@
-r"""A user's Python file: run it once, check its functions, and send what it prints to stderr.
+"""A user's Python file: run it once, check its functions, and send what it prints to stderr.
 
->>> import tempfile
->>> with tempfile.TemporaryDirectory() as folder:
-...     file = Path(folder, "mine.py")
-...     _ = file.write_text("def double(line, *, times=2):\n    return line * times\n")
-...     UserFile.run(file).function("double", {"times": 3})("a", times=3)
-'aaa'
+Nothing else is imported, no folder joins the search path, and no byte code is written.
 """
 
 from __future__ import annotations
@@ -13,8 +8,8 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import blake2b
@@ -38,7 +33,7 @@ _MODULE = "volt_user_"  # how the names of modules of users' files start
 
 @dataclass(frozen=True, slots=True)
 class UserFile:
-    """A file that has been run, and what its bytes are known by."""
+    """A file that has been run."""
 
     path: Path
     module: ModuleType
@@ -46,7 +41,7 @@ class UserFile:
 
     @classmethod
     def run(cls, path: Path) -> UserFile:
-        """Run a file as a module of its own. Raises ConfigError, with the line, if it cannot be read or run."""
+        """Run a file as a module. Raises ConfigError, with the line, if it cannot be read or run."""
         source, module = read_bytes(path, kind=ConfigError), ModuleType(f"{_MODULE}{path.stem}")
         module.__file__ = str(path)
         try:
@@ -61,7 +56,7 @@ class UserFile:
         return cls(path, module, blake2b(source, digest_size=8).hexdigest())
 
     def function(self, name: str, options: Mapping[str, Any]) -> Function:
-        """Return the function of a name. Raises ConfigError if the file has defined none, or it cannot be called so."""
+        """Return a function by name. Raises ConfigError if it is missing or cannot be called so."""
         names = vars(self.module)
         result = names.get(name)
         if not callable(result):
@@ -69,7 +64,8 @@ class UserFile:
             near = get_close_matches(name, functions, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(functions) or 'none'}"
             raise ConfigError(f"{self.path}: no function {name!r}; {hint}")
-        if _is_asynchronous(result):
+        candidates = (result, getattr(result, "__call__", None))  # noqa: B004 (what an object's class defines)
+        if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates):
             place = place_of(first_line(result, self.path), self.path)
             raise ConfigError(
                 f"{place}: function {name!r} is asynchronous, and nothing waits for it; write def, not async"
@@ -81,16 +77,7 @@ class UserFile:
 
     @staticmethod
     def wants_rng(function: Function) -> bool:
-        """Check whether it has a parameter for a generator."""
         return RNG in (_parameters(function) or ())
-
-
-def _is_asynchronous(function: Function) -> bool:
-    """Check whether a call gives what must be awaited, or iterated over with `async for`."""
-    return any(
-        inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one)
-        for one in (function, getattr(function, "__call__", None))  # noqa: B004 (what an object's class defines)
-    )
 
 
 def _parameters(function: Function) -> Mapping[str, Parameter] | None:
@@ -101,14 +88,7 @@ def _parameters(function: Function) -> Mapping[str, Parameter] | None:
 
 
 def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, Any]) -> str:
-    """Return why a function cannot be called with one argument and these options; "" if it can.
-
-    >>> def shout(line, *, mark): ...
-    >>> _misfit(_parameters(shout), {"marc": "!"})
-    "has no parameter 'marc'; did you mean mark?"
-    >>> _misfit(_parameters(shout), {})
-    "needs a value for 'mark'; give it in options"
-    """
+    """Return why a function cannot be called with these options; "" if it can."""
     if parameters is None:
         return ""
     first = next((name for name, parameter in parameters.items() if parameter.kind in _BY_PLACE), None)
@@ -133,52 +113,38 @@ def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, An
 
 
 def pass_signal_on(error: BaseException) -> None:
-    """Raise again what ends this process on a signal; `sys.exit` in a function is a fault of the function.
-
-    >>> pass_signal_on(SystemExit(3))
-    """
+    """Raise again an error that ends this process on a signal."""
     if isinstance(error, SystemExit) and type(error) is not SystemExit:
         raise error
 
 
 def line_of(error: BaseException, file: Path) -> int:
-    """Return the innermost line of the file that had a part in an error; 0 if none had."""
+    """Return the innermost line of the file in a traceback, or 0."""
     return next(
         (frame.lineno or 0 for frame in reversed(extract_tb(error.__traceback__)) if frame.filename == str(file)), 0
     )
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an error in a user's code, without the frames of volt; "" if it has no others.
-
-    >>> traceback_of(KeyError("no code has raised this"))
-    ''
-    """
+    """Return the traceback of an error, without the frames of volt; "" if it has no others."""
     values = TracebackException.from_exception(error)
     values.stack = StackSummary.from_list([frame for frame in values.stack if not frame.filename.startswith(_VOLT)])
     return "".join(values.format()).rstrip() if values.stack else ""
 
 
 def first_line(function: Function, file: Path) -> int:
-    """Return the line of the file in which a function starts; 0 if it is from elsewhere."""
     code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
     return code.co_firstlineno if code is not None and code.co_filename == str(file) else 0
 
 
 def place_of(line: int, file: Path) -> str:
-    """Return a line of a file as errors name it, the file alone if the line is 0.
-
-    >>> place_of(7, Path("mine.py")), place_of(0, Path("mine.py"))
-    ('mine.py:7', 'mine.py')
-    """
     return f"{file}:{line}" if line else str(file)
 
 
 class _UserCode:
-    """Changes this process while its threads run a user's code: what that prints goes to stderr, and it cannot exit.
+    """Changes this process while its threads run a user's code: its output goes to stderr, and it cannot exit.
 
-    has_process: whether descriptor 1, too, leads to stderr meanwhile, as programs that the code starts write to it.
-        Only a process whose other threads write nothing to stdout can say so, such as a command of volt.
+    has_process: True to lead descriptor 1 to stderr, too, for programs that the code starts.
     """
 
     def __init__(self) -> None:
@@ -189,45 +155,37 @@ class _UserCode:
         self.pid, self.descriptor = 0, -1
 
     def __getattr__(self, name: str) -> Any:
-        """Stand for sys.stdout: stderr in the threads that run a user's code, and stdout in the others."""
+        """Stand for sys.stdout: stderr in the threads that run a user's code."""
         return getattr(sys.stderr if get_ident() in self.threads else self.stdout, name)
 
-    def enter(self) -> None:
-        """Begin to run a user's code in this thread."""
+    def __enter__(self) -> None:
         with self.lock:
             if sys.stdout is not self:
                 self.stdout, sys.stdout = sys.stdout, self
             if not self.threads:
                 self.exit, self.pid = os._exit, os.getpid()
                 os._exit = self._exit
-                self._lead_descriptor()
+                if self.has_process:
+                    _flush()
+                    self.descriptor = os.dup(1)
+                    os.dup2(2, 1)
             self.threads.append(get_ident())
 
-    def leave(self) -> None:
-        """End it; once no thread runs a user's code, all is as it was."""
+    def __exit__(self, *_: object) -> None:
         with self.lock:
             self.threads.remove(get_ident())
             if not self.threads:
                 os._exit = self.exit  # type: ignore[assignment]
-                self._restore_descriptor()
+                if self.descriptor >= 0:
+                    _flush()
+                    os.dup2(self.descriptor, 1)
+                    os.close(self.descriptor)
+                    self.descriptor = -1
                 if sys.stdout is self:
                     sys.stdout = self.stdout
 
-    def _lead_descriptor(self) -> None:
-        if self.has_process:
-            _flush()
-            self.descriptor = os.dup(1)
-            os.dup2(2, 1)
-
-    def _restore_descriptor(self) -> None:
-        if self.descriptor >= 0:
-            _flush()
-            os.dup2(self.descriptor, 1)
-            os.close(self.descriptor)
-            self.descriptor = -1
-
     def _exit(self, status: int) -> NoReturn:
-        """Stand for os._exit: a fault of a user's function that calls it, as sys.exit is, but in a fork."""
+        """Stand for os._exit: raise an error in a user's function, but not in a fork."""
         caller = str(sys._getframe(1).f_globals.get("__name__"))
         if caller.startswith(_MODULE) and os.getpid() == self.pid:
             raise SystemExit(f"os._exit({status})")
@@ -235,7 +193,6 @@ class _UserCode:
 
 
 def _flush() -> None:
-    """Write what waits in stdout to where that leads now; if nobody reads it, whoever writes next learns so."""
     with suppress(OSError):
         if sys.__stdout__ is not None:
             sys.__stdout__.flush()
@@ -245,15 +202,10 @@ _USER_CODE = _UserCode()  # global as sys.stdout is
 
 
 def lead_descriptor() -> None:
-    """Have descriptor 1 lead to stderr while a user's code runs: for a process that writes data to stdout itself."""
+    """Lead descriptor 1 to stderr while a user's code runs, in a process that writes data to stdout."""
     _USER_CODE.has_process = True
 
 
-@contextmanager
-def printing_to_stderr() -> Iterator[None]:
-    """Run a user's code within: what it prints in this thread goes to stderr, as a stream's lines are on stdout."""
-    _USER_CODE.enter()
-    try:
-        yield
-    finally:
-        _USER_CODE.leave()
+def printing_to_stderr() -> AbstractContextManager[None]:
+    """Run a user's code within: what it prints in this thread goes to stderr."""
+    return _USER_CODE

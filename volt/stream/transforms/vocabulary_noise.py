@@ -1,12 +1,5 @@
 r"""Noise that draws from a vocabulary: tokens replaced, tokens inserted, and word boundaries moved.
 
-The number of tokens that are hit is drawn as for `drop` (volt.stream.transforms.noise), independently for the two sides
-of a line. Fields may hold text or ids.
-
-A vocabulary is a file of any format that VOLT reads. The tokens of a list without merges, such as `count<TAB>subword`,
-are taken as spelled and have no ids; pieces of a SentencePiece model have the model's ids. Special tokens are left out
-(in a list, tokens in angle brackets, as <unk>), and so are tokens that hold a space.
-
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
 ...     _ = file.write("9\t▁house\n5\tboat\n4\t▁a\n".encode()) and file.flush()
@@ -27,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +29,7 @@ from volt import arguments
 from volt.errors import VocabularyError
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column
-from volt.stream.transforms.fields import Fields, check_fields, take_file
+from volt.stream.transforms.fields import Fields, FileTransform, check_fields, take_file
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.noise import Draws, Hit, Noise, each_field, hit_tokens, take_amount
 from volt.stream.transforms.tokens import NO_OTHERS, with_values, written
@@ -45,115 +38,14 @@ from volt.text.characters import SPACE
 
 _SPECIAL = re.compile(r"<[^<> ]+>")
 _BREAKING = re.compile(r"[ \t\r\n]")
-_BEHIND_MARK = chr(ord(SPACE) + 1)  # the least text that is more than all that start with the mark
+_AFTER_MARK = chr(ord(SPACE) + 1)  # the least text that is more than all that start with the mark
 _NONE = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NoiseVocabulary:
-    """Tokens to draw from, in the order of their bytes.
-
-    path: of its file.
-    texts: one value for each token.
-    ids: the same of ids; None for a list that has none.
-    marked: from and before which tokens those stand that start with "▁".
-    toggled: (n_ids,) int32; of each id, the id of the token with "▁" taken away or put before it, or −1.
-    fingerprint: of all this.
-    """
-
-    path: Path
-    texts: Column
-    ids: Column | None
-    marked: tuple[int, int]
-    toggled: NDArray[np.int32]
-    fingerprint: str
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def like(self, column: Column) -> Column:
-        """Return the tokens as ids for a column of ids, and as text for one of text.
-
-        Raises VocabularyError for ids that there are not.
-        """
-        if column.is_ids and self.ids is None:
-            raise VocabularyError(
-                f"{self.path}: lists tokens without ids, and the fields hold ids; give a .volt vocabulary or a "
-                "SentencePiece model, or add noise before tokens become ids"
-            )
-        return self.ids if column.is_ids and self.ids is not None else self.texts
-
-    def without(self, tokens: Iterable[str]) -> NoiseVocabulary:
-        """Return the other tokens. Raises VocabularyError if none is left."""
-        texts = self.texts.strings()
-        if (left_out := set(tokens)).isdisjoint(texts):
-            return self
-        numbers = range(len(texts)) if self.ids is None else self.ids.data.tolist()
-        retained = {text: number for text, number in zip(texts, numbers, strict=True) if text not in left_out}
-        return _vocabulary(self.path, retained, has_ids=self.ids is not None)
-
-    def check_marks(self) -> None:
-        """Raise VocabularyError if no token starts with "▁"."""
-        if self.marked[0] == self.marked[1]:
-            raise VocabularyError(
-                f"{self.path}: no token starts with {SPACE!r}, the mark of a word's start, so there is none to add or "
-                "remove; leave wb_noise out, or give a vocabulary with such marks"
-            )
-
-
-def noise_vocabulary(path: Path) -> NoiseVocabulary:
-    """Return the tokens of a file. Raises VocabularyError if it cannot be read or holds none, MissingLibraryError."""
-    result, has_ids = _tokens(path)
-    ids = {token: number for token, number in result.items() if token and not _BREAKING.search(token)}
-    return _vocabulary(path, ids, has_ids=has_ids)
-
-
-def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVocabulary:
-    """Return the vocabulary of these tokens. Raises VocabularyError if there are none."""
-    tokens = sorted(ids)  # code points and bytes have the same order
-    if not tokens:
-        raise VocabularyError(
-            f"{path}: holds no token but special ones; give the vocabulary that the text was cut with"
-        )
-    numbers = np.array([ids[token] for token in tokens], np.int32)
-    return NoiseVocabulary(
-        path,
-        Column.of(tokens),
-        Column.of_ids(numbers, np.arange(len(tokens) + 1)) if has_ids else None,
-        (bisect_left(tokens, SPACE), bisect_left(tokens, _BEHIND_MARK)),
-        _toggled(ids),
-        blake2b(repr((tokens, numbers.tolist(), has_ids)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest(),
-    )
-
-
-def _tokens(path: Path) -> tuple[dict[str, int], bool]:
-    """Return the tokens with their numbers, special ones left out; and whether these are ids."""
-    from volt.files.small_files import read_bytes
-    from volt.formats.protocol import HEAD_SIZE
-    from volt.formats.registry import listed_pieces, read_vocabulary
-    from volt.formats.sentencepiece.model_file import normal_pieces, recognises
-
-    if recognises(path, read_bytes(path, kind=VocabularyError)[:HEAD_SIZE]):
-        return normal_pieces(path), True
-    if (pieces := listed_pieces(path)) is not None:
-        return {piece: number for number, piece in enumerate(pieces) if not _SPECIAL.fullmatch(piece)}, False
-    vocabulary = read_vocabulary(path)
-    return {token: vocabulary.ids[token] for token in vocabulary.tokens}, True
-
-
-def _toggled(ids: Mapping[str, int]) -> NDArray[np.int32]:
-    """(n_ids,) of each id, the id of the token with "▁" taken away or put before it, or −1."""
-    out = np.full(max(ids.values()) + 1, _NONE, np.int32)
-    for token, number in ids.items():
-        out[number] = ids.get(token.removeprefix(SPACE) if token.startswith(SPACE) else SPACE + token, _NONE)
-    return out
-
-
 @dataclass(frozen=True, slots=True)
-class VocabularyNoise(Noise):
-    """Base of the noise that draws from a vocabulary: its options, and how it gets its file and its tokens."""
+class VocabularyNoise(FileTransform, Noise):
+    """Base of the noise that draws from a vocabulary."""
 
-    name: ClassVar[str]
     vocabulary: Path
     """A vocabulary file of any format that VOLT reads, or a list of tokens with or without counts."""
     temperature: float | None = None
@@ -173,41 +65,28 @@ class VocabularyNoise(Noise):
         arguments.texts(self.without, "without", one="give a tuple of tokens")
 
     def excluding(self, tokens: tuple[str, ...]) -> Self:
-        """Return the same noise, which draws none of these tokens either."""
         return replace(self, without=tuple(dict.fromkeys((*self.without, *tokens))))
 
-    def __call__(self, batch: Batch, chance: LineRng) -> Batch:
-        return self.opened(LoadedFiles())(batch, chance)
-
     def opened(self, files: LoadedFiles) -> Opened:
-        """Return the transform with its vocabulary. Raises VocabularyError if it cannot be loaded, or is of no use
-        here.
-        """
         vocabulary = files.load(self.vocabulary, noise_vocabulary).without(self.without)
         self.check(vocabulary)
-        values = {
-            "type": type(self).__name__, "vocabulary": vocabulary.fingerprint, "temperature": self.temperature,
-            "rate": self.rate, "fields": self.fields and list(self.fields),
-        }  # fmt: skip
+        options = {"temperature": self.temperature, "rate": self.rate, "fields": self.fields and list(self.fields)}
+        values = {"type": type(self).__name__, "vocabulary": vocabulary.fingerprint, **options}
         return Opened(self, partial(self._noisy, vocabulary), values)
 
-    def signature(self) -> dict[str, Any]:
-        """Return the options, with the vocabulary's fingerprint instead of its path."""
-        return self.opened(LoadedFiles()).values
-
-    def _noisy(self, vocabulary: NoiseVocabulary, batch: Batch, chance: LineRng) -> Batch:
+    def _noisy(self, vocabulary: NoiseVocabulary, batch: Batch, rng: LineRng) -> Batch:
         def changed(column: Column, draws: Draws) -> Column:
             hit = hit_tokens(column, draws, temperature=self.temperature, rate=self.rate, n_choices=len(vocabulary))
-            return column if hit is None else with_values(column, hit.lines, self.made(hit, vocabulary))
+            return column if hit is None else with_values(column, hit.lines, self.changed_lines(hit, vocabulary))
 
-        return each_field(batch, chance, changed, fields=self.fields)
+        return each_field(batch, rng, changed, fields=self.fields)
 
     def check(self, vocabulary: NoiseVocabulary) -> None:
-        """Raise VocabularyError if the vocabulary is of no use here."""
+        """Raise VocabularyError if the vocabulary cannot be used."""
 
     @abstractmethod
-    def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        """Return the changed lines, which are the ones with tokens that are hit."""
+    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
+        """Return the changed lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +95,7 @@ class Switchout(VocabularyNoise):
 
     name: ClassVar[str] = "switchout"
 
-    def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        """Return the lines with other tokens in place of those that are hit."""
+    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         chosen = np.where(hit.drawn < 0, np.arange(len(hit.drawn)), -1 - hit.drawn)
         return written(hit.tokens, chosen, hit.tokens.ends, vocabulary.like(hit.tokens.column))
 
@@ -228,8 +106,7 @@ class Insertion(VocabularyNoise):
 
     name: ClassVar[str] = "insertion"
 
-    def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        """Return the lines with another token before each that is hit."""
+    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         is_hit = hit.drawn >= 0
         chosen = np.insert(np.arange(len(is_hit)), np.flatnonzero(is_hit), -1 - hit.drawn[is_hit])
         ends = hit.tokens.ends + np.cumsum(is_hit, dtype=np.int64)[hit.tokens.ends - 1]
@@ -244,27 +121,103 @@ class WbNoise(VocabularyNoise):
     name: ClassVar[str] = "wb_noise"
 
     def check(self, vocabulary: NoiseVocabulary) -> None:
-        """Raise VocabularyError if no token has a mark."""
-        vocabulary.check_marks()
+        if vocabulary.marked[0] == vocabulary.marked[1]:
+            raise VocabularyError(
+                f"{vocabulary.path}: no token starts with {SPACE!r}, the mark of a word's start, so there is none to "
+                "add or remove; leave wb_noise out, or give a vocabulary with such marks"
+            )
 
-    def made(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        """Return the lines with the tokens that are hit as they are with the mark, or without it."""
+    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
         others = vocabulary.like(hit.tokens.column)
         if others.is_ids:
-            return _toggled_ids(hit, vocabulary)
+            output = written(hit.tokens, np.arange(len(hit.drawn)), hit.tokens.ends, NO_OTHERS)
+            ids, table = np.array(output.data), vocabulary.toggled
+            places = np.flatnonzero((hit.drawn >= 0) & (ids >= 0) & (ids < len(table)))
+            toggled = table[ids[places]]
+            ids[places[toggled >= 0]] = toggled[toggled >= 0]
+            return Column(ids, output.starts, output.sizes)
         from volt.kernels.noise import toggle_marks
 
         (column, starts, sizes, ends), chosen = hit.tokens, np.empty(len(hit.drawn), np.int64)
-        toggle_marks(
-            column.data, starts, sizes, hit.drawn, others.data, others.starts, others.sizes, *vocabulary.marked, chosen
-        )
+        views = others.data, others.starts, others.sizes
+        toggle_marks(column.data, starts, sizes, hit.drawn, *views, *vocabulary.marked, chosen)
         return written(hit.tokens, chosen, ends, others)
 
 
-def _toggled_ids(hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-    output = written(hit.tokens, np.arange(len(hit.drawn)), hit.tokens.ends, NO_OTHERS)
-    ids, table = np.array(output.data), vocabulary.toggled
-    places = np.flatnonzero((hit.drawn >= 0) & (ids >= 0) & (ids < len(table)))
-    result = table[ids[places]]
-    ids[places[result >= 0]] = result[result >= 0]
-    return Column(ids, output.starts, output.sizes)
+@dataclass(frozen=True, slots=True, eq=False)
+class NoiseVocabulary:
+    """Tokens to draw from, in the order of their bytes; special tokens and tokens with a space are left out.
+
+    texts, ids: one value for each token; ids is None for a list without ids.
+    marked: the range of the tokens that start with "▁".
+    toggled: (n_ids,) int32, for each id, the id of the token with "▁" removed or added, or −1.
+    """
+
+    path: Path
+    texts: Column
+    ids: Column | None
+    marked: tuple[int, int]
+    toggled: NDArray[np.int32]
+    fingerprint: str
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def like(self, column: Column) -> Column:
+        """Return the tokens as ids or text, like a column."""
+        if column.is_ids and self.ids is None:
+            raise VocabularyError(
+                f"{self.path}: lists tokens without ids, and the fields hold ids; give a .volt vocabulary or a "
+                "SentencePiece model, or add noise before tokens become ids"
+            )
+        return self.ids if column.is_ids and self.ids is not None else self.texts
+
+    def without(self, tokens: Iterable[str]) -> NoiseVocabulary:
+        texts = self.texts.strings()
+        if (excluded := set(tokens)).isdisjoint(texts):
+            return self
+        numbers = range(len(texts)) if self.ids is None else self.ids.data.tolist()
+        retained = {text: number for text, number in zip(texts, numbers, strict=True) if text not in excluded}
+        return _vocabulary(self.path, retained, has_ids=self.ids is not None)
+
+
+def noise_vocabulary(path: Path) -> NoiseVocabulary:
+    """Return the tokens of a file. Raises VocabularyError if it holds none."""
+    tokens, has_ids = _tokens(path)
+    ids = {token: number for token, number in tokens.items() if token and not _BREAKING.search(token)}
+    return _vocabulary(path, ids, has_ids=has_ids)
+
+
+def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVocabulary:
+    tokens = sorted(ids)  # code points and bytes have the same order
+    if not tokens:
+        raise VocabularyError(
+            f"{path}: holds no token but special ones; give the vocabulary that the text was cut with"
+        )
+    numbers = np.array([ids[token] for token in tokens], np.int32)
+    toggled = np.full(max(ids.values()) + 1, _NONE, np.int32)
+    for token, number in ids.items():
+        toggled[number] = ids.get(token.removeprefix(SPACE) if token.startswith(SPACE) else SPACE + token, _NONE)
+    return NoiseVocabulary(
+        path,
+        Column.of(tokens),
+        Column.of_ids(numbers, np.arange(len(tokens) + 1)) if has_ids else None,
+        (bisect_left(tokens, SPACE), bisect_left(tokens, _AFTER_MARK)),
+        toggled,
+        blake2b(repr((tokens, numbers.tolist(), has_ids)).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest(),
+    )
+
+
+def _tokens(path: Path) -> tuple[dict[str, int], bool]:
+    """Return the tokens with their numbers, and True if these are ids."""
+    from volt.files.small_files import read_bytes
+    from volt.formats.protocol import HEAD_SIZE
+    from volt.formats.registry import listed_pieces, read_vocabulary
+    from volt.formats.sentencepiece.model_file import normal_pieces, recognises
+
+    if recognises(path, read_bytes(path, kind=VocabularyError)[:HEAD_SIZE]):
+        return normal_pieces(path), True
+    if (pieces := listed_pieces(path)) is not None:
+        return {piece: number for number, piece in enumerate(pieces) if not _SPECIAL.fullmatch(piece)}, False
+    vocabulary = read_vocabulary(path)
+    return {token: vocabulary.ids[token] for token in vocabulary.tokens}, True

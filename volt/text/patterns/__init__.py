@@ -1,15 +1,12 @@
 """Published patterns of pre-tokenisation, cut exactly: a regular expression becomes a table, and one loop cuts by it.
 
-    parsing      pattern → tree; what is not supported is refused by name
-    alphabet     the sets of characters in it → classes of characters
-    automaton    tree → states, in the order in which a backtracking engine would try
-    effort       whether the loop's effort is linear
-    splitter     a sequence of splits, compiled; it cuts text
-    parting      where a text may be parted before, so that parts met again need not be cut
-    named        the splits of published tokenizers
-
->>> named_splitter("cl100k").split("It's 12345 o'clock")
-['It', "'s", ' ', '123', '45', ' o', "'clock"]
+regex_parser   pattern → tree; unsupported syntax is refused by name
+regex_tree     sets of characters → classes of characters
+automaton      tree → states, in the order in which a backtracking engine tries; proof of linear time
+splitter       a sequence of splits, compiled; it cuts text
+split_points   where a text may be parted, so that repeated parts are cut once
+published      the splits of published tokenizers
+cut_tokens     which tokens a pattern always cuts
 """
 
 from __future__ import annotations

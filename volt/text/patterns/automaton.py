@@ -1,35 +1,22 @@
 """The tree of a pattern → an automaton that finds the match which a backtracking engine chooses.
 
-A backtracking engine tries the ways through a pattern, the preferred one first, and takes the first that leads to a
-match. The automaton follows all ways at once and keeps them in that order: a state is a list of places in the
-program, the preferred one first (Pike's threads, made into states as in the construction of subsets). Where a way of
-the list has come to the end of the pattern, the ways behind it are dropped, for a match is found that is preferred to
-theirs; those before it go on and may still find another. So the last match noted is the one that is chosen.
+A backtracking engine tries the ways through a pattern, the preferred one first, and takes the first that matches. The
+automaton follows all ways at once: a state is a list of places in the program, the preferred one first (Pike's
+threads, determinised). Where a way of the list reaches the end of the pattern, the ways after it are dropped; those
+before it may still find a preferred match. So the last match noted is the chosen one.
 
-    program     Take a set, and go on; Look ahead at a set, and go on; Fork, to one of several places; Found
+    program     Char: take a character of a set;  Look: look ahead at a set;  Fork: to one of several places;  Accept
     moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:
                     2 · (the next state) + (1 if a match ends before that character)
-                State 0 is that of no way at all.
+                State 0 has no way at all.
 
-What comes next decides which ways may look ahead, so a match is noted when the next character is known. That is all the
-looking ahead there is. Possessive c*+ becomes c* behind which no c may stand.
+A match is noted when the next character is known, so a look-ahead at one character costs nothing. Possessive c*+
+becomes c* that no c may follow.
 
->>> from volt.text.patterns.regex_parser import parse
->>> tree = parse("a+(?!b)")
->>> alphabet = Alphabet.of(sets_of(tree))
->>> automaton = determinize(assemble(tree, alphabet), alphabet)
->>> automaton.moves.shape, automaton.start
-((3, 4), 1)
-
-Whether the loop's effort grows with the length of a text and not faster, whatever the text.
-
-A search notes a match and reads on as long as a longer one is possible. If none comes, it has overrun: what it read
-behind the match is read again by the next search. One overrun does no harm, however long it is. Many searches that
-overrun the same stretch do: a*b|a looks to the end of "aaa…" for its b from every a, n (n + 1) / 2 characters in all.
-
-If searches without number can overrun one stretch, then two of them go on together for as long as one likes, each
-without a match and about to fail. There are finitely many pairs of states, so such two go round in a circle of pairs.
-Where there is no such circle, the effort is linear. Where there is one, it may still be: the test is on the safe side.
+Linear time: a search overruns if it reads beyond its match in vain; the next search reads that stretch again. One
+overrun does no harm, but a*b|a overruns "aaa…" from every a, n (n + 1) / 2 characters in all. If any number of searches
+can overrun one stretch, two of them continue together without end, each without a match and able to fail: they walk
+round a cycle of pairs of states. Without such a cycle, time is linear; with one, it may still be.
 
 >>> from volt.text.patterns.splitter import Split, Splitter
 >>> Splitter.of(Split("a*b|a")).is_linear, Splitter.of(Split("a+b?|b")).is_linear
@@ -55,21 +42,21 @@ _TOO_LARGE = "repeat fewer times, or cut in several splits"
 
 
 class Char(NamedTuple):
-    """Go on behind a character of these columns."""
+    """Continue after a character of these columns."""
 
     columns: int
     then: int
 
 
 class Look(NamedTuple):
-    """Go on if what comes next is of these columns."""
+    """Continue if the next character is of these columns."""
 
     columns: int
     then: int
 
 
 class Fork(NamedTuple):
-    """Go on at each of these places, preferably at the first."""
+    """Continue at each of these places, preferably at the first."""
 
     places: tuple[int, ...]
 
@@ -81,34 +68,42 @@ class Accept(NamedTuple):
 Instructions: TypeAlias = list[Char | Look | Fork | Accept]
 
 
-class Program(NamedTuple):
-    """Instructions, and the place of the first."""
-
-    instructions: Instructions
-    start: int
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Automaton:
-    """What finds the match that begins at a place.
-
-    moves: (n_states, n_columns) int32, see above
-    start: the state before the first character
-    """
+    """What finds the match that begins at a place: moves, see above, and the state before the first character."""
 
     moves: NDArray[np.int32]
     start: int
 
 
-def assemble(tree: Node, alphabet: Alphabet) -> Program:
-    """Return the program of a tree. Raises ConfigError if it is too long."""
+def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
+    """Return the automaton of a tree. Raises ConfigError if its program is too long, or needs too many states."""
     program: Instructions = [Accept()]
     start = _assemble(tree, 0, program, alphabet)
-    return Program(program, start)
+    looks = [instruction.columns for instruction in program if isinstance(instruction, Look)]
+    groups: dict[tuple[int, ...], list[int]] = {}  # columns that no look-ahead tells apart
+    for column in range(alphabet.n_classes + 1):
+        groups.setdefault(tuple(columns >> column & 1 for columns in looks), []).append(column)
+    states: dict[tuple[int, ...], int] = {(): 0, (start,): 1}
+    rows = list[list[int]]()
+    for ways in (waiting := list(states)):
+        row = [0] * (alphabet.n_classes + 1)
+        for group in groups.values():
+            takes, is_match = _reach(ways, group[0], program)
+            for column in group:
+                next_ways = tuple(dict.fromkeys(take.then for take in takes if take.columns >> column & 1))
+                if next_ways not in states:
+                    states[next_ways] = len(states)
+                    waiting.append(next_ways)
+                row[column] = 2 * states[next_ways] + is_match
+        rows.append(row)
+        if len(states) > MOST_STATES:
+            raise ConfigError(f"a pattern needs more than {MOST_STATES:,} states; {_TOO_LARGE}")
+    return _minimal(np.array(rows, np.int32), 1)
 
 
 def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) -> int:
-    """Add the instructions of a tree, behind which the program goes on at `then`. Returns where they start."""
+    """Add the instructions of a tree, which lead to the place `then`. Return where they start."""
     if len(program) > MOST_INSTRUCTIONS:
         raise ConfigError(
             f"a pattern has more than {MOST_INSTRUCTIONS:,} parts once repetitions are written out; {_TOO_LARGE}"
@@ -128,7 +123,6 @@ def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) 
 
 
 def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabet: Alphabet) -> int:
-    """Return a loop, or part behind part, where each may be the last; and the parts that must be, in front of it."""
     leaving = then
     if tree.possessive:
         (repeated,) = sets_of(tree.part)
@@ -150,40 +144,10 @@ def _add(instruction: Char | Look | Fork, program: Instructions) -> int:
     return len(program) - 1
 
 
-def determinize(program: Program, alphabet: Alphabet) -> Automaton:
-    """Follow all ways through a program at once. Raises ConfigError if that needs too many states."""
-    groups = _column_groups(program.instructions, alphabet)
-    states: dict[tuple[int, ...], int] = {(): 0, (program.start,): 1}
-    rows = list[list[int]]()
-    for ways in (waiting := list(states)):
-        row = [0] * (alphabet.n_classes + 1)
-        for group in groups:
-            takes, result = _reach(ways, group[0], program.instructions)
-            for column in group:
-                next_ways = tuple(dict.fromkeys(take.then for take in takes if take.columns >> column & 1))
-                if next_ways not in states:
-                    states[next_ways] = len(states)
-                    waiting.append(next_ways)
-                row[column] = 2 * states[next_ways] + result
-        rows.append(row)
-        if len(states) > MOST_STATES:
-            raise ConfigError(f"a pattern needs more than {MOST_STATES:,} states; {_TOO_LARGE}")
-    return _minimal(np.array(rows, np.int32), 1)
-
-
-def _column_groups(program: Instructions, alphabet: Alphabet) -> list[list[int]]:
-    """Return the columns, put together where no instruction that looks ahead can tell them apart."""
-    looks = [instruction.columns for instruction in program if isinstance(instruction, Look)]
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for column in range(alphabet.n_classes + 1):
-        groups.setdefault(tuple(columns >> column & 1 for columns in looks), []).append(column)
-    return list(groups.values())
-
-
 def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Char], bool]:
-    """Follow ways up to where a character is taken, knowing the next column.
+    """Return the Chars that ways lead to if `column` comes next, the preferred one first, and whether a match ends.
 
-    Returns what they take, the preferred one first, up to the first way that ends; and whether there is such a one.
+    Ways after the first that ends are dropped.
     """
     takes, met, waiting = list[Char](), set[int](), list(reversed(ways))
     while waiting:
@@ -204,15 +168,15 @@ def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Ch
 
 
 def _minimal(moves: NDArray[np.int32], start: int) -> Automaton:
-    """Put states together that nothing tells apart (Moore's algorithm): part them until parting changes nothing."""
+    """Merge equivalent states (Moore's algorithm): part them until parting changes nothing."""
     names, n_names = np.zeros(len(moves), np.int64), 0
     while True:
-        message = 2 * names[moves >> 1] + (moves & 1)
-        _, examples, names = np.unique(message, axis=0, return_index=True, return_inverse=True)
-        names = names.reshape(-1)  # numpy 2.0 gives them a second axis
+        renamed = 2 * names[moves >> 1] + (moves & 1)
+        _, examples, new_names = np.unique(renamed, axis=0, return_index=True, return_inverse=True)
+        names = new_names.reshape(-1)  # numpy 2.0 gives them a second axis
         if len(examples) == n_names:
-            retained = moves[examples]
-            return Automaton((2 * names[retained >> 1] + (retained & 1)).astype(np.int32), int(names[start]))
+            merged = 2 * names[moves[examples] >> 1] + (moves[examples] & 1)
+            return Automaton(merged.astype(np.int32), int(names[start]))
         n_names = len(examples)
 
 
@@ -223,9 +187,9 @@ MOST_PAIRS = 100_000  # a few seconds
 
 
 def is_linear(automaton: Automaton) -> bool:
-    """Check whether no two searches can overrun the same stretch, however long it is.
+    """Check that no two searches can overrun the same stretch without end.
 
-    Finding out takes time with the square of the number of states, less than 1 ms for published patterns.
+    Takes time with the square of the number of states, less than 1 ms for published patterns.
     Raises ConfigError if it would take too long.
     """
     rows: Rows = automaton.moves.tolist()
@@ -234,9 +198,6 @@ def is_linear(automaton: Automaton) -> bool:
     overrunning = _closed(after_match | {automaton.start}, lambda state: _silent(rows[state])) & doomed
 
     def following(pair: Pair) -> Iterable[Pair]:
-        """Yield the pairs that one more character leads to while the earlier search finds no match and is about to
-        fail.
-        """
         for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
             if before > 1 and now > 1 and not before & 1 and before >> 1 in doomed:
                 yield before >> 1, now >> 1
@@ -246,7 +207,6 @@ def is_linear(automaton: Automaton) -> bool:
 
 
 def _silent_pairs(rows: Rows, pair: Pair) -> Iterable[Pair]:
-    """Yield the pairs that one more character leads to while neither search finds a match."""
     for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
         if before > 1 and now > 1 and not (before | now) & 1:
             yield before >> 1, now >> 1
@@ -265,7 +225,7 @@ def _doomed(rows: Rows) -> set[int]:
 
 
 def _closed(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
-    """What these lead to, with these themselves. Raises ConfigError if that is too much."""
+    """Return everything that these lead to, and these. Raises ConfigError if that is too much."""
     result, waiting = set(result), list(result)
     while waiting:
         for new in set(after(waiting.pop())) - result:
@@ -280,9 +240,7 @@ def _closed(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
 
 
 def _has_circle(arrows: dict[Pair, set[Pair]]) -> bool:
-    """Check whether a walk along arrows can go on for ever; what leads nowhere is taken away until nothing does.
-
-    Each arrow is looked at twice, however long the walks are.
+    """Check whether a walk along arrows can last for ever: pairs that lead nowhere are removed until none does.
 
     >>> _has_circle({(0, 1): {(1, 1)}, (1, 1): {(2, 2)}}), _has_circle({(0, 1): {(1, 1)}, (1, 1): {(0, 1)}})
     (False, True)

@@ -1,11 +1,10 @@
-r"""Which tokens a pattern cuts: those that are no part of any word that it makes, so that text never holds them.
+r"""Tokens that a pattern always cuts: they are part of no word that it makes, so encoded text never holds them.
 
-A file that names no pattern tells it by its tokens: they were learned inside of words, so the right pattern cuts few.
-Tokens are bytes. They may begin and end inside a character, which may then be any. Bytes that are in no text count as
-whole. A split leaves a token whole
+A file that names no pattern reveals it by its tokens: they were learned inside words, so the right pattern cuts few.
+Tokens are bytes and may begin or end inside a character, which may then be any. A split leaves a token whole
 
-    in a match    if some way from its start reads on over the whole token, and can still come to a match there
-    in a gap      if nothing in the token matches: words are what lies between matches, too
+    in a match    if some way from its start reads over the whole token, and can still reach a match
+    in a gap      if nothing in the token matches: words lie between matches, too
 
 >>> from volt.text.patterns.published import NAMED
 >>> n_cut([b" low", b"(low", b"2016", b"\n ", b"'v"], {name: NAMED[name] for name in ("gpt2", "cl100k", "qwen2")})
@@ -30,13 +29,7 @@ Longs = NDArray[np.int64]
 
 
 def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
-    """Return how many of these tokens each pattern cuts.
-
-    patterns: the splits of each, by its name
-
-    >>> n_cut([b"ab", b"a1"], {"letters": (Split("[a-z]+"),)})
-    {'letters': 1}
-    """
+    """Return how many of these tokens each pattern cuts; patterns: name → splits."""
     texts = TokenTexts.of(tokens)
     cut = {split: _cut(texts, split) for split in dict.fromkeys(one for splits in patterns.values() for one in splits)}
     return {name: int(_any(cut[split] for split in splits).sum()) for name, splits in patterns.items()}
@@ -71,9 +64,9 @@ class TokenTexts:
     """The whole characters of tokens.
 
     codes: (n_characters,) uint32, their code points, token after token
-    starts, lengths: (n_tokens,) int64, where those of each token start, and how many they are; none if it is no text
+    starts, lengths: (n_tokens,) int64, where each token's characters start, and how many they are; 0 if it is not text
     order: (n_tokens,) int64, the tokens, the longest first
-    behind_part, before_part: (n_tokens,) bool, whether a part of another character stands before or behind them
+    behind_part, before_part: (n_tokens,) bool, whether a partial character precedes or follows the whole ones
     """
 
     codes: NDArray[np.uint32]
@@ -85,7 +78,6 @@ class TokenTexts:
 
     @classmethod
     def of(cls, tokens: Sequence[bytes]) -> TokenTexts:
-        """Those of these tokens."""
         texts = list(map(_text, tokens))
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         return cls(
@@ -106,17 +98,12 @@ def _text(token: bytes) -> str:
 
 
 def _ends_inside(token: bytes) -> bool:
-    """Check whether a token ends inside a character.
-
-    >>> _ends_inside("aé".encode()), _ends_inside("aé".encode()[:-1])
-    (False, True)
-    """
+    """Check whether a token ends inside a character."""
     n = next((n for n in range(1, min(len(token), 4) + 1) if token[-n] & 0xC0 != 0x80), 1)
     return token[-n] >= 0xC0 and n < (2 if token[-n] < 0xE0 else 3 if token[-n] < 0xF0 else 4)
 
 
 def _cut(texts: TokenTexts, split: Split) -> Flags:
-    """Return which tokens a split cuts, (n_tokens,) bool."""
     splitter = Splitter.of(split)
     columns = splitter.tables.classes[texts.codes]
     ways = _ways(split)
@@ -141,10 +128,18 @@ class _Ways:
     def __init__(self, splitter: Splitter) -> None:
         self._end = splitter.tables.end
         moves = splitter.tables.moves.reshape(-1, self._end + 1)
-        self._found, self._next = (moves & 1).tolist(), (moves // 2 // (self._end + 1)).tolist()
+        self._ends_match, self._next = (moves & 1).tolist(), (moves // 2 // (self._end + 1)).tolist()
         self._start, self._is_backward = splitter.automata[0].start, splitter.splits[0].from_end
-        self._inner = self._reached()
-        self._hopeful = self._with_hope()
+        inner, waiting = set[int](), [self._start]
+        for state in waiting:
+            new = set(self._next[state][: self._end]) - inner - {0}
+            inner |= new
+            waiting.extend(new)
+        states = {self._start, *inner}
+        hopeful = {state for state in states if any(self._ends_match[state])}
+        while more := {state for state in states - hopeful if not hopeful.isdisjoint(self._next[state])}:
+            hopeful |= more
+        self._inner, self._hopeful = frozenset(inner), frozenset(hopeful)  # met inside a match; can reach its end
 
     @property
     def leave_gaps(self) -> bool:
@@ -152,7 +147,7 @@ class _Ways:
         waiting = [self._start]
         for state in waiting:
             columns = range(self._end + (state != self._start))  # the start, too, has no way on behind the end
-            open_ways = {self._next[state][column] for column in columns if not self._found[state][column]}
+            open_ways = {self._next[state][column] for column in columns if not self._ends_match[state][column]}
             if 0 in open_ways:
                 return True
             waiting += open_ways.difference(waiting)
@@ -160,7 +155,7 @@ class _Ways:
 
     @property
     def may_start(self) -> Flags:
-        """Which classes of characters a match may start with, (n_classes,) bool."""
+        """(n_classes,) bool, the classes of characters that a match may start with."""
         return np.array(self._next[self._start][: self._end]) > 0
 
     def match(self, texts: TokenTexts, columns: NDArray[np.uint8]) -> Flags:
@@ -179,38 +174,21 @@ class _Ways:
         return np.where(before, hope_inside[state], hope[state])
 
     def meet(self, token: Sequence[int]) -> bool:
-        """Check whether something in a token matches, where it is all of the text."""
-        return any(self._matches(token[start:]) for start in range(len(token)))
-
-    def _matches(self, columns: Sequence[int]) -> bool:
-        state = self._start
-        for column in columns:
-            if self._found[state][column]:
-                return True
-            state = self._next[state][column]
-        return bool(self._found[state][self._end])
-
-    def _reached(self) -> States:
-        result, waiting = set[int](), [self._start]
-        for state in waiting:
-            new = set(self._next[state][: self._end]) - result - {0}
-            result |= new
-            waiting.extend(new)
-        return frozenset(result)
-
-    def _with_hope(self) -> States:
-        states = {self._start, *self._inner}
-        hopeful = {state for state in states if any(self._found[state])}
-        while new := {state for state in states - hopeful if not hopeful.isdisjoint(self._next[state])}:
-            hopeful |= new
-        return frozenset(hopeful)
+        """Check whether something in a token matches, if the token is all of the text."""
+        for start in range(len(token)):
+            state = self._start
+            for column in (*token[start:], self._end):
+                if self._ends_match[state][column]:
+                    return True
+                state = self._next[state][column]
+        return False
 
     def _read(self, states: States, columns: Iterable[int]) -> States:
         return frozenset(self._next[state][column] for column in columns for state in states) - {0}
 
     @cached_property
     def _all_at_once(self) -> tuple[dict[States, int], NDArray[np.int32]]:
-        """Sets of states by number, and the number behind each class of characters, (n_sets, n_classes)."""
+        """Sets of states → their numbers, and the set that each class of characters leads to, (n_sets, n_classes)."""
         names = {self._inner: 0, self._inner | {self._start}: 0}
         names = {states: number for number, states in enumerate(names)}
         rows, waiting = list[list[int]](), list(names)

@@ -1,15 +1,11 @@
-r"""Splits ⇄ the name that a vocabulary saves them by. It holds the patterns themselves, so that no list need be kept.
+"""Splits ⇄ the name that a vocabulary saves them by, which holds the patterns themselves; published splits by name.
 
     split:PATTERN     one split
     splits:JSON       a sequence: a list of patterns, or of {"pattern": …, "from_end": true} where one reads backwards
-    matches:PATTERN   one pattern, and what lies between its matches is dropped; user tokens cut the text before
+    matches:PATTERN   one pattern, and text between its matches is dropped; user tokens cut the text first
     bytes+…           the same, and each byte of the words becomes a character of GPT-2's alphabet
 
->>> name = declared("digits3", is_bytes=True)
->>> name, splits_of(name)
-('bytes+split:\\p{N}{1,3}', (Split(pattern='\\p{N}{1,3}', from_end=False),))
-
-The splits of published tokenizers, as their projects declare them.
+Published tokenizers, as their projects declare them:
 
     gpt2             openai/gpt-2, src/encoder.py; also RoBERTa, Phi-2 and many more
     r50k             openai/tiktoken, tiktoken_ext/openai_public.py: the same cuts in possessive spelling
@@ -22,7 +18,7 @@ The splits of published tokenizers, as their projects declare them.
     deepseek3        deepseek-ai/DeepSeek-V3, tokenizer.json: a sequence of three splits; also R1
     kimi2            moonshotai/Kimi-K2-Instruct, tokenization_kimi.py: Han characters are words of their own
 
-and of numbers alone, to be put in front of others:
+Splits of numbers alone, to be put before others:
 
     digits           each digit by itself
     digits3          groups of three from the left: 123 45
@@ -39,15 +35,11 @@ import json
 import re
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from volt.errors import ConfigError, quoted
 from volt.text import characters
-from volt.text.patterns.splitter import Split, Splitter
-
-if TYPE_CHECKING:
-    from volt.text.patterns.splitter import WordCutter
-
+from volt.text.patterns.regex_parser import has_possessive, parse
+from volt.text.patterns.splitter import Split, Splitter, WordCutter
 
 _CONTRACTIONS = f"(?i:{characters.CONTRACTIONS})"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -61,14 +53,14 @@ _CL100K = (
 
 
 def _of_llama(*, word: str = r"\p{L}", numbers: str, others: str = r"\s\p{L}\p{N}") -> str:
-    """Contractions, words, numbers, others with the line ends behind them, and white space."""
+    """Return contractions, words, numbers, others with the line ends that follow, and white space."""
     return rf"{_CONTRACTIONS}|{_BEFORE_WORD}{word}+|{numbers}| ?[^{others}]+[\r\n]*|{_SPACES}"
 
 
 def _of_o200k(*, behind_word: str = "", but: str = "", numbers: str, behind_others: str = r"[\r\n/]*") -> str:
-    """Words that begin with capitals and go on without, numbers, others, and white space.
+    """Return words of capitals and then small letters, numbers, others, and white space.
 
-    but: what is put behind the letters of a class, inside it
+    but: appended to the letters of a class, inside it
     """
     upper, lower = f"[{_UPPER}{but}]", f"[{_LOWER}{but}]"
     words = f"{_BEFORE_WORD}{upper}*{lower}+{behind_word}|{_BEFORE_WORD}{upper}+{lower}*{behind_word}"
@@ -100,7 +92,7 @@ NAMED: dict[str, tuple[Split, ...]] = {
 
 
 def named_splitter(name: str) -> Splitter:
-    """Return the splitter of that name. Raises ConfigError if there is none.
+    """Return the splitter of that name. Raises ConfigError if the name is unknown.
 
     name: a key of NAMED
 
@@ -119,34 +111,23 @@ _WORD = re.compile(r"[\w.-]+")
 
 
 def is_declared(name: str) -> bool:
-    """Check whether the name of a pre-tokeniser holds splits.
-
-    >>> is_declared("bytes+split:a"), is_declared("bytes")
-    (True, False)
-    """
+    """Check whether the name of a pre-tokeniser holds splits."""
     return name.removeprefix(BYTES).startswith((_ONE, _SEVERAL, _MATCHES))
 
 
 def drops_rest(name: str) -> bool:
-    """Check whether what lies between the matches of the pattern in a name is dropped.
-
-    >>> drops_rest("bytes+matches:[a-z]+"), drops_rest("split:a")
-    (True, False)
-    """
+    """Check whether text between the matches of the pattern in a name is dropped."""
     return name.removeprefix(BYTES).startswith(_MATCHES)
 
 
 def declared(pattern: str, *, is_bytes: bool = False) -> str:
-    r"""Return the name that a pattern is saved by.
+    r"""Return the name that a pattern is saved by: that of published splits, or a regular expression.
 
-    pattern: the name of published splits, or a regular expression
     Raises ConfigError if it is neither.
 
     >>> declared("gpt2", is_bytes=True), declared(r"\w+")
     ('bytes', 'split:\\w+')
     """
-    from volt.text.patterns.splitter import Split
-
     if pattern == "gpt2":
         return _OF_GPT2[is_bytes]
     if pattern not in NAMED and _WORD.fullmatch(pattern):
@@ -159,8 +140,7 @@ def declared(pattern: str, *, is_bytes: bool = False) -> str:
 
 
 def of_matches(name: str) -> str:
-    """Return the name of the pre-tokeniser that drops what one that holds one split, which reads forwards, leaves
-    between.
+    """Return the name that drops text between matches, for the name of one split that reads forwards.
 
     >>> of_matches("bytes+split:[a-z]+")
     'bytes+matches:[a-z]+'
@@ -169,18 +149,16 @@ def of_matches(name: str) -> str:
 
 
 def splits_of(name: str) -> tuple[Split, ...]:
-    r"""Return the splits in the name of a pre-tokeniser. Raises ConfigError if they are damaged.
+    """Return the splits in the name of a pre-tokeniser. Raises ConfigError if they are damaged.
 
     >>> splits_of('splits:["a+", {"pattern": "b", "from_end": true}]')
     (Split(pattern='a+', from_end=False), Split(pattern='b', from_end=True))
     """
-    from volt.text.patterns.splitter import Split
-
-    kind, _, message = name.removeprefix(BYTES).partition(":")
+    kind, _, content = name.removeprefix(BYTES).partition(":")
     if f"{kind}:" in (_ONE, _MATCHES):
-        return (Split(message),)
+        return (Split(content),)
     try:
-        rows = json.loads(message)
+        rows = json.loads(content)
     except (ValueError, RecursionError):
         rows = None
     if not isinstance(rows, list) or not all(map(_is_split, rows)):
@@ -192,7 +170,6 @@ def splits_of(name: str) -> tuple[Split, ...]:
 
 
 def _is_split(row: object) -> bool:
-    """Check whether a value of JSON says a split: a pattern, or an object that holds one."""
     if not isinstance(row, dict):
         return isinstance(row, str)
     is_known = row.keys() <= {"pattern", "from_end"} and isinstance(row.get("pattern"), str)
@@ -200,11 +177,7 @@ def _is_split(row: object) -> bool:
 
 
 def name_of(splits: tuple[Split, ...]) -> str:
-    """Return the name that splits are saved by, where characters are merged: the inverse of `splits_of`.
-
-    >>> name_of(splits_of("split:a+"))
-    'split:a+'
-    """
+    """Return the name that splits are saved by, where characters are merged: the inverse of `splits_of`."""
     if len(splits) == 1 and not splits[0].from_end:
         return _ONE + splits[0].pattern
     rows = [{"pattern": one.pattern, "from_end": True} if one.from_end else one.pattern for one in splits]
@@ -213,9 +186,7 @@ def name_of(splits: tuple[Split, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def cutter_of(name: str) -> WordCutter:
-    """What cuts as the name of a pre-tokeniser says, or "bytes". Raises ConfigError if it does not say it rightly."""
-    from volt.text.patterns.splitter import Splitter, WordCutter
-
+    """Return the cutter for the name of a pre-tokeniser, or "bytes". Raises ConfigError if the name is invalid."""
     splitter = Splitter.of(*(NAMED["gpt2"] if name == _OF_GPT2[True] else splits_of(name)))
     if not splitter.is_linear:
         raise ConfigError(
@@ -229,10 +200,7 @@ def cutter_of(name: str) -> WordCutter:
 
 @lru_cache(maxsize=64)
 def cutter_of_regex(pattern: str) -> WordCutter | None:
-    """What finds the matches of a Rust regex; None if that is read otherwise here, or may take long."""
-    from volt.text.patterns.regex_parser import has_possessive, parse
-    from volt.text.patterns.splitter import Split, Splitter, WordCutter
-
+    """Return the cutter into matches of a Rust regex; None if it is read differently here, or may take long."""
     try:
         splitter = Splitter.of(Split(pattern))
         is_linear = splitter.is_linear

@@ -1,14 +1,15 @@
-r"""A regular expression → its tree. What is written and what is refused:
+r"""A regular expression → its tree. Supported:
 
-    a  .  [a-z]  \p{L}  \s  \n        a character: see volt.text.patterns.regex_parser
+    a  .  [a-z]  \p{L}  \s  \n        a character; [^\r\n]  [\p{L}&&[^\p{Han}]]  \u4E00
     xy   x|y   (x)   (?:x)   (?i:x)    one after the other; the first that leads to a match; groups; any case
     x?   x*   x+   x{2}  x{2,}  x{2,3} rather more often
     c?+  c*+  c++  c{2,3}+             the same, never given up again; c takes one character
     (?=c)  (?!c)  $  \z                what comes next: a character, none of these, the end of the text
 
-Refused by name are lazy quantifiers, back-references, look-behind, look-ahead over more than one character, atomic
-groups, and whatever engines read differently. "$" is the end of the text, and not a place before a last line end.
-"{2,3}+" is possessive, as tiktoken's engine has it; Oniguruma repeats the whole instead.
+Refused by name: lazy quantifiers, back-references, look-behind, look-ahead over more than one character, atomic
+groups, and syntax that the engines of tokenizers read differently, such as "[" or "--" inside a class. "$" is the end
+of the text, not a place before a last line end. "{2,3}+" is possessive, as in tiktoken's engine; Oniguruma repeats the
+whole instead.
 
 >>> parse(r"a|b").parts[1]
 CharClass(characters=CharacterSet(edges=(98, 99)))
@@ -16,20 +17,6 @@ CharClass(characters=CharacterSet(edges=(98, 99)))
 Traceback (most recent call last):
     ...
 volt.errors.ConfigError: pattern 'b*+|(?>c)', character 5: an atomic group; write a possessive quantifier, as in [a-z]++
-
-A place in a pattern that is being read, and what is said of what stands there.
-
->>> cursor = PatternReader("ab|c")
->>> cursor.take("ab"), cursor.take("c"), cursor.next(), cursor.place
-(True, False, '|', 3)
-
-A class of characters in a pattern → its set: [a-z\s], [^\r\n], [\p{L}&&[^\p{Han}]], \p{Lu}, \n, \u4E00.
-
-The syntax is what the engines of tokenizers have in common. What they read differently is refused: a "[" inside a class
-opens a class in two of them and is a plain character in others, "--" is a difference in some and a range in others.
-
->>> "".join(character for character in "abcd" if character in parse_class(PatternReader("[^a-c]")))
-'d'
 """
 
 from __future__ import annotations
@@ -39,7 +26,6 @@ from dataclasses import dataclass
 
 from volt.errors import ConfigError, quoted
 from volt.text.patterns.regex_tree import (
-    ANYTHING,
     NOTHING,
     Ahead,
     Alternation,
@@ -59,6 +45,10 @@ class PatternReader:
     place: characters that are read already
     ignores_case: whether (?i holds here
     depth: groups and classes that are open here
+
+    >>> cursor = PatternReader("ab|c")
+    >>> cursor.take("ab"), cursor.take("c"), cursor.next(), cursor.place
+    (True, False, '|', 3)
     """
 
     pattern: str
@@ -76,32 +66,28 @@ class PatternReader:
         return self.pattern.startswith(texts, self.place)
 
     def take(self, text: str) -> bool:
-        """Read this text if it comes next. Returns whether it did."""
+        """Read this text if it comes next. Return whether it did."""
         result = self.sees(text)
         self.place += result * len(text)
         return result
 
     def take_match(self, expression: str) -> re.Match[str] | None:
-        """Read what a regex of Python finds here. Returns what it found."""
+        """Read the match of a Python regex, if there is one, and return it."""
         result = re.compile(expression).match(self.pattern, self.place)
         self.place = result.end() if result else self.place
         return result
 
     def next(self) -> str:
-        """Read one character. Raises ConfigError if there is none."""
+        """Read one character. Raises ConfigError at the end."""
         if self.is_at_end:
             raise self.refusal("the pattern ends too early", "finish it, or write \\ before what has a meaning")
         self.place += 1
         return self.pattern[self.place - 1]
 
-    def refusal(self, found: str, remedy: str, *, start: int | None = None) -> ConfigError:
-        """What to raise. start: where in the pattern the thing stands, if not here.
-
-        >>> print(PatternReader("ab+?", 2).refusal("a lazy quantifier", "take out the ?"))
-        pattern 'ab+?', character 3: a lazy quantifier; take out the ?
-        """
+    def refusal(self, fault: str, remedy: str, *, start: int | None = None) -> ConfigError:
+        """Return the error to raise about the pattern at `start`, by default at the current place."""
         place = self.place if start is None else start
-        return ConfigError(f"pattern {quoted(self.pattern, 500)}, character {place + 1}: {found}; {remedy}")
+        return ConfigError(f"pattern {quoted(self.pattern, 500)}, character {place + 1}: {fault}; {remedy}")
 
 
 DEEPEST = 50  # groups and classes inside each other
@@ -112,7 +98,11 @@ _PROPERTY = r"([pP])(?:\{(\^?)([\w \-=:]+)\}|([A-Z]))"
 
 
 def parse_class(cursor: PatternReader) -> CharacterSet:
-    """Read "[...]". Raises ConfigError if it is no class, or one that engines read differently."""
+    """Read "[...]". Raises ConfigError if it is not a class, or one that engines read differently.
+
+    >>> "".join(character for character in "abcd" if character in parse_class(PatternReader("[^a-c]")))
+    'd'
+    """
     start = cursor.place
     cursor.next()
     negated, result = cursor.take("^"), _parse_union(cursor)
@@ -124,7 +114,7 @@ def parse_class(cursor: PatternReader) -> CharacterSet:
 
 
 def _parse_union(cursor: PatternReader) -> CharacterSet:
-    """Items of a class, up to "&&" or the class's end; a "]" that comes first is an item."""
+    """Read items of a class, up to "&&" or the class's end; a "]" that comes first is an item."""
     start, result = cursor.place, NOTHING
     while not cursor.is_at_end and (cursor.place == start or not cursor.sees("]")) and not cursor.sees("&&"):
         result |= _parse_item(cursor)
@@ -136,7 +126,12 @@ def _parse_item(cursor: PatternReader) -> CharacterSet:
         if cursor.sees(sign):
             raise cursor.refusal(f"{sign!r} in a class, which engines read differently", "write \\ before each sign")
     if cursor.sees("["):
-        return _parse_inner(cursor)
+        cursor.depth += 1
+        if cursor.depth > DEEPEST:
+            raise cursor.refusal(f"more than {DEEPEST} classes inside each other", "write them side by side")
+        result = parse_class(cursor)
+        cursor.depth -= 1
+        return result
     place, first = cursor.place, _parse_escape(cursor)
     if not cursor.sees("-") or cursor.sees("-]", "--"):
         return _as_written(first, cursor)
@@ -148,26 +143,12 @@ def _parse_item(cursor: PatternReader) -> CharacterSet:
 
 
 def _only(characters: CharacterSet) -> str | None:
-    """Return the one character of a set; None if it has more or none."""
     first = chr(characters.edges[0]) if characters.edges else None
     return first if first is not None and CharacterSet.of(first) == characters else None
 
 
-def _parse_inner(cursor: PatternReader) -> CharacterSet:
-    cursor.depth += 1
-    if cursor.depth > DEEPEST:
-        raise cursor.refusal(f"more than {DEEPEST} classes inside each other", "write them side by side")
-    result = parse_class(cursor)
-    cursor.depth -= 1
-    return result
-
-
 def parse_character(cursor: PatternReader) -> CharacterSet:
-    """Read a character or an escape that stands for a set of them.
-
-    >>> parse_character(PatternReader("\\n")).edges
-    (10, 11)
-    """
+    """Read a character, or an escape that stands for a set of them."""
     return _as_written(_parse_escape(cursor), cursor)
 
 
@@ -178,8 +159,11 @@ def _parse_escape(cursor: PatternReader) -> CharacterSet:
     cursor.next()
     if cursor.sees("p", "P"):
         return _parse_property(cursor, start)
-    if code := cursor.take_match(_CODE):
-        return _coded(int(code[code.lastindex or 0], 16), cursor, start)
+    if digits := cursor.take_match(_CODE):
+        code = int(digits[digits.lastindex or 0], 16)
+        if code >= 0x110000 or 0xD800 <= code < 0xE000:
+            raise cursor.refusal(f"U+{code:04X} is no character", "write the code point of one", start=start)
+        return CharacterSet.of(chr(code))
     name = cursor.next()
     if name in _SETS:
         inside = matched(f"\\{name.lower()}")
@@ -191,14 +175,8 @@ def _parse_escape(cursor: PatternReader) -> CharacterSet:
     return CharacterSet.of(_CONTROLS.get(name, name))
 
 
-def _coded(code: int, cursor: PatternReader, start: int) -> CharacterSet:
-    if code >= 0x110000 or 0xD800 <= code < 0xE000:
-        raise cursor.refusal(f"U+{code:04X} is no character", "write the code point of one", start=start)
-    return CharacterSet.of(chr(code))
-
-
 def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
-    """Return a general category, script or other property of Unicode: \\p{Lu}, \\pL, \\P{L}, \\p{^L}, \\p{Han}."""
+    r"""Read a general category, script or other property of Unicode: \p{Lu}, \pL, \P{L}, \p{^L}, \p{Han}."""
     from polars.exceptions import ComputeError
 
     result = cursor.take_match(_PROPERTY)
@@ -215,17 +193,7 @@ def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
 
 
 def _as_written(characters: CharacterSet, cursor: PatternReader) -> CharacterSet:
-    """Return the set itself, or without a look at case where (?i holds."""
     return characters.folded() if cursor.ignores_case else characters
-
-
-def but_line_feed() -> CharacterSet:
-    """What "." takes.
-
-    >>> "\\n" in but_line_feed(), "\\r" in but_line_feed()
-    (False, True)
-    """
-    return ANYTHING & ~CharacterSet.of("\n")
 
 
 MOST_TIMES = 1000  # of a counted repetition
@@ -251,10 +219,7 @@ _REFUSED_ESCAPES = {
 
 
 def parse(pattern: str) -> Node:
-    """Return the tree of a pattern. Raises ConfigError that says what is not supported, where, and what to do.
-
-    pattern: a regular expression, see above
-    """
+    """Return the tree of a pattern. Raises ConfigError that says what is not supported, where, and what to do."""
     cursor = PatternReader(pattern)
     result = _parse_choice(cursor)
     if not cursor.is_at_end:
@@ -328,7 +293,7 @@ def _parse_part(cursor: PatternReader) -> Node:
     if cursor.sees("["):
         return CharClass(parse_class(cursor))
     if cursor.take("."):
-        return CharClass(but_line_feed())
+        return CharClass(~CharacterSet.of("\n"))
     if cursor.take("$") or cursor.take("\\z"):
         return Ahead(NOTHING, at_end=True)
     if cursor.sees("^"):
@@ -369,7 +334,6 @@ def _parse_inside(cursor: PatternReader, start: int) -> Node:
 
 
 def _look_ahead(seen: Node, negated: bool, cursor: PatternReader, start: int) -> Ahead:
-    """What may come next; a choice of classes is one class."""
     characters, at_end = NOTHING, False
     for part in seen.parts if isinstance(seen, Alternation) else (seen,):
         if isinstance(part, CharClass):
@@ -389,19 +353,12 @@ def sets_of(node: Node) -> list[CharacterSet]:
     """
     if isinstance(node, CharClass | Ahead):
         return [node.characters]
-    return [
-        result
-        for part in (node.parts if not isinstance(node, Repetition) else (node.part,))
-        for result in sets_of(part)
-    ]
+    parts = (node.part,) if isinstance(node, Repetition) else node.parts
+    return [characters for part in parts for characters in sets_of(part)]
 
 
 def has_possessive(node: Node) -> bool:
-    """Check whether a repetition in a tree is possessive.
-
-    >>> has_possessive(parse("(?:a+b++)?")), has_possessive(parse("a+b"))
-    (True, False)
-    """
+    """Check whether a repetition in a tree is possessive."""
     if isinstance(node, CharClass | Ahead):
         return False
     if isinstance(node, Repetition):

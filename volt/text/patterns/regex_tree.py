@@ -1,39 +1,20 @@
-r"""Sets of characters, with the algebra of classes: a set is the code points at which membership changes.
+r"""Sets of characters, the classes that they tell apart, and the tree of a parsed pattern.
 
-    {"a", "b", "c", "x"}  =  edges (97, 100, 120, 121)
-    a code point c is in the set if the number of edges ≤ c is odd
+A set is the code points at which membership changes, so a set of a hundred thousand letters takes a thousand numbers:
 
-So a complement toggles the edge 0, and a set of a hundred thousand letters takes a thousand numbers. What a property
-such as \p{Lu} or \s holds, and which characters differ by case alone, is asked of the engine that runs VOLT's other
-patterns (Rust's regex, in Polars), so that all patterns follow one version of Unicode. tiktoken runs the same engine.
+    {"a", "b", "c", "x"}  =  edges (97, 100, 120, 121);  c is in the set if the number of edges ≤ c is odd
 
->>> letters = CharacterSet.between("a", "c") | CharacterSet.of("x")
->>> letters.edges, "b" in letters, "b" in ~letters
-((97, 100, 120, 121), True, False)
+Properties such as \p{Lu} and case folding come from the engine that runs VOLT's other patterns (Rust's regex, in
+Polars), so that all patterns follow one version of Unicode. tiktoken runs the same engine.
 
-The classes of characters that a few sets tell apart: characters that are in the same sets are of one class.
-
-    "a" and "b" of [a-y]+|b    two sets    three classes: b, the other letters up to y, and all else
-
-An automaton over these classes has a dozen columns where one over characters would have a million. A class, here, is a
-bit of a Python integer, so a set is the integer of its classes: looking ahead at a set is one "and". One more column
-stands for the end of the text.
+Characters that are in the same sets are of one class: [a-y]+|b has three classes: b, the other letters up to y, and all
+else. So an automaton has a dozen columns, not a million. A set becomes an integer with the bits of its classes; one
+more bit stands for the end of the text.
 
 >>> alphabet = Alphabet.of([CharacterSet.between("a", "y"), CharacterSet.of("b")])
 >>> anything = ~CharacterSet()
 >>> alphabet.n_classes, alphabet.columns(CharacterSet.of("b")).bit_count(), alphabet.columns(anything).bit_count()
 (3, 1, 3)
-
-What a pattern consists of, once it is parsed. A tree of these five is all that the automaton is made from.
-
-    Take       one character of a set
-    Ahead      nothing, where the next character is of a set, or the text ends
-    Sequence   one part after the other
-    Choice     the first part that leads to a match
-    Repeat     a part several times, as often as leads to a match
-
->>> Sequence((CharClass(CharacterSet.of("a")), Ahead(CharacterSet(), at_end=True))).can_be_empty  # a$
-False
 """
 
 from __future__ import annotations
@@ -62,39 +43,28 @@ _SURROGATES = np.s_[0xD800:0xE000]  # these are no characters, so no text holds 
 
 @dataclass(frozen=True, slots=True)
 class CharacterSet:
-    """A set of code points. edges: rising, where membership changes; none is 0x110000 or above.
+    """A set of code points. edges: rising, below 0x110000, where membership changes.
 
-    >>> CharacterSet((97, 100)) & CharacterSet((98, 200)) == CharacterSet.between("b", "c")
-    True
+    >>> letters = CharacterSet.between("a", "c") | CharacterSet.of("x")
+    >>> letters.edges, "b" in letters, "b" in ~letters
+    ((97, 100, 120, 121), True, False)
     """
 
     edges: tuple[int, ...] = ()
 
     @classmethod
     def between(cls, first: str, last: str) -> CharacterSet:
-        """Return the characters from the first to the last, both included.
-
-        >>> CharacterSet.between("a", "c").edges
-        (97, 100)
-        """
+        """Return the characters from the first to the last, both included."""
         after = ord(last) + 1
         return cls((ord(first), after) if after < N_CHARACTERS else (ord(first),))
 
     @classmethod
     def of(cls, character: str) -> CharacterSet:
-        """Return one character alone.
-
-        >>> CharacterSet.of("a").edges
-        (97, 98)
-        """
+        """Return one character alone."""
         return cls.between(character, character)
 
     def holds(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which of the code points, (n,), are in the set.
-
-        >>> CharacterSet.between("a", "c").holds(np.array([96, 97, 100])).tolist()
-        [False, True, False]
-        """
+        """Return which of the code points, (n,), are in the set."""
         n_edges = np.searchsorted(np.array(self.edges, np.int64), codes, side="right")
         return np.asarray(n_edges % 2 == 1)
 
@@ -111,23 +81,26 @@ class CharacterSet:
         return _joined(self, other, np.logical_and)
 
     def folded(self) -> CharacterSet:
-        """Return the set with all characters that differ from one of its own by case alone (simple case folding).
+        r"""Return the set with all characters that differ from one of its own by case alone (simple case folding).
 
         >>> "".join(character for character in "kKxX\u212a" if character in CharacterSet.of("k").folded())
         'kK\u212a'
         """
-        return _folded(self)
+        if not self.edges:
+            return self
+        ends = [*self.edges[1:], N_CHARACTERS]
+        ranges = [rf"\x{{{start:X}}}-\x{{{end - 1:X}}}" for start, end in zip(self.edges, ends, strict=True)][::2]
+        return matched(f"(?i:[{''.join(ranges)}])")
 
 
 NOTHING = CharacterSet()
-ANYTHING = CharacterSet((0,))
 
 
 @lru_cache(maxsize=256)
 def matched(expression: str) -> CharacterSet:
-    """What a class of the engine's own syntax matches. Raises polars.exceptions.ComputeError if it is none.
+    r"""Return what a class of the engine's own syntax matches. Raises polars.exceptions.ComputeError if it is invalid.
 
-    >>> "é" in matched(r"\\p{Ll}"), "\u2003" in matched(r"\\s")
+    >>> "é" in matched(r"\p{Ll}"), "\u2003" in matched(r"\s")
     (True, True)
     """
     import polars as pl
@@ -143,10 +116,9 @@ def matched(expression: str) -> CharacterSet:
 
 @cache
 def _asked() -> tuple[NDArray[np.int64], str]:
-    """Return the characters that the engine is asked about, as code points with 0x110000 behind them, and as one text.
+    """Return the characters that the engine is asked about, as code points with 0x110000 after them, and as one text.
 
-    A run of a class in that text is a range of code points. It takes 2 to 25 ms to find those of a class
-    (experiments/LOG.md tells what a pattern takes).
+    A run of a class in that text is a range of code points. Finding them takes 2 to 25 ms (experiments/LOG.md).
     """
     requested = np.ones(N_CHARACTERS + 1, np.bool_)
     for start, end in _ALIKE:
@@ -161,15 +133,6 @@ def _joined(one: CharacterSet, other: CharacterSet, rule: Rule) -> CharacterSet:
     edges = np.union1d(np.array(one.edges, np.int64), np.array(other.edges, np.int64))
     inside = rule(one.holds(edges), other.holds(edges))
     return CharacterSet(tuple(edges[np.diff(inside, prepend=False)].tolist()))
-
-
-@lru_cache(maxsize=256)
-def _folded(characters: CharacterSet) -> CharacterSet:
-    if not characters.edges:
-        return characters
-    ends = [*characters.edges[1:], N_CHARACTERS]
-    ranges = [rf"\x{{{start:X}}}-\x{{{end - 1:X}}}" for start, end in zip(characters.edges, ends, strict=True)][::2]
-    return matched(f"(?i:[{''.join(ranges)}])")
 
 
 MOST_CLASSES = 255  # a class is one byte
@@ -190,13 +153,12 @@ class Alphabet:
 
     @classmethod
     def of(cls, sets: Iterable[CharacterSet]) -> Alphabet:
-        """Return the fewest classes that these sets can be told by. Raises ConfigError if they are more than 255."""
+        """Return the fewest classes that tell these sets apart. Raises ConfigError if they are more than 255."""
         sets = list(dict.fromkeys(sets))
         starts = np.unique(np.concatenate([[0], *([result.edges for result in sets])]).astype(np.int64))
         inside = np.array([result.holds(starts) for result in sets], np.bool_).reshape(len(sets), len(starts))
-        _, first, classes = np.unique(
-            np.packbits(inside, axis=0), axis=1, return_index=True, return_inverse=True
-        )  # ranges that are in the same sets are columns that are equal
+        # Ranges that are in the same sets are equal columns.
+        _, first, classes = np.unique(np.packbits(inside, axis=0), axis=1, return_index=True, return_inverse=True)
         if len(first) > MOST_CLASSES:
             raise ConfigError(
                 f"a pattern tells {len(first)} classes of characters apart; {MOST_CLASSES} are the most; "
@@ -206,7 +168,7 @@ class Alphabet:
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are; the end of the text is one column more."""
+        """The number of classes; the end of the text is one column more."""
         return len(self.examples)
 
     @property
@@ -220,10 +182,7 @@ class Alphabet:
         return int.from_bytes(inside.tobytes(), "little")
 
     def table(self, renamed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the class of every character, (0x110000,) uint8.
-
-        renamed: (n_classes,) uint8, what each class is called there
-        """
+        """Return the class of every character, (0x110000,) uint8, with class i called renamed[i]."""
         return np.repeat(renamed[self.classes], np.diff(self.starts, append=N_CHARACTERS))
 
 
@@ -272,8 +231,8 @@ class Alternation:
 class Repetition:
     """A part from `least` to `most` times, rather more often.
 
-    most: None if there is no bound
-    possessive: a repetition that is possible is never given up again; the part is a Take then
+    most: None for no bound
+    possessive: repetitions are never given up again; the part is a CharClass then
     """
 
     part: Node

@@ -1,21 +1,7 @@
-r"""A sequence of splits, compiled: text → its pre-tokens, and bytes → where these end.
+"""A sequence of splits, compiled: text → its pre-tokens, and lines → their words, spelled as vocabularies have them.
 
-Each split cuts every span that the one before has made, into the matches of its pattern and what lies between two of
-them: the behaviour "isolated" of published tokenizers. So no character is lost, and no pre-token is empty.
-
->>> Splitter.of(Split(r"\p{N}{1,3}"), Split(r" ?[a-z]+")).split("in 12345 days")
-['in', ' ', '123', '45', ' days']
->>> Splitter.of(Split(r"\p{N}{1,3}", from_end=True)).split("in 12345 days")
-['in ', '12', '345', ' days']
-
-Lines → their words (pre-tokens) by a splitter, spelled as vocabularies have them, many lines in one call.
-
->>> from volt.text.patterns.splitter import Split, Splitter
->>> cutter = WordCutter.of(Splitter.of(Split(r" ?[a-z]+")))
->>> cutter.cut_lines(b"in 12 days\n!\n", separator=10).tobytes()
-b'in \xe2\x96\x8112 \xe2\x96\x81days\xff!\xff'
->>> WordCutter.of(Splitter.of(Split(r" ?[a-z]+")), matches_only=True).cut_text("in 12 days")
-['in', '▁days']
+Each split cuts every span that the one before has made, into the matches of its pattern and the text between them: the
+behaviour "isolated" of published tokenizers. So no character is lost, and no pre-token is empty.
 """
 
 from __future__ import annotations
@@ -34,7 +20,7 @@ from volt import arguments
 from volt.errors import ConfigError, quoted
 from volt.text.characters import ALPHABET, SPACE, to_characters
 from volt.text.normalizer import check_text
-from volt.text.patterns.automaton import Automaton, assemble, determinize, is_linear
+from volt.text.patterns.automaton import Automaton, determinize, is_linear
 from volt.text.patterns.regex_parser import parse, sets_of
 from volt.text.patterns.regex_tree import Alphabet
 from volt.text.patterns.split_points import SplitPoints, parting_of
@@ -51,10 +37,9 @@ class Split:
     """Cut where a pattern matches.
 
     pattern: a regular expression, see volt.text.patterns.regex_parser
-    from_end: whether a span is read from its end to its start; the pattern is then one of the text read backwards
+    from_end: whether a span is read from its end to its start; the pattern then describes the text read backwards
 
-    Raises ConfigError if the pattern is no text, or holds a lone surrogate. Splitter.of finds out whether it can be cut
-    by.
+    Raises ConfigError if the pattern is not text, or holds a lone surrogate. Splitter.of checks the rest.
     """
 
     pattern: str
@@ -67,7 +52,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Splitter:
-    """What cuts text by a sequence of splits.
+    """A sequence of splits that cuts text.
 
     splits: as given
     automata: one for each split, over the same classes of characters
@@ -80,13 +65,12 @@ class Splitter:
 
     @staticmethod
     def of(*splits: Split) -> Splitter:
-        """Return the splitter of these splits, compiled once in a process.
+        r"""Return the splitter of these splits, compiled once in a process.
 
-        Raises ConfigError if there is none, or if a pattern is not supported, could match the empty text, or is too
-        large.
+        Raises ConfigError if there is none, or a pattern is not supported, could match the empty text, or is too large.
 
-        >>> Splitter.of(Split("a+")) is Splitter.of(Split("a+"))
-        True
+        >>> Splitter.of(Split(r"\p{N}{1,3}", from_end=True)).split("in 12345 days")
+        ['in ', '12', '345', ' days']
         """
         if not splits:
             raise ConfigError("no split is given; give at least one, such as Split(r'\\s+')")
@@ -97,14 +81,14 @@ class Splitter:
 
     @property
     def n_states(self) -> int:
-        """How many states the splits have together, without the one in which nothing can match."""
+        """The number of states of all splits, without the one in which nothing can match."""
         return sum(len(automaton.moves) - 1 for automaton in self.automata)
 
     @property
     def is_linear(self) -> bool:
-        """Whether the effort is known to grow with the length of any text, and not with its square.
+        """Whether cutting is proved to take time in proportion to the length of any text.
 
-        Raises ConfigError if finding out would take long.
+        Raises ConfigError if the proof would take long.
         """
         return all(map(is_linear, self.automata))
 
@@ -119,9 +103,9 @@ class Splitter:
         return [data[start:end].decode() for start, end in pairwise(starts)]
 
     def ends(self, data: bytes) -> NDArray[np.int64]:
-        """Return where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes. Other bytes count as U+FFFD.
+        r"""Return where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes. Other bytes count as U+FFFD.
 
-        >>> Splitter.of(Split(r"\\p{L}+")).ends("é, c".encode()).tolist()
+        >>> Splitter.of(Split(r"\p{L}+")).ends("é, c".encode()).tolist()
         [2, 4, 5]
         """
         from volt.kernels.regex_cutting import cut_texts
@@ -133,7 +117,7 @@ class Splitter:
 
 
 def cut_alike(one: Split, other: Split) -> bool:
-    r"""Check whether two splits are the same automaton, however they are written.
+    """Check whether two splits are the same automaton, however they are written.
 
     >>> cut_alike(Split("a+|b"), Split("[b]|aa*")), cut_alike(Split("a"), Split("a+"))
     (True, False)
@@ -147,7 +131,7 @@ def cut_alike(one: Split, other: Split) -> bool:
 def _compiled(splits: tuple[Split, ...]) -> Splitter:
     trees = [parse(split.pattern) for split in splits]
     alphabet = Alphabet.of(result for tree in trees for result in sets_of(tree))
-    automata = tuple(determinize(assemble(tree, alphabet), alphabet) for tree in trees)
+    automata = tuple(determinize(tree, alphabet) for tree in trees)
     for split, automaton in zip(splits, automata, strict=True):
         if (automaton.moves[automaton.start] & 1).any():
             raise ConfigError(
@@ -166,22 +150,16 @@ def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet
     )
     columns, width = [*first.tolist(), alphabet.n_classes], values.shape[1] + 1
     offsets = np.cumsum([0, *(len(automaton.moves) * width for automaton in automata[:-1])])
-    moves = [
-        _placed(automaton.moves[:, columns], width, offset) for automaton, offset in zip(automata, offsets, strict=True)
-    ]
+    moves = list[NDArray[np.int32]]()  # rows are named by where they start; row 0 has no way in each automaton
+    for automaton, offset in zip(automata, offsets.tolist(), strict=True):
+        of_one = automaton.moves[:, columns].reshape(-1)
+        moves.append(2 * np.where(of_one > 1, (of_one >> 1) * width + offset, 0).astype(np.int32) + (of_one & 1))
     starts = np.array([automaton.start for automaton in automata], np.int64)  # 0 where no text can match
     from_end = np.array([split.from_end for split in splits], np.int64)
     return SplitTables(
         classes=alphabet.table(renamed.reshape(-1).astype(np.uint8)), moves=np.concatenate(moves), end=width - 1,
         splits=2 * (starts > 0) * (starts * width + offsets) + from_end,
     )  # fmt: skip
-
-
-def _placed(moves: NDArray[np.int32], width: int, offset: int) -> NDArray[np.int32]:
-    """Moves whose rows are named by where they start in the table of all; row 0 is that of no way in each automaton."""
-    rows = np.where(moves > 1, (moves >> 1) * width + offset, 0)
-    named: NDArray[np.int32] = (2 * rows + (moves & 1)).astype(np.int32).reshape(-1)
-    return named
 
 
 Bytes = NDArray[np.uint8]
@@ -195,14 +173,13 @@ _LINE_FEED, LINE_END = ord("\n"), 0xFF  # the latter occurs nowhere in UTF-8
 
 @dataclass(frozen=True, eq=False)
 class WordCutter:
-    """What cuts lines into words, and spells these.
+    """Cuts lines into words, and spells these.
 
-    splitter: what cuts
     is_bytes: whether each byte becomes a character of GPT-2's alphabet
-    matches_only: whether what lies between the matches of the one split is dropped
+    matches_only: whether text between the matches of the one split is dropped
     reads_marks: whether a "▁" of the text is read as a space
     isolates: whether private characters stand for user tokens: each is a word then, and ends the text around it
-    parts_users: whether that is so, too, where what lies between matches is dropped
+    parts_users: whether that also holds where text between matches is dropped
     """
 
     splitter: Splitter
@@ -216,10 +193,9 @@ class WordCutter:
     def of(
         cls, splitter: Splitter, *, is_bytes: bool = False, matches_only: bool = False, parts_users: bool = False
     ) -> WordCutter:
-        """Return the cutter by a splitter.
+        """Return the cutter by a splitter; with matches_only, it is one split that does not read from the end.
 
-        matches_only: there is one split then, which does not read from the end. A "▁" is read as a space where the
-            split matches a lone space, or nothing is dropped
+        A "▁" is read as a space where the split matches a lone space, or nothing is dropped.
         """
         assert not matches_only or (len(splitter.splits) == 1 and not splitter.splits[0].from_end)
         output = cls(splitter, is_bytes, matches_only, reads_marks=False)
@@ -227,10 +203,14 @@ class WordCutter:
         return cls(splitter, is_bytes, matches_only, reads_marks, parts_users=parts_users)
 
     def cut_lines(self, data: bytes, *, separator: int, strips_return: bool = False) -> Bytes:
-        """Return the words of lines, see volt.kernels.regex_cutting.
+        r"""Return the words of lines, see volt.kernels.regex_cutting.
 
-        data: UTF-8 but for the separator, which stands behind each line (the last may lack it)
-        strips_return: whether a "\\r" at the end of a line is no part of it
+        data: UTF-8, with the separator after each line (the last may lack it)
+        strips_return: whether a "\r" at the end of a line is no part of it
+
+        >>> cutter = WordCutter.of(Splitter.of(Split(r" ?[a-z]+")))
+        >>> cutter.cut_lines(b"in 12 days\n!\n", separator=10).tobytes()
+        b'in \xe2\x96\x8112 \xe2\x96\x81days\xff!\xff'
         """
         data = data.replace(_SPACE, b" ") if self.reads_marks else data
         codes = np.frombuffer(data, np.uint8)
@@ -256,12 +236,16 @@ class WordCutter:
         return [words.decode() for words in result.split(b"\xff")[:-1]]
 
     def cut_text(self, text: str) -> list[str]:
-        """Return the words of a text. Raises CorpusError if it holds a lone surrogate."""
+        """Return the words of a text. Raises CorpusError if it holds a lone surrogate.
+
+        >>> WordCutter.of(Splitter.of(Split(r" ?[a-z]+")), matches_only=True).cut_text("in 12 days")
+        ['in', '▁days']
+        """
         [words] = self.cut_texts([check_text(text)])
         return words.split(" ") if words else []
 
     def cut_series(self, series: pl.Series) -> pl.Series:
-        """Return a column of strings → a column of lists of words; null has none."""
+        """Return a column of strings as lists of words; null has none."""
         import polars as pl
 
         words = pl.Series(series.name, self.cut_texts(series.fill_null("").to_list()), dtype=pl.String)
@@ -272,19 +256,19 @@ class WordCutter:
         return pl.select(pl.when(is_empty).then(none).otherwise(lists).alias(series.name)).to_series()
 
     def tables_for(self, data: bytes) -> SplitTables:
-        """What cuts a text: where private characters stand for user tokens and the text holds any, they stand alone."""
+        """Return the tables for a text. They isolate private characters that stand for user tokens, if it holds any."""
         isolates = self.isolates and not self.matches_only and _HIDDEN_START in data
-        return (self._isolating if isolates else self.splitter).tables
+        return (Splitter.of(_HIDDEN, *self.splitter.splits) if isolates else self.splitter).tables
 
     def parts_at_users(self, data: bytes) -> bool:
         """Check whether a text must be parted at its private characters before it is cut."""
         return self.isolates and self.parts_users and _HIDDEN_BYTES.search(data) is not None
 
     def spelled(self, lines: bytes) -> str:
-        """Words, one a line and none of them with a line end inside, as vocabularies spell them.
+        r"""Return words, one a line and none with a line end inside, as vocabularies spell them.
 
-        >>> WordCutter.of(Splitter.of(Split("[a-z]+")), is_bytes=True).spelled(b" a\\nb")
-        'Ġa\\nb'
+        >>> WordCutter.of(Splitter.of(Split("[a-z]+")), is_bytes=True).spelled(b" a\nb")
+        'Ġa\nb'
         """
         if not self.is_bytes:
             return lines.replace(b" ", _SPACE).decode()
@@ -319,22 +303,13 @@ class WordCutter:
 
     @cached_property
     def without_user_tokens(self) -> WordCutter:
-        """The same for text in which private characters are characters like others.
-
-        >>> WordCutter.of(Splitter.of(Split("[^ ]+"))).without_user_tokens.cut_text("a\U0010f000 b")
-        ['a\U0010f000', '▁', 'b']
-        """
+        """The same cutter for text in which private characters are ordinary ones."""
         return replace(self, isolates=False)
 
     @cached_property
     def parting(self) -> SplitPoints | None:
         """How a text may be parted before it is cut; None if not at all."""
         return parting_of(self.splitter.tables, matches_only=self.matches_only)
-
-    @cached_property
-    def _isolating(self) -> Splitter:
-        """The splitter for text that holds private characters: each is a word of its own."""
-        return Splitter.of(_HIDDEN, *self.splitter.splits)
 
     @cached_property
     def _spelling(self) -> WordSpelling:

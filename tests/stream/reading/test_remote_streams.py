@@ -85,7 +85,7 @@ def test_indexed_ids_are_the_same(tmp_path):
         open_source(Source("ids", (path,), split_lines=3), seed=1, cache=tmp_path / "cache")
         for path in (f"{tmp_path}/ids.bin", "memory://ids.bin", "memory://ids.idx")
     ]
-    assert len({json.dumps(source.signature) for source in found}) == 1
+    assert len({json.dumps(source.fingerprints) for source in found}) == 1
     pieces = [[shard.read(piece)[0].strings() for shard in source.shards for piece in (0, 1)] for source in found]
     assert pieces[0] == pieces[1] == pieces[2]
 
@@ -98,7 +98,7 @@ def test_a_change_is_told(both, tmp_path):
     with pytest.raises(StreamError, match=r"^memory://shards/a.tsv: changed while the stream was running"):
         source.shards[0].read(3)
     again = open_source(Source("a", (f"{both[1]}/a.tsv",), split_lines=100), seed=1, cache=tmp_path / "cache")
-    assert again.signature["lines"] != source.signature["lines"]
+    assert again.fingerprints["lines"] != source.fingerprints["lines"]
 
 
 def test_a_cache_of_urls_is_kept_though_nobody_is_asked(both, tmp_path, monkeypatch):
@@ -120,7 +120,7 @@ def test_a_web_server_gives_the_same_lines(both, tmp_path, monkeypatch, ranges):
     with web_server(files={"/a.tsv": TEXT}, ranges=ranges) as web:
         path = f"{web.url.replace('://', '://me:hunter2@')}/a.tsv?Signature=hunter2"
         source = open_source(Source("a", (path,), split_lines=100), seed=1, cache=cache)
-        assert source.signature == expected.signature
+        assert source.fingerprints == expected.fingerprints
         web.asked.clear()
         assert source.shards[0].read(7)[0].strings() == expected.shards[0].read(7)[0].strings()
         asked = [question for question in web.asked if question.startswith("GET")]

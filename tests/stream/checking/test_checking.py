@@ -74,10 +74,10 @@ def test_audits_find_ranks_that_read_too_much(tmp_path: Path, monkeypatch: pytes
 
     stream = Stream([Source("a", numbered(tmp_path, "a", 25), block_lines=10)], world=2)
     whole = list(parts(25, 10, epochs=2))
-    monkeypatch.setattr(auditing, "_parts", lambda source, epochs, rank, world: whole[rank::world])
+    monkeypatch.setattr(auditing, "parts", lambda *_, rank, world, epochs: whole[rank::world])
     found = audit(stream, epochs=2, turns=10).sources[0]
     assert (found.missing, found.repeated, found.uneven, found.exact) == (0, 0, 5, False)
-    monkeypatch.setattr(auditing, "_parts", lambda source, epochs, rank, world: whole)
+    monkeypatch.setattr(auditing, "parts", lambda *_, rank, world, epochs: whole)
     found = audit(stream, epochs=2, turns=10).sources[0]
     assert (found.missing, found.repeated, found.uneven, found.exact) == (0, 50, 0, False)
 

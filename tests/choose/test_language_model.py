@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from merges import LINES, word_counts
 
 from volt import LanguageModel, WordCounts, learn_bpe, search
-from volt.choose.language_model import scaling_size, serving_flops_per_byte, vocabulary_parameters
 from volt.choose.report import as_data
 from volt.count.corpus_statistics import text_bytes
 from volt.errors import ArgumentError, ConfigError
@@ -32,7 +31,7 @@ def model_of(size: int) -> LanguageModel:
 def test_sizes_of_the_paper(params, width, published):
     """Within a tenth of what the paper says of its 33 M and 3 B models, and of Llama2-70B (the least of three
     approaches)."""
-    assert scaling_size(params, width) == pytest.approx(published, rel=0.1)
+    assert LanguageModel(params, width).size == pytest.approx(published, rel=0.1)
 
 
 @given(params_, widths_)
@@ -40,11 +39,12 @@ def test_sizes_of_the_paper(params, width, published):
 def test_the_law(params, width):
     """A size takes no more parameters than the law gives, one token more would; ten times the model deserves
     10^0.8354 times as many; twice the width half the size, but for rounding."""
-    n_v, size = vocabulary_parameters(params), scaling_size(params, width)
+    model = LanguageModel(params, width)
+    n_v, size = model.vocabulary_params, model.size
     assert size == 1 or size * width <= n_v * (1 + 1e-12)
     assert (size + 1) * width > n_v * (1 - 1e-12)
-    assert vocabulary_parameters(10 * params) / n_v == pytest.approx(10**0.8354)
-    assert scaling_size(params, 2 * width) in (max(1, size // 2), size // 2 + 1)
+    assert LanguageModel(10 * params, width).vocabulary_params / n_v == pytest.approx(10**0.8354)
+    assert LanguageModel(params, 2 * width).size in (max(1, size // 2), size // 2 + 1)
 
 
 @pytest.mark.parametrize("params", [0, -1.0, math.nan, math.inf, float("1e400"), 10**400, "1e9", None, True])
@@ -52,8 +52,6 @@ def test_impossible_parameters_are_refused(params):
     """What is no positive, finite number is an error that names params."""
     with pytest.raises((ConfigError, ArgumentError), match=r"^params is"):
         LanguageModel(params, 512)
-    with pytest.raises((ConfigError, ArgumentError), match=r"^params is"):
-        vocabulary_parameters(params)
 
 
 @pytest.mark.parametrize("width", [0, -3, 2.5, 10**400, math.nan, math.inf, "512", None])
@@ -132,6 +130,6 @@ def test_each_size_has_its_cost(words):
         assert step["tokens_per_byte"] * n_bytes == pytest.approx(step["n_pieces"])
         expected = 2 * (1e6 + step["size"] * 64) * step["tokens_per_byte"]
         assert step["serving_flops_per_byte"] == pytest.approx(expected)
-        assert serving_flops_per_byte(1e6, 64, step["size"], step["tokens_per_byte"]) == pytest.approx(expected)
+        assert model.flops_per_byte(step["size"], step["tokens_per_byte"]) == pytest.approx(expected)
     assert data["best"] in data["steps"]
     assert all(step["serving_flops_per_byte"] is None for step in as_data(search(candidates))["steps"])

@@ -36,6 +36,7 @@ STAY = {
     "join_pieces",
     "duplicate_mono",
     "lang_prefix_both",
+    "deterministic_segmentation",
 }
 LINES = ["The low lower newest\tDas low!", "", "low\t", "newest lowest low low"]
 NOISE_AND_FILTERS: list[Transform] = [

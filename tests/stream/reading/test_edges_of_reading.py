@@ -11,7 +11,7 @@ import pytest
 from volt.errors import StreamError
 from volt.files.limits import LongLineError
 from volt.stream import Source, Stream
-from volt.stream.reading.file_shard import FileShard
+from volt.stream.reading.shard import FileShard
 from volt.stream.reading.shards import open_pair, open_shard
 from volt.stream.reading.text_shard import lines_of
 

@@ -94,7 +94,10 @@ HOSTILE = {
     ),
     "a function": ("{{ lipsum() }}", "{{lipsum}} has no value"),
     "the template": ("{{ self }}", "name is not allowed in templates"),
-    "a large range": ("{% for i in range(1000000000) %}{% endfor %}", "range of 1,000,000,000 numbers"),
+    "a large range": (
+        "{% for i in range(1000000000) %}{% endfor %}",
+        "Range too big. The sandbox blocks ranges larger than",
+    ),
     "loops in loops": (
         "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
         "loops of more than 10,000 rounds",

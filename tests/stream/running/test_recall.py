@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from volt.errors import StreamError
 from volt.stream.reading.sampler import BlockRange
-from volt.stream.running import checkpoint as recalling
-from volt.stream.running.checkpoint import StateHistory, advanced
-from volt.stream.running.state import Cursor, FaultCounts, Opening, State
+from volt.stream.running import state as recalling
+from volt.stream.running.state import Cursor, FaultCounts, Opening, State, StateHistory, advanced
 
 N_LINES = 1 << 23
 NONE = State(0, {"a": Cursor(), "b": Cursor()}, {})
