@@ -326,7 +326,7 @@ class CandidateOptions:
         Path | None,
         option(
             "MODEL",
-            "A vocabulary that grows: its tokens and ids stay, merges are learned after its own, words are made as its words are.",
+            "A vocabulary that grows: its tokens and ids stay, and merges are learned after its own.",
             callback=readable(VocabularyError),
         ),
     ] = None
