@@ -20,7 +20,7 @@ from typing import TypeVar
 from volt.urls import bare, without_secrets
 
 MOST_SHOWN = 60  # characters of a token, a line or a name in a message
-_LONGEST, _TAIL = 2000, 500  # characters of a line of a message, and of its end that is kept
+_LONGEST, _TAIL = 2000, 500  # characters of a line of a message, and of its end
 _MOST_LINES = 500
 
 

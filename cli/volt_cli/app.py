@@ -1,9 +1,7 @@
-"""The command line: `volt search`, `encode`, `binarize`, `decode`, `inspect`, `export`, `import`, `compare`, …
+"""The command line: `volt search`, `encode`, `decode`, `stream`, …
 
 Data goes to stdout, messages to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted, 143 or 129 ended
-by SIGTERM or SIGHUP. When the reader of stdout stops early, as `head` does, the command ends silently with 0.
-
-`volt --version` prints what a bug report needs. Versions come from package metadata, without importing the libraries.
+by SIGTERM or SIGHUP. A reader of stdout that stops early, as `head` does, ends the command silently with 0.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ import os
 import platform
 import sys
 import warnings
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -45,11 +44,13 @@ LIBRARIES = ("numba", "llvmlite", "numpy", "scipy", "polars")
 
 
 def described() -> str:
-    """Return VOLT's version on the first line, then Python, libraries and processor."""
+    """Return the versions for a bug report."""
     import volt
 
     python = f"{platform.python_implementation()} {platform.python_version()}, {platform.system()} {platform.machine()}"
-    rows = {"python": python, **{name: _version(name) for name in LIBRARIES}, "cpu": _processor()}
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    rows = {"python": python, **{name: _version(name) for name in LIBRARIES}}
+    rows["cpu"] = f"{_processor()}, {usable} of {os.cpu_count()} cores"
     return "\n".join([f"volt {volt.__version__}", *(f"{name:9} {text}" for name, text in rows.items())])
 
 
@@ -60,18 +61,7 @@ def _version(library: str) -> str:
         return "not installed"
 
 
-def _processor() -> str:
-    """Return the processor's model, and how many cores this process may use."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return f"{_model()}, {usable} of {os.cpu_count()} cores"
-
-
-def _model(table: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor's name, from the table on Linux, elsewhere from Python.
-
-    >>> _model(Path("nowhere")) != ""
-    True
-    """
+def _processor(table: Path = Path("/proc/cpuinfo")) -> str:
     try:
         rows = table.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -81,20 +71,15 @@ def _model(table: Path = Path("/proc/cpuinfo")) -> str:
 
 
 app = commands.group("volt", "Find the subword vocabulary that a corpus deserves, and apply it.", add_completion=True)
-commands.add(app, "search", search.search)
-commands.add(app, "encode", encode.encode)
-commands.add(app, "binarize", binarize.binarize)
-commands.add(app, "decode", decode.decode)
-commands.add(app, "inspect", inspect.inspect)
-commands.add(app, "export", export_import.export)
-commands.add(app, "import", export_import.import_)
-commands.add(app, "compare", compare.compare)
-commands.add(app, "shrink", shrink.shrink)
-commands.add(app, "shard", shard.shard)
-commands.add(app, "translate-input", translate.translate_input)
-commands.add(app, "translate-output", translate.translate_output)
-commands.add(app, "demo", demo.demo)
-commands.add(app, "warmup", warmup.warmup)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "search": search.search, "encode": encode.encode, "binarize": binarize.binarize, "decode": decode.decode,
+    "inspect": inspect.inspect, "export": export_import.export, "import": export_import.import_,
+    "compare": compare.compare, "shrink": shrink.shrink, "shard": shard.shard,
+    "translate-input": translate.translate_input, "translate-output": translate.translate_output, "demo": demo.demo,
+    "warmup": warmup.warmup,
+}  # fmt: skip
+for name, function in COMMANDS.items():
+    commands.add(app, name, function)
 app.add_typer(stream.app)
 
 
@@ -109,7 +94,7 @@ def top(
 
 
 def main() -> None:
-    """Run a command; every failure that users can fix ends in one message, not in a traceback."""
+    """Run a command; a failure that users can fix ends in one message."""
     gc.freeze()  # what was imported stays: nobody need look through it, now or when the process ends
     warnings.filterwarnings("ignore", message="volt compiles its loops")  # commands report it themselves
     prepare_standard_files()
@@ -144,18 +129,16 @@ def main() -> None:
 
 
 def _report(text: str, status: int) -> int:
-    """Print an error; return the exit status."""
     say(text, mark="error", style="bold red")
     return status
 
 
 def _report_usage(error: TyperException) -> int:
-    """Print what is wrong with a command line; return the exit status. Prints nothing if the help has been printed."""
     context, text = getattr(error, "ctx", None), error.format_message().replace("Value error, ", "")
     if text:
         _report(text, error.exit_code)
     if text and context is not None:
-        say(f"{context.command_path} --help tells how it is used")
+        say(f"see {context.command_path} --help")
     return error.exit_code
 
 

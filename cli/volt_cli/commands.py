@@ -1,8 +1,4 @@
-"""How every command looks: `-h`, flags without a type, two examples at the end of the help.
-
-The examples are real command lines, which the tests run in this order. They share their files: the first writes what a
-later one reads.
-"""
+"""How commands look: `-h`, flags without a type, two examples. The tests run the examples, in this order."""
 
 from __future__ import annotations
 
@@ -138,23 +134,16 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 class Command(TyperCommand):
-    """A command."""
-
     def get_params(self, ctx: Any) -> list[Any]:
-        """Arguments and options, as the help shows them."""
         return _without_types(super().get_params(ctx))
 
 
 class Group(TyperGroup):
-    """A command that holds others."""
-
     def get_params(self, ctx: Any) -> list[Any]:
-        """Options, as the help shows them."""
         return _without_types(super().get_params(ctx))
 
 
 def _without_types(parameters: list[Any]) -> list[Any]:
-    """typer writes <bool> behind flags, which take no value, and <list[str]> behind arguments: shown empty instead."""
     for parameter in parameters:
         if isinstance(parameter, TyperOption) and parameter.is_flag:
             parameter.metavar = ""
@@ -164,7 +153,6 @@ def _without_types(parameters: list[Any]) -> list[Any]:
 
 
 def group(name: str, help: str, *, add_completion: bool = False) -> typer.Typer:
-    """Return a command that holds others."""
     return typer.Typer(
         name=name, cls=Group, help=help, epilog=epilog(name), context_settings=SETTINGS, no_args_is_help=True,
         add_completion=add_completion, pretty_exceptions_enable=False, rich_markup_mode="rich",
@@ -172,20 +160,14 @@ def group(name: str, help: str, *, add_completion: bool = False) -> typer.Typer:
 
 
 def add(app: typer.Typer, name: str, function: Callable[..., None], *, within: str = "") -> None:
-    """Make a function a command; its docstring is the help. within: the command that holds it."""
+    """Make a function a command; its docstring is the help. within: the group's name"""
     help = _paragraphs(inspect.getdoc(function) or "")
     app.command(name, cls=Command, help=help, epilog=epilog(f"{within} {name}".strip()))(expanded(function))
 
 
 def epilog(command: str) -> str:
-    """Return the examples of a command, as they stand at the end of its help."""
     return "\n".join(("[dim]Examples[/]", *(f"  $ {example}" for example in EXAMPLES[command])))
 
 
 def _paragraphs(text: str) -> str:
-    r"""Text whose lines end where a paragraph does.
-
-    >>> _paragraphs("One,\ntwo.\n\nThree.")
-    'One, two.\n\nThree.'
-    """
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))

@@ -15,13 +15,24 @@ from volt_cli.io import (
     check_one_for_stdout,
     check_place,
     check_places,
-    console_beside,
     is_stdout,
+    report_console,
     say_written,
     write_bytes,
     written,
 )
-from volt_cli.options import MAX_LINE, Json, MaxLine, ModelOptions, Quiet, SizeOptions, input_paths, readable
+from volt_cli.options import (
+    MAX_LINE,
+    Json,
+    MaxLine,
+    ModelOptions,
+    Quiet,
+    SizeOptions,
+    argument,
+    input_paths,
+    option,
+    readable,
+)
 from volt_cli.search import parse_sizes
 
 if TYPE_CHECKING:
@@ -32,28 +43,21 @@ N_SAMPLES = 20  # lines of --sample that are shown
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Reports to write, and their places."""
-
     PANEL = "Reports"
 
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="The report as one HTML page, or - for stdout."),
-    ] = None
-    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="The tables as Markdown, or - for stdout.")] = (
+    out: Annotated[Path | None, option("FILE", "The report as one HTML page, or - for stdout.", "-o", "--output")] = (
         None
     )
-    plots: Annotated[Path | None, typer.Option(metavar="FOLDER", help="The charts, as PNG and SVG.")] = None
+    markdown: Annotated[Path | None, option("FILE", "The tables as Markdown, or - for stdout.")] = None
+    plots: Annotated[Path | None, option("FOLDER", "The charts, as PNG and SVG.")] = None
     sample: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", callback=readable(CorpusError), help="Lines to show, cut at every size."),
+        Path | None, option("FILE", "Lines to show, cut at every size.", callback=readable(CorpusError))
     ] = None
     as_json: Json = False
     quiet: Quiet = False
 
     @property
     def files(self) -> list[Path | None]:
-        """All files that are written."""
         plots: list[Path] = []
         if self.plots is not None:
             from volt.comparison.page.page import plot_files
@@ -63,22 +67,16 @@ class ReportOptions:
 
     @property
     def claims(self) -> dict[str, bool]:
-        """The options that replace the tables on stdout."""
+        """Options that replace the tables on stdout."""
         return {"json": self.as_json, "output": is_stdout(self.out), "markdown": is_stdout(self.markdown)}
 
 
 @dataclass(frozen=True)
 class LearningOptions:
-    """Options for learning the vocabularies."""
-
     PANEL = "Learning"
 
-    candidates: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Merges to learn; default: enough to pick.")
-    ] = None
-    temperature: Annotated[
-        float, typer.Option(metavar="T", min=1, help="Rescale the texts' totals n to n^(1/T) for learning.")
-    ] = 1.0
+    candidates: Annotated[int | None, option("N", "Merges to learn; default: enough to pick.", min=1)] = None
+    temperature: Annotated[float, option("T", "Rescale the texts' totals n to n^(1/T) for learning.", min=1)] = 1.0
     separate: Annotated[
         bool, typer.Option("--separate/--joint", help="Also a vocabulary of its own for each text.")
     ] = False
@@ -86,42 +84,33 @@ class LearningOptions:
 
 def compare(
     corpus: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="CORPUS",
-            help="Texts, NAME=FILE or FILE; a name such as a language's stands for its file.",
-        ),
+        list[str], argument("CORPUS", "Texts, NAME=FILE or FILE; a name such as a language's stands for its file.")
     ],
     reports: ReportOptions,
     sizing: SizeOptions,
     modelling: ModelOptions,
     learning: LearningOptions,
     heldout: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--heldout",
-            metavar="TEXT",
-            help="Text to measure on alone, NAME=FILE or FILE; may repeat.",
-        ),
+        list[str] | None, option("TEXT", "Text to measure on alone, NAME=FILE or FILE; may repeat.", "--heldout")
     ] = None,
     systems: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "SYSTEM",
+            "muv-search, bpe:SIZE, spm-bpe:SIZE, spm-unigram:SIZE, wordpiece:SIZE, a file, or, for tiktoken's, "
+            "FILE:PATTERN; may repeat.",
             "--with",
             "-m",
             "--model",
-            metavar="SYSTEM",
-            help="muv-search, bpe:SIZE, spm-bpe:SIZE, spm-unigram:SIZE, wordpiece:SIZE, a file, or, for tiktoken's, "
-            "FILE:PATTERN; may repeat.",
         ),
     ] = None,
     max_line: MaxLine = MAX_LINE,
 ) -> None:
-    """Compare VOLT's vocabularies with those of others.
+    """Compare VOLT's vocabularies with those of other systems.
 
-    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and files of yours; their own libraries
-    cut by those that VOLT cannot read. Prints each one's size,
-    cost, and measures on the training and the held-out text; -o writes a page to look at.
+    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and files of yours; their own libraries cut
+    text by files that VOLT cannot read. Prints each vocabulary's size, cost, and measures on the training and the
+    held-out text; -o writes a page to look at.
     """
     from volt.count.named_files import source_paths
     from volt_cli.console import Phases
@@ -146,7 +135,6 @@ def compare(
 
 
 def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -> None:
-    """Raise ConfigError if a report would be written over a text, a vocabulary or another report."""
     from volt.comparison.systems import parse_spec
     from volt.formats.registry import files_read
 
@@ -190,10 +178,10 @@ def _write(comparison: Comparison, reports: ReportOptions) -> None:
 
         with written(reports.out) as path:
             write_page(comparison, path)
-    if reports.as_json:  # when the files are there: who reads this may stop at any time
+    if reports.as_json:  # after the files: the reader may stop at any time
         print_json(data)
     elif not reports.quiet:
-        show(as_text(data), console=console_beside(reports.out, reports.markdown))
+        show(as_text(data), console=report_console(reports.out, reports.markdown))
     if not reports.quiet:
         for place in filter(None, (reports.markdown, reports.plots, reports.out)):
             say_written(place)

@@ -1,7 +1,4 @@
-"""Output of all commands: messages and progress on stderr, data on stdout, phases with their seconds.
-
-rich is imported only where something is printed, so a silent command starts sooner.
-"""
+"""Messages and progress on stderr, data on stdout, phases with their seconds. rich is imported only to print."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 @cache
 def messages() -> Console:
-    """Return the console on stderr; a terminal's lines break between words, those of a file or pipe do not break."""
+    """Return the console on stderr; lines wrap only on a terminal."""
     from volt_cli.terminal import SafeConsole
 
     is_terminal = sys.stderr.isatty()
@@ -40,7 +37,7 @@ def messages() -> Console:
 
 
 def output() -> Console:
-    """Return a console on stdout; where that is a file or pipe, its tables are as wide as COLUMNS says, or 120."""
+    """Return a console on stdout; outside a terminal, COLUMNS or 120 columns wide."""
     from volt_cli.terminal import SafeConsole
 
     is_terminal = sys.stdout.isatty()
@@ -49,9 +46,6 @@ def output() -> Console:
 
 
 def _size(is_terminal: bool, file: TextIO) -> tuple[int | None, int | None]:
-    """Return the width and height of a console, unless rich finds them out: it takes a dumb terminal for 80 columns
-    wide.
-    """
     if is_terminal and os.environ.get("TERM") not in ("dumb", "unknown"):
         return None, None
     columns = os.environ.get("COLUMNS", "")
@@ -61,14 +55,13 @@ def _size(is_terminal: bool, file: TextIO) -> tuple[int | None, int | None]:
 
 
 def show(*parts: RenderableType, console: Console | None = None) -> None:
-    """Print for people: on stdout, or on another console. The terminal wraps lines that are too wide."""
     from rich.console import Group
 
     (console or output()).print(Group(*parts), crop=False)
 
 
 def say(message: str, *, mark: str = "", style: str = "") -> None:
-    """Print a message on stderr. mark: a word before it, in a style of its own."""
+    """Print a message on stderr. mark: a word before it, in its own style"""
     from rich.text import Text
 
     from volt.display import wrapped
@@ -82,7 +75,7 @@ def say(message: str, *, mark: str = "", style: str = "") -> None:
 
 
 def print_json(data: object, *, indent: int | None = None) -> None:
-    """Print JSON on stdout. Control and invisible characters are written as JSON escapes."""
+    """Print JSON on stdout; control characters are escaped."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     escaped = _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
     sys.stdout.buffer.write(f"{escaped}\n".encode())
@@ -90,15 +83,19 @@ def print_json(data: object, *, indent: int | None = None) -> None:
 
 
 class Phases:
-    """The phases of a long job: a progress bar for each, and the seconds that each took."""
+    """Phases of a long job: a progress bar for each, and its seconds."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.seconds: dict[str, float] = {}
-        self._bar = None if quiet or not sys.stderr.isatty() else _bar()
+        self._bar: Progress | None = None
+        if not quiet and sys.stderr.isatty():
+            from volt_cli.terminal import bar
+
+            self._bar = bar(messages())
 
     @contextmanager
     def phase(self, name: str, *, total: float | None = None, unit: str = "") -> Iterator[Callable[..., object]]:
-        """Time a phase; what it yields takes the work done so far (and a new total) and moves the bar."""
+        """Time a phase; yield a function that reports the work done so far."""
         with self.timed(name):
             if self._bar is None:
                 yield _show_nothing
@@ -108,7 +105,6 @@ class Phases:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Time a phase that has no bar of ours."""
         start = time.perf_counter()
         try:
             yield
@@ -117,7 +113,7 @@ class Phases:
 
     @contextmanager
     def compiling(self) -> Iterator[Callable[[int, int], object]]:
-        """Time compiling, with a line that moves; what it yields takes which loop of how many is being compiled."""
+        """Time compiling; yield a function that takes the number of the loop and of all."""
         with self.timed("compiling"):
             if self._bar is None:
                 yield _show_nothing
@@ -128,15 +124,8 @@ class Phases:
                     yield advance
 
 
-def _bar() -> Progress:
-    from volt_cli.terminal import bar
-
-    return bar(messages())
-
-
 @contextmanager
 def _row(bar: Progress, name: str, total: float | None, unit: str) -> Iterator[Callable[..., object]]:
-    """A phase's row of the display, gone when the phase ends; a phase may run within another."""
     with nullcontext() if bar.live.is_started else bar:
         task = bar.add_task(name, total=total, unit=unit)
 
@@ -155,11 +144,7 @@ def _show_nothing(done: float, total: float | None = None) -> None:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Import libraries and read files without two costs of start-up (experiments/bench/startup.py).
-
-    The garbage collector looks through objects that all stay, again and again, and once more when the process ends;
-    numpy's linear algebra starts a thread for each core, which then wait busily for work.
-    """
+    """Import libraries without garbage collection, and without idle threads of numpy (experiments/bench/startup.py)."""
     threads, collects = os.environ.get(_BLAS_THREADS), gc.isenabled()
     os.environ[_BLAS_THREADS] = threads or "1"
     gc.disable()
@@ -174,7 +159,7 @@ def loading() -> Iterator[None]:
 
 
 def prepare_kernels(phases: Phases, *jobs: Job) -> None:
-    """Load the compiled loops of jobs; the first time on a machine, say that they are being compiled."""
+    """Load the compiled loops of jobs; report it if they must be compiled first."""
     with loading():
         from volt.kernels.warmup import compile_kernels, compile_loop, missing
 

@@ -6,10 +6,18 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from volt_cli.io import check_places, load_model, open_output, read_lines, text_blocks, waiting_beside, write_each
-from volt_cli.options import MAX_LINE, EncodingErrors, Files, MaxLine, Model, Pattern, Separator, checked_separator
+from volt_cli.io import check_places, load_model, open_output, read_lines, text_blocks, waiting_for, write_each
+from volt_cli.options import (
+    MAX_LINE,
+    EncodingErrors,
+    Files,
+    MaxLine,
+    Model,
+    Pattern,
+    Separator,
+    checked_separator,
+    option,
+)
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
@@ -18,12 +26,8 @@ if TYPE_CHECKING:
 def decode(
     model: Model,
     files: Files,
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write, or - for stdout.")
-    ] = Path("-"),
-    form: Annotated[
-        Literal["pieces", "ids"], typer.Option(metavar="FORM", help="What is read: pieces or ids.")
-    ] = "pieces",
+    out: Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")] = Path("-"),
+    form: Annotated[Literal["pieces", "ids"], option("FORM", "Form of the input: pieces or ids.")] = "pieces",
     separator: Separator = None,
     pattern: Pattern = None,
     encoding_errors: EncodingErrors = "strict",
@@ -38,7 +42,7 @@ def decode(
 
     check_places([out], files, model=model)
     mark = checked_separator(separator)
-    reading = {"errors": encoding_errors, "max_line": parse_max_line(max_line), "wait": waiting_beside(out)}
+    reading = {"errors": encoding_errors, "max_line": parse_max_line(max_line), "wait": waiting_for(out)}
     vocabulary = load_model(model, texts=files, pattern=pattern)
     if mark and (form == "ids" or vocabulary.marker != "suffix"):
         raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
@@ -72,7 +76,7 @@ def _from_pieces(vocabulary: Vocabulary, files: list[str], *, separator: str, **
 
 
 def marked(pieces: list[str], separator: str, *, whole: Collection[str] = ()) -> list[str]:
-    """Pieces in subword-nmt's convention → ours: "</w>" follows what ends a word, by itself behind `whole` ones.
+    """Return pieces of subword-nmt as ours. whole: pieces after which "</w>" is a piece of its own
 
     >>> marked(["lo@@", "w", "<url>"], "@@", whole=["<url>"])
     ['lo', 'w</w>', '<url>', '</w>']

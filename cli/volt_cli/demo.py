@@ -1,21 +1,18 @@
-"""`volt demo`: a search on text that every Python brings along, the documentation topics of `pydoc_data.topics`."""
+"""`volt demo`: a search on the documentation topics that every Python brings along."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from volt_cli.console import Phases, prepare_kernels, say, show
-from volt_cli.io import check_place, console_beside, save, say_written
-from volt_cli.options import Select
+from volt_cli.io import check_place, report_console, save, say_written
+from volt_cli.options import Select, option
 
 
 def demo(
     out: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Also write the vocabulary here, or to - (stdout)."),
+        Path | None, option("FILE", "Also write the vocabulary here, or to - (stdout).", "-o", "--output")
     ] = None,
     select: Select = "balanced",
 ) -> None:
@@ -43,7 +40,7 @@ def demo(
         candidates = learn_bpe(counts)
     with phases.phase("search"):
         result = search(candidates, select=select)
-    console, encoder = console_beside(out), Encoder(result.vocabulary)
+    console, encoder = report_console(out), Encoder(result.vocabulary)
     show(report.as_text(result, seconds=phases.seconds), "", console=console)
     sentence = "Subclasses override __getattr__ only if they understand the consequences."
     pieces = encoder.encode(sentence)

@@ -1,8 +1,4 @@
-"""Options that say where counting and encoding run (this process or Ray), and how much memory they may take.
-
->>> Bounds().budget() is None, Bounds(memory="1G").budget().n_bytes
-(True, 1073741824)
-"""
+"""Options: where counting and encoding run (this process or Ray), and in how much memory."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from volt.errors import ConfigError
+from volt_cli.options import option
 
 if TYPE_CHECKING:
     from volt.count.budget import Budget
@@ -25,15 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The memory limit of counting and learning."""
-
     PANEL = "Reading and counting"
 
     memory: Annotated[
         str | None,
-        typer.Option(
-            metavar="BYTES",
-            help="About what counting and learning may take, such as 2G; words beyond it go to the disk. The "
+        option(
+            "BYTES",
+            "About what counting and learning may take, such as 2G; words beyond it go to the disk. The "
             "first use on a machine compiles, in 150 MB more. Default: any.",
             show_default=False,
         ),
@@ -46,46 +41,38 @@ class Bounds:
     ] = False
 
     def budget(self) -> Budget | None:
-        """Return the limit; None for no limit. Raises ConfigError if it is not a size, or too small."""
         from volt.count.budget import Budget
 
         return None if self.memory is None else Budget.of(self.memory)
 
     def check(self, counts: WordCounts) -> None:
-        """Raise CorpusError if learning from so many words would take more."""
         if budget := self.budget():
             budget.check_learning(counts.table, approximate=self.approximate)
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The engine that does the work."""
-
     PANEL = "Engine"
 
     engine: Annotated[
         Literal["local", "ray"],
-        typer.Option(metavar="NAME", help="local: this process; ray: workers of a cluster of Ray, with equal results."),
+        option("NAME", "local: this process; ray: workers of a cluster of Ray, with equal results."),
     ] = "local"
     address: Annotated[
         str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="With --engine ray: a cluster that runs: auto, HOST:PORT or ray://HOST:PORT. Default: this machine, "
+        option(
+            "HOST:PORT",
+            "With --engine ray: a cluster that runs: auto, HOST:PORT or ray://HOST:PORT. Default: this machine, "
             "for this command.",
         ),
     ] = None
 
     @property
     def is_ray(self) -> bool:
-        """True if workers of Ray do the work."""
         return self.engine == "ray"
 
     def check(self, paths: Iterable[str]) -> None:
-        """Raise ConfigError if options contradict each other or workers cannot read a path.
-
-        Raises MissingLibraryError if Ray is asked for and not installed.
-        """
+        """Raise ConfigError if workers cannot read a path."""
         if self.address is not None and not self.is_ray:
             raise ConfigError("--address names a cluster of Ray; add --engine ray")
         if self.is_ray:
@@ -95,7 +82,6 @@ class EngineOptions:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Connect to Ray's cluster inside the block, so that it starts once."""
         if not self.is_ray:
             yield
             return
@@ -105,7 +91,7 @@ class EngineOptions:
             yield
 
     def shard_map(self, *, add_up: bool) -> Map:
-        """Return the map that counts the files of a corpus. add_up: workers of Ray add up their counts."""
+        """Return the map for files. add_up: whether workers of Ray add up their counts"""
         if not self.is_ray:
             return map
         from volt.ext.ray import RayMap
@@ -113,7 +99,6 @@ class EngineOptions:
         return RayMap(address=self.address, add_up=add_up)
 
     def writer(self) -> Write | None:
-        """Return the writer of a folder's outputs; None for this process."""
         if not self.is_ray:
             return None
         from volt.ext.ray import RayWriter

@@ -1,8 +1,5 @@
 """`volt export` and `volt import`: a vocabulary → the files of another library, and back.
 
-With `--check`, VOLT and the other library encode the same lines, and differences are shown. `volt import` takes special
-tokens that the file does not name as TOKEN or TOKEN=ID.
-
 >>> NamedTokens(special=["<|end|>=7", "<url>"], eos="<|end|>").ids()
 {'special': {'<|end|>': 7, '<url>': None}, 'eos': {'<|end|>': None}}
 """
@@ -10,7 +7,7 @@ tokens that the file does not name as TOKEN or TOKEN=ID.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,11 +21,11 @@ from volt_cli.io import (
     check_places,
     is_stdout,
     load_model,
+    named_stdout,
     read_once,
     save,
     say_losses,
     say_written,
-    told_of,
     written,
 )
 from volt_cli.options import (
@@ -39,7 +36,9 @@ from volt_cli.options import (
     Model,
     Pattern,
     Quiet,
+    argument,
     input_paths,
+    option,
     readable,
     starting,
 )
@@ -52,19 +51,16 @@ if TYPE_CHECKING:
 
 Texts = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="TEXT",
+    argument(
+        "TEXT",
+        "With --check: files, globs or folders to encode.",
         callback=lambda text: input_paths(text) if text else None,
-        help="With --check: files, globs or folders to encode.",
     ),
 ]
 
 
 def refuse_unchecked(text: Sequence[str] | None, check: bool, format: str | None) -> None:
-    """Raise ConfigError if there is text but nothing to check, or nothing that could check it.
-
-    format: None if it is not known yet
-    """
+    """Raise ConfigError if there is text but no --check, or no library that could check."""
     from volt.formats.registry import peer_loader
 
     if text and not check:
@@ -74,7 +70,7 @@ def refuse_unchecked(text: Sequence[str] | None, check: bool, format: str | None
 
 
 def lines_to_check(vocabulary: Vocabulary, text: list[str] | None, errors: Errors, max_line: str) -> list[str]:
-    """Return the lines of these files; without files, lines made of the vocabulary's tokens."""
+    """Return the lines of these files; default: lines made of the vocabulary's tokens."""
     from volt.files.limits import parse_max_line
     from volt.formats.check import probe_lines
     from volt_cli.io import read_lines
@@ -86,12 +82,16 @@ def lines_to_check(vocabulary: Vocabulary, text: list[str] | None, errors: Error
 
 
 def print_agreement(agreement: Agreement, *, written: Path, on_stderr: bool = False) -> None:
-    """Print how far two encoders agree. Raises typer.Exit(1) if they differ.
-
-    written: what stays there all the same
-    """
+    """Print how far two encoders agree. Raises typer.Exit(1) if they differ."""
+    result = f"{agreement.library}: {agreement.n_equal_pieces:,} of {agreement.n_lines:,} lines have equal pieces"
+    if agreement.n_equal_ids is not None:
+        result += f", {agreement.n_equal_ids:,} equal ids"
+    rows = [result]
+    for difference in agreement.differences:
+        ours, theirs = " ".join(difference.ours), " ".join(difference.theirs)
+        rows += [f"line {difference.line}", f"  ours    {ours}", f"  theirs  {theirs}"]
     stream = sys.stderr if on_stderr else sys.stdout
-    stream.buffer.write("\n".join(described(agreement)).encode(errors="backslashreplace") + b"\n")
+    stream.buffer.write("\n".join(rows).encode(errors="backslashreplace") + b"\n")
     stream.flush()
     if not agreement.n_lines:
         say("note: --check: TEXT holds no lines, so nothing was compared")
@@ -100,58 +100,33 @@ def print_agreement(agreement: Agreement, *, written: Path, on_stderr: bool = Fa
         raise typer.Exit(1)
 
 
-def described(agreement: Agreement) -> list[str]:
-    """Lines that tell how far two encoders agree.
-
-    >>> from volt.formats.check import Agreement, Difference
-    >>> described(Agreement("subword-nmt", 3, 2, None, (Difference(2, ["a", "b"], ["ab"]),)))
-    ['subword-nmt: 2 of 3 lines have equal pieces', 'line 2', '  ours    a b', '  theirs  ab']
-    """
-    result = f"{agreement.library}: {agreement.n_equal_pieces:,} of {agreement.n_lines:,} lines have equal pieces"
-    if agreement.n_equal_ids is not None:
-        result += f", {agreement.n_equal_ids:,} equal ids"
-    rows = [result]
-    for difference in agreement.differences:
-        ours, theirs = " ".join(difference.ours), " ".join(difference.theirs)
-        rows += [f"line {difference.line}", f"  ours    {ours}", f"  theirs  {theirs}"]
-    return rows
-
-
 _METAVAR = "TOKEN[=ID]"
 _MOST_DIGITS = 18  # of an id
 
 
 @dataclass(frozen=True)
 class NamedTokens:
-    """Tokens with a meaning of their own, and their ids."""
-
     PANEL = "Special tokens that the file does not name"
 
     special: Annotated[
         list[str] | None,
-        typer.Option(
-            "--special", metavar=_METAVAR, help="Found in text, never split; default id: its own or the next. Repeats."
-        ),
+        option(_METAVAR, "Found in text, never split; default id: its own or the next. Repeats.", "--special"),
     ] = None
-    unk: Annotated[str | None, typer.Option(metavar=_METAVAR, help="The unknown token.")] = None
-    bos: Annotated[str | None, typer.Option(metavar=_METAVAR, help="The begin-of-sentence token.")] = None
-    eos: Annotated[str | None, typer.Option(metavar=_METAVAR, help="The end-of-sentence token.")] = None
-    pad: Annotated[str | None, typer.Option(metavar=_METAVAR, help="The padding token.")] = None
+    unk: Annotated[str | None, option(_METAVAR, "The unknown token.")] = None
+    bos: Annotated[str | None, option(_METAVAR, "The begin-of-sentence token.")] = None
+    eos: Annotated[str | None, option(_METAVAR, "The end-of-sentence token.")] = None
+    pad: Annotated[str | None, option(_METAVAR, "The padding token.")] = None
 
     def ids(self) -> dict[str, dict[str, int | None]]:
-        """Return the options as volt.read_vocabulary takes them. Raises ConfigError if a token has two ids."""
+        """Return the options of volt.read_vocabulary."""
         roles = {"unk": self.unk, "bos": self.bos, "eos": self.eos, "pad": self.pad}
         requested = {"special": self.special or [], **{role: [one] for role, one in roles.items() if one is not None}}
-        return {name: _ids(name, tokens) for name, tokens in requested.items()}
-
-
-def _ids(name: str, requested: Iterable[str]) -> dict[str, int | None]:
-    result = dict[str, int | None]()
-    for one in requested:
-        token, number = token_and_id(one)
-        if result.setdefault(token, number) != number:
-            raise ConfigError(f"--{name} {quoted(token)} is given twice, with two ids; leave one out")
-    return result
+        result: dict[str, dict[str, int | None]] = {name: {} for name in requested}
+        for name, tokens in requested.items():
+            for token, number in map(token_and_id, tokens):
+                if result[name].setdefault(token, number) != number:
+                    raise ConfigError(f"--{name} {quoted(token)} is given twice, with two ids; leave one out")
+        return result
 
 
 def token_and_id(argument: str) -> tuple[str, int | None]:
@@ -167,30 +142,20 @@ def token_and_id(argument: str) -> tuple[str, int | None]:
 
 
 def import_(
-    path: Annotated[
-        Path,
-        typer.Argument(metavar="PATH", callback=readable(VocabularyError), help="A file, or a folder for huggingface."),
-    ],
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the vocabulary, or - for stdout.")
-    ],
+    path: Annotated[Path, argument("PATH", "A file, or a folder for huggingface.", callback=readable(VocabularyError))],
+    out: Annotated[Path, option("FILE", "Where to write the vocabulary, or - for stdout.", "-o", "--output")],
     named: NamedTokens,
     text: Texts = None,
     format: Annotated[
         str,
-        typer.Option(
-            "--from",
-            metavar="FORMAT",
-            autocompletion=starting(FORMATS),
-            help="Its format; default: detected from the content.",
-        ),
+        option("FORMAT", "Its format; default: detected from the content.", "--from", autocompletion=starting(FORMATS)),
     ] = "",
     merges: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
+        option(
+            "FILE",
+            "For lists of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary.",
             callback=readable(VocabularyError),
-            help="For lists of tokens: subword-nmt codes, a sentencepiece .model or a VOLT vocabulary.",
         ),
     ] = None,
     pattern: Pattern = None,
@@ -203,7 +168,7 @@ def import_(
 ) -> None:
     """Read a vocabulary of another library, and write it as VOLT's.
 
-    Says on stderr what the file does not tell, and what VOLT does differently.
+    Reports on stderr what the file does not say, and what VOLT does differently.
     """
     from volt.formats.check import check_import
     from volt.formats.registry import files_read, format_of, read_vocabulary
@@ -232,12 +197,8 @@ WRITE_SEVERAL = ("subword-nmt", "sentencepiece", "huggingface")  # formats of mo
 
 def export(
     model: Model,
-    to: Annotated[
-        str, typer.Option("--to", metavar="FORMAT", autocompletion=starting(FORMATS), help=f"{', '.join(FORMATS)}.")
-    ],
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="PLACE", help="The file or folder to write, or - for stdout.")
-    ],
+    to: Annotated[str, option("FORMAT", f"{', '.join(FORMATS)}.", "--to", autocompletion=starting(FORMATS))],
+    out: Annotated[Path, option("PLACE", "The file or folder to write, or - for stdout.", "-o", "--output")],
     text: Texts = None,
     closed: Annotated[bool, typer.Option("--closed", help="Keep scaffolding as tokens.")] = False,
     check: Annotated[
@@ -250,7 +211,7 @@ def export(
 ) -> None:
     """Write a vocabulary for another library.
 
-    Says on stderr what the format cannot carry, or does differently.
+    Reports on stderr what the format cannot carry, or does differently.
     """
     from volt.formats.check import check as compare_with_library
     from volt.formats.registry import files_written, write_vocabulary
@@ -268,19 +229,15 @@ def export(
         agreement = compare_with_library(vocabulary, path, to, lines) if check else None
     if not quiet:
         for note in notes:
-            say(f"note: {told_of(out, path, note)}")
-        say_written(_main_file(out, outputs), f"{vocabulary.size:,} tokens for {to}")
+            say(f"note: {named_stdout(out, path, note)}")
+        place = outputs[0] if outputs and outputs[0].parent == out.parent else out  # the outputs may be inside it
+        say_written(place, f"{vocabulary.size:,} tokens for {to}")
     if agreement:
         print_agreement(agreement, written=out, on_stderr=is_stdout(out))
 
 
-def _main_file(out: Path, outputs: Sequence[Path]) -> Path:
-    """Return the first output if the outputs are next to `out`; return `out` if they are inside it."""
-    return outputs[0] if outputs and outputs[0].parent == out.parent else out
-
-
 def _closed(vocabulary: Vocabulary, to: str, *, quiet: bool) -> Vocabulary:
-    """Return the vocabulary with scaffolding as tokens, in the order of merges if the format needs it."""
+    """Return the vocabulary with scaffolding as tokens."""
     from volt.formats.registry import closing_order
 
     closed = vocabulary.closed(order=closing_order(to))

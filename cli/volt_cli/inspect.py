@@ -1,4 +1,4 @@
-"""`volt inspect`: the contents of a vocabulary file, and how it cuts a text."""
+"""`volt inspect`: what a vocabulary file holds, and how it cuts a text."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from volt.errors import ConfigError, shown
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, show
 from volt_cli.io import load_model
-from volt_cli.options import Json, Model, Pattern
+from volt_cli.options import Json, Model, Pattern, argument, option
 
 if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
@@ -31,15 +29,17 @@ UNREACHED = {  # the reasons of volt.encode.reachable, in words
 
 def inspect(
     model: Model,
-    text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Text to cut.")] = None,
-    n: Annotated[int, typer.Option("-n", metavar="N", help="How many tokens to list.")] = 10,
+    text: Annotated[list[str] | None, argument("TEXT", "Text to cut.")] = None,
+    n: Annotated[int, option("N", "How many tokens to list.", "-n")] = 10,
     pattern: Pattern = None,
     as_json: Json = False,
 ) -> None:
     """Show what is in a vocabulary, and how it cuts a text.
 
-    Prints sizes, settings, provenance, the most frequent and the longest tokens, and those that no text can produce.
+    Prints sizes, settings, provenance, the most frequent and the longest tokens, and tokens that no text can produce.
     """
+    from volt.display import LabelledText
+
     if n < 0:
         raise ConfigError(f"-n {n}: give how many tokens to list, 0 or more")
     line = " ".join(text or [])
@@ -55,13 +55,24 @@ def inspect(
     else:
         special = set(vocabulary.special.all)
         is_bytes = vocabulary.pretokenizer.is_bytes
-        _show(data, line, n, lambda token: _readable(token) if is_bytes and token not in special else token)
+        rows = list(
+            _rows(data, line, n, lambda token: _readable(token) if is_bytes and token not in special else token)
+        )
+        width = max(len(name) for name, _, _ in rows) + 2
+        show(*(LabelledText(f"{name.replace('_', ' '):{width}}", parts, gap=gap) for name, parts, gap in rows))
 
 
 def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, Any]:
     from volt.choose.report import vocabulary_data
+    from volt.encode.encoder import Encoder
+    from volt.encode.reachable import reach
     from volt.urls import bare
 
+    result = reach(vocabulary)
+    reasons = {**result.never, **dict.fromkeys(result.undecided, "undecided")}
+    unreachable = {
+        why: tokens for why in UNREACHED if (tokens := [token for token, of in reasons.items() if of == why])
+    }
     counted = list(zip(vocabulary.tokens, vocabulary.counts or [0] * vocabulary.size, strict=True))
     return {
         "file": bare(str(model)),
@@ -70,28 +81,13 @@ def _data(model: Path, vocabulary: Vocabulary, line: str, n: int) -> dict[str, A
         "provenance": dict(vocabulary.provenance),
         "most_frequent": sorted(counted, key=lambda row: -row[1])[:n],
         "longest": sorted(counted, key=lambda row: (-len(row[0]), -row[1]))[:n],
-        "unreachable": _unreached(vocabulary),
-        "pieces": _cut(vocabulary, line) if line else [],
+        "unreachable": unreachable,
+        "pieces": Encoder(vocabulary).encode(line) if line else [],
     }
 
 
-def _unreached(vocabulary: Vocabulary) -> dict[str, list[str]]:
-    from volt.encode.reachable import reach
-
-    result = reach(vocabulary)
-    reasons = {**result.never, **dict.fromkeys(result.undecided, "undecided")}
-    return {why: tokens for why in UNREACHED if (tokens := [token for token, of in reasons.items() if of == why])}
-
-
-def _cut(vocabulary: Vocabulary, line: str) -> list[str]:
-    from volt.encode.encoder import Encoder
-
-    return Encoder(vocabulary).encode(line)
-
-
 def _readable(token: str) -> str:
-    """Return a token of bytes for people: as the text that it spells, spaces as "␣", and long runs of one character
-    counted.
+    """Return a token of bytes as text, with long runs of one character counted.
 
     >>> print(_readable("ĠlowÃ"), _readable("Ġ" * 81 + "x"))
     ␣low<0xC3> ␣×81x
@@ -102,19 +98,7 @@ def _readable(token: str) -> str:
     return _RUN.sub(lambda run: f"{run[1]}×{len(run[0])}", text)
 
 
-def _show(data: dict[str, Any], line: str, n: int, spell: Spell) -> None:
-    from volt.display import LabelledText
-
-    rows = list(_rows(data, line, n, spell))
-    width = max(len(name) for name, _, _ in rows) + 2
-    show(*(LabelledText(f"{name.replace('_', ' '):{width}}", parts, gap=gap) for name, parts, gap in rows))
-
-
 def _rows(data: dict[str, Any], line: str, n: int, spell: Spell) -> Iterator[tuple[str, list[str], str]]:
-    """Yield the rows to show: a name, parts that are not broken inside, and the separator of parts.
-
-    spell: how tokens are shown
-    """
     from volt.display import at_bars
 
     for name, value in data.items():

@@ -1,8 +1,6 @@
 """Inputs and outputs of commands: text, places for `-o`, and models for `-m`.
 
-An output is a file, a folder, or `-` for stdout; a file appears when it is complete, and never replaces an input.
-Stdout takes one thing only: when data goes there, reports go to stderr. `encode` and `decode` answer lines that have
-arrived before they wait for more. A model is a VOLT vocabulary or a file of another library; `-` is stdin.
+A file appears when it is complete, and never replaces an input. When data goes to stdout, reports go to stderr.
 """
 
 from __future__ import annotations
@@ -30,11 +28,7 @@ _PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def is_stdout(place: str | Path | None) -> bool:
-    """Check whether a place is stdout, by its short name or as a file of the system.
-
-    >>> is_stdout("-"), is_stdout("./-"), is_stdout("/dev/stdout"), is_stdout(None)
-    (True, False, True, False)
-    """
+    """Check whether a place is stdout: -, or a file such as /dev/stdout."""
     from volt.files.atomic import follow
 
     if place is None or str(place) == "-":
@@ -46,7 +40,7 @@ def is_stdout(place: str | Path | None) -> bool:
 
 
 def check_place(place: Path) -> None:
-    """Raise ConfigError for a place that cannot be written, or whose name promises compression."""
+    """Raise ConfigError for a place that cannot be written, or that ends in .gz and the like."""
     from volt.files.atomic import check_writable
 
     if place.suffix in _PACKED:
@@ -61,9 +55,8 @@ def check_place(place: Path) -> None:
 def check_places(
     outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None] = (), *, model: Path | None = None
 ) -> None:
-    """Raise ConfigError if one of these outputs is one of the inputs or belongs to the model, or two are one file.
-
-    outputs, inputs: "-" is stdout, or stdin; None is ignored
+    """Raise ConfigError if an output is one of the inputs, a file of the model, or another output; "-" is stdout or
+    stdin.
     """
     from volt.files.atomic import STDOUT, check_distinct
     from volt.formats.registry import files_read
@@ -76,7 +69,7 @@ def check_places(
 
 @contextmanager
 def written(place: Path) -> Iterator[Path]:
-    """Yield the path to write to: the place itself; for stdout, a temporary file that is printed at the end."""
+    """Yield the path to write to; for stdout, that of a temporary file."""
     if not is_stdout(place):
         yield place
         return
@@ -87,7 +80,7 @@ def written(place: Path) -> Iterator[Path]:
         try:
             yield path
         except VoltError as error:
-            raise error.reworded(told_of(place, path, error.message)) from error
+            raise error.reworded(named_stdout(place, path, error.message)) from error
         if not path.is_file() or len(list(folder.iterdir())) > 1:
             raise ConfigError("-o -: this is more than one file, and stdout takes one; name a place")
         with path.open("rb") as file:
@@ -95,17 +88,11 @@ def written(place: Path) -> Iterator[Path]:
         sys.stdout.flush()
 
 
-def told_of(place: Path, path: Path, message: str) -> str:
-    """Return a message with the place's name instead of the temporary path.
-
-    >>> told_of(Path("-"), Path("/tmp/x/stdout"), "/tmp/x/stdout: too long")
-    'stdout: too long'
-    """
+def named_stdout(place: Path, path: Path, message: str) -> str:
     return message.replace(str(path), "stdout") if is_stdout(place) else message
 
 
 def write_bytes(data: bytes, place: Path) -> None:
-    """Write a file, whole or not at all, or to stdout."""
     from volt.files.atomic import write_atomic
 
     with written(place) as path, write_atomic(path) as file:
@@ -113,28 +100,22 @@ def write_bytes(data: bytes, place: Path) -> None:
 
 
 def save(vocabulary: Vocabulary, place: Path) -> None:
-    """Write a vocabulary to a file or to stdout."""
     with written(place) as path:
         vocabulary.save(path)
 
 
-def console_beside(*places: Path | None) -> Console:
-    """Return where a report goes: to stdout, or to stderr if one of these places is stdout."""
+def report_console(*places: Path | None) -> Console:
+    """Return the console for a report: stderr if a place is stdout."""
     return messages() if any(map(is_stdout, places)) else output()
 
 
 def check_one_for_stdout(**claims: bool) -> None:
-    """Raise ConfigError if more than one thing is to go to stdout.
-
-    >>> check_one_for_stdout(json=True, output=False)
-    """
     claimed = [f"--{name}" for name, claim in claims.items() if claim]
     if len(claimed) > 1:
         raise ConfigError(f"{' and '.join(claimed)} would both write to stdout; give one of them another place")
 
 
 def say_written(place: Path, what: str = "") -> None:
-    """Report on stderr where a file was written."""
     say(f"wrote {'stdout' if is_stdout(place) else shown_path(place)}{what and f': {what}'}")
 
 
@@ -142,11 +123,7 @@ BLOCK_SIZE = 1 << 20  # bytes, at most, of text whose lines are decoded at once
 
 
 def text_blocks(files: list[str], *, errors: Errors, max_line: int | None, wait: Wait | None = None) -> Iterator[Block]:
-    """Yield blocks of the files; "-" is stdin.
-
-    max_line: as in `read_blocks`
-    wait: how pipes are waited for, once the lines that have come are given
-    """
+    """Yield blocks of lines. max_line, wait: as in `read_blocks`"""
     from volt.files.blocks import read_blocks
 
     for path in files:
@@ -154,17 +131,14 @@ def text_blocks(files: list[str], *, errors: Errors, max_line: int | None, wait:
 
 
 def read_lines(files: list[str], **reading: Any) -> Iterator[list[str]]:
-    """Yield lists of lines of the files; a line ends at "\\n" or "\\r\\n".
-
-    reading: as in `text_blocks`
-    """
+    """Yield lists of lines, without their ends."""
     for block in text_blocks(files, **reading):
         lines = block.data.decode().split("\n")
         yield [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
 
 
-def waiting_beside(place: str | Path) -> Wait:
-    """Return the function that waits for input; it stops waiting when output goes to stdout and its reader ends."""
+def waiting_for(place: str | Path) -> Wait:
+    """Return the function that waits for input; it stops when the reader of stdout ends."""
     from volt.files.blocks import is_ready
 
     try:
@@ -174,66 +148,49 @@ def waiting_beside(place: str | Path) -> Wait:
 
 
 def is_conversation(paths: Sequence[str], place: str | Path) -> bool:
-    """Check whether a person types the lines or reads the answers, which a progress bar would disturb."""
+    """Check whether a person types the lines or reads the answers."""
     return ("-" in paths and sys.stdin.isatty()) or (is_stdout(place) and sys.stdout.isatty())
 
 
 def open_output(place: Path) -> AbstractContextManager[BinaryIO]:
-    """Return a file that appears when it is complete, or stdout, to which lines go as they come."""
+    """Return a file that appears when it is complete, or stdout."""
     from volt.files.atomic import write_atomic
 
     return nullcontext(sys.stdout.buffer) if is_stdout(place) else write_atomic(place)
 
 
 def write_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
-    """Write texts so that each can be read before the next is asked for.
-
-    >>> import io
-    >>> file = io.BytesIO()
-    >>> write_each(file, [b"low\\n", b"lower\\n"])
-    >>> file.getvalue()
-    b'low\\nlower\\n'
-    """
+    """Write texts, each of them before the next is computed."""
     for text in texts:
         file.write(text)
         file.flush()
 
 
 def load_model(path: Path, *, texts: Collection[str] = (), pattern: str | None = None) -> Vocabulary:
-    """Return the vocabulary in a file, whose format is detected from its content.
+    """Return the vocabulary in a file of any format; report on stderr what the file lacks.
 
-    texts: other inputs. Raises ConfigError if both are to come from stdin.
-    pattern: cuts text into words, where the file does not hold a pattern
-
-    Prints on stderr what a file of another library does not say, as `volt import` does.
+    texts: other inputs, which cannot be stdin, too;  pattern: cuts text, where the file does not hold one
     """
     if str(path) == "-" and "-" in texts:
         raise ConfigError("-m -: stdin cannot hold both the vocabulary and the text; name a file for one of them")
-    with read_once(path) as place:
-        return _read(place, pattern)
-
-
-def _read(path: Path, pattern: str | None) -> Vocabulary:
     from volt.formats.registry import is_own, read_vocabulary
 
-    vocabulary = read_vocabulary(path, pattern=pattern)
-    if vocabulary.provenance.get("lost") and not is_own(path):
-        say_losses(path, vocabulary)
+    with read_once(path) as copy:
+        vocabulary = read_vocabulary(copy, pattern=pattern)
+        if vocabulary.provenance.get("lost") and not is_own(copy):
+            say_losses(copy, vocabulary)
     return vocabulary
 
 
 def say_losses(path: Path, vocabulary: Vocabulary) -> None:
-    """Print, one a line, what a file of another library did not say and what VOLT does differently."""
+    """Print what a foreign file lacks, one a line."""
     for loss in vocabulary.provenance.get("lost", ()):
         say(f"note: {name_of(path) or path}: {loss}")
 
 
 @contextmanager
 def read_once(path: Path) -> Iterator[Path]:
-    """Yield the path; for stdin, a pipe or a URL, the path of a copy, because detecting a format reads it twice.
-
-    Messages call a copy by the name of what was copied.
-    """
+    """Yield a path that can be read twice; for stdin, a pipe or a URL, that of a copy."""
     import shutil
     import sys
 

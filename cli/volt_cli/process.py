@@ -1,10 +1,7 @@
 """Signals and standard streams of the process.
 
-SIGTERM and SIGHUP end a command as Ctrl-C does: partial files are removed, and one line is printed. Before and after a
-command, Ctrl-C ends the process silently (`volt_cli.silence`).
-
-Some services close stdin, stdout or stderr. The next file that is opened would take the free number, and messages would
-go into it, so closed streams are replaced. Unbuffered stdout (-u) loses data silently on a full disk; it gets a buffer.
+SIGTERM and SIGHUP end a command as Ctrl-C does. Standard streams that were closed at the start are replaced, because
+the next file opened would take their number.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ _MODES = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)  # the first two so that using 
 
 
 def prepare_standard_files() -> None:
-    """Take the numbers of what was closed, and give stdout a buffer."""
+    """Replace closed standard streams, and give stdout a buffer."""
     for number, mode in enumerate(_MODES):
         if _is_closed(number):
             os.dup2(os.open(os.devnull, mode), number)
@@ -48,7 +45,7 @@ def _text(number: int) -> io.TextIOWrapper:
 
 
 class Ended(SystemExit):
-    """Ends a command after a signal; the exit status is 128 plus the signal's number.
+    """The end of a command by a signal; the exit status is 128 plus the signal's number.
 
     >>> Ended(signal.SIGTERM).code, Ended(signal.SIGTERM).name
     (143, 'SIGTERM')
@@ -61,7 +58,7 @@ class Ended(SystemExit):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise Ended in the block where one of the two comes. What is not as Python left it, as under nohup, stays so."""
+    """Raise Ended in the block on either signal, unless it is ignored, as under nohup."""
     default = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
         default = []  # only the main thread may say what signals do
@@ -77,7 +74,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """End; a second SIGTERM ends the process at once, and a second SIGHUP, which shells send too, does nothing."""
+    """Raise Ended; a second SIGTERM ends the process, a second SIGHUP does nothing."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     raise Ended(number)

@@ -1,8 +1,6 @@
 """`volt search`: a corpus → its vocabulary.
 
-Without `-o`, a vocabulary at the default place is replaced if it comes from the same corpus; otherwise the search is
-refused, so that another corpus of the same name loses nothing. A corpus is recognised by its words or, because options
-change the words, by its number of lines and bytes.
+Without `-o`, only a vocabulary from the same corpus is replaced: one of the same words, lines or bytes.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ from volt_cli.io import (
     check_one_for_stdout,
     check_place,
     check_places,
-    console_beside,
     is_stdout,
+    report_console,
     save,
     say_written,
 )
@@ -40,7 +38,9 @@ from volt_cli.options import (
     SizeOptions,
     SpecialOptions,
     TransportOptions,
+    argument,
     input_paths,
+    option,
 )
 from volt_cli.search_sources import (
     NamedSourceOptions,
@@ -56,11 +56,10 @@ from volt_cli.search_sources import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from volt.choose.language_model import LanguageModel
     from volt.choose.search import SearchResult
-    from volt.count.named_files import NamedFile
     from volt.count.word_counts import WordCounts
     from volt.learn.candidates import Candidates
     from volt.learn.parity import Parity
@@ -76,13 +75,11 @@ _REMEDY = "name a place with -o, or replace it with --force"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A vocabulary that a search has written. provenance: what it says of its corpus."""
-
     place: Path
     provenance: dict[str, Any]
 
     def refuse_other(self, counts: WordCounts) -> None:
-        """Raise ConfigError if it was made from another corpus than these counts."""
+        """Raise ConfigError if these counts are of another corpus."""
         values = self.provenance
         result = _FINGERPRINT.search(values["signature"])
         same_words = result is not None and result[1] == counts.fingerprint
@@ -95,11 +92,7 @@ class Standing:
 
 
 def standing(place: Path) -> Standing | None:
-    """Return the vocabulary at a place, None if there is no file. Raises ConfigError if it is not from a search.
-
-    >>> standing(Path("/nowhere/corpus.volt")) is None
-    True
-    """
+    """Return the vocabulary at a place, if there is one. Raises ConfigError if it is not from a search."""
     from volt.vocabulary import Vocabulary
 
     if not place.is_file():
@@ -116,12 +109,12 @@ def standing(place: Path) -> Standing | None:
 def search(
     corpus: Annotated[
         list[str],
-        typer.Argument(
-            metavar="CORPUS",
+        argument(
+            "CORPUS",
+            "Files, globs, folders, or - for stdin; .gz .bz2 .xz .zst too. NAME=FILE, or NAME=FILE:N for column "
+            "N, names a source. Default: stdin, unless it is a terminal.",
             default_factory=list,
             show_default=False,
-            help="Files, globs, folders, or - for stdin; .gz .bz2 .xz .zst too. NAME=FILE, or NAME=FILE:N for column "
-            "N, names a source. Default: stdin, unless it is a terminal.",
         ),
     ],
     sizing: SizeOptions,
@@ -135,12 +128,7 @@ def search(
     engine: EngineOptions,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Where to write; default: CORPUS.volt, here. With --per-source a folder.",
-        ),
+        option("FILE", "Where to write; default: CORPUS.volt, here. With --per-source a folder.", "-o", "--output"),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Without -o: replace a CORPUS.volt that is of another corpus.")
@@ -153,9 +141,9 @@ def search(
 ) -> None:
     """Find the vocabulary that a corpus deserves.
 
-    Counts words, learns merge candidates, solves a transport problem per size, picks a size, writes the vocabulary, and
-    prints the size, why and how sure that is, ten of the sizes measured, and what every rule would pick. With
-    --extend, a vocabulary grows: its ids stay, and new tokens come after them.
+    Counts words, learns merge candidates, solves a transport problem per size, picks a size, and writes the vocabulary.
+    Prints the size, why and how sure that is, ten of the measured sizes, and what every rule would pick. With
+    --extend, a vocabulary grows: its ids stay, and new tokens follow them.
     """
     from volt.count.named_files import named_files
     from volt.files.paths import check_readable
@@ -164,14 +152,19 @@ def search(
         raise ConfigError("CORPUS is missing: name files, or give a text on stdin, as in volt search < corpus.txt")
     corpus = corpus or ["-"]
     named = named_files(corpus)
+    columns = {name: file.column for name, file in named.items()}
+    is_table = bool(counting.fields or counting.column or counting.word_counts)
     files = {name: input_paths([file.path]) for name, file in named.items()} or {"": input_paths(corpus)}
     if learning.file:
         check_readable(learning.file, kind=CandidateError)
     requested = parse_sizes(sizing.sizes)
     from volt.choose.rules import parse_rule
     from volt.choose.search import search as run_search
+    from volt.count.corpus_statistics import checked_share
     from volt.count.counting import is_large
+    from volt.count.word_counts import mix
     from volt.files.atomic import make_folder
+    from volt.learn.parity import measure_parity
 
     bounds.budget()
     if sum(file.path == "-" for file in named.values()) > 1 or corpus.count("-") > 1:
@@ -181,51 +174,62 @@ def search(
     if bounds.approximate and engine.is_ray:
         raise ConfigError("--approximate takes files in their order, and --engine ray counts several; leave out one")
     engine.check(chain.from_iterable(files.values()))
-    targets = outputs_of(named, out) if naming.per_source else {"": out or _default_output(corpus, named)}
+    targets = (
+        outputs_of(named, out)
+        if naming.per_source
+        else {"": out or (joint_output(named) if named else default_output(corpus))}
+    )
     old = extended_model(learning.extend, [*corpus, *(file.path for file in named.values())])
     tokens = old.special if old else special.tokens()
     parameters = transport.parameters()
     parse_rule(sizing.select)
     model = modelling.model(sizing.select)
-    _check_coverage(learning, counting)
+    if checked_share(learning.coverage, is_bytes=counting.cut().is_bytes) < 1 and learning.file:
+        raise ConfigError("--coverage is for learning, and merges of a file bring their own characters; leave out one")
     check_one_for_stdout(json=as_json, output=any(map(is_stdout, targets.values())))
     check_places(targets.values(), [*chain.from_iterable(files.values()), learning.file], model=learning.extend)
-    for target in [first_to_make(out)] if naming.per_source and out and _is_to_make(out) else targets.values():
+    is_to_make = naming.per_source and out and url_of(out) is None and not out.exists()
+    for target in [first_to_make(out)] if out and is_to_make else targets.values():
         check_place(target)
     replaced = {name: standing(target) for name, target in targets.items() if out is None and not force}
     if not quiet:
-        naming.warn({name: files[name] for name in files if not (counting.is_table or _column(named, name))})
+        naming.warn([files[name] for name in files if not (is_table or columns.get(name))])
     phases = Phases(quiet=quiet)
-    if not counting.is_table and any(map(is_large, chain.from_iterable(files.values()))):
+    if not is_table and any(map(is_large, chain.from_iterable(files.values()))):
         prepare_kernels(phases, "count")
     prepare_kernels(phases, "replay" if learning.file else "learn", *naming.jobs, "words")
     with engine.running():
         sources = {
-            name: _count(files[name], _column(named, name), counting, bounds, old, tokens, phases, engine)
+            name: _count(files[name], columns.get(name), counting, bounds, old, tokens, phases, engine)
             for name in files
         }
-    corpora = sources if naming.per_source else {"": _joined(sources, naming) if named else sources[""]}
+    if naming.per_source:
+        corpora = sources
+    else:
+        corpora = {"": mix(sources, temperature=naming.temperature) if named else sources[""]}
     for counts in corpora.values():
         bounds.check(counts)
     for name, other in replaced.items():
         if other:
             other.refuse_other(corpora[name])
 
-    def search_counts(counts: WordCounts) -> SearchResult:
+    results: dict[str, SearchResult] = {}
+    for name, counts in corpora.items():
         learn = (
             extending_learner(old, counts, learning)
             if old
             else naming.learner(sources, counts, coverage=learning.coverage)
         )
-        candidates = _candidates(counts, learning, model, phases, learn)
-        with phases.phase("search", unit="sizes") as advance:
-            return run_search(
-                candidates, sizes=requested, select=sizing.select, parameters=parameters,
-                special=None if old else tokens, byte_fallback=special.byte_fallback, model=model,
-                multiple_of=sizing.multiple_of, report=advance,
-            )  # fmt: skip
-
-    results = {name: _of_source(name, partial(search_counts, counts)) for name, counts in corpora.items()}
+        try:
+            candidates = _candidates(counts, learning, model, phases, learn)
+            with phases.phase("search", unit="sizes") as advance:
+                results[name] = run_search(
+                    candidates, sizes=requested, select=sizing.select, parameters=parameters,
+                    special=None if old else tokens, byte_fallback=special.byte_fallback, model=model,
+                    multiple_of=sizing.multiple_of, report=advance,
+                )  # fmt: skip
+        except VoltError as error:
+            raise error.reworded(f"{shown(name)}: {error.message}") if name else error from error
     if naming.per_source and out:
         make_folder(out)
     with phases.phase("save"):
@@ -234,60 +238,25 @@ def search(
     if naming.per_source:
         _report_each(results, phases, targets, as_json=as_json, quiet=quiet)
         return
-    parity = _parity(results[""], sources, naming, phases) if naming.parity else None
+    [result], parity = results.values(), None
+    if naming.parity:
+        with phases.phase("parity"):
+            parity = measure_parity(sources, result.candidates, size=result.best.size, unit=naming.unit)
+    if as_json or not quiet:
+        _report(result, targets[""], parity, phases, as_json=as_json, full=every)
+
+
+def _report(
+    result: SearchResult, target: Path, parity: Parity | None, phases: Phases, *, as_json: bool, full: bool
+) -> None:
+    from volt.choose.report import as_data, as_text
+
     if as_json:
-        _print_json(results[""], phases, targets[""], parity)
-    elif not quiet:
-        _print_report(results[""], phases, targets[""], parity, full=every)
-
-
-def _of_source(name: str, search: Callable[[], SearchResult]) -> SearchResult:
-    """Return the result of searching a source. Errors name the source if it has a name."""
-    try:
-        return search()
-    except VoltError as error:
-        raise error.reworded(f"{shown(name)}: {error.message}") if name else error from error
-
-
-def _default_output(corpus: list[str], named: Collection[str]) -> Path:
-    return joint_output(named) if named else default_output(corpus)
-
-
-def _column(named: Mapping[str, NamedFile], name: str) -> int | None:
-    return named[name].column if name in named else None
-
-
-def _joined(sources: Mapping[str, WordCounts], naming: NamedSourceOptions) -> WordCounts:
-    from volt.count.word_counts import mix
-
-    return mix(sources, temperature=naming.temperature)
-
-
-def _parity(
-    result: SearchResult, sources: Mapping[str, WordCounts], naming: NamedSourceOptions, phases: Phases
-) -> Parity:
-    from volt.learn.parity import measure_parity
-
-    with phases.phase("parity"):
-        return measure_parity(sources, result.candidates, size=result.best.size, unit=naming.unit)
-
-
-def _print_json(result: SearchResult, phases: Phases, target: Path, parity: Parity | None) -> None:
-    from volt.choose.report import as_data
-
-    data = {**as_data(result, seconds=phases.seconds), **({"parity": parity_data(parity)} if parity else {})}
-    print_json({**data, "output": str(target)}, indent=1)
-
-
-def _print_report(result: SearchResult, phases: Phases, target: Path, parity: Parity | None, *, full: bool) -> None:
-    from volt.choose.report import as_text
-
-    neighbours = [parity_text(parity)] if parity else []
-    show(
-        as_text(result, seconds=phases.seconds, full=full, hint="--all shows all"),
-        *neighbours,
-        console=console_beside(target),
-    )
+        data = {**as_data(result, seconds=phases.seconds), **({"parity": parity_data(parity)} if parity else {})}
+        print_json({**data, "output": str(target)}, indent=1)
+        return
+    text = as_text(result, seconds=phases.seconds, full=full, hint="--all shows all")
+    show(text, *([parity_text(parity)] if parity else []), console=report_console(target))
     say_written(target, result.composition)
 
 
@@ -305,20 +274,8 @@ def _report_each(
             say_written(targets[name], result.composition)
 
 
-def _check_coverage(learning: CandidateOptions, counting: CountOptions) -> None:
-    """Raise ConfigError if the share is out of range, or if nothing is learned to leave characters out of."""
-    from volt.count.corpus_statistics import checked_share
-
-    if checked_share(learning.coverage, is_bytes=counting.cut().is_bytes) < 1 and learning.file:
-        raise ConfigError("--coverage is for learning, and merges of a file bring their own characters; leave out one")
-
-
 def parse_sizes(text: str) -> range | None:
-    """START:STOP:STEP, STOP included; None for an empty text. Raises ConfigError if it is malformed.
-
-    >>> list(parse_sizes("1000:3000:1000"))
-    [1000, 2000, 3000]
-    """
+    """Parse START:STOP:STEP, STOP included; None for an empty text."""
     if not text:
         return None
     parts = text.split(":")
@@ -330,13 +287,8 @@ def parse_sizes(text: str) -> range | None:
     return range(start, stop + 1, step)
 
 
-def _is_to_make(folder: Path) -> bool:
-    """Check whether a folder is not there; behind a URL there is none to make."""
-    return url_of(folder) is None and not folder.exists()
-
-
 def default_output(corpus: list[str]) -> Path:
-    """Return the corpus's name with .volt, in the current folder.
+    """Return the corpus's name with .volt.
 
     >>> str(default_output(["data/train.en.gz"])), str(default_output(["-"]))
     ('train.en.volt', 'vocabulary.volt')
@@ -351,7 +303,6 @@ def _count(
     files: list[str], column: int | None, requested: CountOptions, bounds: Bounds, old: Vocabulary | None,
     special: SpecialTokens, phases: Phases, engine: EngineOptions,
 ) -> WordCounts:  # fmt: skip
-    """Return the words of files, or of one column of them. old: a vocabulary that makes words as it does"""
     from volt.count.corpus import count_words
     from volt.files.limits import parse_max_line
 
@@ -370,7 +321,7 @@ def _count(
 def _candidates(
     counts: WordCounts, requested: CandidateOptions, model: LanguageModel | None, phases: Phases, learn: Learner
 ) -> Candidates:
-    """Learned merges, as many as are asked for or as the rules need, or those of a file."""
+    """Return learned merges, or those of a file."""
     from volt.choose.exact_curve import learned_until_decided
 
     if requested.file:
@@ -401,7 +352,6 @@ def _replayed(counts: WordCounts, requested: CandidateOptions, phases: Phases) -
 
 
 def _check_level(path: str | Path, spells_bytes: bool, counts_bytes: bool) -> None:
-    """Raise CandidateError if merges over bytes meet a corpus of characters, or the other way round."""
     if spells_bytes and not counts_bytes:
         raise CandidateError(
             f"{path}: its merges are over bytes, like those of GPT-2, and words are counted in characters; search with "

@@ -1,26 +1,10 @@
-"""Named sources of a search: their weights, parity-aware merges, and a vocabulary for each.
-
->>> NamedSourceOptions(parity=True).check({}, None, word_counts=False)
-Traceback (most recent call last):
-    ...
-volt.errors.ConfigError: --parity needs named sources; write NAME=FILE for each text, such as en=train.en.gz
-
-`volt search --extend MODEL`: the vocabulary to extend. MODEL fixes how text is cut into words, the special tokens and
-the marker, so options for these are refused.
-
->>> candidates, counts = CandidateOptions(extend=Path("m.volt")), CountOptions(level="bytes")
->>> check_alone(candidates, counts, SpecialOptions(), NamedSourceOptions())
-Traceback (most recent call last):
-    ...
-volt.errors.ConfigError: --level and --extend: words are made as MODEL makes them; leave out one
-"""
+"""Named sources of a search (weights, parity-aware merges, a vocabulary for each), and the vocabulary to extend."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -29,7 +13,7 @@ import typer
 from volt.errors import ConfigError, shown, shown_path
 from volt_cli.console import say
 from volt_cli.io import load_model
-from volt_cli.options import CandidateOptions, CountOptions, SpecialOptions
+from volt_cli.options import CandidateOptions, CountOptions, SpecialOptions, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,27 +26,24 @@ if TYPE_CHECKING:
     from volt.vocabulary import Vocabulary
 
 
-MOST_COLUMNS, MOST_OF_COLUMN = 6, 24  # that a warning shows
+MOST_OF_COLUMN = 24  # characters that a warning shows
 MOST_OF_NAME = 100  # characters of a name that is put together
 
 
 @dataclass(frozen=True)
 class NamedSourceOptions:
-    """Options for sources that have names."""
-
     PANEL = "Named sources"
 
     temperature: Annotated[
-        float, typer.Option(metavar="T", help="Rescale the sources' totals n to n^(1/T), from 1: 5 helps small ones.")
+        float, option("T", "Rescale the sources' totals n to n^(1/T), from 1: 5 helps small ones.")
     ] = 1.0
     parity: Annotated[
         bool, typer.Option("--parity", help="Let the source that is compressed worst choose each merge.")
     ] = False
     parity_unit: Annotated[
         Literal["character", "byte", "line"] | None,
-        typer.Option(
-            metavar="WHAT",
-            help="Compare pieces per character, byte, or line of texts that are translations; default: character.",
+        option(
+            "WHAT", "Compare pieces per character, byte, or line of texts that are translations; default: character."
         ),
     ] = None
     per_source: Annotated[
@@ -76,7 +57,7 @@ class NamedSourceOptions:
 
     @property
     def first_option(self) -> str:
-        """The first option that is given; empty for none."""
+        """The first option in use; empty for none."""
         inputs = {
             "--temperature": self.temperature != 1, "--parity": self.parity,
             "--parity-unit": self.parity_unit is not None, "--per-source": self.per_source,
@@ -86,11 +67,12 @@ class NamedSourceOptions:
     def check(
         self, names: Collection[str], candidates: str | None, *, word_counts: bool, coverage: float = 1.0
     ) -> None:
-        """Raise ConfigError if the options contradict each other or do not go with these sources.
+        """Raise ConfigError if options contradict each other. candidates: the file of merges, if they are not learned
 
-        candidates: the file of merges, if they are not learned
-        word_counts: whether texts are tables of words
-        coverage: the share of the characters that learning keeps
+        >>> NamedSourceOptions(parity=True).check({}, None, word_counts=False)
+        Traceback (most recent call last):
+            ...
+        volt.errors.ConfigError: --parity needs named sources; write NAME=FILE for each text, such as en=train.en.gz
         """
         if not self.temperature >= 1:
             raise ConfigError(f"--temperature {self.temperature:g}: give 1 or more; 1 takes the texts as they are")
@@ -106,18 +88,24 @@ class NamedSourceOptions:
             )
         if self.parity and coverage != 1:
             raise ConfigError("--parity keeps all characters; leave out --coverage, or --parity")
-        if self.parity:
-            self._check_parity(names, candidates, word_counts)
+        if self.parity and len(names) < 2:
+            raise ConfigError(f"--parity is between sources, and there is only {next(iter(names))!r}; name two or more")
+        if self.parity and candidates:
+            raise ConfigError(
+                f"--parity learns merges, and --candidates {shown_path(candidates)} holds ready ones; leave one out"
+            )
+        if self.parity and self.unit == "line" and word_counts:
+            raise ConfigError("--parity-unit line: tables of words have no lines of text; count characters or bytes")
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """The compiled loops that parity needs besides."""
+        """The compiled loops that parity also needs."""
         return ("parity", "replay") if self.parity else ()
 
     def learner(
         self, sources: Mapping[str, WordCounts], counts: WordCounts, *, coverage: float
     ) -> Callable[..., Candidates]:
-        """Return the function that learns a number of merges, from these sources or from all counts together."""
+        """Return the function that learns merges."""
         if self.parity:
             from volt.learn.parity import learn_parity
 
@@ -126,65 +114,36 @@ class NamedSourceOptions:
 
         return partial(learn_bpe, counts, coverage=coverage)
 
-    def warn(self, texts: Mapping[str, Iterable[str]]) -> None:
-        """Say what may mislead. texts: the files of sources of which no column was named."""
-        warn_of_columns(texts.values())
-        if self.parity_unit == "byte":
-            warn_of_bytes()
+    def warn(self, sources: Iterable[Iterable[str]]) -> None:
+        """Print what may mislead. sources: files of each source without a named column"""
+        from volt.count.columns import first_columns
 
-    def _check_parity(self, names: Collection[str], candidates: str | None, word_counts: bool) -> None:
-        if len(names) < 2:
-            raise ConfigError(f"--parity is between sources, and there is only {next(iter(names))!r}; name two or more")
-        if candidates:
-            raise ConfigError(
-                f"--parity learns merges, and --candidates {shown_path(candidates)} holds ready ones; leave one out"
-            )
-        if self.unit == "line" and word_counts:
-            raise ConfigError("--parity-unit line: tables of words have no lines of text; count characters or bytes")
-
-
-def warn_of_bytes() -> None:
-    """Say what bytes do to a comparison of scripts."""
-    say(
-        "bytes per character differ between scripts (1 in Latin, 3 in Devanagari), so pieces per byte mislead across "
-        "them; --parity-unit character, or line for translations, is safer",
-        mark="warning",
-        style="bold yellow",
-    )
-
-
-def warn_of_columns(sources: Iterable[Iterable[str]]) -> None:
-    """Say which texts look like tables whose columns are counted as one text. sources: the files of each."""
-    from volt.count.columns import first_columns
-
-    for files in sources:
-        for path in islice(files, 1):
-            if columns := first_columns(path):
-                message = ", ".join(f"{n} {shown(text, MOST_OF_COLUMN)!r}" for n, text in enumerate(columns, 1))
-                say(
-                    f"{shown_path(path)}: its lines have columns, and all are counted: {message}; "
-                    "write NAME=FILE:N, or --fields N, for one",
-                    mark="warning",
-                    style="bold yellow",
+        for files in sources:
+            path = next(iter(files), None)
+            if path is not None and (columns := first_columns(path)):
+                texts = ", ".join(f"{n} {shown(text, MOST_OF_COLUMN)!r}" for n, text in enumerate(columns, 1))
+                _warn(
+                    f"{shown_path(path)}: its lines have columns, and all are counted: {texts}; "
+                    "write NAME=FILE:N, or --fields N, for one"
                 )
+        if self.parity_unit == "byte":
+            _warn(
+                "bytes per character differ between scripts (1 in Latin, 3 in Devanagari), so pieces per byte mislead "
+                "across them; --parity-unit character, or line for translations, is safer"
+            )
+
+
+def _warn(message: str) -> None:
+    say(message, mark="warning", style="bold yellow")
 
 
 def joint_output(names: Iterable[str]) -> Path:
-    """Return where the vocabulary of several sources goes unless a place is named.
-
-    >>> str(joint_output(["en", "ta"]))
-    'en+ta.volt'
-    """
     name = "+".join(names)
     return Path(f"{name if len(name) <= MOST_OF_NAME else 'vocabulary'}.volt")
 
 
 def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
-    """Return where the vocabulary of each source goes. Raises ConfigError if that is no folder.
-
-    >>> {name: str(place) for name, place in outputs_of(["en", "ta"], None).items()}
-    {'en': 'en.volt', 'ta': 'ta.volt'}
-    """
+    """Return each source's output. Raises ConfigError if `folder` is no folder."""
     from volt_cli.io import is_stdout
 
     if folder is not None and (is_stdout(folder) or (folder.exists() and not folder.is_dir())):
@@ -194,18 +153,13 @@ def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
 
 
 def first_to_make(folder: Path) -> Path:
-    """Return the first of a folder and those above it that is not there yet, which is where making it can fail.
-
-    >>> str(first_to_make(Path("nowhere/at/all")))
-    'nowhere'
-    """
+    """Return the outermost missing folder, where making them can fail."""
     while not folder.parent.exists():
         folder = folder.parent
     return folder
 
 
 def parity_data(parity: Parity) -> dict[str, Any]:
-    """Return the measurements as JSON values."""
     plain, fair = parity.ratios
     return {
         "unit": parity.unit,
@@ -220,7 +174,7 @@ def parity_data(parity: Parity) -> dict[str, Any]:
 
 
 def parity_text(parity: Parity) -> RenderableType:
-    """Return a table of pieces per unit under plain BPE and under these merges, and a line on what the change costs."""
+    """Return a table of pieces per unit under plain BPE and under these merges."""
     from rich.console import Group
     from rich.text import Text
 
@@ -238,7 +192,6 @@ def parity_text(parity: Parity) -> RenderableType:
 
 
 def each_text(results: Mapping[str, SearchResult]) -> RenderableType:
-    """Return a line for each source: its words, and the size that was picked for it."""
     from volt.display import Grid
 
     rows = [
@@ -257,35 +210,31 @@ _ATOMS = {"add": True, "leave": False, None: None}
 def check_alone(
     learning: CandidateOptions, counting: CountOptions, special: SpecialOptions, naming: NamedSourceOptions
 ) -> None:
-    """Raise ConfigError if options are given that --extend leaves no choice of, or that are of --extend alone."""
+    """Raise ConfigError if options contradict --extend, or need it."""
     if learning.extend is None:
         if learning.new_atoms is not None:
             raise ConfigError("--new-atoms says what --extend does; add --extend MODEL, or leave it out")
         return
     ways = ("normalizer", "pretokenizer", "pattern", "level")
-    for option, why in (
-        *((option, _WORDS) for option in _options_set(counting, ways)),
-        *((option, _WORDS) for option in _options_set(learning, ("marker",))),
-        *((option, _TOKENS) for option in _options_set(special, [field.name for field in fields(special)])),
-        *((option, _LEARNS) for option in ["--candidates FILE"] * bool(learning.file)),
-        *((option, _LEARNS) for option in _options_set(naming, ("parity",))),
-        *((f"{option} SHARE", "give --new-atoms leave") for option in _options_set(learning, ("coverage",))),
+    for name, why in (
+        *((name, _WORDS) for name in _options_set(counting, ways)),
+        *((name, _WORDS) for name in _options_set(learning, ("marker",))),
+        *((name, _TOKENS) for name in _options_set(special, [field.name for field in fields(special)])),
+        *((name, _LEARNS) for name in ["--candidates FILE"] * bool(learning.file)),
+        *((name, _LEARNS) for name in _options_set(naming, ("parity",))),
+        *((f"{name} SHARE", "give --new-atoms leave") for name in _options_set(learning, ("coverage",))),
     ):
-        raise ConfigError(f"{option} and --extend: {why}; leave out one")
+        raise ConfigError(f"{name} and --extend: {why}; leave out one")
 
 
 def _options_set(group: Any, names: Collection[str]) -> Iterator[str]:
-    """Yield the options among `names` that differ from their default, as they are spelled."""
     for field in fields(group):
         if field.name in names and getattr(group, field.name) != field.default:
             yield f"--{field.name.replace('_', '-')}"
 
 
 def extended_model(path: Path | None, texts: Collection[str]) -> Vocabulary | None:
-    """Return the vocabulary that is extended, None if there is none. texts: what is read as well
-
-    Raises ConfigError if both are to come from stdin.
-    """
+    """Return the vocabulary to extend, if any. Raises ConfigError if stdin holds a text, too."""
     if path is None:
         return None
     if str(path) == "-" and "-" in texts:
@@ -296,7 +245,7 @@ def extended_model(path: Path | None, texts: Collection[str]) -> Vocabulary | No
 def extending_learner(
     vocabulary: Vocabulary, counts: WordCounts, learning: CandidateOptions
 ) -> Callable[..., Candidates]:
-    """Return the function that learns a number of merges after those of the vocabulary."""
+    """Return the function that learns merges after those of the vocabulary."""
     from volt.choose.extend import extend_bpe
 
     def learn(n_merges: int | None = None, *, marker: object = None, **others: Any) -> Candidates:

@@ -1,4 +1,4 @@
-"""`volt shard`: the inputs of a configuration's tasks → shards, in which they are evenly mixed, with their words."""
+"""`volt shard`: the inputs of tasks → evenly mixed shards, with their words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from volt.display import counted
 from volt.errors import ConfigError, shown_path
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.io import check_places, is_stdout
-from volt_cli.options import MAX_LINE, MOST_WORKERS, Config, MaxLine, Quiet, Trust
+from volt_cli.options import MAX_LINE, MOST_WORKERS, Config, MaxLine, Quiet, Trust, option
 from volt_cli.stream.opening import Settings, values_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def _named(message: str) -> Path:
-    """Return a folder that has a name. Raises BadParameter for an empty one, which would be the current folder."""
     if not message.strip():
         raise typer.BadParameter("is empty; name a folder")
     return Path(message)
@@ -29,42 +28,44 @@ def _named(message: str) -> Path:
 def shard(
     config: Config,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", metavar="FOLDER", parser=_named, help="Where to write; default: `shards` of CONFIG."
-        ),
+        Path | None, option("FOLDER", "Where to write; default: `shards` of CONFIG.", "-o", "--output", parser=_named)
     ] = None,
-    task: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="This task alone; repeatable. Default: all.")
-    ] = None,
-    lines: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Most lines of a shard, where a task has no n_shards.")
-    ] = 100_000,
+    task: Annotated[list[str] | None, option("NAME", "This task alone; repeatable. Default: all.")] = None,
+    lines: Annotated[int, option("N", "Most lines of a shard, where a task has no n_shards.", min=1)] = 100_000,
     compress: Annotated[Literal["zstd", "gz", "none"], typer.Option(help="How shards are packed.")] = "zstd",
     workers: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, max=MOST_WORKERS, help="How many threads; default: one for each core."),
+        int | None, option("N", "Number of threads; default: one for each core.", min=1, max=MOST_WORKERS)
     ] = None,
     settings: Settings = None,
     max_line: MaxLine = MAX_LINE,
     trust: Trust = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the inputs of each task as shards, in which all of them are evenly mixed, and count their words.
+    """Write the inputs of each task as shards, evenly mixed, and count their words.
 
-    FOLDER/TASK holds 00000.src.zst, 00000.tgt.zst and so on, words.src.tsv for `volt search --word-counts`, and last of
-    all manifest.json. A run that was stopped goes on where it ended; shards that are there as they are to be are kept,
-    and others stay until all new ones are made.
-    A configuration that names FOLDER as `shards` reads its tasks there.
+    FOLDER/TASK holds 00000.src.zst, 00000.tgt.zst and so on, words.src.tsv for `volt search --word-counts`, and finally
+    manifest.json. A stopped run continues where it ended. Up-to-date shards are not rewritten, and old ones stay until
+    all new ones are complete. A configuration that names FOLDER as `shards` reads its tasks there.
     """
     with loading():
         from volt.files.limits import parse_max_line
+        from volt.stream.config.build import load_config
         from volt.stream.tasks.sharding import shard
+        from volt.stream.transforms.user_file import lead_descriptor
 
     check_places([out], [config])
     most, phases = parse_max_line(max_line), Phases(quiet=quiet)
-    result = _configuration(config, settings, task, trust=trust)
-    folder = _folder(config, result, out)
+    lead_descriptor()
+    result = load_config(config, user_code=trust, values=values_of(settings), use_shards=False, check_files=not task)
+    if not result.tasks:
+        raise ConfigError(
+            f"{shown_path(config)}: has no tasks; only tasks are sharded, and sources are read as they are"
+        )
+    folder = out or result.shards
+    if folder is None:
+        raise ConfigError(f"{shown_path(config)}: has no `shards`, the folder to write to; give -o FOLDER")
+    if is_stdout(folder):
+        raise ConfigError("-o -: shards are many files, and stdout takes one; name a folder")
     check_places([folder], [config])
     prepare_kernels(phases, "stream")
     with phases.phase("count lines", unit="lines") as counting, phases.phase("shard", unit="lines") as sharding:
@@ -77,35 +78,7 @@ def shard(
         _tell(manifest, result)
 
 
-def _configuration(config: Path, settings: list[str] | None, names: list[str] | None, *, trust: bool) -> Configuration:
-    """Return the configuration. Raises ConfigError if it has no tasks.
-
-    names: of the tasks to do; the files of others need not be there, so that all are looked for when they are read
-    """
-    from volt.stream.config.build import load_config
-    from volt.stream.transforms.user_file import lead_descriptor
-
-    lead_descriptor()
-    result = load_config(config, user_code=trust, values=values_of(settings), use_shards=False, check_files=not names)
-    if not result.tasks:
-        raise ConfigError(
-            f"{shown_path(config)}: has no tasks; only tasks are sharded, and sources are read as they are"
-        )
-    return result
-
-
-def _folder(config: Path, result: Configuration, out: Path | None) -> Path:
-    """Return where to write. Raises ConfigError if nobody says so, or it is stdout."""
-    folder = out or result.shards
-    if folder is None:
-        raise ConfigError(f"{shown_path(config)}: has no `shards`, the folder to write to; give -o FOLDER")
-    if is_stdout(folder):
-        raise ConfigError("-o -: shards are many files, and stdout takes one; name a folder")
-    return folder
-
-
 def _tell(output: Manifest, result: Configuration) -> None:
-    """Say what there is now, and what of it may not be what was meant."""
     n_shards = len(output.shards)
     say(f"{shown_path(output.folder)}: {counted(n_shards, 'shard')}, {counted(output.n_lines, 'line')}")
     requested = next((task.n_shards for task in result.tasks if task.name == output.task), None)
@@ -115,12 +88,8 @@ def _tell(output: Manifest, result: Configuration) -> None:
         first = f", the first is {output.first_bad}" if output.first_bad else ""
         message = f"{counted(n_bad, 'line')} of task {output.task!r} {'is' if n_bad == 1 else 'are'} not UTF-8{first}"
         say(f"{message}; shards hold such lines as they are, and their words are not counted", mark="note")
-    if output.first_tab and _has_one_field(output, result):
+    most = {source.name: source.checks.max_fields for source in result.sources}
+    has_one_field = len(output.sides) > 1 or most.get(output.task) == 1  # the sides of a pair do
+    if output.first_tab and has_one_field:
         message = f"{output.first_tab}: holds a tab, which separates fields"
         say(f"{message}; a stream takes such lines of task {output.task!r} for unfit", mark="note")
-
-
-def _has_one_field(output: Manifest, result: Configuration) -> bool:
-    """Check whether a line of a side is one field, as those of pairs always are."""
-    most = {source.name: source.checks.max_fields for source in result.sources}
-    return len(output.sides) > 1 or most.get(output.task) == 1

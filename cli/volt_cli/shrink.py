@@ -21,7 +21,7 @@ from volt_cli.io import (
     say_written,
     write_bytes,
 )
-from volt_cli.options import MAX_LINE, EncodingErrors, Json, MaxLine, Quiet, input_paths, readable
+from volt_cli.options import MAX_LINE, EncodingErrors, Json, MaxLine, Quiet, argument, input_paths, option, readable
 
 if TYPE_CHECKING:
     from volt.choose.shrink import Shrunk
@@ -33,28 +33,15 @@ _KINDS = (".npy", ".json")
 
 def shrink(
     model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL", callback=readable(VocabularyError), help="A file of VOLT or of another library."
-        ),
+        Path, argument("MODEL", "A file of VOLT or of another library.", callback=readable(VocabularyError))
     ],
-    to: Annotated[
-        int, typer.Option("--to", metavar="N", help="How many ids are left, special and byte tokens included.")
-    ],
+    to: Annotated[int, option("N", "Number of remaining ids, including special and byte tokens.", "--to")],
     texts: Annotated[
-        list[str],
-        typer.Option(
-            "--on", metavar="TEXT", callback=input_paths, help="Files, globs or folders to encode; may repeat."
-        ),
+        list[str], option("TEXT", "Files, globs or folders to encode; may repeat.", "--on", callback=input_paths)
     ],
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the vocabulary, or - for stdout.")
-    ],
+    out: Annotated[Path, option("FILE", "Where to write the vocabulary, or - for stdout.", "-o", "--output")],
     id_map: Annotated[
-        Path | None,
-        typer.Option(
-            "--map", metavar="FILE", help="Where to write the new id of each old one, -1 if dropped: .npy, .json."
-        ),
+        Path | None, option("FILE", "Where to write the new id of each old one, -1 if dropped: .npy, .json.", "--map")
     ] = None,
     closed: Annotated[
         bool, typer.Option("--closed", help="Keep tokens that others are merged from, for other libraries.")
@@ -69,8 +56,8 @@ def shrink(
 ) -> None:
     """Drop the tokens of a vocabulary that a corpus misses least.
 
-    Encodes TEXT, and drops one token after the other, the one that adds the fewest pieces. What is left keeps its
-    order. Rows of an embedding are copied by --map.
+    Encodes TEXT, and drops one token at a time, the one that adds the fewest pieces. The remaining ids keep their
+    order. Use --map to copy rows of an embedding.
     """
     from volt.choose.shrink import shrink as run_shrink
 
@@ -119,7 +106,6 @@ def _map_data(result: Shrunk, place: Path) -> bytes:
 
 
 def summary(result: Shrunk, counts: WordCounts) -> dict[str, object]:
-    """Return the result of shrinking as JSON values."""
     lines = counts.n_lines or 1
     return {
         "ids": len(result.vocabulary),
@@ -134,7 +120,6 @@ def summary(result: Shrunk, counts: WordCounts) -> dict[str, object]:
 
 
 def _say(result: Shrunk, counts: WordCounts, out: Path, id_map: Path | None) -> None:
-    """Report the files written, and the effect on the corpus."""
     before, after = result.n_pieces_before, result.n_pieces
     lines = counts.n_lines or 1
     say(f"{before / lines:.2f} pieces a line become {after / lines:.2f}: {after / before - 1:+.1%}")

@@ -11,11 +11,10 @@ if TYPE_CHECKING:
 
 
 def end_imports_in_silence() -> None:
-    """Have Ctrl-C end the process in silence, unless the process ignores it, as jobs in the background do."""
+    """Let Ctrl-C end the process silently, unless it is ignored."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, end_in_silence)
 
 
 def end_in_silence(number: int, frame: object) -> NoReturn:
-    """End the process with the status of an interrupted command."""
     os._exit(130)

@@ -1,6 +1,6 @@
 """The entry point of the script `volt`.
 
-A worker process imports the script anew and runs nothing of it, so this module imports next to nothing.
+It imports next to nothing, because worker processes import it anew.
 """
 
 from __future__ import annotations

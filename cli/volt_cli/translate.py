@@ -11,36 +11,33 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 import typer
 
 from volt_cli.console import Phases, loading, prepare_kernels
-from volt_cli.io import check_places, open_output, text_blocks, waiting_beside, write_each
-from volt_cli.options import MAX_LINE, Config, Files, MaxLine, Trust
+from volt_cli.io import check_places, open_output, text_blocks, waiting_for, write_each
+from volt_cli.options import MAX_LINE, Config, Files, MaxLine, Trust, option
 from volt_cli.stream.opening import Settings, values_of
 
 if TYPE_CHECKING:
     from volt.stream.running.translation import Translation
 
-TaskName = Annotated[str, typer.Option(metavar="NAME", help="The task, of any split, whose transforms are applied.")]
-Out = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write, or - for stdout.")]
+TaskName = Annotated[str, option("NAME", "The task, of any split, whose transforms are applied.")]
+Out = Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")]
 STDOUT = Path("-")
 
 
 @dataclass(frozen=True)
 class TranslateOptions:
-    """How lines are read."""
-
     PANEL = "Reading"
 
     encoding_errors: Annotated[  # no `skip`, which would leave lines without an answer
         Literal["strict", "replace"],
-        typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops there, replace fixes."),
+        typer.Option(metavar="HOW", help="Lines that are not UTF-8: strict stops, replace fixes."),
     ] = "strict"
     max_line: MaxLine = MAX_LINE
 
     def reading(self, out: Path) -> dict[str, Any]:
-        """As `text_blocks` takes them, for lines that are answered in a place."""
         from volt.files.limits import parse_max_line
 
         return {
-            "errors": self.encoding_errors, "max_line": parse_max_line(self.max_line), "wait": waiting_beside(out)
+            "errors": self.encoding_errors, "max_line": parse_max_line(self.max_line), "wait": waiting_for(out)
         }  # fmt: skip
 
 
@@ -53,7 +50,7 @@ def translate_input(
     settings: Settings = None,
     trust: Trust = False,
 ) -> None:
-    """Make of text what a translation system is given: the task's transforms, without noise, filters and sampling.
+    """Turn text into the input of a translation system: the task's transforms, without noise, filters and sampling.
 
     Each line of text gives one line, as `volt stream run --split valid --task NAME` gives it in field 1. A line that a
     step refuses is an error, with its number and the name of the step.
@@ -71,7 +68,7 @@ def translate_output(
     settings: Settings = None,
     trust: Trust = False,
 ) -> None:
-    """Make plain text of what a translation system has answered: what the task has cut on the target side is joined.
+    """Turn the answers of a translation system into plain text: what the task cuts on the target side is joined.
 
     Each line gives one line. Pieces that the task's vocabulary lacks are taken as they are spelled. An id that it lacks
     is an error, with the number of the line.
@@ -84,7 +81,7 @@ def translate_output(
 def _opened(
     config: Path, task: str, out: Path, files: list[str], settings: list[str] | None, *, trust: bool
 ) -> Iterator[tuple[Translation, BinaryIO]]:
-    """The task and the file to write, when it is seen that nothing is written over what is read."""
+    """Yield the task and the file to write."""
     with loading():
         from volt.stream.running.translation import Translation
         from volt.stream.transforms.user_file import lead_descriptor

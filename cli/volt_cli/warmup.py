@@ -16,12 +16,12 @@ class CannotKeep(VoltError):
 def warmup(quiet: Quiet = False) -> None:
     """Compile all loops now, so that no command has to later.
 
-    Compiled code is stored in the package's folder, or in the user's cache where that is not writable.
-    NUMBA_CACHE_DIR names another folder, for this command and for all later ones.
+    Compiled code is stored in the package's folder, or in your cache where that is not writable. NUMBA_CACHE_DIR names
+    another folder, for this command and for all later ones.
 
     In a Dockerfile, after the line that installs: RUN volt warmup
 
-    The code is for the processor that it was compiled on: on another kind, the first use compiles anew.
+    Compiled code fits the processor it was compiled on; on another kind, the first use compiles again.
     """
     from volt.kernels.jit import kept_in
     from volt.kernels.warmup import JOBS, missing
@@ -29,13 +29,13 @@ def warmup(quiet: Quiet = False) -> None:
     place = kept_in()
     if place is None:
         raise CannotKeep(
-            "compiled loops cannot be kept: no folder for them can be written to; set NUMBA_CACHE_DIR to one that can"
+            "compiled loops cannot be stored: no folder for them is writable; set NUMBA_CACHE_DIR to one that can"
         )
     absent, start = missing(*JOBS), time.perf_counter()
     prepare_kernels(Phases(quiet=quiet), *JOBS)
     if missing_still := [loop.place for loop in absent if not loop.is_on_disk]:
         raise CannotKeep(
-            f"{len(missing_still)} loops were compiled but could not be kept in {place}: is the disk full? "
+            f"{len(missing_still)} loops were compiled but could not be stored in {place}: is the disk full? "
             "Make room, or set NUMBA_CACHE_DIR to another folder"
         )
     if not quiet:

@@ -1,10 +1,8 @@
-"""`volt stream batches`: the steps of a trainer, run without one, to see what `batches` in a configuration comes to.
-
-Prints a row every few steps and a summary, as a table or as JSON.
+"""`volt stream batches`: the steps of a trainer, run without one.
 
 >>> from volt.batches.progress import Report
->>> Paced(Report(tokens=10, seconds=2.0), 1).speed, Paced(Report(tokens=10, seconds=2.0), 2).speed
-(None, 5.0)
+>>> [Paced(Report(tokens=10, seconds=2.0), n_windows).speed for n_windows in (1, 2)]
+[None, 5.0]
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +23,7 @@ from volt.errors import ConfigError, StreamError, shown_path
 from volt.files.paths import exists
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say, show
 from volt_cli.io import check_places, is_stdout
-from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers
+from volt_cli.options import Config, Json, Quiet, Seed, Trust, Workers, option
 from volt_cli.process import Ended
 from volt_cli.stream.opening import TaskChoice, say_warnings
 from volt_cli.stream.output import MOST_STATE, Force, Signals, check_kept
@@ -44,25 +42,17 @@ _LEFT_OUT = ("waited", "tokens_per_second")  # nobody has trained, and the speed
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """The totals of a run at some step.
-
-    report: with the seconds since the first step was asked for or, where a state was read, since then
-    n_windows: of how many windows there had been steps
-    """
+    """The totals at some step, after n_windows. report: seconds count from the first request"""
 
     report: Report
     n_windows: int
 
     @property
     def speed(self) -> float | None:
-        """Tokens per second of the run so far, the making of windows included; None before the second window.
-
-        Steps of a window that is made already come at once, and that says nothing of what a trainer gets.
-        """
+        """Tokens per second; None before the second window, because steps of one window come at once."""
         return self.report.tokens / max(self.report.seconds, 1e-9) if self.n_windows > 1 else None
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values."""
         values = {key: value for key, value in self.report.to_json().items() if key not in _LEFT_OUT}
         return {
             **values,
@@ -75,11 +65,9 @@ class Paced:
 class BatchReport:
     """The totals of a run.
 
-    whole: all of them;  every: at each so many steps
-    n_steps: how many there were in this run
-    totals: what the steps say of themselves
-    sources: name → lines and epochs that have been read, over all runs, and steps per epoch
-    n_read, n_faults, reasons: lines read, unfit ones among them, and how many for each kind of reason, over all runs
+    whole: at the end;  every: at each N steps;  n_steps: in this run
+    sources: name → lines and epochs read, and steps per epoch
+    n_read, n_faults, reasons: lines read, unfit ones, and their number by reason
     """
 
     whole: Paced
@@ -92,7 +80,6 @@ class BatchReport:
     reasons: Mapping[str, int] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values; what a trainer would have waited is not known."""
         sources = {
             name: {"lines": lines, "epochs": epochs, "steps_per_epoch": round(steps, 1)}
             for name, (lines, epochs, steps) in self.sources.items()
@@ -106,12 +93,7 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """A row of a table that grows; a terminal that is too narrow for it gets a text.
-
-    at: what the steps had come to
-    last: the last step that there may be, which says how wide the numbers are
-    is_first: whether heads stand above it
-    """
+    """A row of a growing table, or a text where the terminal is too narrow. last: the last possible step"""
 
     at: Paced
     last: int
@@ -120,39 +102,26 @@ class BatchRow:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.text import Text
 
-        cells = self._cells()
+        report, speed = self.at.report, self.at.speed
+        cells = (
+            f"{report.step:,}", f"{report.sentences:,}", f"{report.tokens:,}", _percent(report.padding),
+            f"{report.longest:,}", "–" if speed is None else f"{speed:,.0f}",
+        )  # fmt: skip
         widths = [max(len(f"{self.last:,}"), _WIDTHS[0]), *_WIDTHS[1:]]
         if max(sum(widths), sum(map(len, cells))) + GAP * (len(widths) - 1) > options.max_width:
             words = [f"{cell} {head}" for cell, head in zip(cells[1:], _HEADS[1:], strict=True)]
             yield LabelledText(f"step {cells[0]}{' ' * GAP}", words, gap="  ")
             return
-        if self.is_first:
-            yield Text(_aligned(_HEADS, widths), style="dim")
-        yield Text(_aligned(cells, widths), no_wrap=True, overflow="ignore")
-
-    def _cells(self) -> tuple[str, ...]:
-        report, speed = self.at.report, self.at.speed
-        return (
-            f"{report.step:,}", f"{report.sentences:,}", f"{report.tokens:,}", _percent(report.padding),
-            f"{report.longest:,}", "–" if speed is None else f"{speed:,.0f}",
-        )  # fmt: skip
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return (" " * GAP).join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+        for line, style in [(_HEADS, "dim")] * self.is_first + [(cells, "")]:
+            text = (" " * GAP).join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+            yield Text(text, style=style, no_wrap=True, overflow="ignore")
 
 
 def _percent(share: float) -> str:
-    """Return a share for people.
-
-    >>> _percent(0.1234)
-    '12.34 %'
-    """
     return f"{100 * share:.2f} %"
 
 
 def summary_parts(report: BatchReport) -> Iterator[RenderableType]:
-    """Yield the sources, and what all steps come to."""
     heads = ("source", "lines read", "epochs", "steps per epoch")
     rows = [
         (name, f"{lines:,}", f"{epochs:,.2f}", f"about {steps:,.0f}" if steps else "")
@@ -164,7 +133,6 @@ def summary_parts(report: BatchReport) -> Iterator[RenderableType]:
 
 
 def _steps_and_sentences(result: BatchReport) -> Iterator[tuple[str, str]]:
-    """Yield labels and texts on the steps."""
     report, n = result.whole.report, max(1, result.n_steps)
     rank = f" of rank {report.rank}, one of {report.world}" * (report.world > 1)
     resumed = " in this run" * (report.step > result.n_steps)
@@ -174,21 +142,15 @@ def _steps_and_sentences(result: BatchReport) -> Iterator[tuple[str, str]]:
     yield "padding", f"{_percent(report.padding)} of all that is laid out"
     yield "longest", counted(report.longest, "id")
     yield "first batch", f"after {report.first_wait:,.2f} s"
-    yield "speed here", _speed(result)
-
-
-def _speed(result: BatchReport) -> str:
-    speed, report = result.whole.speed, result.whole.report
+    speed, windows = result.whole.speed, counted(result.whole.n_windows, "window")
     if speed is None:
-        return (
-            f"– after {counted(result.whole.n_windows, 'window')}; two or more say how fast windows are made, raise -n"
-        )
-    per_second = result.n_steps / max(report.seconds, 1e-9)
-    return f"{speed:,.0f} tokens/s, {per_second:,.1f} steps/s, over {counted(result.whole.n_windows, 'window')}"
+        yield "speed here", f"– after {windows}; two or more say how fast windows are made, raise -n"
+    else:
+        per_second = result.n_steps / max(report.seconds, 1e-9)
+        yield "speed here", f"{speed:,.0f} tokens/s, {per_second:,.1f} steps/s, over {windows}"
 
 
 def _left_out(result: BatchReport) -> Iterator[tuple[str, str]]:
-    """Labels and what stands behind them: of lines that are in no step."""
     totals = result.totals
     if result.n_faults:
         yield "unfit", f"{counted(result.n_faults, 'line')}, left out of {result.n_read:,} read"
@@ -206,13 +168,9 @@ def _left_out(result: BatchReport) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class BatchState:
-    """Where the steps begin, and what is left behind for the next run."""
-
     PANEL = "State"
 
-    state: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the state here at the end, for Steps.restore.")
-    ] = None
+    state: Annotated[Path | None, option("FILE", "Save the state here at the end, for Steps.restore.")] = None
     resume: Annotated[bool, typer.Option("--resume", help="Continue from --state, if it exists.")] = False
     force: Force = False
 
@@ -221,30 +179,33 @@ def batches(
     config: Config,
     choice: TaskChoice,
     states: BatchState,
-    steps: Annotated[int, typer.Option("-n", "--steps", metavar="N", min=1, help="How many steps to run.")] = 100,
-    every: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Also print a row after every so many steps.")
-    ] = None,
-    world: Annotated[int, typer.Option(metavar="N", min=1, help="As if so many processes trained.")] = 1,
-    rank: Annotated[int, typer.Option(metavar="N", min=0, help="Which of them this is.")] = 0,
+    steps: Annotated[int, option("N", "How many steps to run.", "-n", "--steps", min=1)] = 100,
+    every: Annotated[int | None, option("N", "Also print a row after every so many steps.", min=1)] = None,
+    world: Annotated[int, option("N", "As if so many processes trained.", min=1)] = 1,
+    rank: Annotated[int, option("N", "Which of them this is.", min=0)] = 0,
     seed: Seed = None,
     workers: Workers = None,
     trust: Trust = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run the steps that a trainer would be given, and say what they come to: sentences, tokens, padding, speed.
+    """Run the steps that a trainer would get, and report their totals: sentences, tokens, padding, speed.
 
-    What they are is told by `batches` in the configuration. Run this to choose max_tokens and window: larger windows
-    leave less padding, and the first batch comes later.
+    Use this to choose max_tokens and window under `batches` in the configuration: larger windows leave less padding,
+    and the first batch comes later. The speed is that of the steps alone, with no window read ahead, from the second
+    window on. With --resume, lines read, epochs and unfit lines count over all runs, and everything else in this one.
 
-    The speed is that of the steps alone, with no window read ahead: tokens of the run by the seconds since its first
-    step was asked for. It is told from the second window on, as the steps of one window come all at once. With
-    --resume, lines read, epochs and unfit lines count over all runs, and all else in this one.
-
-    SIGINT and SIGTERM end the run behind a step: what it came to is shown, and the state is saved.
+    SIGINT and SIGTERM end the run after a step: the totals are shown, and the state is saved.
     """
-    _check(config, states)
+    from volt.files.atomic import check_writable, write_atomic
+
+    if states.resume and states.state is None:
+        raise ConfigError("--resume needs --state; name the file to go on from")
+    if states.state is not None:
+        if is_stdout(states.state):
+            raise ConfigError(f"--state {states.state}: stdout is for the report; name a file")
+        check_places([states.state], [config])
+        check_writable(states.state)
     with loading():
         from volt.batches.from_config import read_steps
         from volt.batches.steps import Steps
@@ -268,19 +229,18 @@ def batches(
         requested = time.perf_counter()
         _restore(running, states)
         signals.running = True
-        rows = _Rows(running.n + steps) if shows_rows else None
         run = _Run(
-            running,
-            steps,
-            every=every,
-            signals=signals,
-            began=began,
-            requested=requested,
-            notify=rows or (lambda row: None),
+            running, steps, every=every, signals=signals, began=began, requested=requested, shows_rows=shows_rows
         )
         result = run.go(Phases(quiet=quiet or shows_rows))  # a bar is for a terminal that shows nothing else
-        _save(running, states, result.whole.report.step)
-        _tell(result, as_json=as_json, quiet=quiet)
+        if states.state is not None:
+            state = running.state(at=result.whole.report.step)
+            with write_atomic(states.state) as file:
+                file.write((json.dumps(state) + "\n").encode())
+        if as_json:
+            print_json(result.to_json())
+        elif not quiet:
+            show(*summary_parts(result))
     if signals.stop:
         said = f"stopped by {signal.Signals(signals.stop).name} after step {result.whole.report.step:,}"
         say(said + f"; the state is in {shown_path(states.state)}" * (states.state is not None))
@@ -289,55 +249,23 @@ def batches(
         say(f"the stream ended after {counted(result.n_steps, 'step')}")
 
 
-class _Rows:
-    """Shows each row when it is there. last: the last step that there may be"""
-
-    def __init__(self, last: int) -> None:
-        self._last, self._is_first = last, True
-
-    def __call__(self, row: Paced) -> None:
-        show(BatchRow(row, self._last, self._is_first))
-        sys.stdout.flush()
-        self._is_first = False
-
-
-def _tell(result: BatchReport, *, as_json: bool, quiet: bool) -> None:
-    if as_json:
-        print_json(result.to_json())
-    elif not quiet:
-        show(*summary_parts(result))
-
-
-def _check(config: Path, states: BatchState) -> None:
-    """Raise ConfigError or OutputError for what cannot be done."""
-    from volt.files.atomic import check_writable
-
-    if states.resume and states.state is None:
-        raise ConfigError("--resume needs --state; name the file to go on from")
-    if states.state is not None:
-        if is_stdout(states.state):
-            raise ConfigError(f"--state {states.state}: stdout is for the report; name a file")
-        check_places([states.state], [config])
-        check_writable(states.state)
-
-
 class _Run:
-    """Some steps, counted while nobody trains.
+    """Some steps, counted without a trainer.
 
-    steps: which read no window ahead, so that the stream stands at the end of the window in use
-    began: when opening them began;  requested: when the first step, or the state before it, was requested
-    notify: is called with each row
+    steps: read no window ahead, so that the stream stands at the end of the current window
+    began, requested: times of opening, and of the first request
     """
 
     def __init__(
         self, steps: Steps, n: int, *, every: int | None, signals: Signals, began: float, requested: float,
-        notify: Callable[[Paced], object],
+        shows_rows: bool,
     ) -> None:  # fmt: skip
         from volt.batches.progress import Progress
 
         self._steps, self._n, self._every, self._signals = steps, n, every, signals
-        self._began, self._requested, self._notify = began, requested, notify
+        self._began, self._requested, self._shows_rows = began, requested, shows_rows
         self._progress = Progress(steps, rank=steps.rank, world=steps.world)
+        self._batches = iter(self._progress)
         self._first, self._first_wait, self._n_windows = steps.n, 0.0, 0
         self._read = steps.stream.summary()  # a stream that is closed, or interrupted, no longer knows parts of epochs
         self._rows = list[Paced]()
@@ -346,30 +274,30 @@ class _Run:
         """Run the steps to their number, their end or a signal."""
         with phases.phase("run steps", total=self._n, unit="steps") as advance:
             try:
-                for number in self._each():
+                for number in range(1, self._n + 1):
+                    if not self._step(number):
+                        break
                     advance(number)
             except (KeyboardInterrupt, Ended):
                 pass  # steps go on, or are saved, where they stand
         self._steps.close()
         return self._report()
 
-    def _each(self) -> Iterator[int]:
-        steps = iter(self._progress)
-        for number in range(1, self._n + 1):
-            with self._signals.computing():
-                if next(steps, None) is None:
-                    self._read = self._steps.stream.summary()
-                    return
-            self._note()
-            if self._every and number % self._every == 0:
-                self._rows.append(now := self._now())
-                self._notify(now)
-            yield number
-
-    def _note(self) -> None:
+    def _step(self, number: int) -> bool:
+        """Run a step, and show its row; return False at the end of the steps."""
+        with self._signals.computing():
+            if next(self._batches, None) is None:
+                self._read = self._steps.stream.summary()
+                return False
         self._first_wait = self._first_wait or time.perf_counter() - self._began
         if self._steps.stream.n != self._read.n or not self._n_windows:
             self._n_windows, self._read = self._n_windows + 1, self._steps.stream.summary()
+        if self._every and number % self._every == 0:
+            self._rows.append(self._now())
+            if self._shows_rows:
+                show(BatchRow(self._rows[-1], self._first + self._n, is_first=len(self._rows) == 1))
+                sys.stdout.flush()
+        return True
 
     def _now(self) -> Paced:
         seconds = time.perf_counter() - self._requested
@@ -389,37 +317,21 @@ class _Run:
         )
 
 
-# the state
-
-
 def _restore(steps: Steps, states: BatchState) -> None:
-    """Put the steps where the last run left off. Raises StreamError, with the file's name, if they are others."""
     from volt.files.small_files import read_bytes
 
     path = states.state
     if path is None or not states.resume or not exists(path):
         return
     try:
-        steps.restore(_parsed(read_bytes(path, kind=StreamError, most=MOST_STATE)))
+        data = read_bytes(path, kind=StreamError, most=MOST_STATE)
+        try:
+            stored = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise StreamError(f"not JSON ({error}); take a file that --state has written") from None
+        if not isinstance(stored, dict):
+            raise StreamError("no state of steps; take a file that --state has written")
+        steps.restore(stored)
     except StreamError as error:
         place = shown_path(path)
         raise error if error.message.startswith(place) else error.reworded(f"{place}: {error.message}") from None
-
-
-def _parsed(data: bytes) -> Mapping[str, Any]:
-    try:
-        stored = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise StreamError(f"not JSON ({error}); take a file that --state has written") from None
-    if not isinstance(stored, dict):
-        raise StreamError("no state of steps; take a file that --state has written")
-    return stored
-
-
-def _save(steps: Steps, states: BatchState, at: int) -> None:
-    """Write the state, whole or not at all. at: the last step that was counted"""
-    from volt.files.atomic import write_atomic
-
-    if states.state is not None:
-        with write_atomic(states.state) as file:
-            file.write((json.dumps(steps.state(at=at)) + "\n").encode())

@@ -1,8 +1,8 @@
-"""`volt stream`: the group of commands, and how a line's history, a plan and an audit are shown."""
+"""`volt stream`: the group of commands, and how traces, plans and audits are shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ from volt.errors import ConfigError, StreamError
 from volt_cli import commands
 from volt_cli.console import print_json, say, show
 from volt_cli.io import is_stdout
-from volt_cli.options import Json, Rank, Seed, Trust, Workers, World
+from volt_cli.options import Json, Rank, Seed, Trust, Workers, World, argument, option
 from volt_cli.stream.batches import batches
 from volt_cli.stream.debug import debug
 from volt_cli.stream.opening import (
@@ -41,7 +41,7 @@ _TAB = "  ⇥  "
 
 
 def trace_entries(trace: Trace, *, changed: bool = False) -> Iterator[LabelledText]:
-    """Yield where a line comes from, then the line after every step. changed: only steps that changed it."""
+    """Yield the origin of a line, then the line after each step. changed: only after steps that changed it"""
     place = f"{trace.path}:{trace.line},", f"epoch {trace.epoch},", f"block at {trace.start},", f"place {trace.offset}"
     yield LabelledText(f"line {trace.n}  ", [f"{trace.source} ", *place], style="dim", label_style="bold")
     width = max(map(len, ["read", *(step.name for step in trace.steps)])) + 2
@@ -66,13 +66,11 @@ def _words(line: str) -> list[str]:
 
 
 def indented(line: str) -> LabelledText:
-    """Return a line of text; where it is broken, further lines are indented as it is."""
     text = line.lstrip(" ")
     return LabelledText(" " * (len(line) - len(text)), text.split(" "))
 
 
 def plan_parts(plan: Plan, *, demand: float | None) -> Iterator[RenderableType]:
-    """Yield epochs per source at the planned line, what a virtual epoch has of each, memory and speed."""
     from rich.text import Text
 
     yield Text(f"at line {plan.at:,}", style="italic")
@@ -107,7 +105,6 @@ def _virtual_epoch(plan: Plan) -> Iterator[RenderableType]:
 
 
 def audit_table(audit: Audit) -> Grid:
-    """Return one row per source."""
     heads = ("source", "lines", "epochs", "parts", "missing", "repeated", "uneven", "content")
     rows = []
     for source in audit.sources:
@@ -125,8 +122,8 @@ def preview(
     choice: TaskChoice,
     pipeline: PipelineOptions,
     sources: Sources = None,
-    samples: Annotated[int, typer.Option("-n", "--samples", metavar="N", help="How many lines.")] = 5,
-    first: Annotated[int, typer.Option("--from", metavar="N", help="Begin at this line (from 0).")] = 0,
+    samples: Annotated[int, option("N", "How many lines.", "-n", "--samples")] = 5,
+    first: Annotated[int, option("N", "Begin at this line (from 0).", "--from")] = 0,
     changed: Annotated[bool, typer.Option("--changed", help="Hide transforms that left the line as it was.")] = False,
     seed: Seed = None,
     trust: Trust = False,
@@ -149,7 +146,7 @@ def preview(
 
 def trace(
     config: ConfigOrPipeline,
-    number: Annotated[int, typer.Argument(metavar="N", help="The number of a line, from 0.")],
+    number: Annotated[int, argument("N", "The number of a line, from 0.")],
     choice: TaskChoice,
     pipeline: PipelineOptions,
     sources: Sources = None,
@@ -159,7 +156,7 @@ def trace(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Say where line N comes from (source, file, line, epoch), and what each transform made of it."""
+    """Show where line N comes from (source, file, line, epoch), and what each transform made of it."""
     from volt.stream.checking.trace import trace as trace_lines
 
     if number < 0:
@@ -178,16 +175,14 @@ def plan(
     choice: TaskChoice,
     pipeline: PipelineOptions,
     sources: Sources = None,
-    at: Annotated[str, typer.Option(metavar="N", help="The line to plan up to, as 1e6.")] = "1e6",
-    demand: Annotated[
-        float | None, typer.Option(metavar="RATE", help="Lines per second that the trainer uses.")
-    ] = None,
-    seconds: Annotated[float, typer.Option(metavar="S", help="How long to measure.")] = 2.0,
+    at: Annotated[str, option("N", "The line to plan up to, as 1e6.")] = "1e6",
+    demand: Annotated[float | None, option("RATE", "Lines per second that the trainer uses.")] = None,
+    seconds: Annotated[float, option("S", "How long to measure.")] = 2.0,
     workers: Workers = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Say how often each source will have been read, what memory is needed, and how fast the stream is here.
+    """Predict how often each source will have been read, how much memory is needed, and how fast the stream is here.
 
     Exit status 1 if it is slower than --demand.
     """
@@ -208,11 +203,6 @@ def plan(
 
 
 def _lines(text: str) -> int:
-    """Return a number of lines.
-
-    >>> _lines("1e6"), _lines("2_000")
-    (1000000, 2000)
-    """
     try:
         number = float(text)
     except ValueError:
@@ -227,12 +217,12 @@ def audit(
     choice: TaskChoice,
     pipeline: PipelineOptions,
     sources: Sources = None,
-    epochs: Annotated[int, typer.Option(metavar="N", help="How many epochs of each source.")] = 1,
-    turns: Annotated[str, typer.Option(metavar="N", help="How many turns of the mixture.")] = "1e6",
+    epochs: Annotated[int, option("N", "How many epochs of each source.")] = 1,
+    turns: Annotated[str, option("N", "How many turns of the mixture.")] = "1e6",
     content: Annotated[
         bool, typer.Option("--content", help="Also read every line, and compare with the files.")
     ] = False,
-    world: Annotated[int, typer.Option(metavar="N", help="As if so many processes shared the stream.")] = 1,
+    world: Annotated[int, option("N", "As if so many processes shared the stream.")] = 1,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -260,22 +250,24 @@ def audit(
 
 
 def schema(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="TRANSFORM", help="Transforms; default: everything.")
-    ] = None,
+    names: Annotated[list[str] | None, argument("TRANSFORM", "Transforms; default: everything.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON schema on stdout, for editors.")] = False,
-    expand: Annotated[
-        Path | None, typer.Option(metavar="CONFIG", help="Print what this template becomes, instead.")
-    ] = None,
+    expand: Annotated[Path | None, option("CONFIG", "Print what this template becomes, instead.")] = None,
     settings: Settings = None,
 ) -> None:
     """Document every key of a configuration.
 
-    A configuration may be a template: {{KEY}} stands for what --set KEY=VALUE gives, {% if %} and {% for %} leave out
-    and repeat. --expand shows what becomes of it.
+    A configuration may be a template: {{KEY}} stands for the value of --set KEY=VALUE, {% if %} and {% for %} omit and
+    repeat. --expand shows the result.
     """
     if expand is not None or settings:
-        _expand(expand, settings, others=bool(names) or as_json)
+        from volt.files.paths import check_readable
+        from volt.stream.config.templates import expanded_file
+
+        if expand is None or names or as_json:
+            raise ConfigError("--set needs --expand CONFIG, which goes not with --json and names; give it alone")
+        check_readable(expand, kind=ConfigError)
+        typer.echo(expanded_file(expand, values=values_of(settings)).text, nl=False)
         return
     from volt.stream.config import schema as documented
     from volt.stream.config.document import near
@@ -292,25 +284,13 @@ def schema(
         show(*(indented(line) for line in as_text(names or []).rstrip().split("\n")))
 
 
-def _expand(config: Path | None, settings: list[str] | None, *, others: bool) -> None:
-    """Print what a template becomes. others: whether something else is asked for, too."""
-    from volt.files.paths import check_readable
-    from volt.stream.config.templates import expanded_file
-
-    if config is None or others:
-        raise ConfigError("--set needs --expand CONFIG, which goes not with --json and names; give it alone")
-    check_readable(config, kind=ConfigError)
-    typer.echo(expanded_file(config, values=values_of(settings)).text, nl=False)
-
-
 def example(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which; without it, all are listed.")] = None,
+    name: Annotated[str | None, argument("NAME", "Which; without it, all are listed.")] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FOLDER", help="Where to write; default: the example's name."),
+        Path | None, option("FOLDER", "Where to write; default: the example's name.", "-o", "--output")
     ] = None,
 ) -> None:
-    """Write a working configuration, with data made on the spot."""
+    """Write a working configuration, with generated data."""
     from volt.display import LabelledText
     from volt.stream.examples import RECIPES, write_recipe
 
@@ -326,16 +306,10 @@ def example(
     say(f"next: {RECIPES[name].next.format(paths[0])}")
 
 
-commands.add(app, "run", run, within="stream")
-commands.add(app, "preview", preview, within="stream")
-commands.add(app, "debug", debug, within="stream")
-commands.add(app, "plan", plan, within="stream")
-commands.add(app, "audit", audit, within="stream")
-commands.add(app, "trace", trace, within="stream")
-commands.add(app, "batches", batches, within="stream")
-commands.add(app, "vocabulary", vocabulary, within="stream")
-commands.add(app, "schema", schema, within="stream")
-commands.add(app, "example", example, within="stream")
-commands.add(app, "import-dynamicdata", import_dynamicdata, within="stream")
-commands.add(app, "cache", cache, within="stream")
-commands.add(app, "merge-states", merge_states, within="stream")
+COMMANDS: dict[str, Callable[..., None]] = {
+    "run": run, "preview": preview, "debug": debug, "plan": plan, "audit": audit, "trace": trace, "batches": batches,
+    "vocabulary": vocabulary, "schema": schema, "example": example, "import-dynamicdata": import_dynamicdata,
+    "cache": cache, "merge-states": merge_states,
+}  # fmt: skip
+for name, function in COMMANDS.items():
+    commands.add(app, name, function, within="stream")

@@ -1,4 +1,4 @@
-"""`volt stream debug`: what every step of a task does to its first lines, before and after side by side."""
+"""`volt stream debug`: each step's effect on the first lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from volt.display import LabelledText, packed
 from volt.errors import shown_path
 from volt_cli.console import output, print_json, show
 from volt_cli.io import check_one_for_stdout, check_places, is_stdout, say_written, write_bytes
-from volt_cli.options import Trust
+from volt_cli.options import Trust, option
 from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, TaskChoice, open_stream
 
 if TYPE_CHECKING:
@@ -31,18 +31,18 @@ def debug(
     choice: TaskChoice,
     pipeline: PipelineOptions,
     sources: Sources = None,
-    lines: Annotated[int, typer.Option(metavar="N", min=1, help="How many lines of each task or source.")] = 20,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page instead, or - for stdout.")] = None,
+    lines: Annotated[int, option("N", "How many lines of each task or source.", min=1)] = 20,
+    html: Annotated[Path | None, option("FILE", "Write a page instead, or - for stdout.")] = None,
     changed: Annotated[bool, typer.Option("--changed", help="Hide transforms that left the line as it was.")] = False,
     trust: Trust = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each line on stdout.")] = False,
 ) -> None:
-    """Show what every step does to the first lines of a task: before and after, side by side.
+    """Show what each step does to the first lines of a task, before and after side by side.
 
-    Lines that are dropped are shown as well, with the step that drops them. Tokens that a step takes away or makes are
-    coloured; where there is no colour, they stand in [-…-] and {+…+}.
+    Dropped lines are shown with the step that drops them. Tokens that a step removes or adds are coloured; without
+    colour, they stand in [-…-] and {+…+}.
     """
-    from volt.stream.checking.trace import debug
+    from volt.stream.checking.trace import debug, debug_page
 
     check_one_for_stdout(json=as_json, html=is_stdout(html))
     opening = Opening(config, sources or (), pipeline)
@@ -54,22 +54,15 @@ def debug(
             for line in result:
                 print_json(line.to_json())
         if html is not None:
-            _write_page([*result], config, html)
+            write_bytes(debug_page([*result], title=shown_path(config)).encode(), html)
+            say_written(html)
         elif not as_json:
             is_plain = output().color_system is None
             for number, line in enumerate(result):
                 show(*[""] * bool(number), *line_parts(line, changed=changed, is_plain=is_plain))
 
 
-def _write_page(lines: Sequence[DebugLine], config: Path, place: Path) -> None:
-    from volt.stream.checking.trace import debug_page
-
-    write_bytes(debug_page(lines, title=shown_path(config)).encode(), place)
-    say_written(place)
-
-
 def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[RenderableType]:
-    """Yield a line's place, the table of its steps, and what is wrong with it."""
     from rich.table import Table
     from rich.text import Text
 
@@ -90,7 +83,6 @@ def line_parts(line: DebugLine, *, changed: bool, is_plain: bool) -> Iterator[Re
 
 
 def _cells(step: TraceStep, *, fate: str, is_plain: bool) -> tuple[Text, Text]:
-    """Return the texts of one line before and after a step. fate: replaces a missing text"""
     from rich.text import Text
 
     from volt.stream.checking.trace import compared
@@ -116,7 +108,6 @@ def _unmarked(line: str) -> Text:
 
 
 def _shown(fields: Fields, style: str, mark: str) -> Text:
-    """Return a line, field by field. style, mark: of tokens that are changed"""
     from rich.text import Text
 
     from volt_cli.terminal import harmless

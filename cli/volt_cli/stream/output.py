@@ -1,10 +1,6 @@
 r"""Lines to stdout, the consumer's acknowledgements, and the saved state of a run.
 
-Writing never blocks: while the pipe is full, the outlet waits at once for the pipe, signals, the timer and
-acknowledgements. It always knows how many whole lines have left.
-
-The consumer reports how many lines it has used, counted from the first line of the stream over all runs: as a number in
-a file that it replaces, or as lines of numbers on a descriptor.
+Writing never blocks: while the pipe is full, the outlet waits for the pipe, signals, the timer and acknowledgements.
 
 >>> parsed(b"12\n150\n"), parsed(b""), parsed(b"x\n"), parsed(b"line 7\n")
 (150, None, None, None)
@@ -54,17 +50,19 @@ Force = Annotated[
 def check_kept(
     state: Path | None, *, resume: bool, force: bool, source: Path | None = None, unit: str = "line"
 ) -> None:
-    """Raise ConfigError if a run would replace the position of an earlier run, which nobody has said to give up.
+    """Raise ConfigError if a run would replace the position of an earlier run without --force.
 
-    state: the file that the run saves its position in
-    source: the state that the run starts from, if it does not resume
-    unit: what positions count
+    source: the state to start from, unless the run resumes;  unit: of positions
     """
     if resume and force:
         raise ConfigError("--resume continues an earlier run, and --force starts anew; give one of them")
     if state is None or resume or force or not is_file(state) or identity(state) == (source and identity(source)):
         return
-    if (n := _saved_position(state)) is None:
+    try:
+        n = json.loads(read_bytes(state, kind=StreamError, most=MOST_STATE))["n"]
+    except (StreamError, ValueError, RecursionError, TypeError, KeyError):
+        n = None
+    if not isinstance(n, int):
         raise ConfigError(f"--state {shown_path(state)}: exists, and holds no position; name another, or say --force")
     if n:
         raise ConfigError(
@@ -73,36 +71,16 @@ def check_kept(
         )
 
 
-def _saved_position(state: Path) -> int | None:
-    """Return how many lines or steps a saved state counts; None for what is not a state."""
-    try:
-        n = json.loads(read_bytes(state, kind=StreamError, most=MOST_STATE))["n"]
-    except (StreamError, ValueError, RecursionError, TypeError, KeyError):
-        return None
-    return n if isinstance(n, int) else None
-
-
 def parsed(text: bytes) -> int | None:
     """Return the last line as a number; None if it is not a whole number."""
     last = text.rstrip().rpartition(b"\n")[2].strip()
     return int(last) if last.isdigit() else None
 
 
-def _said(values: bytes, path: Path) -> int | None:
-    """Return the number in the consumer's file, if it has written one. Raises StreamError if it has written something
-    else.
-    """
-    used = parsed(values)
-    if used is None and values.strip():
-        result = quoted(values[:_SHOWN].decode(errors="replace").strip())
-        raise StreamError(f"--ack {shown_path(path)}: {result} is no number of lines; write how many are used")
-    return used
-
-
 class Consumer:
-    """The number of lines that the consumer has used.
+    """The number of lines that the consumer has used, over all runs.
 
-    source: the path of a file, or the number of a descriptor; None for no consumer
+    source: a file that holds the number, or a descriptor that yields lines of numbers
     """
 
     def __init__(self, source: str | None) -> None:
@@ -120,20 +98,25 @@ class Consumer:
                 ) from None
 
     def look(self) -> int | None:
-        """Return how many lines it has used, as far as it has said."""
+        """Return how many lines it has reported."""
         if self._path is not None:
-            message = None
             try:
-                message = _said(self._path.read_bytes(), self._path)
+                values = self._path.read_bytes()
             except FileNotFoundError:
-                pass
+                return self.used
             except OSError as error:
                 raise unreadable(self._path, error, kind=StreamError, remedy="fix it, or run without --ack") from None
-            self._advance(message)
+            used = parsed(values)
+            if used is None and values.strip():
+                result = quoted(values[:_SHOWN].decode(errors="replace").strip())
+                raise StreamError(
+                    f"--ack {shown_path(self._path)}: {result} is no number of lines; write how many are used"
+                )
+            self._advance(used)
         return self.used
 
     def listen(self) -> bool:
-        """Read the descriptor; whether there may be more."""
+        """Read the descriptor; return whether there may be more."""
         message = os.read(self.descriptor or 0, _READ_SIZE)
         whole, _, self._rest = (self._rest + message).rpartition(b"\n")
         self._advance(parsed(whole))
@@ -145,7 +128,7 @@ class Consumer:
 
 
 class Positions:
-    """Saves a stream's state: behind the lines that the consumer has used, or that have left if it says nothing."""
+    """Saves the state after the lines that the consumer has used, or that have left if there is none."""
 
     def __init__(self, stream: Stream, consumer: Consumer, path: Path | None) -> None:
         self._stream, self._consumer, self._path = stream, consumer, path
@@ -154,32 +137,26 @@ class Positions:
         self._prepared: tuple[int, dict[str, Any]] | None = None
 
     def skip_used(self, *, quiet: bool = False) -> None:
-        """Go on behind what the consumer has used, if that is further than the state."""
+        """Skip the lines that the consumer has used."""
         used = self._consumer.look()
-        if used is not None and used > self._stream.n:
-            self._skip_to(used, quiet=quiet)
+        if used is not None and used > (first := self._stream.n):
+            if not quiet:
+                say(f"--ack: skipping from line {first:,} to line {used:,}, which the consumer has used")
+            with Phases(quiet=quiet).phase("skipping", total=used - first, unit="lines") as advance:
+                while (left := used - self._stream.n) and self._stream.skip(min(left, _SKIPPED)):
+                    advance(self._stream.n - first)
             if self._stream.n < used:
                 raise StreamError(
                     f"--ack: {used} lines are said to be used, but the stream ends after {self._stream.n}"
                 )
         self.first = self._stream.n
 
-    def _skip_to(self, used: int, *, quiet: bool) -> None:
-        """Pass over lines, which takes as long as to compute them, until so many have gone by or the stream ends."""
-        first = self._stream.n
-        if not quiet:
-            say(f"--ack: skipping from line {first:,} to line {used:,}, which the consumer has used")
-        with Phases(quiet=quiet).phase("skipping", total=used - first, unit="lines") as advance:
-            while (left := used - self._stream.n) and self._stream.skip(min(left, _SKIPPED)):
-                advance(self._stream.n - first)
-
     def save(self, n_left: int) -> None:
-        """Write the state, if there is where to. n_left: lines that have left."""
         self.prepare(n_left)
         self.save_prepared()
 
     def prepare(self, n_left: int) -> None:
-        """Take the state now, so that it can be saved when the stream has been interrupted. n_left: as for `save`."""
+        """Take the state after n_left lines, so that it can be saved after an interrupt."""
         at = self._position(n_left)
         if self._path is None or at == self._saved:
             return
@@ -191,10 +168,7 @@ class Positions:
             self._warned = True
 
     def save_prepared(self) -> None:
-        """Write the state that was taken last, if there is one that is not written.
-
-        Raises StreamError if another rank of the run writes to the same file.
-        """
+        """Write the prepared state. Raises StreamError if another rank writes to its file."""
         from volt.stream.running.checkpoint import check_own, save_state
 
         if self._path is not None and self._prepared is not None:
@@ -221,9 +195,8 @@ _GRACE = 2.0  # seconds for the rest of a line after the order to stop
 class Signals:
     """Requests by signal: to stop (the first SIGINT, SIGTERM or SIGHUP), to report (SIGUSR1).
 
-    running: whether lines are being written. Before that there is nothing to save and the order to stop is obeyed where
-    it comes, as it is while the next lines are computed, which may take for ever. A second SIGINT or SIGTERM ends the
-    process at once. A terminal that is closed may send SIGHUP twice.
+    running: whether lines are being written; before, and while lines are computed, a request to stop is obeyed at once.
+    A second SIGINT or SIGTERM ends the process. A closed terminal may send SIGHUP twice.
     """
 
     def __init__(self) -> None:
@@ -248,7 +221,7 @@ class Signals:
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Obey the order to stop where it comes, inside: raise KeyboardInterrupt or Ended, also if it came before."""
+        """Obey a request to stop at once, also an earlier one: raise KeyboardInterrupt or Ended."""
         self._computing = True
         try:
             if self.stop:
@@ -259,7 +232,6 @@ class Signals:
 
     @contextmanager
     def listening(self) -> Iterator[Signals]:
-        """Catch the signals inside; they are as before afterwards."""
         caught = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
             caught.append(signal.SIGHUP)
@@ -275,17 +247,14 @@ class Signals:
             os.close(self._ring)
 
     def drain(self) -> None:
-        """Take what rang."""
+        """Empty the pipe that wakes the poll."""
         with suppress(BlockingIOError):
             os.read(self.wake, 512)
 
 
 @contextmanager
 def own_stdout() -> Iterator[int]:
-    """A descriptor that leads to stdout, for the lines alone: what anybody else writes to stdout goes to stderr inside.
-
-    A user's function may start a program that writes to stdout, and so may a library that it calls.
-    """
+    """Yield a descriptor of stdout for the lines alone; other output, as of a user's program, goes to stderr."""
     sys.stdout.flush()
     number = sys.stdout.fileno()
     out = os.dup(number)
@@ -299,9 +268,9 @@ def own_stdout() -> Iterator[int]:
 
 
 class Outlet:
-    """Writes to a descriptor. n_lines: whole lines that have left.
+    """Writes to a descriptor. n_lines: whole lines that have left
 
-    listen: descriptors to watch, each with what to call when there is something to read;  every: called now and then.
+    listen: descriptor → function to call when it can be read;  every: called regularly
     """
 
     def __init__(
@@ -317,10 +286,7 @@ class Outlet:
         self._next_tick = time.monotonic() + TICK
 
     def write(self, data: bytes) -> bool:
-        """Write whole lines; False if the order to stop came first: then no part of a line is left unwritten.
-
-        Raises BrokenPipeError if nobody reads, OSError if the disk is full.
-        """
+        """Write whole lines; return False if a request to stop came first. Raises OSError."""
         if os.getpid() != self._pid:  # a fork by a user's function has come back from it, and is no second stream
             os._exit(1)
         position, view, deadline = 0, memoryview(data), 0.0
@@ -338,7 +304,6 @@ class Outlet:
         return not self._signals.stop
 
     def _some(self, part: memoryview) -> int:
-        """Write what can be written now, or wait a little; how many bytes have left."""
         if not self._attend(TICK, writing=True):
             return 0
         try:
@@ -347,7 +312,7 @@ class Outlet:
             return 0
 
     def _attend(self, seconds: float, *, writing: bool = False) -> bool:
-        """See to signals, listeners and the timer; whether the descriptor can be written to."""
+        """Handle signals, listeners and the timer; return whether the outlet can be written to."""
         if writing:
             self._poll.register(self._out, select.POLLOUT)
         ready = dict(self._poll.poll(seconds * 1000))
@@ -365,13 +330,11 @@ class Outlet:
         return can_write
 
     def close(self) -> None:
-        """Let go of what was opened here."""
         if self._own:
             os.close(self._out)
 
 
 def stdout_is_open() -> bool:
-    """Check whether lines can be written to stdout, as far as it is a file of the system."""
     try:
         return is_open(sys.stdout.fileno())
     except UnsupportedOperation:
@@ -379,17 +342,14 @@ def stdout_is_open() -> bool:
 
 
 def is_open(out: int) -> bool:
-    """Check whether a descriptor can be written to. One that was closed at the start has been replaced by one that
-    cannot.
-    """
+    """Check whether a descriptor can be written to; the replacement of a closed one cannot."""
     return fcntl.fcntl(out, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
 
 
 def _unblocked(out: int) -> tuple[int, bool, int]:
-    """Return a descriptor to write to, whether it is a new one, and how much to write at a time.
+    """Return a descriptor to write to, whether it is new, and how much to write at a time.
 
-    The flag that keeps a write from blocking belongs to an open file, which others may share; a pipe is therefore
-    opened once more where the system allows it.
+    A pipe is opened again where possible: others may share the flag that keeps a write from blocking.
     """
     mode = os.fstat(out).st_mode
     if stat.S_ISREG(mode):

@@ -1,7 +1,4 @@
-"""`volt stream run`: the lines of a stream to stdout, for a trainer that reads a pipe.
-
-Lines to look at while a stream runs: the first five and every Nth, with their source and place in it.
-"""
+"""`volt stream run`: the lines of a stream to stdout, for a trainer that reads a pipe."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +19,7 @@ from volt.errors import ConfigError, OutputError, StreamError, reason, shown_pat
 from volt.files.paths import exists
 from volt_cli.console import Phases, loading, prepare_kernels, say
 from volt_cli.io import check_places, is_stdout
-from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World
+from volt_cli.options import NoUserCode, Quiet, Rank, Seed, Workers, World, option
 from volt_cli.process import Ended
 from volt_cli.stream.opening import ConfigOrPipeline, Opening, PipelineOptions, Sources, TaskChoice, open_stream
 from volt_cli.stream.output import Consumer, Force, Outlet, Positions, Signals, check_kept, own_stdout, stdout_is_open
@@ -36,12 +33,7 @@ _FIRST = 5
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A line that is logged.
-
-    number: in the stream, from 0
-    place: its source, and the place in it
-    line: its bytes, with the line end
-    """
+    """A line to log. number: from 0"""
 
     number: int
     place: str
@@ -49,10 +41,9 @@ class Seen:
 
 
 def blocks_and_samples(stream: Stream, *, limit: int | None, every: int | None) -> Iterator[tuple[bytes, Seen | None]]:
-    """Yield the stream's lines, as `Stream.blocks` gives them, in blocks that end before and after a line that is
-    logged.
+    """Yield the stream's lines in blocks that end before and after each line to log.
 
-    every: log each line whose number, from 1, it divides; None logs none
+    every: log the first five lines and each Nth; None logs none
     """
     if every is None:
         yield from ((data, None) for data in stream.blocks(limit=limit))
@@ -73,15 +64,13 @@ def blocks_and_samples(stream: Stream, *, limit: int | None, every: int | None) 
 
 
 class LineSampler:
-    """Tells of lines on stderr, and writes them to a file. path: of the file, which is written anew; None for none."""
-
     def __init__(self, path: Path | None) -> None:
         self._path = path
         if path is not None:
             self._write(b"", "wb")
 
     def add(self, seen: Seen) -> None:
-        """Tell of a line that has left."""
+        """Log a line on stderr, and append it to the file."""
         say(f"line {seen.number:,} ({seen.place}): {seen.line.decode(errors='replace').rstrip()}")
         if self._path is not None:
             self._write(seen.line, "ab")
@@ -100,33 +89,27 @@ _MOST_SOURCES = 5  # that the summary names
 
 @dataclass(frozen=True)
 class StateOptions:
-    """Where a run begins, and what it leaves behind for the next one."""
-
     PANEL = "State"
 
-    state: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the state here, every so often and at the end.")
-    ] = None
-    state_every: Annotated[
-        int, typer.Option(metavar="N", help="Lines between two states, at least; whole blocks are written.")
-    ] = 100_000
-    from_state: Annotated[Path | None, typer.Option(metavar="FILE", help="Start where this state was saved.")] = None
+    state: Annotated[Path | None, option("FILE", "Save the state here, every so often and at the end.")] = None
+    state_every: Annotated[int, option("N", "Lines between two states, at least; whole blocks are written.")] = 100_000
+    from_state: Annotated[Path | None, option("FILE", "Start where this state was saved.")] = None
     resume: Annotated[bool, typer.Option("--resume", help="Continue from --state, if it exists, and --ack.")] = False
     force: Force = False
     ack: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE|N",
-            help="File or descriptor in which the consumer says how many lines it has used, counted from the stream's "
+        option(
+            "FILE|N",
+            "File or descriptor in which the consumer says how many lines it has used, counted from the stream's "
             "first line; the state then stands right after them.",
         ),
     ] = None
 
     accept: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="WHAT",
-            help="Continue though this differs from the state: weights; sources, which were added; or data, lines that "
+        option(
+            "WHAT",
+            "Continue though this differs from the state: weights; sources, which were added; or data, lines that "
             "were appended to a source. May be repeated.",
         ),
     ] = None
@@ -143,23 +126,15 @@ def run(
     states: StateOptions,
     choice: TaskChoice,
     sources: Sources = None,
-    limit: Annotated[
-        int | None, typer.Option(metavar="N", help="How many lines to write in this run; default: no end.")
-    ] = None,
+    limit: Annotated[int | None, option("N", "Lines to write in this run; default: no limit.")] = None,
     workers: Workers = None,
     seed: Seed = None,
     rank: Rank = None,
     world: World = None,
-    summary: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the metrics at the end here, as JSON.")
-    ] = None,
+    summary: Annotated[Path | None, option("FILE", "Write the metrics at the end here, as JSON.")] = None,
     no_user_code: NoUserCode = False,
-    log_every: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Show every Nth line, and the first five, on stderr.")
-    ] = None,
-    sample: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the lines that are shown here, too.")
-    ] = None,
+    log_every: Annotated[int | None, option("N", "Show every Nth line, and the first five, on stderr.", min=1)] = None,
+    sample: Annotated[Path | None, option("FILE", "Write the lines that are shown here, too.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Report as JSON, at the end and on SIGUSR1.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -167,7 +142,7 @@ def run(
 
     A pipeline is a stream that has a name: default gives one SOURCE as it is; example mixes a parallel and a
     back-translated SOURCE, with a tag and case noise; multistream mixes any number, and mtdata data sets that MTData
-    downloads. Where a file has the name of a pipeline, the file is taken, as a configuration.
+    downloads. A file with the name of a pipeline is read as a configuration.
 
     SIGUSR1 reports on stderr, as the end does. SIGINT and SIGTERM end the run at a line end, with its state saved.
     """
@@ -178,6 +153,7 @@ def run(
         raise ConfigError("--sample needs --log-every; say which lines it is to hold")
     consumer = Consumer(states.ack)
     from volt.files.atomic import STDOUT, identity
+    from volt.stream.reading.error_policy import is_held
 
     with ExitStack() as stack:
         signals = stack.enter_context(Signals().listening())
@@ -186,10 +162,23 @@ def run(
         options = {"rank": rank, "world": world, "n_workers": workers, "seed": seed, "user_code": not no_user_code}
         stream = stack.enter_context(open_stream(opening, choice, quiet=quiet, **options))
         _check_files([*opening.files, *stream.files], states, [summary, sample, stream.policy.quarantine])
-        _check_stdout(stdout, stream.files)
+        for path in stream.files if stdout is not None else ():
+            if identity(path) == stdout:
+                raise ConfigError(
+                    f"stdout: would be written over {shown_path(path)}, which is read; choose another place"
+                )
         positions = _restored(stream, consumer, states, quiet=quiet)
-        _say_what_is_held(stream, quiet=quiet)
-        _say_what_is_compiled(quiet=quiet)
+        if stream.n == 0 and is_held(quarantine := stream.policy.quarantine) and not quiet:
+            say(
+                f"{quarantine}: holds unfit lines of earlier runs, and those of this run follow; to have only these, "
+                "remove it",
+                mark="warning",
+                style="bold yellow",
+            )
+        with loading():
+            from volt.kernels.warmup import missing
+        if missing("stream"):  # otherwise, the loops that this stream needs load on demand
+            prepare_kernels(Phases(quiet=quiet), "stream")
         running = _Run(
             stream, positions, consumer, signals, out=out, every=states.state_every, summary=summary, quiet=quiet,
             as_json=as_json,
@@ -206,7 +195,6 @@ def run(
 def _check(
     limit: int | None, states: StateOptions, summary: Path | None, sample: Path | None, log_every: int | None
 ) -> None:
-    """Raise ConfigError or OutputError for what cannot be done."""
     from volt.files.atomic import check_writable
 
     if (limit is not None and limit < 0) or states.state_every < 1:
@@ -219,35 +207,22 @@ def _check(
         raise ConfigError("--resume needs --state or --ack; name the file to go on from")
     if states.accept and not (states.resume or states.from_state):
         raise ConfigError("--accept needs --from-state or --resume; say what to go on from")
-    for option, path in (("--state", states.state), ("--summary", summary), ("--sample", sample)):
+    for name, path in (("--state", states.state), ("--summary", summary), ("--sample", sample)):
         if is_stdout(path):
-            raise ConfigError(f"{option} {path}: stdout is for the lines; name a file")
+            raise ConfigError(f"{name} {path}: stdout is for the lines; name a file")
         if path is not None:
             check_writable(path)
 
 
 def _check_files(read: Sequence[str | Path], states: StateOptions, written: Sequence[str | Path | None]) -> None:
-    """Raise ConfigError if the run would write over what it reads; only a state is replaced by the one that follows.
-
-    read: the configuration and, once they are known, the files of the sources and their transforms
-    written: what is written besides the lines and the state
-    """
+    """Raise ConfigError if the run would write over a file it reads, other than its state."""
     inputs = [*read, None if states.ack is None or states.ack.isdigit() else states.ack]
     check_places(["-", states.state, *written], inputs)
     check_places(["-", *written], [states.from_state])
 
 
-def _check_stdout(stdout: Hashable, read: Iterable[str | Path]) -> None:
-    """Raise ConfigError if stdout is one of these files. stdout: its identity, before `own_stdout` took its number"""
-    from volt.files.atomic import identity
-
-    for path in read if stdout is not None else ():
-        if identity(path) == stdout:
-            raise ConfigError(f"stdout: would be written over {shown_path(path)}, which is read; choose another place")
-
-
 def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet: bool) -> Positions:
-    """Put the stream where the last run, and its consumer, left off. Raises ConfigError if that would be lost."""
+    """Restore the stream where the last run, and its consumer, ended."""
     from volt.stream.running.checkpoint import check_own, load_state
 
     if states.state is not None:
@@ -269,30 +244,7 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet
     return positions
 
 
-def _say_what_is_held(stream: Stream, *, quiet: bool) -> None:
-    """Warn that the quarantine file holds lines of another run, if this one starts anew."""
-    from volt.stream.reading.error_policy import is_held
-
-    path = stream.policy.quarantine
-    if stream.n == 0 and is_held(path) and not quiet:
-        message = (
-            "holds unfit lines of earlier runs, and those of this run go behind them; to have only these, remove it"
-        )
-        say(f"{path}: {message}", mark="warning", style="bold yellow")
-
-
-def _say_what_is_compiled(*, quiet: bool) -> None:
-    """Compile the loops of every stream, if that has not been done; which of them this one needs, it loads itself."""
-    with loading():
-        from volt.kernels.warmup import missing
-
-    if missing("stream"):
-        prepare_kernels(Phases(quiet=quiet), "stream")
-
-
 class _Run:
-    """One run, from where the stream stands."""
-
     def __init__(
         self,
         stream: Stream,
@@ -316,7 +268,7 @@ class _Run:
         self._outlet = Outlet(out, signals, listen=listen, every=self._attend)
 
     def go(self, *, limit: int | None, log_every: int | None, samples: LineSampler) -> int:
-        """Write lines until the limit, the stream's end, the reader's end or a signal; the exit status."""
+        """Write lines until the limit or any end; return the exit status."""
         self._signals.running = True
         try:
             self._write(blocks_and_samples(self._stream, limit=limit, every=log_every), samples)
@@ -356,20 +308,17 @@ class _Run:
             self._save_if_due()
 
     def _save_if_due(self) -> None:
-        """Save the state if enough lines have left since the last time, or the consumer may have said something."""
         if self._acknowledged or self._left - self._saved >= self._every:
             self._saved = self._left
             self._positions.save(self._left)
 
     def _attend(self) -> None:
-        """Now and then, also inside a block: report if asked to, and save the state if it is time."""
         if self._signals.report:
             self._signals.report = False
             self._report()
         self._save_if_due()
 
     def _finish(self) -> None:
-        """Save the state, and write the metrics."""
         if self.interrupted:
             self._positions.save_prepared()
         else:

@@ -14,7 +14,7 @@ from volt.display import counted
 from volt.errors import ConfigError
 from volt_cli.console import Phases, loading, prepare_kernels, print_json, say
 from volt_cli.io import check_place, check_places, is_stdout, say_written, write_bytes
-from volt_cli.options import Json, Quiet, Trust, Workers, readable
+from volt_cli.options import Json, Quiet, Trust, Workers, argument, option, readable
 from volt_cli.stream.opening import (
     ConfigOrPipeline,
     Opening,
@@ -28,14 +28,10 @@ from volt_cli.stream.opening import (
 
 
 def import_dynamicdata(
-    config: Annotated[
-        Path, typer.Argument(metavar="CONFIG", callback=readable(ConfigError), help="The YAML file of dynamicdata.")
-    ],
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the configuration, or - for stdout.")
-    ],
+    config: Annotated[Path, argument("CONFIG", "The YAML file of dynamicdata.", callback=readable(ConfigError))],
+    out: Annotated[Path, option("FILE", "Where to write the configuration, or - for stdout.", "-o", "--output")],
     batch_samples: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The samples of a minibatch, which its schedule counts.")
+        int | None, option("N", "The samples of a minibatch, which its schedule counts.", min=1)
     ] = None,
     settings: Settings = None,
     quiet: Quiet = False,
@@ -43,8 +39,7 @@ def import_dynamicdata(
     """Read a configuration of OpenNMT-py's dynamicdata loader, and write it as VOLT's.
 
     Inputs stand at the top level of dynamicdata's file, and name their tasks: inputs: {NAME: {src: FILE, tgt: FILE,
-    task: TASK}}. Says on stderr, and in comments of the new file, which keys mean something else here or have no
-    counterpart.
+    task: TASK}}. Reports on stderr, and in comments of the new file, which keys have another meaning or no counterpart.
     """
     from volt.files.small_files import read_text
     from volt.stream.config.dynamicdata import imported
@@ -68,23 +63,17 @@ def vocabulary(
     choice: TaskChoice,
     pipeline: PipelineOptions,
     sources: Sources = None,
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write, or - for stdout.")
-    ] = Path("-"),
-    lines: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many lines of the stream are counted.")
-    ] = 1_000_000,
-    top: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="How many tokens to keep, special ones among them.")
-    ] = None,
+    out: Annotated[Path, option("FILE", "Where to write, or - for stdout.", "-o", "--output")] = Path("-"),
+    lines: Annotated[int, option("N", "Number of lines of the stream to count.", min=1)] = 1_000_000,
+    top: Annotated[int | None, option("N", "Number of tokens to keep, including special ones.", min=1)] = None,
     workers: Workers = None,
     trust: Trust = False,
     quiet: Quiet = False,
 ) -> None:
     """Count the subwords of a mixture of tasks, on both sides, and write a line `count<TAB>subword` for each.
 
-    The most frequent come first. Tokens that transforms add, such as language tags, are all there, even those that no
-    line has had. `volt import --merges`, switchout, insertion and wb_noise read such files.
+    The most frequent come first. Tokens that transforms add, such as language tags, are all listed, even with count 0.
+    `volt import --merges`, switchout, insertion and wb_noise read such files.
     """
     opening = Opening(config, sources or (), pipeline)
     check_places([out], opening.files)
@@ -108,19 +97,15 @@ _DAYS = 30.0
 
 
 def cache(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="FOLDER", help="A cache; default: that in your own cache folder.")
-    ] = None,
+    folder: Annotated[Path | None, argument("FOLDER", "A cache; default: that in your own cache folder.")] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Remove what is of no use any more.")] = False,
-    days: Annotated[
-        float | None, typer.Option(metavar="N", help="Of no use is what was not used for so many days; default: 30.")
-    ] = None,
+    days: Annotated[float | None, option("N", "Of no use is what was not used for so many days; default: 30.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say how large the indices and split files of sources are.
+    """Report the size of the indices and split files of sources.
 
-    --prune removes those that were not used for --days, and those of files that are gone or have changed. Nothing is
-    lost: what is needed again is made again.
+    --prune removes those not used for --days, and those of files that are gone or have changed. Nothing is lost: what
+    is needed again is made again.
     """
     from volt.stream.reading import shard_cache
 
@@ -136,19 +121,15 @@ def cache(
 
 
 def merge_states(
-    states: Annotated[list[Path], typer.Argument(metavar="STATE", help="The states of all ranks of a run.")],
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write the merged state.")],
-    world: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Say at which line each of so many new ranks goes on.")
-    ] = None,
+    states: Annotated[list[Path], argument("STATE", "The states of all ranks of a run.")],
+    out: Annotated[Path, option("FILE", "Where to write the merged state.", "-o", "--output")],
+    world: Annotated[int | None, option("N", "Say at which line each of so many new ranks goes on.", min=1)] = None,
 ) -> None:
-    """Make one state of those of all ranks, so that a run goes on with another number of ranks.
+    """Merge the states of all ranks into one, to continue a run with another number of ranks.
 
-    What any rank has handed out is not handed out again, and all else is, once. Give the merged state to every new
-    rank, with --from-state.
-
-    A new rank's lines go on where the old ranks' lines, divided among the new ones, end: its consumer counts from that
-    number for --ack. --world N says the number.
+    No line is repeated or lost. Give the merged state to every new rank, with --from-state. A new rank's lines continue
+    where the old ranks' lines, divided among the new ones, end: its consumer counts from that number for --ack. --world
+    N prints the number.
     """
     from volt.stream.running.checkpoint import load_state, save_state
     from volt.stream.running.resharding import merge_states
@@ -165,7 +146,7 @@ def merge_states(
 
 
 def _begins(merged: dict[str, Any], world: int) -> Iterator[str]:
-    """At which line each of the new ranks goes on; ranks that follow each other and go on at the same are one line."""
+    """Yield at which line new ranks continue."""
     from volt.stream.running.resharding import rank_state
     from volt.stream.running.state import State
 
