@@ -128,7 +128,7 @@ def _checked_worker(number: Any, of: Any) -> tuple[int, int]:
 
 
 _MARK, _ENDED, _HEIR, _SIZE, _LOADED = range(5)
-_MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # whose states, and of which size, can be noted
+_MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # limits of the states that can be noted
 
 
 class _Number:
