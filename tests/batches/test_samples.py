@@ -218,7 +218,7 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
         (
             {"src": LIST},
             {"max_length": 1},
-            "max_length is 1, of which BOS, prefix and EOS of src take 1; give 2 or more",
+            "max_length is 1, and BOS, prefix and EOS of src take 1; give 2 or more",
         ),
         (
             {"src": LIST},

@@ -211,7 +211,7 @@ def test_workers_are_where_the_driver_is(
 def test_a_folder_that_a_machine_lacks_is_named(tmp_path: Path) -> None:
     """The error says which machine and what to do."""
     with pytest.raises(
-        VoltError, match=r"none: not to be had on .*: no such file or directory; run it in a folder that"
+        VoltError, match=r"none: cannot be entered on .*: no such file or directory; run it in a folder that"
     ):
         volt_ray._enter(str(tmp_path / "none"))
 

@@ -1,13 +1,8 @@
 """`collate`: samples → the padded arrays of one step, as in fairseq; `collate_packed`: packs → the arrays of one step.
 
-    src_tokens            PAD PAD  a   b  EOS        the source, padded on the left
-    prev_output_tokens    EOS  x   y   z  PAD        the target with EOS moved to its front
-    target                 x   y   z  EOS PAD        the target, padded on the right
-
->>> samples = Samples.of({"src": [[5, 6, 2], [2]], "tgt": [[7, 2], [8, 9, 2]]})
->>> step = collate(samples, [1, 0], pad=1, eos=2)
->>> step["net_input"]["src_tokens"].tolist(), step["net_input"]["prev_output_tokens"].tolist(), step["target"].tolist()
-([[1, 1, 2], [5, 6, 2]], [[2, 8, 9], [2, 7, 1]], [[8, 9, 2], [7, 2, 1]])
+src_tokens            PAD PAD  a   b  EOS        the source, padded on the left
+prev_output_tokens    EOS  x   y   z  PAD        the target with EOS moved to its front
+target                 x   y   z  EOS PAD        the target, padded on the right
 """
 
 from __future__ import annotations
@@ -181,7 +176,7 @@ def collate_packed(
     """
     source, target = _sides(arguments.instance(samples, Samples, "samples"))
     if source != target:
-        raise ConfigError(f"samples of {', '.join(samples.fields)}: only those of one field are packed; use collate")
+        raise ConfigError(f"samples of {', '.join(samples.fields)}: only samples of one field are packed; use collate")
     length, kind = arguments.whole(length, "length", low=1), _kind(dtype)
     fill, end = _of(target, pad, "pad", samples), _of(target, eos, "eos", samples)
     listed = [_rows(pack, len(samples)) for pack in arguments.several(packs, "packs", one="give a list of rows")]

@@ -17,6 +17,7 @@ from volt import arguments
 from volt.batches.lengths import Longs, check_place, cut, refuse_long, single, stable_order
 from volt.batches.samples import Parts, Samples
 from volt.encode.batch_encoder import Encoded
+from volt.encode.rendering import places_of
 from volt.errors import ConfigError
 from volt.stream.reading.sampler import permutation
 from volt.stream.transforms.column import frozen
@@ -36,7 +37,7 @@ def cut_samples(samples: Samples, size: int) -> Samples:
     names = [*arguments.instance(samples, Samples, "samples").fields]
     size = arguments.whole(size, "size", low=1)
     if len(names) != 1:
-        raise ConfigError(f"samples of {', '.join(names) or 'no field'}: only those of one field are cut")
+        raise ConfigError(f"samples of {', '.join(names) or 'no field'}: only samples of one field are cut")
     lengths = samples.lengths[:, 0]
     if lengths.max(initial=0) <= size:
         return samples
@@ -61,8 +62,7 @@ def taken_samples(samples: Samples, rows: Longs) -> Samples:
     for name, encoded in samples.fields.items():
         sizes = encoded.offsets[rows + 1] - encoded.offsets[rows]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.arange(offsets[-1]) + np.repeat(encoded.offsets[rows] - offsets[:-1], sizes)
-        fields[name] = Encoded(frozen(encoded.ids[places]), offsets)
+        fields[name] = Encoded(frozen(encoded.ids[places_of(encoded.offsets[rows], sizes)]), offsets)
     parts = None if samples.parts is None else samples.parts.taken(rows)
     return Samples(fields, samples.numbers[rows], parts)
 

@@ -218,7 +218,7 @@ class SampleFormat:
                 raise ConfigError(f"holds: {message}")
             n = sum(map(len, self._frame(name)))
             if self.max_length is not None and self.max_length <= n:
-                message = f"max_length is {self.max_length}, of which BOS, prefix and EOS of {name} take {n}"
+                message = f"max_length is {self.max_length}, and BOS, prefix and EOS of {name} take {n}"
                 raise ConfigError(f"{message}; give {n + 1:,} or more")
 
     def __repr__(self) -> str:
@@ -336,5 +336,5 @@ def _unknown(
     if not is_text:
         piece = [piece for piece in value.split(" ") if piece][first - int(bounds[line])]
         message = f"the piece {quoted(piece)}, which its vocabulary lacks"
-    remedy = "fix the line, use the vocabulary that made it, or replace what is unknown"
+    remedy = "fix the line, use the vocabulary that made it, or replace unknown pieces"
     return StreamError(f"{place(line)}: field {quoted(name)} holds {message}; {remedy}")

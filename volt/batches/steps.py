@@ -85,13 +85,12 @@ class Steps:
             stream, samples, batches, size=self._size, world=self.world, pad_to_multiple=layout.pad_to_multiple
         )
         self._window: Window | None = None
-        self._given, self._before = 0, 0  # steps of the window, and of those before it
+        self._n_done, self._before = 0, 0  # steps of the window, and of earlier windows
         self._first = 0  # the number of the first window that is made
         self._next: Future[Window | None] | None = None
         self._is_ahead, self._pid, self._lock = bool(ahead), os.getpid(), threading.RLock()
-        configuration = configuration_of(samples, batches, self._size, layout.pad_to_multiple)
-        self._start = StepsState(0, 0, 0, self.world, (_unread(stream),), configuration)
-        self._recall = deque[StepsState]([self._start], maxlen=_RECALLED)
+        self._configuration = configuration_of(samples, batches, self._size, layout.pad_to_multiple)
+        self._recall = deque[StepsState]([self._state_at(None)], maxlen=_RECALLED)
         self.totals = Totals()
 
     @classmethod
@@ -124,7 +123,7 @@ class Steps:
             message = f"world is {self.world}, and the stream is rank {self.stream.rank} of {self.stream.world} itself"
             raise ConfigError(f"{message}; give Steps a stream of all lines, or world=1")
         if isinstance(self.rule, ByPacks) and len(names := [*self.format.vocabularies]) > 1:
-            raise ConfigError(f"samples of {', '.join(names)} are not packed, only those of one field; give ByTokens")
+            raise ConfigError(f"samples of {', '.join(names)} are not packed, only samples of one field; give ByTokens")
         if window == "epoch":
             are_ending = all(source.source.epochs is not None for source in self.stream.sources)
             is_virtual = self.stream.epoch_lines is not None and self.stream.world == 1
@@ -144,7 +143,7 @@ class Steps:
     @property
     def n(self) -> int:
         """The number of steps given so far, over all runs."""
-        return self._before + self._given
+        return self._before + self._n_done
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield the arrays of each step. A step counts as given when it is yielded."""
@@ -153,9 +152,9 @@ class Steps:
                 started = time.monotonic()
                 if (window := self._to_next_step()) is None:
                     return
-                number = self._given * window.world + self.rank
+                number = self._n_done * window.world + self.rank
                 arrays = self.rule.arrays(window.planned, window.samples, number, self._layout)
-                self._given += 1
+                self._n_done += 1
                 self._count(arrays, time.monotonic() - started)
             yield arrays
 
@@ -167,8 +166,8 @@ class Steps:
         left = n = arguments.whole(n, "n", low=0)
         with self._lock:
             while left and (window := self._to_next_step()) is not None:
-                passed = min(left, window.planned.n_steps - self._given)
-                self._given, left = self._given + passed, left - passed
+                passed = min(left, window.planned.n_steps - self._n_done)
+                self._n_done, left = self._n_done + passed, left - passed
         return n - left
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
@@ -194,7 +193,7 @@ class Steps:
         With as many ranks as before, the same steps follow; else the rest of the window is put into other steps. Raises
         StreamError, with the differences, if the state belongs to other steps or another stream.
         """
-        values, current = StepsState.from_json(state), self._start.configuration
+        values, current = StepsState.from_json(state), self._configuration
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
             arguments.choice(name, "accept", _ACCEPTABLE)
         stored = {**values.configuration, "window": current["window"]} if "window" in accept else values.configuration
@@ -239,8 +238,8 @@ class Steps:
     # position
 
     def _stand_at(self, values: StepsState) -> None:
-        window, n_given = self._window_of(values)
-        self._window, self._given, self._before, self._next = window, n_given, values.n - n_given, None
+        window, n_done = self._window_of(values)
+        self._window, self._n_done, self._before, self._next = window, n_done, values.n - n_done, None
         self._recall.clear()
         self._recall.append(self._state_at(window))
         self.totals = Totals(n_left=window.n_left if window else 0)
@@ -261,9 +260,9 @@ class Steps:
 
     def _state_at(self, window: Window | None) -> StepsState:
         if window is None:
-            unread = (_unread(self.stream),)
-            return StepsState(self._before, self._first, 0, self.world, unread, self._start.configuration)
-        return StepsState(self._before, window.number, 0, window.world, window.stretches, self._start.configuration)
+            unread = Stretch(self.stream.state(), 0, np.empty((0, 2), np.int64))
+            return StepsState(self._before, self._first, 0, self.world, (unread,), self._configuration)
+        return StepsState(self._before, window.number, 0, window.world, window.stretches, self._configuration)
 
     # reading
 
@@ -271,11 +270,11 @@ class Steps:
         if self._pid != os.getpid():
             raise StreamError("the steps were opened in another process; open them here, and restore their state")
         waiting, fruitless = 0, 0
-        while self._window is None or self._given == self._window.planned.n_steps:
+        while self._window is None or self._n_done == self._window.planned.n_steps:
             window = self._take()
             if window is None:
                 return None
-            self._before, self._given, self._window = self.n, 0, window
+            self._before, self._n_done, self._window = self.n, 0, window
             self._recall.append(self._state_at(window))
             self._note(window)
             fruitless = fruitless + 1 if len(window.planned.left) <= waiting else 0
@@ -297,7 +296,7 @@ class Steps:
         window = self._following(self._window) if self._next is None else self._awaited(self._next)
         self._next = None
         if window is not None and self._is_ahead and not window.is_last:
-            self._next = next_in_thread(self._one(window))
+            self._next = next_in_thread(map(self._following, [window]))
         return window
 
     def _awaited(self, future: Future[Window | None]) -> Window | None:
@@ -308,10 +307,6 @@ class Steps:
             if future.done() and future.exception() is not None:
                 self._next = None
             raise
-
-    def _one(self, window: Window) -> Iterator[Window]:
-        if (following := self._following(window)) is not None:
-            yield following
 
     def _following(self, window: Window | None) -> Window | None:
         return self._windows.first(self._first) if window is None else self._windows.after(window)
@@ -354,7 +349,3 @@ class Steps:
             values, n_too_long=values.n_too_long + len(too_long), n_too_short=values.n_too_short + len(too_short),
             too_long=(*values.too_long, *shown), n_left=window.n_left,
         )  # fmt: skip
-
-
-def _unread(stream: Stream) -> Stretch:
-    return Stretch(stream.state(), 0, np.empty((0, 2), np.int64))

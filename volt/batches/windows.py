@@ -136,7 +136,7 @@ class Windows:
         parts = []
         for stored in stretches:
             self.stream.restore(stored.state)
-            stretch, samples = self._joined(self._read(stored.n_lines), stored.state)
+            stretch, samples = self._sampled(self._read(stored.n_lines), stored.state)
             if stretch.n_lines != stored.n_lines:
                 raise refusal(f"the state has a stretch of {stored.n_lines:,} lines, and there are {stretch.n_lines:,}")
             if stored.wanted is not None:
@@ -144,24 +144,24 @@ class Windows:
                     raise refusal(f"the state wants sample {stored.wanted[-1]:,} of {len(samples):,}")
                 stretch, samples = stretch.of(stored.wanted), taken_samples(samples, stored.wanted)
             parts.append((stretch, samples))
-        return self._made(number, world, parts)
+        return self._planned(number, world, parts)
 
     def rest(self, window: Window, n_steps: int) -> Window | None:
         """Return the rest of a window after n_steps steps, in steps for the current ranks; None if it is empty."""
         parts = window.only(window.planned.rest(n_steps))
-        return self._made(window.number, self.world, parts) if parts else None
+        return self._planned(window.number, self.world, parts) if parts else None
 
     def _with_next(self, number: int, retained: list[tuple[Stretch, Samples]]) -> Window:
         state = self.stream.state()
         lines = self._read(self.size) if self.size != "epoch" else self._epoch()
         try:
-            read = self._joined(lines, state)
-            return self._made(number, self.world, _appended(retained, read))
+            read = self._sampled(lines, state)
+            return self._planned(number, self.world, _appended(retained, read))
         except BaseException:
             self.stream.restore(state)  # so that no line is lost if reading continues
             raise
 
-    def _made(self, number: int, world: int, parts: Sequence[tuple[Stretch, Samples]]) -> Window:
+    def _planned(self, number: int, world: int, parts: Sequence[tuple[Stretch, Samples]]) -> Window:
         samples = joined_samples([some for _, some in parts])
         starts = np.cumsum([0, *(len(some) for _, some in parts)])
         is_last = self.stream.place() is None
@@ -201,11 +201,11 @@ class Windows:
             epoch = place[1].part.epoch
             yield next(self.stream.batches())
 
-    def _joined(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> tuple[Stretch, Samples]:
+    def _sampled(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> tuple[Stretch, Samples]:
         places, parts = [np.empty((0, 2), np.int64)], [Samples.of({name: [] for name in self.format.vocabularies})]
         for batch in lines:
             if self.is_stopped:
-                raise StreamError("the steps were closed while a window was read; read on to have it made again")
+                raise StreamError("the steps were closed while a window was read; continue reading to make it again")
             places.append(np.stack([batch.sources, batch.lines.origins], axis=1))
             parts.append(self.format.samples(batch))
         joined = np.concatenate(places)

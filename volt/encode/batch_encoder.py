@@ -3,14 +3,6 @@ r"""`BatchEncoder`: bytes → ids or text, by the million lines, without a Pytho
 Text is cut into chunks at line ends. Threads look up the values of a chunk's units (volt.encode.pretokens). The
 compiled loop encodes simple new units; Python encodes the others, all at once. Each thread has its own `UnitCache`, so
 nothing is locked; idle caches are reused.
-
->>> from volt.encode.merge_tables import MergeTables
->>> from volt.encode.rendering import as_ids
->>> from volt.vocabulary import Vocabulary
->>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
->>> [part] = BatchEncoder(tables, as_ids(tables)).encode([Chunk(b"low low\n\nlot")])
->>> part.values.tolist(), part.ends.tolist()
-([7, 6, 7, 6, 7, 0], [4, 4, 6])
 """
 
 from __future__ import annotations
@@ -31,25 +23,13 @@ from volt.encode.chunks import NO_BYTE_OF_TEXT, Chunk
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import UnitRule, joined_lines, split_lines, unit_words
 from volt.encode.rendering import Rendering
-from volt.encode.unit_cache import LineValues, UnitCache, unit_encoder_of
+from volt.encode.unit_cache import EncodedPart, UnitCache, unit_encoder_of
 from volt.errors import ConfigError
 from volt.files.blocks import utf8_error
 from volt.files.threads import available_cores, in_order
 from volt.text.characters import CharacterClasses
 
 Longs = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedPart:
-    """The encoded lines of a chunk.
-
-    values: ids (n,) int32, or text (n,) uint8 with a line end after each line
-    ends: (n_lines,) int64, where each line's values end
-    """
-
-    values: NDArray[Any]
-    ends: Longs
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +95,9 @@ class BatchEncoder:
         except UnicodeDecodeError:  # the cache is not used again: it holds units without values
             raise utf8_error(chunk.block) from None
         self._idle.append(cache)
-        return self._sampled(lines, chunk, dropout) if dropout else EncodedPart(lines.values, lines.ends)
+        return self._sampled(lines, chunk, dropout) if dropout else lines
 
-    def _lines(self, chunk: Chunk, cache: UnitCache) -> LineValues:
+    def _lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         if self._rule.words:
             words = joined_lines(
                 self.tables.vocabulary, bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
@@ -152,7 +132,7 @@ class BatchEncoder:
         values, symbol_ends = self.rendering.expand(symbols)
         return values, _ends_of_groups(symbol_ends, np.diff(ends, prepend=0))
 
-    def _with_left_lines(self, lines: LineValues, text: bytes, separator: int) -> LineValues:
+    def _with_left_lines(self, lines: EncodedPart, text: bytes, separator: int) -> EncodedPart:
         """Encode the lines that the compiled loop left out, each as a whole, and insert their values."""
         numbers, mark = lines.left[:, 0], bytes([separator])
         left = [text[text.rfind(mark, 0, end) + 1 : end].decode() for end in lines.left[:, 1].tolist()]
@@ -166,9 +146,9 @@ class BatchEncoder:
             place = lines.ends[number] - is_text  # before the line end
             parts += [lines.values[done:place], values[start : max(start, end - is_text)]]
             done, sizes[number] = place, sizes[number] + len(parts[-1])
-        return LineValues(np.concatenate([*parts, lines.values[done:]]), np.cumsum(sizes), lines.left[:0])
+        return EncodedPart(np.concatenate([*parts, lines.values[done:]]), np.cumsum(sizes), lines.left[:0])
 
-    def _sampled(self, lines: LineValues, chunk: Chunk, dropout: Dropout) -> EncodedPart:
+    def _sampled(self, lines: EncodedPart, chunk: Chunk, dropout: Dropout) -> EncodedPart:
         from volt.kernels.apply_bpe import encode_sampled
 
         numbers = np.arange(chunk.first, chunk.first + len(lines.ends)) if chunk.numbers is None else chunk.numbers

@@ -1,11 +1,4 @@
-"""Pieces or ids → the lines that they spell: markers become the spaces between words, byte tokens become characters.
-
->>> vocabulary = Vocabulary(merges=(), tokens=("a</w>", "b"))
->>> decode(vocabulary, ["b", "a</w>", "a</w>"])
-'ba a'
->>> Decoder.of(vocabulary).decode_text(b"5 4 4\\n\\n4\\n")
-b'ba a\\n\\na\\n'
-"""
+"""Pieces or ids → the lines that they spell: markers become the spaces between words, byte tokens become characters."""
 
 from __future__ import annotations
 

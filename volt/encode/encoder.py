@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, pairwise
 from typing import Any, Literal, Protocol, get_args
 
@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, Ids
-from volt.encode.chunks import CHUNK_SIZE, Chunk, checked_threads, chunks_of, file_chunks, joined_lines, shares
+from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, Ids
+from volt.encode.chunks import CHUNK_SIZE, NEWLINE, Chunk, checked_threads, chunks_of, file_chunks, joined_lines, shares
 from volt.encode.decoder import Decoder, decode
 from volt.encode.merge_tables import MergeTables
 from volt.encode.offsets import encode_offsets
 from volt.encode.pretokens import split_lines
 from volt.encode.rendering import Kind, checked_separator, rendering_of
+from volt.encode.unit_cache import EncodedPart
 from volt.errors import ArgumentError, ConfigError, VocabularyError
 from volt.files.blocks import Errors
 from volt.files.limits import MAX_LINE
@@ -78,7 +79,7 @@ class Encoder:
         self._batches: dict[tuple[str, str, bool], BatchEncoder] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.vocabulary, self._cache_words)
+        return partial(Encoder, cache_words=self._cache_words), (self.vocabulary,)
 
     def __repr__(self) -> str:
         return f"<Encoder of {self.vocabulary!r}>"
@@ -148,10 +149,7 @@ class Encoder:
         array([6, 7, 6, 7, 6, 7], dtype=int32)
         """
         text, separator = joined_lines(arguments.several(lines, "lines", one=_ONE.format("encode_batch")))
-        size, n_threads = shares(len(text), n_threads)
-        drops = Dropout.of(dropout, seed)
-        chunks = chunks_of(text, separator=separator, numbered=drops is not None, size=size)
-        return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
+        return self._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
 
     def encode_bytes(
         self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, numbers: Numbers | None = None,
@@ -168,10 +166,7 @@ class Encoder:
         3
         """
         text = _utf8(text, "encode_bytes")
-        size, n_threads = shares(len(text), n_threads)
-        drops, own = Dropout.of(dropout, seed), _numbers(numbers, text)
-        chunks = chunks_of(text, numbers=own, numbered=drops is not None, size=size)
-        return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
+        return self._ids_of_text(text, NEWLINE, _numbers(numbers, text), Dropout.of(dropout, seed), n_threads)
 
     def encode_file(
         self, path: str | os.PathLike[str], *, dropout: float = 0.0, seed: int | None = None,
@@ -341,6 +336,13 @@ class Encoder:
         known |= new
         return [list(chain.from_iterable(known[word] for word in words)) for words in split]
 
+    def _ids_of_text(
+        self, text: bytes, separator: int, numbers: Numbers | None, drops: Dropout | None, n_threads: int | None
+    ) -> Encoded:
+        size, n_threads = shares(len(text), n_threads)
+        chunks = chunks_of(text, separator=separator, numbers=numbers, numbered=drops is not None, size=size)
+        return Encoded.of(self._run("ids", chunks, drops, n_threads), n_bytes=len(text))
+
     def _run(
         self, kind: Kind, chunks: Iterable[Chunk], drops: Dropout | None, n_threads: int | None, separator: str = ""
     ) -> Iterator[EncodedPart]:
@@ -366,10 +368,6 @@ class Encoder:
     def _spelled(self, symbols: Ids, ends: NDArray[np.int64]) -> list[tuple[str, ...]]:
         spelled = [self._tables.spell(symbol) for symbol in symbols.tolist()]
         return [tuple(chain.from_iterable(spelled[start:end])) for start, end in pairwise([0, *ends.tolist()])]
-
-
-def _remade(vocabulary: Vocabulary, cache_words: int) -> Encoder:
-    return Encoder(vocabulary, cache_words=cache_words)
 
 
 def _line(line: str, call: str) -> str:

@@ -6,11 +6,6 @@ beyond Unicode.
 
 With merging "ranks", any neighbours that spell a token may join, lowest rank first. Still, one pair makes each token
 (see volt.encode.reachable): `own_pairs` finds these. Dropout skips joins, so it needs `all_pairs`.
-
->>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
->>> symbols, ends = tables.encode(["low", "lot"])
->>> [tables.spell(symbol) for symbol in symbols.tolist()], ends.tolist()
-([('lo',), ('w</w>',), ('lo',), ('t</w>',)], [2, 4])
 """
 
 from __future__ import annotations

@@ -4,10 +4,6 @@ original line → line with user tokens hidden → normalised line → pre-token
                                             `align`         `pretoken_spans`
 
 Each step records spans in the form before it, so that a piece is mapped back to the original.
-
->>> vocabulary = Vocabulary(merges=(), tokens=("a",))
->>> list(encode_offsets(vocabulary, " a", encode_words=lambda words: [[f"{word}</w>"] for word in words]))
-[('a</w>', 1, 2)]
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from volt.encode.rendering import places_of
 from volt.forks import about_to_use_polars
 from volt.text.characters import ALPHABET, SPACE, SPLIT_SPACE, WHITE_SPACE, ascii_bytes, ranges
 from volt.text.normalizer import check_text
@@ -231,8 +232,7 @@ def _merged(chosen: UnitWords, others: UnitWords, is_chosen: NDArray[np.bool_]) 
     order, lengths = np.argsort(units, kind="stable"), np.append(chosen.lengths, others.lengths)
     codes = np.frombuffer((chosen.text + others.text).encode("utf-32-le"), np.uint32)
     starts, lengths = (np.cumsum(lengths) - lengths)[order], lengths[order]
-    places = np.arange(len(codes)) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    return UnitWords(codes[places].tobytes().decode("utf-32-le"), lengths, n_words, irregular)
+    return UnitWords(codes[places_of(starts, lengths)].tobytes().decode("utf-32-le"), lengths, n_words, irregular)
 
 
 def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8]) -> UnitWords:

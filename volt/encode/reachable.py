@@ -199,6 +199,9 @@ class Reach:
         "user tokens"   it holds a user token
         "pretokenizer"  it is always cut, or its bytes are never part of UTF-8
     undecided: tokens that merges allow, without a known text or proof that none exists
+
+    >>> reach(Vocabulary(merges=(), tokens=("a", "B"), normalizer="lowercase"))
+    <Reach: 1 token reached, 1 never, 0 undecided>
     """
 
     texts: Mapping[str, str]

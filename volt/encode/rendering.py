@@ -89,9 +89,7 @@ class Rendering:
         numbers, rows = self.numbered(symbols)
         starts = rows.starts[numbers]
         sizes = rows.starts[numbers + 1] - starts
-        ends = np.cumsum(sizes)
-        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
-        return rows.values[places], ends
+        return rows.values[places_of(starts, sizes)], np.cumsum(sizes)
 
     def numbered(self, symbols: NDArray[np.int32]) -> tuple[NDArray[np.int32], _Rows]:
         """Return the row of each symbol, and the rows."""
@@ -116,6 +114,17 @@ def checked_separator(separator: str) -> str:
             f"separator {quoted(separator)} is white space, holds some, or cannot be printed; give a mark such as '@@'"
         )
     return separator
+
+
+def places_of(starts: Longs, sizes: Longs) -> Longs:
+    """Return the places of all items of rows.
+
+    >>> places_of(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(sizes)
+    result: Longs = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
+    return result
 
 
 def rendering_of(kind: Kind, tables: MergeTables, *, separator: str = "") -> Rendering:

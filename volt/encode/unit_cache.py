@@ -2,17 +2,11 @@ r"""`UnitCache`: bytes → values, line by line, by a table of the units met so 
 
 A cache belongs to one thread at a time, and is emptied when it exceeds its limit. `unit_encoder_of` builds the tables
 by which the compiled loop encodes new units. volt.kernels explains unit, pending and irregular.
-
->>> from volt.kernels.unit_encoder import numbering
->>> cache = UnitCache(UnitRule(1 << ord(" ")), numbering(), np.int32)
->>> lines = cache.encode(cache.read(b"low lower low\n\nlow", separator=ord("\n")))
->>> lines.values.tolist(), lines.ends.tolist(), cache.units(np.arange(cache.n_units))
-([0, 1, 0, 0], [3, 3, 4], (b'lowlower', array([3, 8])))
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import UnitRule, parting_of_units
-from volt.encode.rendering import Rendering
+from volt.encode.rendering import Rendering, places_of
 from volt.files.buffers import Padded, PaddedMemory, aligned, longer
 from volt.files.ranges import FileSpan
 from volt.text.characters import ALPHABET, BYTE_TOKENS, SPACE, CharacterClasses
@@ -111,17 +105,17 @@ _N_AT_ONCE = 1 << 12  # pending units that are encoded in one call
 
 
 @dataclass(frozen=True, slots=True)
-class LineValues:
-    """The values of the lines of a text.
+class EncodedPart:
+    """The encoded lines of a chunk.
 
-    values: (n,) int32 or uint8
+    values: ids (n,) int32, or text (n,) uint8 with a line end after each line
     ends: (n_lines,) int64, where the values of each line end
     left: (n_left, 2) int64, the lines left to Python, absent from `values`: number, and where the text ends
     """
 
     values: NDArray[Any]
     ends: Longs
-    left: Longs
+    left: Longs = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
 
 class UnitCache:
@@ -168,7 +162,7 @@ class UnitCache:
         """Return a text padded for the loop, in memory that the next call reuses: see `PaddedMemory`."""
         return self._memory.read(text, separator=separator, padded=padded)
 
-    def encode(self, text: Padded, *, strips_return: bool = False) -> LineValues:
+    def encode(self, text: Padded, *, strips_return: bool = False) -> EncodedPart:
         """Return the values of a text's lines, which are valid only if no units are `pending`: see `fill_pending`."""
         from volt.kernels.encode_units import ROOM, Rule, encode_units
         from volt.kernels.unit_encoder import LoopState
@@ -188,21 +182,31 @@ class UnitCache:
         state = LoopState.read(slots)
         self.n_units, self._n_values, self._n_pending = state.n_units, state.n_values, state.n_pending
         ends = self._line_ends[: state.line] // self._dtype.itemsize
-        return LineValues(out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy())
+        return EncodedPart(out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy())
 
     def _with_room(self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded) -> NDArray[np.uint8]:
         """Enlarge the array that is full. Return `out`, or a longer copy of it."""
         from volt.kernels.encode_units import LINES_FULL, OUT_FULL
+        from volt.kernels.pretokenize import LONGEST
+        from volt.kernels.unit_table import rebuild
 
+        table = self._table
         if status == OUT_FULL:
             return longer(out, 2 * len(out))
         if status == LINES_FULL:
             self._line_ends = longer(self._line_ends, 2 * len(self._line_ends))
             self._left = np.concatenate([self._left, np.empty_like(self._left)])
-        elif state.n_units >= len(self._table.firsts):
-            self._add_rows()
-        else:
-            self._add_room(text.size)
+        elif state.n_units >= len(table.firsts):
+            rows, n = aligned(2 * len(table.rows)), 2 * len(table.firsts)
+            rebuild(rows, table.rows)
+            self._table = table._replace(
+                rows=rows, starts=longer(table.starts, n + 1), firsts=longer(table.firsts, n),
+                value_starts=longer(table.value_starts, n), pending=longer(table.pending, n),
+            )  # fmt: skip
+        else:  # any unit of the text must fit
+            n_values = 2 * len(table.values) + 2 * (LONGEST + 1) * self._encoder.widest
+            data = longer(table.bytes, 2 * len(table.bytes) + text.size)
+            self._table = table._replace(bytes=data, values=longer(table.values, n_values))
         return out
 
     @property
@@ -213,9 +217,7 @@ class UnitCache:
     def units(self, numbers: Longs) -> tuple[bytes, Longs]:
         """Return the bytes of units, concatenated, and where each ends."""
         starts, sizes = self._table.starts[numbers], self._table.starts[numbers + 1] - self._table.starts[numbers]
-        ends = np.cumsum(sizes)
-        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - sizes), sizes)
-        return self._table.bytes[places].tobytes(), ends
+        return self._table.bytes[places_of(starts, sizes)].tobytes(), np.cumsum(sizes)
 
     def firsts(self, numbers: Longs) -> NDArray[np.uint8]:
         """Check which units are the first of their line, where that is marked."""
@@ -256,22 +258,3 @@ class UnitCache:
     def _reserve(self, n: int) -> None:
         if n > len(self._table.values):
             self._table = self._table._replace(values=longer(self._table.values, 2 * n))
-
-    def _add_rows(self) -> None:
-        from volt.kernels.unit_table import rebuild
-
-        old, n = self._table, 2 * len(self._table.firsts)
-        rows = aligned(2 * len(old.rows))
-        rebuild(rows, old.rows)
-        self._table = old._replace(
-            rows=rows, starts=longer(old.starts, n + 1), firsts=longer(old.firsts, n),
-            value_starts=longer(old.value_starts, n), pending=longer(old.pending, n),
-        )  # fmt: skip
-
-    def _add_room(self, n_bytes: int) -> None:
-        """Enlarge the arrays of bytes and values at least twofold, so that any unit of a text of n_bytes fits."""
-        from volt.kernels.pretokenize import LONGEST
-
-        table = self._table
-        n, n_values = 2 * len(table.bytes) + n_bytes, 2 * len(table.values) + 2 * (LONGEST + 1) * self._encoder.widest
-        self._table = table._replace(bytes=longer(table.bytes, n), values=longer(table.values, n_values))

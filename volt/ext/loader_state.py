@@ -19,9 +19,9 @@ from typing import Any, Self
 
 from volt import arguments
 from volt.batches.windows import FORMAT as STEPS
-from volt.errors import StreamError, quoted
+from volt.errors import StreamError
 from volt.stream.running.state import FORMAT as LINES
-from volt.stream.running.state import checksum
+from volt.stream.running.state import check_checksum, checksum
 
 VERSION = 1
 _REMEDY = "give what state_dict() returns, or the state of a batch"
@@ -83,30 +83,20 @@ class Position:
         """Return the position in a result of `to_json` or `Steps.state`. Raises StreamError for anything else."""
         values = dict(arguments.mapping(state, "state", remedy=_REMEDY))
         if values.get("format") == STEPS:
-            return cls(steps=_checked_steps(values))
+            arguments.whole(values.get("n"), "state: steps: n", low=0, kind=StreamError)
+            return cls(steps=values)
         if "_snapshot" in values or "dataset_state" in values:
             raise StreamError(
                 "this is the state of a loader; give it to the loader, or take StreamDataset.state_of(it)"
             )
         if values.get("format") == LINES:
             raise StreamError(f"this is the state of a Stream of lines, not of steps; {_REMEDY}")
-        if values.get("version") != VERSION:
+        if values.get("version") != VERSION or "checksum" not in values:
             raise StreamError(f"this is not a state of a StreamDataset of version {VERSION}; {_REMEDY}")
-        worker = values.pop("worker", None), values.pop("of", None)
-        own = {"version", "checksum", *(field.name for field in fields(cls))} - {"worker"}
-        if set(values) != own:
-            raise StreamError(f"the state of a StreamDataset holds {quoted(', '.join(map(str, values)))}; {_REMEDY}")
-        if values["steps"] is not None:
-            _checked_steps(arguments.mapping(values["steps"], "state: steps", remedy=_REMEDY))
-        until = 0 if values["until"] is None else values["until"]
-        for name, value, low in (("skip", values["skip"], 0), ("until", until, 0), ("world", values["world"], 1)):
-            arguments.whole(value, f"state: {name}", low=low, kind=StreamError)
-        if not isinstance(values["ended"], bool):
-            raise arguments.refusal(values["ended"], "state: ended", _REMEDY)
-        number_of = None if worker == (None, None) else _checked_worker(*worker)
-        if values["checksum"] != checksum(state):
-            raise StreamError(f"the state of a StreamDataset was changed: its checksum does not match; {_REMEDY}")
-        return cls(**{name: values[name] for name in own - {"version", "checksum"}}, worker=number_of)
+        check_checksum(values)
+        worker = (values["worker"], values["of"]) if "worker" in values else None
+        own = [field.name for field in fields(cls) if field.name != "worker"]
+        return cls(**{name: values[name] for name in own}, worker=worker)
 
 
 def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
@@ -117,18 +107,8 @@ def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
     return replace(near, skip=n - near.known, ended=ended, worker=None)
 
 
-def _checked_steps(steps: Mapping[str, Any]) -> Mapping[str, Any]:
-    arguments.whole(steps.get("n"), "state: steps: n", low=0, kind=StreamError)
-    return steps
-
-
-def _checked_worker(number: Any, of: Any) -> tuple[int, int]:
-    of = arguments.whole(of, "state: of", low=1, kind=StreamError)
-    return arguments.whole(number, "state: worker", low=0, high=of - 1, kind=StreamError), of
-
-
 _MARK, _ENDED, _HEIR, _SIZE, _LOADED = range(5)
-_MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # whose states, and of which size, can be noted
+_MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # limits of the states that can be noted
 
 
 class _Number:

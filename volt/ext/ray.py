@@ -106,7 +106,7 @@ def _apply(item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job,
             os.chdir(folder)  # so that relative paths mean the same, also in errors
         except OSError as error:
             raise VoltError(
-                f"{shown_path(folder)}: not to be had on {os.uname().nodename}, a machine of the cluster: "
+                f"{shown_path(folder)}: cannot be entered on {os.uname().nodename}, a machine of the cluster: "
                 f"{reason(error)}; run it in a folder that all of its machines share"
             ) from None
         _prepare(jobs)
@@ -208,7 +208,7 @@ class RayWriter:
                 n_lines, marks = fetched(result)
                 if marks != _marks(output, job):
                     raise OutputError(
-                        f"{shown_path(output)}: was written by a worker, and is not what is seen here; choose a folder "
+                        f"{shown_path(output)}: differs from the file that the worker wrote; choose a folder "
                         "that all machines of the cluster share"
                     )
                 done += size_of(path) or 0

@@ -127,7 +127,7 @@ class _StartError(Exception):
 
 @contextmanager
 def _exits_kept() -> Iterator[None]:
-    """Raise what signal handlers raise unchanged: Ray turns it into SystemExit(1)."""
+    """Re-raise the exceptions of signal handlers: Ray turns them into SystemExit(1)."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -200,7 +200,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._notes.ended = 1
 
     def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
-        """Return the arrays of the next step of a run, each to one thread only."""
+        """Return the arrays of the next step of a run, each to one thread only; None at the end of the iteration."""
         with self._lock:
             self._check_run(run)
             if self._reading != run:
@@ -208,34 +208,31 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                     raise _iterated_again()
                 self._opened()
                 self._reading, self._skip, self._has_begun = run, self._position.skip, True
-            if self._steps is None:
+            if (steps := self._steps) is None:
                 raise _iterated_again()
-            return self._next(self._steps, start)
+            if start.until is not None and steps.n + self._skip >= start.until:
+                self._skip = start.until - steps.n
+                return None
+            passed = steps.skip(self._skip)
+            arrays = next(iter(steps), None) if passed == self._skip else None
+            self._skip = 0
+            if arrays is None:
+                self._position = replace(self._position, ended=True)
+                return None
+            if self.tell:
+                arrays["state"] = json.dumps(replace(self._here(), worker=None).to_json(), separators=(",", ":"))
+            self._skip = 0 if start.worker is None else start.worker[1] - 1
+            return arrays
 
     def _check_run(self, run: int) -> None:
         if run != self._run:
             raise _iterated_again()
 
-    def _next(self, steps: Steps, start: Position) -> dict[str, Any] | None:
-        if start.until is not None and steps.n + self._skip >= start.until:
-            self._skip = start.until - steps.n
-            return None
-        passed = steps.skip(self._skip)
-        arrays = next(iter(steps), None) if passed == self._skip else None
-        self._skip = 0
-        if arrays is None:
-            self._position = replace(self._position, ended=True)
-            return None
-        if self.tell:
-            arrays["state"] = json.dumps(replace(self._here(), worker=None).to_json(), separators=(",", ":"))
-        self._skip = 0 if start.worker is None else start.worker[1] - 1
-        return arrays
-
-    # what is open
+    # the open steps
 
     def _opened(self) -> Steps:
         if self._steps is None:
-            self._steps = self._made(self.rank, self.world)
+            self._steps = self._new_steps(self.rank, self.world)
             self._first = self._steps.state()
             self._is_placed = self._position.steps is None
         try:
@@ -248,7 +245,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._is_placed = True
         return self._steps
 
-    def _made(self, rank: int, world: int) -> Steps:
+    def _new_steps(self, rank: int, world: int) -> Steps:
         options = {"rank": rank, "world": world, **self.options}
         if not callable(self.config):
             return Steps.from_config(self.config, **options)
@@ -269,7 +266,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         if current.world == self.world:
             return
         own = 0 if current.worker is None else current.worker[0]
-        with self._made(0, current.world) as steps:
+        with self._new_steps(0, current.world) as steps:
             if current.steps is not None:
                 steps.restore(current.steps)
             steps.skip(current.skip - own)

@@ -178,7 +178,7 @@ LATE: dict[str, tuple[str, int, str]] = {
     ),
     "too short": (
         TWO.replace("  fields", "  max_length: 1\n  fields") + "  max_tokens: 9\n", 3,
-        "batches.max_length: max_length is 1, of which .* of src take 1; give 2 or more",
+        "batches.max_length: max_length is 1, and .* of src take 1; give 2 or more",
     ),
     "no padding": (TWO + "  max_tokens: 9\n  pad: <hole>\n", 5, "batches.pad: no token '<hole>' in the vocabulary of"),
 }  # fmt: skip
