@@ -121,7 +121,6 @@ def _merged_deal(name: str, states: Sequence[State]) -> Deal:
 
 
 def _side_by_side(spans: Iterable[Span]) -> list[Span]:
-    """Return spans in rising order, with adjacent ones joined."""
     result = list[Span]()
     for start, end in sorted(spans):
         if result and result[-1][1] == start:
@@ -131,7 +130,6 @@ def _side_by_side(spans: Iterable[Span]) -> list[Span]:
 
 
 def _gathered(begun: Iterable[BlockRange]) -> list[BlockRange]:
-    """Return parts in rising order, each once, with all outputs that are left of it."""
     picks = dict[BlockRange, list[Pick]]()
     for part in begun:
         picks.setdefault(part._replace(picks=()), []).extend(part.picks)
