@@ -99,15 +99,7 @@ def is_held(path: str | None) -> bool:
 
 @dataclass(slots=True)
 class FaultCounter:
-    """Counts of lines read and of unfit lines; stops the run at the policy's threshold.
-
-    >>> counter = FaultCounter(ErrorPolicy("skip", max_faults=1))
-    >>> counter.charge(n_read=100, faults=(Fault("a.tsv", 7, "invalid UTF-8"),))
-    >>> counter.charge(n_read=100, faults=(Fault("a.tsv", 9, "invalid UTF-8"),))
-    Traceback (most recent call last):
-        ...
-    volt.errors.StreamError: a.tsv:9: invalid UTF-8; unfit lines: 2 of 200, more than max_faults=1 allows; fix the data
-    """
+    """Counts of lines read and of unfit lines; stops the run at the policy's threshold."""
 
     policy: ErrorPolicy
     n_read: int = 0

@@ -49,11 +49,9 @@ class IdShard(FileShard):
 def open_id_shard(
     path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
 ) -> IdShard:
-    """Index sentences of ids, or load their index from the cache.
+    """Index sentences of ids, or load their index from the cache; options as for `open_shard`.
 
     path: of .bin or .idx
-    split_lines: sentences per piece, or None for one piece
-    max_line: the most bytes of a sentence, 4 for each id; None for no limit
     """
     data, index = (prefix_of(path) + ending for ending in (BIN, IDX))
     with as_stream_errors(data):

@@ -250,16 +250,9 @@ def open_source(
     policy: ErrorPolicy | None = None,
     files: LoadedFiles | None = None,
 ) -> OpenSource:
-    r"""Find and index a source's files. Raises StreamError if it has no lines, or if a file is unreadable.
+    """Find and index a source's files. Raises StreamError if it has no lines, or if a file is unreadable.
 
     files: loaded files of the stream's transforms
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-    ...     _ = file.write(b"1\n2\n3\n4\n5\n") and file.flush()
-    ...     source = open_source(Source("digits", (file.name,), split_lines=2), seed=1)
-    ...     source.sizes.tolist(), source.place_of(4)[1]
-    ([2, 2, 1], 5)
     """
     shards, faults = list[Shard](), list[Fault]()
     for paths in groups_of(source):

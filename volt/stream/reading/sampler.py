@@ -1,14 +1,11 @@
 """The lines that a rank reads in an epoch, and their order, which follows from the seed.
 
 An epoch's lines are laid end to end and divided into a contiguous share for each rank; rank r has share
-(r + epoch) mod world, so ranks differ by at most one line over any number of epochs. A share is cut into parts of
-`block_lines` lines. An epoch permutes the pieces of a source, and each part its lines.
+(r + epoch) mod world. A share is cut into parts of `block_lines` lines. An epoch permutes the pieces of a source, and
+each part its lines. When the number of ranks changes, the rest of the epochs that had begun is a deal, divided alike.
 
 >>> [[(part.start, part.n_lines) for part in parts(10, 3, rank=rank, world=2, epochs=1)] for rank in (0, 1)]
 [[(0, 3), (3, 2)], [(5, 3), (8, 2)]]
-
-When a run continues with another number of ranks, the rest of the epochs that had begun is a deal, divided in the same
-way.
 """
 
 from __future__ import annotations
@@ -46,11 +43,7 @@ def permutation(n: int, *place: Place) -> NDArray[np.int64]:
 
 
 class Layout(NamedTuple):
-    """The order in which an epoch reads a source: some lines of one piece after the other.
-
-    pieces, firsts: (n,) int64, which piece, and from which of its lines on, from 0.
-    ends: (n,) int64, where these lines end in the epoch.
-    """
+    """The order in which an epoch reads pieces: from lines `firsts` on, up to `ends`, counted in the epoch."""
 
     pieces: NDArray[np.int64]
     firsts: NDArray[np.int64]
@@ -97,11 +90,7 @@ class BlockRange(NamedTuple):
         return self.picks != ALL
 
     def chosen(self, n: int) -> NDArray[np.int64]:
-        """Return which of the part's n outputs are given, in order.
-
-        >>> BlockRange(0, 0, 9, picks=((1, 3), (5, 3))).chosen(9).tolist()
-        [1, 4, 5, 7, 8]
-        """
+        """Return which of the part's n outputs are given, in order."""
         return np.sort(np.concatenate([np.arange(first, n, step) for first, step in self.picks]))
 
     def left(self, offset: int) -> BlockRange:
@@ -244,7 +233,11 @@ def parts(
     deal: the rest of the epochs that other ranks had begun; whole epochs come after them.
     start: the address of the part to begin at. Raises StreamError if the rank has no part there.
     """
-    for remains in _epochs(n_lines, deal, epochs, first=0 if start is None else start[0]):
+    first = 0 if start is None else start[0]
+    whole = max(first, deal[-1].epoch + 1 if deal else 0)
+    numbers = count(whole) if epochs is None else range(whole, epochs)
+    dealt = (remains for remains in deal if remains.epoch >= first)
+    for remains in chain(dealt, (Remains(epoch, ((0, n_lines),)) for epoch in numbers)):
         share = remains.share(rank, world)
         if start is not None and remains.epoch == start[0]:
             share = share.since(start[1], block_lines)
@@ -256,13 +249,6 @@ def remains_of(n_lines: int, deal: Deal, epoch: int) -> Remains:
     if deal and epoch <= deal[-1].epoch:
         return next((remains for remains in deal if remains.epoch == epoch), Remains(epoch))
     return Remains(epoch, ((0, n_lines),))
-
-
-def _epochs(n_lines: int, deal: Deal, epochs: int | None, *, first: int) -> Iterator[Remains]:
-    whole = max(first, deal[-1].epoch + 1 if deal else 0)
-    numbers = count(whole) if epochs is None else range(whole, epochs)
-    dealt = (remains for remains in deal if remains.epoch >= first)
-    return chain(dealt, (Remains(epoch, ((0, n_lines),)) for epoch in numbers))
 
 
 def check_rank(rank: int, world: int) -> tuple[int, int]:

@@ -93,13 +93,11 @@ Packing = Literal["plain", "frames", "whole"]
 class Segments:
     """The places of a file's pieces.
 
-    path: the file, as it was named.
-    data_path: the file that pieces are read from: itself, or its split copy.
+    data_path: the file that pieces are read from: `path` itself, or its split copy.
     packing: of data_path: "plain" text, LZ4 "frames", or "whole", a compressed file that is read as one piece.
     ends: byte offsets in data_path at which pieces end.
     counts: lines per piece.
     checks: the CRC-32 of each piece, or of its frame.
-    stamp: of data_path.
     """
 
     path: str
@@ -146,7 +144,12 @@ class Segments:
         start = self.ends[piece - 1] if piece else 0
         try:
             if url := url_of(self.data_path):
-                return self._far(url, start, self.ends[piece] - start)
+                self.check_unchanged()
+                if self.packing == "whole":
+                    return b"".join(read_raw(url, max_line=None))
+                if len(data := read_range(url, start, self.ends[piece] - start)) < self.ends[piece] - start:
+                    raise self.changed()
+                return data
             with open(self.data_path, "rb", buffering=0) as file:
                 if stamp_of(file.fileno()) != self.stamp:
                     raise self.changed()
@@ -158,14 +161,6 @@ class Segments:
             raise unreadable(self.data_path, error, kind=StreamError, remedy=remedy) from error
         except CorpusError as error:
             raise StreamError(str(error)) from error
-
-    def _far(self, url: str, start: int, size: int) -> bytes:
-        self.check_unchanged()
-        if self.packing == "whole":
-            return b"".join(read_raw(url, max_line=None))
-        if len(data := read_range(url, start, size)) < size:
-            raise self.changed()
-        return data
 
     def _exactly(self, handle: int, start: int, size: int) -> bytes:
         data = os.pread(handle, size, start)
@@ -319,10 +314,7 @@ def identity_of(path: str) -> Identity:
 
 
 def check_is_file(path: str) -> None:
-    """Raise StreamError if a path is missing, a folder, a pipe, a socket or a device.
-
-    "-" is standard input, unless a file has that name.
-    """
+    """Raise StreamError if a path is missing, or is not a regular file; "-" is standard input."""
     if path == "-" and not os.path.lexists(path):
         raise StreamError(f"-: is standard input, {_AGAIN}")
     try:

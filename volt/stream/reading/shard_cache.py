@@ -1,7 +1,7 @@
-"""The cache folder: for each indexed file an index of JSON, and perhaps a copy of its pieces.
+"""The cache folder: for each indexed file an index of JSON with a checksum, and perhaps a copy of its pieces.
 
 An entry belongs to one path, size and times of change, or to one version of a URL. One process writes index and copy,
-which appear whole or not at all; others wait. An index holds its own checksum; a damaged one is written again.
+which appear whole or not at all; others wait.
 """
 
 from __future__ import annotations

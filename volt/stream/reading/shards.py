@@ -1,7 +1,6 @@
 """A path, a table with its columns, or a pair of paths → a shard: text, ids, a table, or parallel files.
 
-Parallel files are cut at the same numbers of lines, whatever their compression; line i of the shard has a field from
-line i of each file.
+Parallel files are cut at the same numbers of lines; line i of the shard has a field from line i of each file.
 """
 
 from __future__ import annotations
@@ -79,15 +78,7 @@ def open_one(
 def open_pair(
     pair: Mapping[str, str], *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
 ) -> PairShard:
-    r"""Index line-aligned files. pair: name of a field → its file, two or more; other options as for `open_shard`.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".de") as source, tempfile.NamedTemporaryFile(suffix=".en") as target:
-    ...     _ = source.write(b"eins\nzwei\n") and source.flush(), target.write(b"one\ntwo\n") and target.flush()
-    ...     shard = open_pair({"src": source.name, "tgt": target.name}, split_lines=1)
-    ...     shard.names, [column.strings() for column in shard.read(1)]
-    (('src', 'tgt'), [['zwei'], ['two']])
-    """
+    """Index line-aligned files. pair: name of a field → its file, two or more; other options as for `open_shard`."""
     if len(pair) < 2:
         raise ConfigError(f"pair: {counted(len(pair), 'file')}; name two or more, such as {{src: a.de, tgt: a.en}}")
     for name, path in pair.items():

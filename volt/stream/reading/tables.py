@@ -98,10 +98,7 @@ def is_parquet(path: str) -> bool:
 def parquet_rows(
     path: str, columns: Sequence[str], *, n: int | None, max_line: int | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a file, n at a time; None yields row groups. Raises StreamError for a damaged file.
-
-    columns: of texts, or of lists of whole numbers; a dot leads into a struct
-    """
+    """Yield the rows of a file, n at a time; None yields row groups. Raises StreamError for a damaged file."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -164,10 +161,7 @@ _MISSING = object()
 
 
 def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | None) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a file, n lines at a time. Raises StreamError if a line or a value is unfit, or a key missing.
-
-    keys: of texts, or of lists of whole numbers; a dot leads into an object
-    """
+    """Yield the rows of a file, n lines at a time. Raises StreamError for unfit lines and missing keys."""
     import pyarrow as pa
 
     first_line, first_row, are_ids = 1, b"", dict[str, bool | None]()
@@ -318,9 +312,8 @@ def open_table(
     path: str, fields: Mapping[str, str], *, split_lines: int | None, cache: Path | None = None,
     max_line: int | None = MAX_LINE,
 ) -> TableShard:  # fmt: skip
-    """Index a table, or load its index from the cache. A file that is not Parquet is read as JSON lines.
+    """Index a table, or load its index from the cache; options as for `open_shard`.
 
-    fields: name → key or column; a dot leads into an object
     split_lines: rows per piece; None makes a piece of each row group, or of 131,072 JSON lines
     """
     if not arguments.mapping(fields, "fields", remedy=_FIELDS):

@@ -63,11 +63,7 @@ class TextShard(FileShard):
 
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:
-    r"""Return the lines of some bytes, as views. is_first: a file starts with them.
-
-    >>> lines_of(b"a\tb\r\n\nc\r\r\nd\r", is_first=True).strings()
-    ['a\tb', '', 'c\r', 'd']
-    """
+    """Return the lines of some bytes, as views. is_first: a file starts with them."""
     text = np.frombuffer(data, np.uint8)
     ends = line_ends_of(text)
     first = len(BYTE_ORDER_MARK) * (is_first and data.startswith(BYTE_ORDER_MARK))
@@ -92,10 +88,7 @@ def split_lines(data: bytes) -> list[bytes]:
 def open_text(
     path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
 ) -> TextShard:
-    r"""Index a text file, or load its index from the cache.
-
-    split_lines: lines per piece, or None to leave files whole.
-    max_line: the most bytes of a line; None for no limit.
+    r"""Index a text file, or load its index from the cache; options as for `open_shard`.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:

@@ -119,7 +119,7 @@ class ComputedBlock:
 
     data, ends: lines with their line ends, and (n_lines,) where each ends in data; empty if batch holds the lines.
     n_read: lines of the source that were read for it.
-    error: the message that the stream raises when it reaches this block; empty for none.
+    error: the message that the stream raises when it reaches this block.
     fields: number of fields → lines with that number, among the first 256.
     """
 

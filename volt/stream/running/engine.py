@@ -183,7 +183,7 @@ class Engine:
     def _fill(self, turns: Longs) -> int:
         """Load the blocks that these turns need, in order. Return how many turns the buffers then cover.
 
-        Blocks for later lines are loaded only while that takes almost no time. 0 if the first turn's source has ended.
+        Blocks for later lines are loaded only while that takes almost no time.
         """
         n, buffers = self._settled.n, self._buffers
         if self._failure is not None:
@@ -214,10 +214,7 @@ class Engine:
         return len(turns)
 
     def _load(self, source: int, n: int) -> bool:
-        """Load the next block of a source for line n. Return False if the source has ended, or if the block must wait.
-
-        A block with an error waits until line n is next; so does the first block of an epoch of the only source.
-        """
+        """Load the next block of a source for line n. Return False if the source has ended or the block waits."""
         buffer, is_next = self._buffers[source], n == self._settled.n
         if buffer.has_ended or (buffer.waiting and not is_next):
             return False

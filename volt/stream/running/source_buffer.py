@@ -47,7 +47,6 @@ class SourceBuffer:
     left: lines in the buffer.
     n_empty: lines of the source that were read since the last block that gave a line.
     waiting: the next block, if it must wait until its first line is the next one of the stream.
-    has_ended: the source has no further block.
     """
 
     name: str

@@ -40,7 +40,7 @@ _MOST = 1 << 62  # of any count
 class Cursor:
     """How far a source has been read.
 
-    epoch, start: the address of the part that its next line comes from; start is None before the first part.
+    epoch, start: the address of the part of its next line; start is None before the first part.
     offset: lines of that part that have been given.
     chunk, before: the chunk of the next line, and lines of earlier chunks of the part.
     deal: what is left, for all ranks, of the epochs that another number of ranks had begun.
@@ -283,7 +283,6 @@ class Opening(NamedTuple):
     """A block of a source that is opened when line n of the stream is given.
 
     cursor: at the start of the block, or where a restored state stands in it.
-    size: lines of the block.
     counts: the lines that were read for it, unless a state has counted them already.
     """
 

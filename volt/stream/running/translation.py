@@ -133,8 +133,7 @@ class _Passage:
     """Steps that turn each line into one line.
 
     place: seed, source and epoch, from which their random numbers follow.
-    side: the field that holds the text before and after them.
-    has_both: lines have a source and a target side; the other side is then empty.
+    side, has_both: the field that holds the text; lines have a source and a target side, one of them empty.
     """
 
     steps: tuple[Transform, ...]
