@@ -69,12 +69,12 @@ def open_id_shard(
                 return None
             return _shard(pieces, facts, sizes, record["dtype"])
 
-        def made() -> tuple[IdShard, Record]:
+        def build() -> tuple[IdShard, Record]:
             shard = _indexed(data, index, split_lines, max_line)
             records = {"pieces": shard.pieces.record(), "index": shard.index.record()}
             return shard, {**records, "facts": shard.facts._asdict(), "dtype": shard.dtype}
 
-        return entry.kept(load, made)
+        return entry.cached(load, build)
 
 
 def _shard(pieces: Segments, facts: Facts, index: Segments, dtype: str) -> IdShard:
@@ -103,14 +103,14 @@ def _sizes(index: str, result: IndexedIds, spans: list[tuple[int, int]]) -> Iter
 
 class _Look:
     def __init__(self, result: IndexedIds, path: str, max_line: int | None) -> None:
-        self.found, self.path, self.max_line = result, path, max_line
+        self.ids, self.path, self.max_line = result, path, max_line
         self.n_bytes = self.longest = 0
         self.values, self.sizes = blake2b(digest_size=16), blake2b(digest_size=16)
 
     def at(self, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
         """Yield the bytes of each piece, with how many sentences it holds."""
         for first, last in spans:
-            ids, offsets = self.found.span(first, last)
+            ids, offsets = self.ids.span(first, last)
             self._check(ids, offsets, first)
             self.values.update(ids.astype("<i4", copy=False).data)
             self.sizes.update(np.diff(offsets).astype("<i4").data)

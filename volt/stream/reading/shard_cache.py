@@ -65,7 +65,7 @@ class CacheEntry:
         with write_atomic(self.index) as file:
             file.write(json.dumps(values).encode())
 
-    def kept(self, load: Callable[[Record], T | None], make: Callable[[], tuple[T, Record]]) -> T:
+    def cached(self, load: Callable[[Record], T | None], make: Callable[[], tuple[T, Record]]) -> T:
         """Return what the index stands for; make it if there is none.
 
         load: the result from an index; None if that does not fit its file
@@ -98,11 +98,11 @@ def kept_index(entry: CacheEntry, path: str, *, max_line: int | None, make: Call
         fits = max_line is None or facts.longest <= max_line
         return (pieces, facts) if fits and pieces is not None else None
 
-    def made() -> tuple[Indexed, Record]:
+    def build() -> tuple[Indexed, Record]:
         pieces, facts = make()
         return (pieces, facts), {"pieces": pieces.record(), "facts": facts._asdict()}
 
-    return entry.kept(load, made)
+    return entry.cached(load, build)
 
 
 def _stored(index: Path) -> Record | None:

@@ -65,10 +65,10 @@ class Checks:
         if self.min_fields <= 1 and self.max_fields is None:
             return {}
         n_fields = np.maximum(batch.n_fields, 1)
-        few = _told(n_fields < self.min_fields, n_fields, f"columns: {{}} fields, needs at least {self.min_fields}")
+        few = _numbered(n_fields < self.min_fields, n_fields, f"columns: {{}} fields, needs at least {self.min_fields}")
         if self.max_fields is None:
             return few
-        return few | _told(n_fields > self.max_fields, n_fields, f"columns: {{}} fields, allows {self.max_fields}")
+        return few | _numbered(n_fields > self.max_fields, n_fields, f"columns: {{}} fields, allows {self.max_fields}")
 
     def _too_long(self, batch: Batch) -> dict[int, str]:
         if self.max_chars is None:
@@ -77,7 +77,7 @@ class Checks:
         for column in _columns_of(batch):
             n_chars += lengths(column, "characters") + column.present
         n_chars = np.maximum(n_chars, 0)
-        return _told(n_chars > self.max_chars, n_chars, f"too long: {{}} characters, allows {self.max_chars}")
+        return _numbered(n_chars > self.max_chars, n_chars, f"too long: {{}} characters, allows {self.max_chars}")
 
     def _blank(self, batch: Batch) -> dict[int, str]:
         if self.blank:
@@ -92,7 +92,7 @@ def _columns_of(batch: Batch) -> tuple[Column, ...]:
     return batch.columns if batch.rest is None else (*batch.columns, batch.rest)
 
 
-def _told(unfit: Mask, numbers: Longs, reason: str) -> dict[int, str]:
+def _numbered(unfit: Mask, numbers: Longs, reason: str) -> dict[int, str]:
     return {index: reason.format(numbers[index]) for index in np.flatnonzero(unfit).tolist()}
 
 

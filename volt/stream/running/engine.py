@@ -104,7 +104,7 @@ class Engine:
         cursors = {name: state.cursors.get(name, Cursor()) for name in names}
         base = {name: state.base.get(name, 0) for name in names}
         self._settled = replace(state, cursors=cursors, base=base, configuration=self.configuration, merged=0)
-        ended = frozenset(map(names.index, state.ended))
+        ended = frozenset(names.index(name) for name in state.ended if name in names)
         counts = np.array([cursor.lines for cursor in cursors.values()])
         self._mixture = Mixture(self._weights(), counts, ended, state.since, np.array([*base.values()]))
         self._over = len(ended) == len(names) or (self.ends == "stop" and bool(ended))
