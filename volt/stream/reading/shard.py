@@ -258,7 +258,7 @@ class FileShard(Shard):
 
 @contextmanager
 def as_stream_errors(path: str) -> Iterator[None]:
-    """Raise errors of indexing a file as StreamError."""
+    """Raise errors of indexing a file as a StreamError."""
     try:
         yield
     except LongLineError as error:
