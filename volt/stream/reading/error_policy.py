@@ -1,14 +1,6 @@
 """Apply the error policy to unfit lines: stop the run, skip them, or write them to a file; and limit their number.
 
-A fault is detected where a block is computed, perhaps in another process and ahead of time. It takes effect when the
-stream reaches the block, so the result does not depend on the number of workers.
-
->>> tally = FaultCounter(ErrorPolicy("skip", max_faults=1))
->>> tally.charge(n_read=100, faults=(Fault("a.tsv", 7, "invalid UTF-8"),))
->>> tally.charge(n_read=100, faults=(Fault("a.tsv", 9, "invalid UTF-8"),))
-Traceback (most recent call last):
-    ...
-volt.errors.StreamError: a.tsv:9: invalid UTF-8; unfit lines: 2 of 200, more than max_faults=1 allows; fix the data
+A fault takes effect when the stream reaches its block, so the result does not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -30,11 +22,9 @@ MIN_READ = 1000  # lines; a share of fewer says nothing
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A line that is unfit.
+    """An unfit line.
 
-    path: its file.
-    line: its number, from 1; 0 stands for the whole file.
-    reason: what is wrong with it.
+    line: its number in the file, from 1; 0 stands for the whole file.
     text: the line itself, where the policy is to write it to a file.
     trace: the traceback of the user's code that failed on it, if it is the first of its block.
     """
@@ -47,11 +37,6 @@ class Fault:
 
     @property
     def place(self) -> str:
-        """File and line, as errors name them.
-
-        >>> Fault("a.tsv", 7, "blank").place, Fault("a.gz", 0, "truncated").place
-        ('a.tsv:7', 'a.gz')
-        """
         return f"{self.path}:{self.line}" if self.line else self.path
 
 
@@ -59,17 +44,14 @@ class Fault:
 class ErrorPolicy:
     """The policy for unfit lines.
 
-    on_fault: what happens to an unfit line or, when a source is opened, to a file that cannot be read: "raise" stops,
-        "skip" leaves it out and counts it, "quarantine" also writes it to a file.
-    quarantine: that file, of JSON lines; each holds place, reason and text of one unfit line. It is added to, whoever
-        wrote what it holds already.
+    on_fault: for an unfit line or, when a source is opened, an unreadable file: "raise" stops, "skip" leaves it out and
+        counts it, "quarantine" also writes it to a file.
+    quarantine: that file, of JSON lines with place, reason and text; it is appended to.
     max_faults: the run stops when more lines than this are unfit.
-    max_share: the run stops when a greater share than this of the lines read is unfit, once 1,000 have been read.
+    max_share: the run stops when a greater share of the lines read is unfit, once 1,000 have been read.
 
-    >>> ErrorPolicy("quarantine")
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: on_fault='quarantine' needs a quarantine file, and only it; name one
+    >>> ErrorPolicy("skip", max_faults=1).on_fault
+    'skip'
     """
 
     on_fault: OnFault = "raise"
@@ -94,18 +76,12 @@ class ErrorPolicy:
 
 
 def kind_of(fault: Fault) -> str:
-    """Return the kind of reason for which a line is unfit: what stands before the colon."""
+    """Return the kind of reason for which a line is unfit: the text before the colon."""
     return fault.reason.partition(":")[0]
 
 
 def check_quarantine(path: str) -> None:
-    """Raise OutputError now if unfit lines could not be appended to a file; for use before a long job.
-
-    >>> check_quarantine("/nowhere/bad.jsonl")
-    Traceback (most recent call last):
-        ...
-    volt.errors.OutputError: /nowhere/bad.jsonl: cannot be appended to: no such folder; make the folder, or name another
-    """
+    """Raise OutputError if unfit lines could not be appended to a file."""
     if url_of(path):
         raise OutputError(f"{shown_path(path)}: cannot be appended to: it is not a file of this machine; name one")
     folder = os.path.dirname(os.path.realpath(path))
@@ -118,20 +94,12 @@ def check_quarantine(path: str) -> None:
 
 
 def is_held(path: str | None) -> bool:
-    """Check whether a quarantine file holds lines already.
-
-    >>> is_held(__file__), is_held("/nowhere/bad.jsonl"), is_held(None)
-    (True, False, False)
-    """
     return path is not None and os.path.isfile(path) and os.path.getsize(path) > 0
 
 
 @dataclass(slots=True)
 class FaultCounter:
-    """Counts of lines read and of unfit lines; stops the run at the policy's threshold.
-
-    Raises OutputError, when it is made, if unfit lines are to be written where they cannot be.
-    """
+    """Counts of lines read and of unfit lines; stops the run at the policy's threshold."""
 
     policy: ErrorPolicy
     n_read: int = 0
@@ -149,12 +117,10 @@ class FaultCounter:
         for fault in faults:
             kind = kind_of(fault)
             self.reasons[kind] = self.reasons.get(kind, 0) + 1
-        if faults:
-            self._quarantine(faults)
-            self._check(faults[-1])
-
-    def _check(self, last: Fault) -> None:
-        policy = self.policy
+        if not faults:
+            return
+        self._quarantine(faults)
+        last, policy = faults[-1], self.policy
         bounds = {"max_faults": policy.max_faults, "max_share": policy.max_share}
         too_many = policy.max_faults is not None and self.n_faults > policy.max_faults
         large = policy.max_share is not None and self.n_faults > policy.max_share * self.n_read >= 0

@@ -1,24 +1,13 @@
 """NAME.bin and NAME.idx of fairseq or Megatron → pieces of sentences, read as a column of ids.
 
-The column holds the ids as they are in the file, eos with them: the transform `strip_eos` takes it off. Files of any
-kind of number give the same columns, and have the same digest, as long as their ids fit 32 bits. Both files are looked
-at once, when they are indexed; a piece is read from .bin, and its sizes from .idx, each against its checksum.
-
->>> import tempfile
->>> from volt.files.indexed_dataset import write_ids
->>> with tempfile.TemporaryDirectory() as folder:
-...     with write_ids(f"{folder}/a", dtype="u16") as writer:
-...         writer.add(np.array([7, 8, 2, 2]), np.array([3, 1]))
-...     shard = open_id_shard(f"{folder}/a.bin", split_lines=1, cache=Path(folder))
-...     shard.counts, shard.read(0)[0].strings()
-((1, 1), ['7 8 2'])
+Ids stay as they are in the file, with eos. Files of any kind of number give the same columns and digests.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -41,29 +30,18 @@ _INT32 = np.iinfo(np.int32)
 
 @dataclass(frozen=True, slots=True)
 class IdShard(FileShard):
-    """Sentences of ids that have been indexed.
+    """Indexed sentences of ids. index: the sizes of each piece in .idx; dtype: of the ids in .bin."""
 
-    index: where the sizes of each piece are in .idx: they end where the piece of .idx does
-    dtype: of the ids in .bin
-    """
-
-    index: Segments = field(kw_only=True)
-    dtype: str = field(kw_only=True)
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The two files."""
-        return (self.pieces.path, self.index.path)
+    index: Segments
+    dtype: str
 
     def read(self, piece: int) -> tuple[Column, ...]:
-        """Return the sentences of a piece, as one column."""
         n = self.counts[piece]
         sizes = np.frombuffer(self.index.read(piece)[-4 * n :], "<i4").astype(np.int64)
         ids = np.frombuffer(self.pieces.read(piece), dtype_of(self.dtype)).astype(np.int32, copy=False)
         return (Column(ids, np.cumsum(sizes) - sizes, sizes),)
 
     def check_unchanged(self) -> None:
-        """Raise StreamError if a file is not what was indexed, or is gone."""
         self.pieces.check_unchanged()
         self.index.check_unchanged()
 
@@ -71,13 +49,9 @@ class IdShard(FileShard):
 def open_id_shard(
     path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
 ) -> IdShard:
-    """Index sentences of ids, or find their index in the cache.
+    """Index sentences of ids, or load their index from the cache; options as for `open_shard`.
 
     path: of .bin or .idx
-    split_lines: sentences per piece, or None for one piece
-    max_line: the most bytes of a sentence, 4 for each id; None for no limit
-    Raises StreamError if a file is missing or damaged, an id is beyond 32 bits, a sentence is too long, or the cache
-    cannot be written.
     """
     data, index = (prefix_of(path) + ending for ending in (BIN, IDX))
     with as_stream_errors(data):
@@ -93,18 +67,22 @@ def open_id_shard(
             sizes = Segments.of_record(record["index"], index)
             if pieces is None or sizes is None or (max_line is not None and facts.longest > max_line):
                 return None
-            return IdShard(pieces, facts, index=sizes, dtype=record["dtype"])
+            return _shard(pieces, facts, sizes, record["dtype"])
 
-        def made() -> tuple[IdShard, Record]:
+        def build() -> tuple[IdShard, Record]:
             shard = _indexed(data, index, split_lines, max_line)
             records = {"pieces": shard.pieces.record(), "index": shard.index.record()}
             return shard, {**records, "facts": shard.facts._asdict(), "dtype": shard.dtype}
 
-        return entry.kept(load, made)
+        return entry.cached(load, build)
+
+
+def _shard(pieces: Segments, facts: Facts, index: Segments, dtype: str) -> IdShard:
+    paths, numbers = (pieces.path, index.path), (pieces.counts, facts.n_bytes, facts.digest)
+    return IdShard(paths, (), *numbers, True, True, pieces, facts, index, dtype)
 
 
 def _indexed(data: str, index: str, split_lines: int | None, max_line: int | None) -> IdShard:
-    """Return one pass over both files, which are mapped: of URLs, copies are."""
     with local_copy(data, kind=CorpusError, beside=lambda copy: [Path(prefix_of(copy) + IDX)]) as copy:
         result = open_ids(copy)
         result.check()
@@ -113,11 +91,10 @@ def _indexed(data: str, index: str, split_lines: int | None, max_line: int | Non
         spans = [(first, min(first + firsts.step, len(result))) for first in firsts]
         pieces = noted(data, "plain", look.at(spans))
         sizes = noted(index, "plain", _sizes(prefix_of(copy) + IDX, result, spans))
-        return IdShard(pieces, look.facts(), index=sizes, dtype=result.dtype)
+        return _shard(pieces, look.facts(), sizes, result.dtype)
 
 
 def _sizes(index: str, result: IndexedIds, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
-    """Yield the bytes of .idx up to the end of each piece's sizes; the head goes with the first."""
     head = HEAD.size + 8 * (result.documents is not None)
     with open(index, "rb") as file:
         for first, last in spans:
@@ -125,17 +102,15 @@ def _sizes(index: str, result: IndexedIds, spans: list[tuple[int, int]]) -> Iter
 
 
 class _Look:
-    """Notes what the sentences that pass are like."""
-
     def __init__(self, result: IndexedIds, path: str, max_line: int | None) -> None:
-        self.found, self.path, self.max_line = result, path, max_line
+        self.ids, self.path, self.max_line = result, path, max_line
         self.n_bytes = self.longest = 0
         self.values, self.sizes = blake2b(digest_size=16), blake2b(digest_size=16)
 
     def at(self, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
         """Yield the bytes of each piece, with how many sentences it holds."""
         for first, last in spans:
-            ids, offsets = self.found.span(first, last)
+            ids, offsets = self.ids.span(first, last)
             self._check(ids, offsets, first)
             self.values.update(ids.astype("<i4", copy=False).data)
             self.sizes.update(np.diff(offsets).astype("<i4").data)
@@ -143,7 +118,6 @@ class _Look:
             yield ids.tobytes(), last - first
 
     def facts(self) -> Facts:
-        """The facts found while indexing."""
         message = json.dumps([self.values.hexdigest(), self.sizes.hexdigest()])
         digest = blake2b(message.encode(), digest_size=16).hexdigest()
         return Facts(self.n_bytes, self.longest, 0, digest, is_utf8=True)

@@ -1,12 +1,4 @@
-r"""A declared source → its files, indexed and cut into pieces; a part of an epoch → its lines, in order.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"1\n2\n3\n4\n5\n") and file.flush()
-...     source = open_source(Source("digits", (file.name,), split_lines=2), seed=1)
-...     source.sizes.tolist(), source.place_of(4)[1]
-([2, 2, 1], 5)
-"""
+"""A declared source → its files, indexed and cut into pieces; a part of an epoch → its lines, in order."""
 
 from __future__ import annotations
 
@@ -53,28 +45,17 @@ Growth = tuple[tuple[int, int], ...]
 
 
 def fingerprint(value: object) -> str:
-    """Return 16 hexadecimal digits that depend on JSON values.
-
-    >>> fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})
-    True
-    """
+    """Return 16 hexadecimal digits that depend on JSON values."""
     return blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 class OpenSource:
-    """A source whose files are indexed, ready to be read; no file stays open between two reads.
+    """A source whose files are indexed; no file stays open between two reads. The stream that opens a source owns it.
 
-    The stream that opens a source owns it. Whatever reading keeps for the next block is kept here: the order of the
-    pieces in recent epochs, the piece that two blocks share, and the transforms with their files loaded. A copy in
-    another process starts without these, and makes its own.
-
-    source: as it was declared.
-    shards: its indexed files.
-    seed: the stream's.
     faults: files that the policy left out.
     stamps: paths, sizes and times of change of the files that its transforms use.
-    files: what these files hold, shared by the sources of a stream.
-    grown: (epoch, n_lines) pairs: how many lines the source had until lines were appended in that epoch.
+    files: the contents of these files, shared by the sources of a stream.
+    grown: (epoch, n_lines) pairs: the lines of the source before lines were appended in that epoch.
     """
 
     def __init__(
@@ -107,12 +88,11 @@ class OpenSource:
 
     @property
     def name(self) -> str:
-        """The source's name."""
         return self.source.name
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files that it reads, those that the policy left out, and those that its transforms use."""
+        """The files of its lines, also unreadable ones, and of its transforms."""
         shards = (path for shard in self.shards for path in shard.paths)
         faults = (fault.path for fault in self.faults)
         return (*shards, *faults, *(path for path, _ in self.stamps))
@@ -135,38 +115,35 @@ class OpenSource:
 
     @cached_property
     def is_utf8(self) -> bool:
-        """True if all lines are known to be UTF-8."""
         return all(shard.is_utf8 for shard in self.shards)
 
     @cached_property
     def is_clean(self) -> bool:
-        """True if no value of its pairs and tables can shift the fields of a line."""
         return all(shard.is_clean for shard in self.shards)
 
     @cached_property
     def is_compiled(self) -> bool:
-        """True if no Python code runs line by line, so that threads can share the work."""
+        """True if no Python code runs line by line."""
         return all(map(is_compiled, self.transforms))
 
     @cached_property
     def joins_lines(self) -> bool:
-        """True if a line of the result depends on the neighbouring lines."""
         return any(map(joins_lines, self.transforms))
 
     @cached_property
     def permutes_late(self) -> bool:
-        """True if lines are permuted only when they have been transformed, which gives the same lines sooner."""
+        """True if lines are permuted after the transforms, which gives the same lines sooner."""
         return self.source.shuffle == "lines" and self.is_compiled and not self.joins_lines
 
     @cached_property
     def chunk_lines(self) -> int:
-        """The most lines that are transformed together; where Python code takes its time, few of them."""
+        """The most lines that are transformed together: few for Python code."""
         is_whole = self.is_compiled or self.source.shuffle == "outputs" or self.joins_lines
         return self.block_lines if is_whole else min(CHUNK_LINES, self.block_lines)
 
     @property
     def fingerprints(self) -> dict[str, object]:
-        """What the source's lines depend on, as JSON values: contents, not paths."""
+        """The contents that the source's lines depend on, as JSON values."""
         source = self.source
         return {
             "lines": fingerprint([[shard.digest, shard.n_lines] for shard in self.shards]),
@@ -186,7 +163,6 @@ class OpenSource:
         }
 
     def weighing(self, weight: float) -> OpenSource:
-        """Return the same source with another weight."""
         source = replace(self.source, weight=weight)
         return OpenSource(source, self.shards, self.seed, self.faults, self.stamps, self.files, self.grown)
 
@@ -197,13 +173,13 @@ class OpenSource:
         return OpenSource(self.source, self.shards, self.seed, self.faults, self.stamps, self.files, grown)
 
     def check_files(self) -> None:
-        """Raise StreamError if a file that a transform uses is not what it was; whoever loads it now gets another."""
+        """Raise StreamError if a file that a transform uses has changed."""
         for path, stamp in self.stamps:
             if stamp_of(path) != stamp:
                 raise StreamError(f"{path}: changed while the stream was running; start the stream anew")
 
     def kept_part(self, part: BlockRange, read: Callable[[], T]) -> T:
-        """Return what `read` makes of a part, cached until another part is read."""
+        """Return the result of `read` for a part, cached until another part is read."""
         return self._parts.get(part, read)
 
     @cached_property
@@ -212,16 +188,12 @@ class OpenSource:
         return self.permutes_late and len(self.sizes) == 1 and self.n_bytes <= SMALL
 
     def kept_epoch(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return what `compute` makes of all lines of a small source, the same in every epoch.
-
-        Raises StreamError if a file has changed.
-        """
+        """Return the result of `compute` for all lines, cached. Raises StreamError if a file has changed."""
         for shard in self.shards:
             shard.check_unchanged()
         return self._epoch.get(key, compute)
 
     def piece_place(self, piece: int) -> tuple[Shard, int]:
-        """Return the shard that a piece lies in, and its number there."""
         shard = int(np.searchsorted(self.shard_starts, piece, side="right")) - 1
         return self.shards[shard], piece - int(self.shard_starts[shard])
 
@@ -231,7 +203,7 @@ class OpenSource:
         return read_order(layout, start=start, n_lines=n_lines)
 
     def _layout(self, epoch: int) -> Layout:
-        """Return the pieces in the order in which an epoch reads them; lines that were appended come last."""
+        """Return the pieces in the order in which an epoch reads them; appended lines come last."""
         appended = [n_lines for last, n_lines in self.grown if epoch <= last]
         n_lines = min(appended, default=self.n_lines)
         n_pieces = int(np.searchsorted(self.line_starts, n_lines))
@@ -248,16 +220,14 @@ class OpenSource:
         return Layout(pieces, firsts, np.cumsum(np.concatenate([sizes[order], sizes[n_pieces:]])))
 
     def place_of(self, origin: int) -> tuple[str, int]:
-        """Path and line number, from 1, of a line. origin: its number among all lines of the source, from 0."""
+        """Return the path and line number, from 1, of a line, given its number in the source, from 0."""
         piece = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
         shard, number = self.piece_place(piece)
         before = int(self.line_starts[piece - number])
         return bare(shard.path), origin - before + 1
 
     def lines_of(self, part: Slice) -> Batch:
-        """Return the lines of a slice. A piece of which it is a part is kept, since the next block may read the
-        rest.
-        """
+        """Return the lines of a slice. A piece that is read in part is cached for the next block."""
         shard, piece = self.piece_place(part.piece)
         if part.n_lines == self.sizes[part.piece]:
             columns = shard.read(piece)
@@ -280,11 +250,9 @@ def open_source(
     policy: ErrorPolicy | None = None,
     files: LoadedFiles | None = None,
 ) -> OpenSource:
-    """Find and index a source's files. The caller owns what it gets; there is nothing to close.
+    """Find and index a source's files. Raises StreamError if it has no lines, or if a file is unreadable.
 
-    files: what the stream's transforms have loaded already.
-    Raises StreamError if there are none, or no lines in them, or one cannot be read and the policy is to raise.
-    Raises ConfigError if a transform would break what one before it has made.
+    files: loaded files of the stream's transforms
     """
     shards, faults = list[Shard](), list[Fault]()
     for paths in groups_of(source):
@@ -307,12 +275,7 @@ def open_source(
 
 
 def groups_of(source: Source) -> list[tuple[str, ...]]:
-    """Return the paths of each shard of a source: several for a pair, else one. Raises StreamError if a path leads to
-    no file.
-
-    >>> groups_of(Source("wmt", ("a.de", "a.en", "b.de", "b.en"), names=("src", "tgt")))
-    [('a.de', 'a.en'), ('b.de', 'b.en')]
-    """
+    """Return the paths of each shard of a source: several for a pair, else one."""
     if source.names and not source.keys:
         size = len(source.names)
         paths = tuple(map(bin_of, source.paths))
@@ -324,7 +287,6 @@ def groups_of(source: Source) -> list[tuple[str, ...]]:
 
 
 def _shard(source: Source, paths: tuple[str, ...], cache: Path | None) -> Shard:
-    """Return the shard of a path; for a pair, of all its files."""
     options: dict[str, Any] = {"split_lines": source.split_lines, "cache": cache, "max_line": source.max_line or None}
     if not source.names:
         return open_shard(paths[0], **options)
@@ -334,22 +296,18 @@ def _shard(source: Source, paths: tuple[str, ...], cache: Path | None) -> Shard:
 
 
 def part_slices(source: OpenSource, part: BlockRange) -> tuple[Slice, ...]:
-    """Return the slices of pieces that make up a part."""
     return source.slices(part.epoch, part.start, part.n_lines)
 
 
 def line_order(source: OpenSource, part: BlockRange, n: int) -> NDArray[np.int64] | None:
-    """Return the order of a part's n lines (or outputs), or None if they stay as they are."""
+    """Return the order of a part's n lines (or outputs); None if they stay as they are."""
     if source.source.shuffle == "none":
         return None
     return permutation(n, source.seed, source.name, part.epoch, part.start, part.n_lines)
 
 
 def read_part(source: OpenSource, part: BlockRange) -> Batch:
-    """Return the lines of a part, permuted if the source shuffles lines early; not yet known to be UTF-8.
-
-    Raises StreamError if a file has changed.
-    """
+    """Return the lines of a part, permuted if the source shuffles lines early."""
     batch = joined([source.lines_of(one) for one in part_slices(source, part)])
     is_early = source.source.shuffle == "lines" and not source.permutes_late
     order = line_order(source, part, len(batch)) if is_early else None
@@ -360,7 +318,6 @@ def permuted_late(source: OpenSource, part: BlockRange, read: NDArray[np.int64],
     """Return the transformed lines of a part, in the order in which the lines would have been read.
 
     read: (n_lines,) their origins
-    Raises StreamError if a transform has changed their order.
     """
     from volt.kernels.columns import permuted
 

@@ -1,18 +1,11 @@
 """The lines that a rank reads in an epoch, and their order, which follows from the seed.
 
-An epoch's lines are laid end to end and divided into as many contiguous shares as there are ranks; rank r has share
-(r + epoch) mod world. A share is cut into parts of `block_lines` lines, its last part perhaps shorter. Since a rank's
-shares in consecutive epochs follow each other, ranks differ by at most one line over any number of epochs too.
+An epoch's lines are laid end to end and divided into a contiguous share for each rank; rank r has share
+(r + epoch) mod world. A share is cut into parts of `block_lines` lines. An epoch permutes the pieces of a source, and
+each part its lines. When the number of ranks changes, the rest of the epochs that had begun is a deal, divided alike.
 
 >>> [[(part.start, part.n_lines) for part in parts(10, 3, rank=rank, world=2, epochs=1)] for rank in (0, 1)]
 [[(0, 3), (3, 2)], [(5, 3), (8, 2)]]
-
-When a run continues with another number of ranks, the rest of the epochs that had begun is a deal, divided in the same
-way. The rest of a part that had begun is dealt out one output at a time.
-
-The order follows from (seed, source, epoch, part). An epoch permutes the pieces of a source and lays their lines end to
-end; a part is a run of these lines, permuted once more. Each permutation is drawn from a Philox generator whose key is
-a hash of its place, so any process can compute any part.
 """
 
 from __future__ import annotations
@@ -39,13 +32,7 @@ class Slice(NamedTuple):
 
 
 def permutation(n: int, *place: Place) -> NDArray[np.int64]:
-    """Return a random order of 0 … n−1, (n,) int64.
-
-    It uses raw words, which NumPy promises to keep, rather than `Generator.permutation`, which it may change.
-
-    >>> sorted(permutation(5, 1, "wmt").tolist())
-    [0, 1, 2, 3, 4]
-    """
+    """Return a random order of 0 … n−1, (n,) int64, from raw words, which NumPy promises to keep."""
     from volt.kernels.columns import shuffle
 
     order = np.arange(n)
@@ -56,12 +43,7 @@ def permutation(n: int, *place: Place) -> NDArray[np.int64]:
 
 
 class Layout(NamedTuple):
-    """The order in which an epoch reads a source: some lines of one piece after the other.
-
-    pieces: (n,) int64, which piece.
-    firsts: (n,) int64, from which of its lines on, counted from 0.
-    ends: (n,) int64, where these lines end in the epoch.
-    """
+    """The order in which an epoch reads pieces: from lines `firsts` on, up to `ends`, counted in the epoch."""
 
     pieces: NDArray[np.int64]
     firsts: NDArray[np.int64]
@@ -69,10 +51,7 @@ class Layout(NamedTuple):
 
 
 def read_order(layout: Layout, *, start: int, n_lines: int) -> tuple[Slice, ...]:
-    """Return the slices that make up lines of an epoch.
-
-    start, n_lines: at least one line of the epoch
-    """
+    """Return the slices that make up at least one line of an epoch."""
     first, last = np.searchsorted(layout.ends, [start, start + n_lines - 1], side="right").tolist()
     slices = list[Slice]()
     for place in range(first, last + 1):
@@ -91,10 +70,9 @@ _MOST_PICKS = 8  # of a part that is dealt out so; dealing multiplies them
 
 
 class BlockRange(NamedTuple):
-    """Lines of an epoch that are read, permuted and transformed together.
+    """Lines of an epoch, in its order, that are read, permuted and transformed together.
 
-    epoch, start, n_lines: which lines, in the epoch's order; chance and permutations belong to these three.
-    picks: which of its outputs are to be given, as (first, step) pairs; all of them unless the part had been begun.
+    picks: which outputs to give, as (first, step) pairs; all of them unless the part had been begun.
     """
 
     epoch: int
@@ -104,28 +82,19 @@ class BlockRange(NamedTuple):
 
     @property
     def address(self) -> tuple[int, int]:
-        """Epoch and start, which name the part among those of a rank."""
         return self.epoch, self.start
 
     @property
     def is_begun(self) -> bool:
-        """True if some of its outputs were given before, by another number of ranks, which counted its lines too."""
+        """True if another number of ranks gave some of its outputs, and counted its lines."""
         return self.picks != ALL
 
     def chosen(self, n: int) -> NDArray[np.int64]:
-        """Return which of the part's n outputs are given, in order.
-
-        >>> BlockRange(0, 0, 9, picks=((1, 3), (5, 3))).chosen(9).tolist()
-        [1, 4, 5, 7, 8]
-        """
+        """Return which of the part's n outputs are given, in order."""
         return np.sort(np.concatenate([np.arange(first, n, step) for first, step in self.picks]))
 
     def left(self, offset: int) -> BlockRange:
-        """Return the part when the first `offset` of the chosen outputs have been given.
-
-        >>> BlockRange(0, 0, 9, picks=((1, 3), (5, 3))).left(3)
-        BlockRange(epoch=0, start=0, n_lines=9, picks=((7, 3), (8, 3)))
-        """
+        """Return the part when the first `offset` of the chosen outputs have been given."""
         low, high = 0, min(first + step * offset for first, step in self.picks)
         while low < high:  # the least output before which there are so many
             middle = (low + high) // 2
@@ -146,9 +115,8 @@ def _before(pick: Pick, output: int) -> int:
 class Remains(NamedTuple):
     """The rest of an epoch, for all ranks or for one.
 
-    epoch: its number.
     spans: lines of which no output was given; they rise and do not overlap.
-    begun: parts of which some outputs were given, by rising start; their picks are what is left of them.
+    begun: parts of which some outputs were given, by rising start, with picks of the rest.
     """
 
     epoch: int
@@ -161,31 +129,20 @@ class Remains(NamedTuple):
         return sum(end - start for start, end in self.spans)
 
     def share(self, rank: int, world: int) -> Remains:
-        """Return a rank's share. The shares of all ranks are disjoint, together the whole, and within one line of each
-        other.
-
-        >>> Remains(0, ((0, 2), (5, 8))).share(1, 2)
-        Remains(epoch=0, spans=((5, 8),), begun=())
-        """
+        """Return a rank's share. Shares are disjoint, together the whole, and within one line of each other."""
         number = (rank + self.epoch) % world
         low, high = number * self.n_lines // world, (number + 1) * self.n_lines // world
         return Remains(self.epoch, tuple(_between(self.spans, low, high)), tuple(_dealt(self.begun, number, world)))
 
     def parts(self, block_lines: int) -> Iterator[BlockRange]:
-        """Yield a rank's share in parts: what was begun, then spans, cut every `block_lines` lines."""
+        """Yield a rank's share in parts: begun ones, then spans, cut every `block_lines` lines."""
         yield from self.begun
         for start, end in self.spans:
             for first in range(start, end, block_lines):
                 yield BlockRange(self.epoch, first, min(block_lines, end - first))
 
     def since(self, start: int, block_lines: int) -> Remains:
-        """Return a rank's share from the part on that begins at a line.
-
-        Raises StreamError if none of its parts does.
-
-        >>> Remains(0, ((0, 2), (5, 8))).since(7, block_lines=2)
-        Remains(epoch=0, spans=((7, 8),), begun=())
-        """
+        """Return a rank's share from the part on that begins at a line. Raises StreamError if no part does."""
         for place, part in enumerate(self.begun):
             if part.start == start:
                 return self._replace(begun=self.begun[place:])
@@ -195,11 +152,7 @@ class Remains(NamedTuple):
         raise StreamError(f"no part of this rank begins at line {start:,} of epoch {self.epoch:,}")
 
     def after(self, start: int, offset: int, block_lines: int) -> Remains:
-        """Return the rest of a rank's share when `offset` outputs of the part at `start` have been given.
-
-        >>> Remains(0, ((0, 8),)).after(3, offset=1, block_lines=3)
-        Remains(epoch=0, spans=((6, 8),), begun=(BlockRange(epoch=0, start=3, n_lines=3, picks=((1, 1),)),))
-        """
+        """Return the rest of a rank's share when `offset` outputs of the part at `start` have been given."""
         rest = self.since(start, block_lines)
         if not offset:
             return rest
@@ -214,11 +167,7 @@ Deal = tuple[Remains, ...]  # what is left of the epochs that were begun, one af
 
 
 def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
-    """Return the spans between two places in spans that are laid end to end.
-
-    >>> list(_between([(0, 2), (5, 8)], 1, 4))
-    [(1, 2), (5, 7)]
-    """
+    """Return the spans between two places in spans that are laid end to end."""
     for start, end in spans:
         first, last = max(low, 0), min(high, end - start)
         if first < last:
@@ -227,7 +176,7 @@ def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
 
 
 def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[BlockRange]:
-    """Yield a share of the outputs of parts that were begun: every `world`-th.
+    """Yield a share of the outputs of begun parts: every `world`-th.
 
     Where parts are many, the first of them go to one rank each; so does a part with many picks.
     """
@@ -240,16 +189,12 @@ def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[B
 
 
 def _every(picks: tuple[Pick, ...], number: int, world: int) -> tuple[Pick, ...]:
-    """Return one in `world` of the outputs of each pick, starting at another one in each.
-
-    >>> _every(((3, 1),), number=1, world=4)
-    ((4, 4),)
-    """
+    """Return one in `world` of the outputs of each pick, starting at another one in each."""
     return tuple(sorted((at + step * ((number + i) % world), step * world) for i, (at, step) in enumerate(picks)))
 
 
 def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
-    """Disjoint picks, with those that were dealt out and are all there again as one.
+    """Return disjoint picks, with complete families of picks as one.
 
     >>> joined([(3, 2), (4, 4), (6, 4)])
     ((3, 1),)
@@ -261,7 +206,7 @@ def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
 
 
 def _families(picks: set[Pick]) -> Iterator[set[Pick]]:
-    """Sets of picks that are one: m picks of step m · d that begin d apart. The coarsest ones first."""
+    """Yield sets of picks that are one, coarsest first: m picks of step m · d that begin d apart."""
     for step in sorted({step for _, step in picks}, reverse=True):
         firsts = sorted(first for first, other in picks if other == step)
         for m in (m for m in range(len(firsts), 1, -1) if step % m == 0):
@@ -283,15 +228,16 @@ def parts(
     epochs: int | None = None,
     start: tuple[int, int] | None = None,
 ) -> Iterator[BlockRange]:
-    """Yield the parts of a source that are a rank's, epoch after epoch.
+    """Yield a rank's parts of a source, epoch after epoch.
 
-    n_lines: lines of an epoch, at least 1.
-    deal: what is left of the epochs that other ranks had begun; whole epochs come after them.
-    epochs: how many there are; None for no end.
-    start: the address of the part to begin at; by default the first one.
-    Raises StreamError if the rank has no part there.
+    deal: the rest of the epochs that other ranks had begun; whole epochs come after them.
+    start: the address of the part to begin at. Raises StreamError if the rank has no part there.
     """
-    for remains in _epochs(n_lines, deal, epochs, first=0 if start is None else start[0]):
+    first = 0 if start is None else start[0]
+    whole = max(first, deal[-1].epoch + 1 if deal else 0)
+    numbers = count(whole) if epochs is None else range(whole, epochs)
+    dealt = (remains for remains in deal if remains.epoch >= first)
+    for remains in chain(dealt, (Remains(epoch, ((0, n_lines),)) for epoch in numbers)):
         share = remains.share(rank, world)
         if start is not None and remains.epoch == start[0]:
             share = share.since(start[1], block_lines)
@@ -299,31 +245,14 @@ def parts(
 
 
 def remains_of(n_lines: int, deal: Deal, epoch: int) -> Remains:
-    """Return the spans of an epoch that the ranks share: the rest by the deal, or all of it.
-
-    >>> remains_of(10, (), 2)
-    Remains(epoch=2, spans=((0, 10),), begun=())
-    """
+    """Return the spans of an epoch that the ranks share: the rest by the deal, or all of it."""
     if deal and epoch <= deal[-1].epoch:
         return next((remains for remains in deal if remains.epoch == epoch), Remains(epoch))
     return Remains(epoch, ((0, n_lines),))
 
 
-def _epochs(n_lines: int, deal: Deal, epochs: int | None, *, first: int) -> Iterator[Remains]:
-    whole = max(first, deal[-1].epoch + 1 if deal else 0)
-    numbers = count(whole) if epochs is None else range(whole, epochs)
-    dealt = (remains for remains in deal if remains.epoch >= first)
-    return chain(dealt, (Remains(epoch, ((0, n_lines),)) for epoch in numbers))
-
-
 def check_rank(rank: int, world: int) -> tuple[int, int]:
-    """Return rank and world. Raises ConfigError if there is no such rank.
-
-    >>> check_rank(2, 2)
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: rank 2 of world 2: ranks count from 0 to world − 1
-    """
+    """Return rank and world. Raises ConfigError if there is no such rank."""
     rank, world = arguments.whole(rank, "rank"), arguments.whole(world, "world")
     if not 0 <= rank < world:
         raise ConfigError(f"rank {rank} of world {world}: ranks count from 0 to world − 1")
@@ -343,17 +272,11 @@ def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int,
 
     environment: the variables; by default of this process
 
-    The first launcher with both variables counts. Half a pair is refused, as each process would then read all lines;
-    except that SLURM_NTASKS alone, or SLURM_PROCID=0 alone, is ignored: Slurm sets them in scripts that are not tasks.
+    The first launcher with both variables counts. Raises ConfigError for half a pair, as each process would read
+    all lines; SLURM_NTASKS and SLURM_PROCID=0 alone are ignored: Slurm sets them in scripts that are not tasks.
 
-    Raises ConfigError if one is set without the other, or is not a number, or the rank is not below the world.
-
-    >>> from_environment({})
-    (0, 1)
-    >>> from_environment({"RANK": "1"})
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: RANK='1' is set, and WORLD_SIZE is not; set both, or unset it
+    >>> from_environment({}), from_environment({"RANK": "1", "WORLD_SIZE": "2"})
+    ((0, 1), (1, 2))
     """
     variables = os.environ if environment is None else arguments.mapping(environment, "environment")
     for rank, world in _NAMES:

@@ -1,13 +1,7 @@
 """`Shard`: an indexed file, or files that belong together, in numbered pieces that can be read on their own.
 
-    sizes             lines per piece
-    read(piece)       the piece as columns: one of whole lines, or one for each named field
-    digest            of all lines: the same text has the same digest in any place and in any packing
-    place(piece, i)   path and number, from 1, of a line
-
-`Segments` are the byte offsets, line counts and checksums of a file's pieces. A plain file is read in place. The pieces
-of a compressed file or a table are copied to one file in the cache folder, each as an LZ4 frame: half as much again
-as zstd, in a third of its time to read. A compressed file that is not cut is one piece, decompressed each time.
+A plain file is read in place. The pieces of a compressed file or a table are copied to one file in the cache folder,
+each as an LZ4 frame: half as much again as zstd, in a third of its time to read.
 """
 
 from __future__ import annotations
@@ -21,7 +15,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,78 +35,53 @@ _AGAIN = "which cannot be read again and again; write its text to a file first"
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
+@dataclass(frozen=True, slots=True)
 class Shard(ABC):
-    """Files that have been indexed."""
+    """Files that have been indexed.
 
-    __slots__ = ()
+    paths: the files, as they were named.
+    names: of its columns; () if it has one, of whole lines.
+    counts: lines per piece.
+    n_bytes: of text.
+    digest: of all lines, the same in any packing.
+    is_utf8: all lines are known to be UTF-8.
+    is_clean: no value can shift the fields of its line: see `shifting_lines`.
+    """
 
-    @property
-    @abstractmethod
-    def paths(self) -> tuple[str, ...]:
-        """Its files, as they were named."""
-
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """The names of its columns; () if it has one, of whole lines."""
-
-    @property
-    @abstractmethod
-    def counts(self) -> tuple[int, ...]:
-        """Lines per piece."""
-
-    @property
-    @abstractmethod
-    def n_bytes(self) -> int:
-        """Bytes of text."""
-
-    @property
-    @abstractmethod
-    def digest(self) -> str:
-        """A digest of all lines, whatever they are packed and cut like."""
+    paths: tuple[str, ...]
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+    n_bytes: int
+    digest: str
+    is_utf8: bool
+    is_clean: bool
 
     def digests_of(self, n_lines: int) -> tuple[str, ...]:
-        """Return the digests that the shard may have had when it ended after its first lines; () if that is unknown."""
+        """Return the digests that the shard may have had when it ended after its first lines; () if unknown."""
         return ()
-
-    @property
-    def is_utf8(self) -> bool:
-        """True if all lines are known to be UTF-8, so that nobody need look again."""
-        return False
-
-    @property
-    def is_clean(self) -> bool:
-        """True if no value can shift the fields of its line: see `shifting_lines`."""
-        return True
 
     @abstractmethod
     def read(self, piece: int) -> tuple[Column, ...]:
-        """Return the lines of a piece; whether they are UTF-8 may not have been checked: see `is_utf8`.
-
-        Raises StreamError if a file is not what was indexed.
-        """
+        """Return the lines of a piece. Raises StreamError if a file is not what was indexed."""
 
     @abstractmethod
     def check_unchanged(self) -> None:
-        """Raise StreamError if a file has another size or time of change than when it was indexed, or is gone."""
+        """Raise StreamError if a file has changed since it was indexed, or is gone."""
 
     @property
     def path(self) -> str:
-        """The file that its lines are named by."""
         return self.paths[0]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """(n_pieces,) lines per piece."""
         return np.array(self.counts, np.int64)
 
     @property
     def n_lines(self) -> int:
-        """Lines in all pieces."""
         return sum(self.counts)
 
     def place(self, piece: int, index: int) -> tuple[str, int]:
-        """Path and number, from 1, of a line. index: of the line in its piece, from 0."""
+        """Return the path and number, from 1, of a line, given its index in the piece."""
         return self.path, sum(self.counts[:piece]) + index + 1
 
 
@@ -123,13 +92,11 @@ Packing = Literal["plain", "frames", "whole"]
 class Segments:
     """The places of a file's pieces.
 
-    path: the file, as it was named.
-    data_path: the file that pieces are read from: itself, or its split copy.
+    data_path: the file that pieces are read from: `path` itself, or its split copy.
     packing: of data_path: "plain" text, LZ4 "frames", or "whole", a compressed file that is read as one piece.
     ends: byte offsets in data_path at which pieces end.
     counts: lines per piece.
     checks: the CRC-32 of each piece, or of its frame.
-    stamp: size and time of change of data_path.
     """
 
     path: str
@@ -149,25 +116,20 @@ class Segments:
         return _unpacked(stored) if is_frame else stored
 
     def check_unchanged(self) -> None:
-        """Raise StreamError if the file has another size or time of change than it had, or is gone."""
+        """Raise StreamError if the file has changed, or is gone."""
         if stamp_of(self.data_path) != self.stamp:
             raise self.changed()
 
     def changed(self) -> StreamError:
-        """Return the error for a file that has changed since it was indexed."""
         result = f"{shown_path(self.data_path)}: changed while the stream was running"
         return StreamError(f"{result}; start the stream anew")
 
     def record(self) -> dict[str, Any]:
-        """Return it as JSON for the index."""
         return {**asdict(self), "path": bare(self.path), "data_path": bare(self.data_path)}
 
     @classmethod
     def of_record(cls, record: dict[str, Any], path: str) -> Segments | None:
-        """Read it from an index, if the data has not changed since. path: the file's name.
-
-        Raises KeyError, TypeError or ValueError if the index is none of this version.
-        """
+        """Read it from an index; None if the data has changed since. path: the file's name."""
         lists = {name: tuple(record[name]) for name in ("ends", "counts", "checks", "stamp")}
         pieces = cls(**{**record, **lists, "path": path})
         if pieces.packing != "frames":
@@ -178,11 +140,15 @@ class Segments:
             return None
 
     def _stored(self, piece: int) -> bytes:
-        """Return the bytes of a piece as they are on disk, or of the whole file decompressed."""
         start = self.ends[piece - 1] if piece else 0
         try:
             if url := url_of(self.data_path):
-                return self._far(url, start, self.ends[piece] - start)
+                self.check_unchanged()
+                if self.packing == "whole":
+                    return b"".join(read_raw(url, max_line=None))
+                if len(data := read_range(url, start, self.ends[piece] - start)) < self.ends[piece] - start:
+                    raise self.changed()
+                return data
             with open(self.data_path, "rb", buffering=0) as file:
                 if stamp_of(file.fileno()) != self.stamp:
                     raise self.changed()
@@ -195,14 +161,6 @@ class Segments:
         except CorpusError as error:
             raise StreamError(str(error)) from error
 
-    def _far(self, url: str, start: int, size: int) -> bytes:
-        self.check_unchanged()
-        if self.packing == "whole":
-            return b"".join(read_raw(url, max_line=None))
-        if len(data := read_range(url, start, size)) < size:
-            raise self.changed()
-        return data
-
     def _exactly(self, handle: int, start: int, size: int) -> bytes:
         data = os.pread(handle, size, start)
         while len(data) < size and (more := os.pread(handle, size - len(data), start + len(data))):
@@ -212,7 +170,6 @@ class Segments:
         return data
 
     def _damaged(self, piece: int) -> StreamError:
-        """Delete a damaged copy, so that another is made, and return the error."""
         with suppress(OSError):
             os.unlink(self.data_path)
         result = f"{shown_path(self.path)}: its copy {shown_path(self.data_path)} is damaged in piece {piece}"
@@ -226,8 +183,7 @@ class Segments:
 
 
 def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy: Path | None = None) -> Segments:
-    """Return where the pieces of a file are, in one pass. Each is also written to `copy`, as a frame, where there is
-    one.
+    """Index the pieces of a file in one pass, and write each to `copy`, if any, as a frame.
 
     cut: the bytes of each piece, and how many lines it holds
     Raises StreamError if the file changes meanwhile.
@@ -250,29 +206,19 @@ def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy
 
 
 def crc32(data: bytes) -> int:
-    """Return zlib's CRC-32 of some bytes, in a twentieth of its time.
-
-    >>> crc32(b"one")
-    2053932785
-    """
+    """Return zlib's CRC-32 of some bytes, in a twentieth of its time."""
     from isal import isal_zlib
 
     return int(isal_zlib.crc32(data))
 
 
 def _frame(piece: bytes) -> bytes:
-    """Return the size of a piece, 8 bytes, and the piece packed."""
     import pyarrow as pa
 
     return len(piece).to_bytes(8, "little") + bytes(pa.compress(piece, codec="lz4_raw", asbytes=True))
 
 
 def _unpacked(frame: bytes) -> bytes:
-    """Return the piece of a frame.
-
-    >>> _unpacked(_frame(b"one"))
-    b'one'
-    """
     import pyarrow as pa
 
     size = int.from_bytes(frame[:8], "little")
@@ -280,13 +226,10 @@ def _unpacked(frame: bytes) -> bytes:
 
 
 class Facts(NamedTuple):
-    """The facts that one pass over a file's lines finds.
+    """Facts about a file's lines.
 
-    n_bytes: of text
     longest: bytes of its longest line
-    first_tab: the number of the first line with a tab, or row of a table that is not a line; 0 if there is none
-    digest: of the lines
-    is_utf8: whether all of them are known to be UTF-8
+    first_tab: the number of the first line with a tab, or row of a table that is not a line; 0 for none
     """
 
     n_bytes: int
@@ -298,51 +241,18 @@ class Facts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileShard(Shard):
-    """Base of indexed files; each kind of file defines how a piece is read.
-
-    fields: the names of its columns, if they have names
-    """
+    """Base of indexed files."""
 
     pieces: Segments
     facts: Facts
-    fields: tuple[str, ...] = ()
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The file."""
-        return (self.pieces.path,)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its columns."""
-        return self.fields
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Lines per piece."""
-        return self.pieces.counts
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of text."""
-        return self.facts.n_bytes
-
-    @property
-    def digest(self) -> str:
-        """The checksum of the lines."""
-        return self.facts.digest
-
-    @property
-    def is_utf8(self) -> bool:
-        """True if all lines are known to be UTF-8."""
-        return self.facts.is_utf8
+    @classmethod
+    def of(cls, pieces: Segments, facts: Facts, *, names: tuple[str, ...] = (), is_clean: bool = True) -> Self:
+        numbers = pieces.counts, facts.n_bytes, facts.digest, facts.is_utf8
+        return cls((pieces.path,), names, *numbers, is_clean, pieces, facts)
 
     def check_unchanged(self) -> None:
-        """Raise StreamError if the file is not what was indexed, or is gone."""
         self.pieces.check_unchanged()
-
-
-Indexed = tuple[Segments, Facts]
 
 
 @contextmanager
@@ -358,11 +268,7 @@ def as_stream_errors(path: str) -> Iterator[None]:
 
 
 def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
-    """Index → what is wrong, for each line with a value that would shift the fields after it, or start a line.
-
-    >>> shifting_lines([Column.of(["a", "b\\tb", None]), Column.of(["c", "d", "e"])])
-    {1: 'fields: field 1 holds a tab', 2: 'fields: field 1 is missing, field 2 is not'}
-    """
+    """Return index → problem for each line with a value that would shift the fields after it, or start a line."""
     result = dict[int, str]()
     for field, column in enumerate(columns, 1):
         for row, byte in () if column.is_ids else _breaks(column):
@@ -375,7 +281,6 @@ def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
 
 
 def _breaks(column: Column) -> Iterator[tuple[int, int]]:
-    """Yield the tabs and line feeds of a column, with the row of each."""
     text, ends = column.packed(end=0)
     places = np.flatnonzero((text == _TAB) | (text == _END))
     rows = np.searchsorted(ends, places, side="right")
@@ -383,7 +288,7 @@ def _breaks(column: Column) -> Iterator[tuple[int, int]]:
 
 
 def stamp_of(path: str | int) -> Stamp:
-    """Size and time of change of a file. Raises StreamError if it is not there."""
+    """Return size and time of change of a file. Raises StreamError if it is missing."""
     try:
         if isinstance(path, str) and (url := url_of(path)):
             return look(url).stamp
@@ -394,13 +299,7 @@ def stamp_of(path: str | int) -> Stamp:
 
 
 def identity_of(path: str) -> Identity:
-    """Return the identity of a file for its index. Raises OSError if the file is not there.
-
-    Of a URL, it holds no secret: the query of one of http, which may be a signature, is replaced by a digest.
-
-    >>> len(identity_of(__file__))
-    4
-    """
+    """Return the identity of a file for its index, without secrets of a URL: a digest replaces its query."""
     if url := url_of(path):
         size, version = look(url).stamp
         query = same(url).partition("?")[2] if is_web(url) else ""
@@ -411,10 +310,7 @@ def identity_of(path: str) -> Identity:
 
 
 def check_is_file(path: str) -> None:
-    """Raise StreamError if a path is missing, a folder, a pipe, a socket or a device.
-
-    "-" is standard input, unless a file has that name.
-    """
+    """Raise StreamError if a path is missing, or is not a regular file; "-" is standard input."""
     if path == "-" and not os.path.lexists(path):
         raise StreamError(f"-: is standard input, {_AGAIN}")
     try:

@@ -1,15 +1,7 @@
-"""The cache folder: for each indexed file an index of JSON, and perhaps a copy of its pieces that the index leads to.
+"""The cache folder: for each indexed file an index of JSON with a checksum, and perhaps a copy of its pieces.
 
-An entry belongs to one path, size and times of change; for a URL, to one version. Index and copy are made in one
-pass, and appear whole or not at all. One process makes them, and others that want the same wait. An index holds a
-checksum of itself: one that is damaged, or does not fit its file, is made again.
-
->>> import tempfile
->>> with tempfile.TemporaryDirectory() as folder:
-...     entry = CacheEntry.of(Path(folder), identity_of(__file__), "lines")
-...     entry.store({"n": 3})
-...     entry.load(), prune(Path(folder))
-({'n': 3}, 0)
+An entry belongs to one path, size and times of change, or to one version of a URL. One process writes index and copy,
+which appear whole or not at all; others wait.
 """
 
 from __future__ import annotations
@@ -40,28 +32,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """The cache entry of one file: `index`, `copy` and `lock` are its paths, of which there need be none.
-
-    source: the file's `identity_of`
-    """
+    """The cache entry of one file. source: the file's `identity_of`."""
 
     index: Path
     source: Identity
 
     @classmethod
     def of(cls, cache: Path, source: Identity, *key: object) -> CacheEntry:
-        """Return the entry for a file. key: whatever else index and copy depend on, JSON-able."""
+        """Return the entry for a file. key: further JSON values that index and copy depend on."""
         name = blake2b(json.dumps([VERSION, source, *key]).encode(), digest_size=12).hexdigest()
         return cls(cache / f"{name}{_INDEX}", source)
 
     @property
     def copy(self) -> Path:
-        """The split copy."""
         return self.index.with_suffix(_COPY)
 
     @property
     def lock(self) -> Path:
-        """Hold the lock while index and copy are made."""
         return self.index.with_suffix(_LOCK)
 
     def load(self) -> Record | None:
@@ -74,17 +61,15 @@ class CacheEntry:
         return record
 
     def store(self, record: Record) -> None:
-        """Write the index. Raises OutputError if it cannot be."""
         values = {"version": VERSION, "check": _check(record), "source": self.source, "record": record}
         with write_atomic(self.index) as file:
             file.write(json.dumps(values).encode())
 
-    def kept(self, load: Callable[[Record], T | None], make: Callable[[], tuple[T, Record]]) -> T:
-        """What the index stands for, made now if there is none.
+    def cached(self, load: Callable[[Record], T | None], make: Callable[[], tuple[T, Record]]) -> T:
+        """Return what the index stands for; make it if there is none.
 
-        load: of what the index holds; None if that does not fit its file
-        make: the thing, and what the index is to hold
-        Raises OutputError or OSError if the cache cannot be written.
+        load: the result from an index; None if that does not fit its file
+        make: the result, and its index
         """
 
         def current() -> T | None:
@@ -106,21 +91,18 @@ Indexed = tuple[Segments, Facts]
 
 
 def kept_index(entry: CacheEntry, path: str, *, max_line: int | None, make: Callable[[], Indexed]) -> Indexed:
-    """Return what the cache holds for an unchanged file; otherwise the result of `make`, which is cached.
-
-    A line that is longer than is allowed now is a reason to make it again: it will be reported when the file is read.
-    """
+    """Return the cached index of an unchanged file without too long lines; otherwise the result of `make`, cached."""
 
     def load(record: Record) -> Indexed | None:
         pieces, facts = Segments.of_record(record["pieces"], path), Facts(**record["facts"])
         fits = max_line is None or facts.longest <= max_line
         return (pieces, facts) if fits and pieces is not None else None
 
-    def made() -> tuple[Indexed, Record]:
+    def build() -> tuple[Indexed, Record]:
         pieces, facts = make()
         return (pieces, facts), {"pieces": pieces.record(), "facts": facts._asdict()}
 
-    return entry.kept(load, made)
+    return entry.cached(load, build)
 
 
 def _stored(index: Path) -> Record | None:
@@ -137,7 +119,7 @@ def _check(record: object) -> str:
 
 @contextmanager
 def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
-    """Hold a lock that dies with the process; whether it is held. waits: until nobody else holds it."""
+    """Yield whether a lock is held, which dies with the process. waits: until nobody else holds it."""
     with ExitStack() as files:
         while True:
             file = files.enter_context(path.open("w"))
@@ -153,31 +135,19 @@ def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
 
 
 def default_cache() -> Path:
-    """Return where indices and split copies are kept unless the caller says otherwise.
-
-    >>> default_cache().name
-    'stream'
-    """
+    """Return the cache folder that is used unless the caller names one."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volt" / "stream"
 
 
 def cache_size(cache: Path) -> int:
-    """Bytes of all indices and copies in a cache folder.
-
-    >>> cache_size(Path("/nowhere"))
-    0
-    """
+    """Return the bytes of all indices and copies in a cache folder."""
     return sum(_size(path) for stem in _stems(cache) for path in _files(cache, stem))
 
 
 def prune(cache: Path, *, days: float = 30) -> int:
-    """Remove from a cache folder what is damaged, was not used for so many days, or belongs to a file that is gone or
-    has changed. What is being made is left alone, and so is whatever else lies in the folder.
+    """Remove damaged, unused and outdated entries from a cache folder; return the bytes that became free.
 
-    Gives the bytes that became free.
-
-    >>> prune(Path("/nowhere"))
-    0
+    days: for which an entry was not used
     """
     freed = 0
     for stem in _stems(cache):
@@ -192,13 +162,12 @@ def prune(cache: Path, *, days: float = 30) -> int:
 
 
 def _stems(cache: Path) -> list[str]:
-    """Return the names of the entries in a folder, which holds perhaps other files too."""
+    """Return the names of the entries in a folder, which may hold other files too."""
     names = os.listdir(cache) if cache.is_dir() else []
     return sorted({result[1] for name in names if (result := _NAME.fullmatch(name))})
 
 
 def _files(cache: Path, stem: str) -> list[Path]:
-    """Return the files of an entry, whether they are there or not; its lock last."""
     return [cache / f"{stem}{suffix}" for suffix in _SUFFIXES]
 
 
@@ -210,7 +179,6 @@ def _size(path: Path) -> int:
 
 
 def _is_wanted(cache: Path, stem: str, days: float) -> bool:
-    """Check whether the file of an entry is as it was, and was opened or read not so many days ago."""
     index, copy, *_ = _files(cache, stem)
     stored = _stored(index)
     try:

@@ -1,15 +1,6 @@
-r"""A path, a table with its columns, or a pair of paths → a shard: text, ids, a table, or parallel files.
+"""A path, a table with its columns, or a pair of paths → a shard: text, ids, a table, or parallel files.
 
-Parallel files are cut at the same numbers of lines, whatever their compression; line i of the shard has a field from
-line i of each file. A tab inside a line would shift the fields after it: `is_clean` says whether there is one,
-`shifting_lines` which lines have one. `probable_pairs` finds names that differ only in a language code.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile(suffix=".de") as source, tempfile.NamedTemporaryFile(suffix=".en") as target:
-...     _ = source.write(b"eins\nzwei\n") and source.flush(), target.write(b"one\ntwo\n") and target.flush()
-...     shard = open_pair({"src": source.name, "tgt": target.name}, split_lines=1)
-...     shard.names, [column.strings() for column in shard.read(1)]
-(('src', 'tgt'), [['zwei'], ['two']])
+Parallel files are cut at the same numbers of lines; line i of the shard has a field from line i of each file.
 """
 
 from __future__ import annotations
@@ -37,91 +28,40 @@ from volt.stream.transforms.column import Column
 
 @dataclass(frozen=True, slots=True)
 class PairShard(Shard):
-    """Files that have been indexed and found to have equally many lines."""
+    """Indexed files that have equally many lines."""
 
-    fields: tuple[str, ...]
     sides: tuple[FileShard, ...]
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The files, in the order of the fields."""
-        return tuple(path for side in self.sides for path in side.paths)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the fields."""
-        return self.fields
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Lines per piece."""
-        return self.sides[0].counts
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of text, of all files."""
-        return sum(side.n_bytes for side in self.sides)
-
-    @property
-    def digest(self) -> str:
-        """The checksum of the names, and of the lines of all files."""
-        return self._digest([side.digest for side in self.sides])
-
-    def _digest(self, sides: Sequence[str]) -> str:
-        return blake2b(json.dumps([self.fields, sides]).encode(), digest_size=16).hexdigest()
-
     def digests_of(self, n_lines: int) -> tuple[str, ...]:
-        """Return the digests that the shard may have had when it ended after its first lines."""
-        return tuple(self._digest(sides) for sides in product(*(side.digests_of(n_lines) for side in self.sides)))
-
-    @property
-    def is_utf8(self) -> bool:
-        """True if all lines are known to be UTF-8."""
-        return all(side.is_utf8 for side in self.sides)
-
-    @property
-    def is_clean(self) -> bool:
-        """True if no line holds a tab."""
-        return not any(side.facts.first_tab for side in self.sides)
+        return tuple(
+            _digest(self.names, sides) for sides in product(*(side.digests_of(n_lines) for side in self.sides))
+        )
 
     def read(self, piece: int) -> tuple[Column, ...]:
-        """Return the lines of a piece, a column from each file."""
         return tuple(column for side in self.sides for column in side.read(piece))
 
     def check_unchanged(self) -> None:
-        """Raise StreamError if a file is not what was indexed, or is gone."""
         for side in self.sides:
             side.check_unchanged()
 
 
-def are_ids(path: str) -> bool:
-    """Check by its ending whether a path has indexed ids.
+def _digest(names: Sequence[str], digests: Sequence[str]) -> str:
+    return blake2b(json.dumps([names, digests]).encode(), digest_size=16).hexdigest()
 
-    >>> are_ids("train.de-en.de.bin"), are_ids("train.de-en.de")
-    (True, False)
-    """
+
+def are_ids(path: str) -> bool:
+    """Check by its ending whether a path has indexed ids."""
     return path.endswith((BIN, IDX))
 
 
 def bin_of(path: str) -> str:
-    """Return the .bin that a path means: of an .idx, or of a prefix if there is no such file; else the path
-    itself.
-
-    A prefix is what one of the two files has, so that it can be said that the other is missing.
-
-    >>> bin_of("train.de-en.de.idx"), bin_of("train.tsv")
-    ('train.de-en.de.bin', 'train.tsv')
-    """
+    """Return the .bin of an .idx, or of a prefix if there is no such file; else the path itself."""
     is_prefix = not os.path.lexists(path) and any(os.path.isfile(path + ending) for ending in (IDX, BIN))
     return prefix_of(path) + BIN if is_prefix or path.endswith(IDX) else path
 
 
 def bins_of(paths: Iterable[str]) -> list[str]:
-    """Return each path as `bin_of` says; an .idx whose .bin is among the paths is left out.
-
-    >>> bins_of(["a.bin", "a.idx", "b.idx", "c.tsv"])
-    ['a.bin', 'b.bin', 'c.tsv']
-    """
+    """Return each path as `bin_of` does; an .idx whose .bin is among the paths is left out."""
     named = list(paths)
     bins = {path for path in named if path.endswith(BIN)}
     return [bin_of(path) for path in named if not (path.endswith(IDX) and bin_of(path) in bins)]
@@ -130,11 +70,6 @@ def bins_of(paths: Iterable[str]) -> list[str]:
 def open_one(
     path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
 ) -> FileShard:
-    """Index a file of text, or of indexed ids if its name ends in .bin or .idx; options as `open_text` takes them.
-
-    >>> open_one(__file__, split_lines=None).names
-    ()
-    """
     return (open_id_shard if are_ids(path) else open_text)(
         path, split_lines=split_lines, cache=cache, max_line=max_line
     )
@@ -143,13 +78,7 @@ def open_one(
 def open_pair(
     pair: Mapping[str, str], *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
 ) -> PairShard:
-    """Index line-aligned files, or find their indices in the cache.
-
-    pair: name of a field → its file, two or more
-    split_lines, cache, max_line: as `open_text` takes them
-    Raises StreamError as `open_text` does, or if files differ in their numbers of lines; ConfigError if there are fewer
-    than two files.
-    """
+    """Index line-aligned files. pair: name of a field → its file, two or more; other options as for `open_shard`."""
     if len(pair) < 2:
         raise ConfigError(f"pair: {counted(len(pair), 'file')}; name two or more, such as {{src: a.de, tgt: a.en}}")
     for name, path in pair.items():
@@ -160,7 +89,16 @@ def open_pair(
         if side.n_lines != sides[0].n_lines:
             first, other = (f"{shown_path(one.path)} has {counted(one.n_lines, 'line')}" for one in (sides[0], side))
             raise StreamError(f"{first}, {other}; files of a pair need equally many: align them")
-    return PairShard(tuple(pair), tuple(sides))
+    return PairShard(
+        paths=tuple(path for side in sides for path in side.paths),
+        names=tuple(pair),
+        counts=sides[0].counts,
+        n_bytes=sum(side.n_bytes for side in sides),
+        digest=_digest(tuple(pair), [side.digest for side in sides]),
+        is_utf8=all(side.is_utf8 for side in sides),
+        is_clean=not any(side.facts.first_tab for side in sides),
+        sides=tuple(sides),
+    )
 
 
 # ISO 639-1, and of the codes of three letters those that corpora are named by
@@ -181,14 +119,12 @@ _WHOLE = (".tsv", ".jsonl", ".ndjson", ".parquet")  # files whose lines have bot
 
 
 def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of paths that differ in a language code alone, packed or not. Of more than two, each with the next.
+    """Return pairs of paths that differ in a language code alone. Of more than two, each with the next.
 
-    Tables are left out, whose lines have all fields, and so are the halves of a code of two languages, such as `de-en`.
+    Tables are left out, as their lines have all fields, and so are codes of two languages (`de-en`).
 
     >>> probable_pairs(["train.en.gz", "train.de", "x.de-en.de", "x.de-en.en", "zh-CN/t.txt", "pt_BR/t.txt"])
     [('train.en.gz', 'train.de'), ('x.de-en.de', 'x.de-en.en'), ('zh-CN/t.txt', 'pt_BR/t.txt')]
-    >>> probable_pairs(["part.00", "part.01", "a.txt", "a.log", "de-en.txt", "fr-en.txt", "de.tsv.gz", "fr.tsv.gz"])
-    []
     """
     groups = dict[str, dict[str, str]]()
     for path in paths:
@@ -199,21 +135,14 @@ def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _shapes(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the path with a gap in place of a language code, and that code, for each that stands in it."""
+    """Yield the path with a gap in place of a language code, and that code, for each code in it."""
     name = _PACKED.sub("", path)
     codes = [result for result in _CODE.finditer(name) if result[1] in _CODES]
     for place, result in enumerate(codes):
-        if not name.endswith(_WHOLE) and not any(_touch(name, result, other) for other in _beside(codes, place)):
+        neighbours = (*codes[max(0, place - 1) : place], *codes[place + 1 : place + 2])
+        gaps = {name[min(result.end(), one.end()) : max(result.start(), one.start())] for one in neighbours}
+        if not name.endswith(_WHOLE) and not gaps & {"-", "_"}:  # else it is half of a code of two languages
             yield f"{name[: result.start()]}\0{name[result.end() :]}", result[0]
-
-
-def _beside(codes: Sequence[re.Match[str]], place: int) -> Iterable[re.Match[str]]:
-    return (*codes[max(0, place - 1) : place], *codes[place + 1 : place + 2])
-
-
-def _touch(name: str, one: re.Match[str], other: re.Match[str]) -> bool:
-    between = name[min(one.end(), other.end()) : max(one.start(), other.start())]
-    return between in ("-", "_")
 
 
 _SHARDED = re.compile(r"\d{5,}\.(src|tgt|mono)(\.zst|\.gz)?")
@@ -223,14 +152,11 @@ def open_shard(
     path: str, *, split_lines: int | None, fields: Mapping[str, str] | None = None, cache: Path | None = None,
     max_line: int | None = MAX_LINE,
 ) -> Shard:  # fmt: skip
-    """Index a file, or find its index in the cache.
+    """Index a file, or load its index from the cache. Raises StreamError if that fails.
 
     split_lines: lines per piece, or None to leave files whole.
-    fields: of a table, JSON lines or Parquet: name → key or column. Without any, lines are read as they are.
+    fields: of a table, JSON lines or Parquet: name → key or column.
     max_line: the most bytes of a line; None for no limit.
-    A path that ends in .bin or .idx has indexed ids: see `id_shard`.
-    Raises StreamError if the file is missing, damaged or no text, has a line that is too long, or the cache cannot be
-    written.
     """
     if fields is not None:
         if are_ids(path):
@@ -245,11 +171,7 @@ def open_shard(
 
 
 def remedy_of(path: str, error: StreamError) -> str:
-    """Return the remedy for a damaged file that `volt shard` has made; empty for other files, and other errors.
-
-    >>> remedy_of(__file__, StreamError("damaged"))
-    ''
-    """
+    """Return the remedy for a damaged file that `volt shard` has made; empty for other files, and other errors."""
     folder, name = os.path.split(path)
     is_damaged = isinstance(error.__cause__, CorpusError) and not isinstance(error.__cause__, LongLineError)
     if not (is_damaged and _SHARDED.fullmatch(name) and os.path.isfile(os.path.join(folder, "manifest.json"))):

@@ -1,10 +1,6 @@
 """The declaration of a source: paths, weight, transforms, shuffling, and the checks that make a line unfit.
 
->>> Source("digits", ["digits.tsv"], split_lines=2)
-<Source 'digits': 1 path, weight 1, 0 transforms>
-
-Lines are always checked for UTF-8. Further `Checks` (number of fields, length, blank fields) take time for every line,
-so they run only where a source declares them.
+Lines are always checked for UTF-8. Further `Checks` take time for every line, so they run only where declared.
 """
 
 from __future__ import annotations
@@ -30,14 +26,12 @@ from volt.stream.transforms.transform import MOST_COPIES, Transform
 class Checks:
     """Requirements of lines.
 
-    min_fields, max_fields: how many fields it may have.
-    max_chars: how many characters it may have.
-    blank: whether it may be empty, or hold nothing but white space.
+    min_fields, max_fields: how many fields they may have.
+    max_chars: how many characters they may have.
+    blank: allow lines without text.
 
-    >>> Checks(min_fields=3, max_fields=2)
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: min_fields=3, max_fields=2: no line can have that many fields; change one
+    >>> Checks(max_chars=3, blank=False).reasons(Batch.of(["long", "", "ok"]))
+    {0: 'too long: 4 characters, allows 3', 1: 'blank: no text'}
     """
 
     min_fields: int = 0
@@ -56,20 +50,13 @@ class Checks:
 
     @property
     def any(self) -> bool:
-        """True if anything is checked.
-
-        >>> Checks().any, Checks(blank=False).any
-        (False, True)
-        """
+        """True if anything is checked."""
         return self != Checks()
 
     def reasons(self, batch: Batch) -> dict[int, str]:
-        """Index → what is wrong, for each unfit line. Nothing is counted that is not limited.
+        """Return index → reason for each unfit line.
 
         batch: the lines
-
-        >>> Checks(max_chars=3, blank=False).reasons(Batch.of(["long", "", "ok"]))
-        {0: 'too long: 4 characters, allows 3', 1: 'blank: no text'}
         """
         reasons = self._blank(batch) | self._too_long(batch) | self._columns(batch)
         return dict(sorted(reasons.items()))
@@ -78,10 +65,10 @@ class Checks:
         if self.min_fields <= 1 and self.max_fields is None:
             return {}
         n_fields = np.maximum(batch.n_fields, 1)
-        few = _told(n_fields < self.min_fields, n_fields, f"columns: {{}} fields, needs at least {self.min_fields}")
+        few = _numbered(n_fields < self.min_fields, n_fields, f"columns: {{}} fields, needs at least {self.min_fields}")
         if self.max_fields is None:
             return few
-        return few | _told(n_fields > self.max_fields, n_fields, f"columns: {{}} fields, allows {self.max_fields}")
+        return few | _numbered(n_fields > self.max_fields, n_fields, f"columns: {{}} fields, allows {self.max_fields}")
 
     def _too_long(self, batch: Batch) -> dict[int, str]:
         if self.max_chars is None:
@@ -90,7 +77,7 @@ class Checks:
         for column in _columns_of(batch):
             n_chars += lengths(column, "characters") + column.present
         n_chars = np.maximum(n_chars, 0)
-        return _told(n_chars > self.max_chars, n_chars, f"too long: {{}} characters, allows {self.max_chars}")
+        return _numbered(n_chars > self.max_chars, n_chars, f"too long: {{}} characters, allows {self.max_chars}")
 
     def _blank(self, batch: Batch) -> dict[int, str]:
         if self.blank:
@@ -105,8 +92,7 @@ def _columns_of(batch: Batch) -> tuple[Column, ...]:
     return batch.columns if batch.rest is None else (*batch.columns, batch.rest)
 
 
-def _told(unfit: Mask, numbers: Longs, reason: str) -> dict[int, str]:
-    """Return the reason for each unfit line, with its number in the place of {}."""
+def _numbered(unfit: Mask, numbers: Longs, reason: str) -> dict[int, str]:
     return {index: reason.format(numbers[index]) for index in np.flatnonzero(unfit).tolist()}
 
 
@@ -123,26 +109,22 @@ _STEPS = "give a tuple of transforms, such as (Lower(fields=(1,)),), of volt.str
 class Source:
     """The lines that a stream reads under one name.
 
-    name: how states, errors and summaries call it.
+    name: in states, errors and summaries.
     paths: files (.tsv or text, plain or compressed; NAME.bin of indexed ids, or NAME), folders, globs.
     weight: its share of the mixture, a number or a `Schedule`.
     transforms: applied to each block, in this order.
-    block_lines: a block holds this many lines, the last of an epoch perhaps fewer.
-    block_bytes: a block holds fewer lines where those would have more bytes than this, on the average.
+    block_lines, block_bytes: limits of a block: lines, and bytes on average.
     split_lines: lines per piece, the unit that an epoch permutes; None keeps files whole.
-    shuffle: "lines" permutes the lines of a block before its transforms; "outputs" permutes what comes out of them, for
-        transforms that join consecutive lines; "none" reads the files in order.
-    epochs: how often it is read before it ends; None means for ever.
-    checks: what makes a line unfit.
+    shuffle: "lines" permutes the lines of a block before its transforms; "outputs" after them, for transforms that join
+        consecutive lines; "none" reads the files in order.
+    epochs: how often it is read before it ends; None for no end.
+    checks: requirements of lines.
     max_line: the most bytes of a line, beyond which a file is unreadable; None for no limit.
-    names: of the fields. With them, paths are files that belong together line by line, one for each field, and behind
-        them those of further pairs, whose lines follow; or, with `keys`, tables (JSON lines or Parquet).
+    names: of the fields; paths are then line-aligned files, one for each field, pair after pair, or tables with `keys`.
     keys: for each name, the key or column of the tables that holds the field.
 
-    >>> Source("wmt", ("train.tsv.gz",), epochs=0)
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: source 'wmt': epochs=0 must be at least 1
+    >>> Source("digits", ["digits.tsv"], split_lines=2)
+    <Source 'digits': 1 path, weight 1, 0 transforms>
     """
 
     name: str
@@ -201,12 +183,6 @@ class Source:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise ConfigError if there are no sources, or two of one name.
-
-    >>> check_names([])
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: sources []: a stream needs one or more, with distinct names
-    """
+    """Raise ConfigError if there are no sources, or two of one name."""
     if not names or len(set(names)) != len(names):
         raise ConfigError(f"sources {list(names)}: a stream needs one or more, with distinct names")

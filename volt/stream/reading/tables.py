@@ -1,16 +1,7 @@
-r"""JSON lines and Parquet → pieces of rows, read as columns of text or of ids (lists of whole numbers).
+"""JSON lines and Parquet → pieces of rows, read as columns of text or of ids (lists of whole numbers).
 
 A file is converted once, when it is indexed: its named columns are copied to the cache, each piece an LZ4 frame of an
-Arrow batch. Invalid rows are refused then, by file and line. A row whose text has a tab or a line feed is not a line:
-`is_clean` says whether there is one, `shifting_lines` which rows have one.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile(suffix=".jsonl") as file, tempfile.TemporaryDirectory() as cache:
-...     _ = file.write(b'{"id": 7, "text": {"de": "eins", "en": "one"}}\n') and file.flush()
-...     fields = {"src": "text.de", "tgt": "text.en"}
-...     shard = open_table(file.name, fields, split_lines=100, cache=Path(cache))
-...     shard.names, [column.strings() for column in shard.read(0)]
-(('src', 'tgt'), [['eins'], ['one']])
+Arrow batch. Invalid rows are refused then, by file and line.
 """
 
 from __future__ import annotations
@@ -54,8 +45,7 @@ _MOST_NAMED = 20  # columns that an error lists
 def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
     """Return a column of a table as text or as ids. path: its name; a dot leads into a struct.
 
-    Raises StreamError if there is none, or it is of another type; ArrowInvalid if a text is not UTF-8, or a number in a
-    list is null or has more than 32 bits.
+    Raises StreamError if it is missing or of another type; ArrowInvalid if a value is unfit.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -97,40 +87,25 @@ def _kind_of(kind: pyarrow.DataType, path: str) -> pyarrow.DataType:
 
 
 def listed(names: list[str]) -> str:
-    """Names for an error, twenty at most.
-
-    >>> listed(["a", "b"])
-    "'a', 'b'"
-    """
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(map(quoted, names[:_MOST_NAMED])) + more
 
 
 def is_parquet(path: str) -> bool:
-    """Check whether a file starts as Parquet files do. Raises StreamError if it cannot be read.
-
-    >>> is_parquet(__file__)
-    False
-    """
     return read_start(path, 4, kind=StreamError) == b"PAR1"
 
 
 def parquet_rows(
     path: str, columns: Sequence[str], *, n: int | None, max_line: int | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a file, n a batch or as many as the rest of a row group has.
-
-    columns: of texts, or of lists of whole numbers; a dot leads into a struct
-    n: None makes a batch of each row group
-    max_line: is not looked at
-    Raises StreamError if the file is damaged, or has no such column.
-    """
+    """Yield the rows of a file, n at a time; None yields row groups. Raises StreamError for a damaged file."""
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            _check(file.schema_arrow, columns)
+            for column in columns:
+                column_of(file.schema_arrow.empty_table(), column)
             n_rows = 0
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group, columns=list(columns), use_threads=False)
@@ -148,11 +123,10 @@ def parquet_rows(
 
 
 class _UnfitRowError(Exception):
-    """A row holds what is neither text nor a list of whole numbers."""
+    """A row holds neither text nor a list of whole numbers."""
 
 
 def _column(table: pyarrow.Table, column: str, n_before: int) -> pyarrow.Array:
-    """Return a column of a row group that has so many rows before it. Raises _UnfitRowError if one of them is unfit."""
     import pyarrow as pa
 
     try:
@@ -164,7 +138,6 @@ def _column(table: pyarrow.Table, column: str, n_before: int) -> pyarrow.Array:
 
 
 def _first_unfit(table: pyarrow.Table, column: str) -> int:
-    """Return the index of the first row that is unfit, of a table that has one."""
     low, high = 0, len(table) - 1
     while low < high:
         middle = (low + high) // 2
@@ -182,25 +155,13 @@ def _is_unfit(table: pyarrow.Table, column: str) -> bool:
     return False
 
 
-def _check(schema: pyarrow.Schema, columns: Sequence[str]) -> None:
-    """Raise StreamError if a column is not there, or is neither text nor a list of whole numbers."""
-    for column in columns:
-        column_of(schema.empty_table(), column)
-
-
 _MOST_LINES = 1 << 17  # of a batch, where none is named
 _OPEN, _CLOSE = b"{}"
 _MISSING = object()
 
 
 def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | None) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a file, n lines a batch.
-
-    keys: of texts, or of lists of whole numbers; a dot leads into an object
-    n: None makes batches of 131,072 lines
-    Raises CorpusError if the file cannot be read, StreamError if a line is not an object, or has something else at a
-    key, or if no line has a key.
-    """
+    """Yield the rows of a file, n lines at a time. Raises StreamError for unfit lines and missing keys."""
     import pyarrow as pa
 
     first_line, first_row, are_ids = 1, b"", dict[str, bool | None]()
@@ -226,7 +187,6 @@ def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | 
 
 
 def _columns(data: bytes, n_lines: int, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> list[pyarrow.Array]:
-    """Return the values at each key. Raises ArrowInvalid or UnicodeDecodeError if lines are not as they must be."""
     import pyarrow as pa
     from pyarrow import json as reader
 
@@ -242,7 +202,6 @@ def _columns(data: bytes, n_lines: int, keys: Sequence[str], are_ids: Mapping[st
 
 
 def _schema(kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
-    """Return the types of what objects hold, by paths: those inside an object as a struct."""
     import pyarrow as pa
 
     groups = dict[str, dict[str, Any]]()
@@ -253,12 +212,7 @@ def _schema(kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
 
 
 def _are_braced(data: bytes) -> bool:
-    r"""Check whether each line begins and ends with a brace: then it holds whole objects, one if there are as many as
-    lines.
-
-    >>> _are_braced(b'{"a":1}\n {} \n'), _are_braced(b'{"a":\n1}\n'), _are_braced(b"{}{}\n\n")
-    (True, False, False)
-    """
+    """Check whether each line begins and ends with a brace."""
     lines = lines_of(data, is_first=False)
     first, last = lines.starts, lines.starts + lines.sizes - 1
     if lines.sizes.all() and (lines.data[first] == _OPEN).all() and (lines.data[last] == _CLOSE).all():
@@ -268,9 +222,7 @@ def _are_braced(data: bytes) -> bool:
 
 
 def _kinds(data: bytes, keys: Sequence[str]) -> dict[str, bool | None]:
-    """Check whether the first value that a key has is a list, for the keys that are there; None if all it has is
-    null.
-    """
+    """Return whether the first value of each key is a list; None if all values are null."""
     result = dict[str, bool | None]()
     for line in split_lines(data) if keys else ():
         with suppress(ValueError, RecursionError):
@@ -284,7 +236,6 @@ def _kinds(data: bytes, keys: Sequence[str]) -> dict[str, bool | None]:
 
 
 def _value(row: object, key: str, *, missing: object = None) -> Any:
-    """Return the value of an object at a key; `missing` if the key is not there, nor null on the way to it."""
     for name in key.split("."):
         if row is None:
             return None
@@ -293,7 +244,7 @@ def _value(row: object, key: str, *, missing: object = None) -> Any:
 
 
 def _refused(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
-    """Return the index of the first line that the reader refuses by itself, and what it says."""
+    """Return the index of the first line that Arrow refuses, and its message."""
     import pyarrow as pa
 
     for number, line in enumerate(split_lines(data)):
@@ -305,7 +256,7 @@ def _refused(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None
 
 
 def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
-    """Return the index of the first line that is not as it must be, and what is wrong with it."""
+    """Return the index of the first line that is unfit, and what is wrong with it."""
     for number, line in enumerate(split_lines(data)):
         try:
             row = json.loads(line)
@@ -327,11 +278,7 @@ def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None])
 
 
 def _barred(row: Mapping[str, Any], key: str) -> str | None:
-    """Return the part of a key that leads to what is neither an object nor null, if there is one.
-
-    >>> _barred({"a": {"b": 1}}, "a.b.c"), _barred({"a": None}, "a.b"), _barred({}, "a.b")
-    ('a.b', None, None)
-    """
+    """Return the part of a key that leads to something other than an object or null, if any."""
     parts = key.split(".")
     for n in range(1, len(parts)):
         if not isinstance(_value(row, ".".join(parts[:n])), dict | None):
@@ -354,13 +301,7 @@ _FIELDS = "give names and columns, such as {src: translation.de, tgt: translatio
 class TableShard(FileShard):
     """A table that has been indexed, and the named columns copied."""
 
-    @property
-    def is_clean(self) -> bool:
-        """True if each row is a line."""
-        return not self.facts.first_tab
-
     def read(self, piece: int) -> tuple[Column, ...]:
-        """Return the rows of a piece, a column for each name."""
         import pyarrow as pa
 
         batch = pa.ipc.open_stream(self.pieces.read(piece)).read_next_batch()
@@ -371,13 +312,9 @@ def open_table(
     path: str, fields: Mapping[str, str], *, split_lines: int | None, cache: Path | None = None,
     max_line: int | None = MAX_LINE,
 ) -> TableShard:  # fmt: skip
-    """Index a table, or find its index in the cache. A file that is not Parquet is taken as JSON lines.
+    """Index a table, or load its index from the cache; options as for `open_shard`.
 
-    fields: name → key or column; a dot leads into an object
     split_lines: rows per piece; None makes a piece of each row group, or of 131,072 JSON lines
-    max_line: the most bytes of a row's texts; None for no limit
-    Raises StreamError if the file is missing or damaged, a column is nowhere, one is no text
-    and no list of whole numbers, or the cache cannot be written.
     """
     if not arguments.mapping(fields, "fields", remedy=_FIELDS):
         raise ConfigError(f"fields is empty; {_FIELDS}")
@@ -393,12 +330,11 @@ def open_table(
                 cut = look.at(rows(str(place), tuple(values.values()), n=split_lines, max_line=max_line))
                 return noted(path, "frames", cut, copy=entry.copy), look.facts()
 
-        return TableShard(*kept_index(entry, path, max_line=max_line, make=make), fields=tuple(values))
+        pieces, facts = kept_index(entry, path, max_line=max_line, make=make)
+        return TableShard.of(pieces, facts, names=tuple(values), is_clean=not facts.first_tab)
 
 
 class _Look:
-    """Looks at the batches that pass, and notes what they are like."""
-
     def __init__(self, path: str, max_line: int | None) -> None:
         self.path, self.max_line = path, max_line
         self.n_rows = self.n_bytes = self.longest = self.first_unfit = 0
@@ -416,7 +352,6 @@ class _Look:
             yield _packed(batch), len(batch)
 
     def facts(self) -> Facts:
-        """The facts found while indexing."""
         data = [[values.hexdigest(), sizes.hexdigest()] for values, sizes in self.hashes]
         digest = blake2b(json.dumps(data).encode(), digest_size=16).hexdigest()
         return Facts(self.n_bytes, self.longest, self.first_unfit, digest)
@@ -436,7 +371,6 @@ class _Look:
 
 
 def _bytes_of(column: Column) -> NDArray[np.int64]:
-    """(n,) the bytes of each value as text."""
     sizes: NDArray[np.int64] = np.maximum(column.as_text().sizes, 0)
     return sizes
 

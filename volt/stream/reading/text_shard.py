@@ -1,15 +1,6 @@
 r"""A text file, plain or compressed → pieces of `split_lines` whole lines, which are views into the bytes of the file.
 
-Lines end at "\n" alone. Of a "\r\n", both go, and so does one "\r" at the end of a file that does not end with "\n". A
-byte order mark is not a part of the first line; a file that holds nothing else has no line. Whether lines are UTF-8 is
-not looked at.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     _ = file.write(b"one\ntwo\r\nthree") and file.flush()
-...     shard = open_text(file.name, split_lines=2)
-...     shard.counts, [column.strings() for column in shard.read(0)]
-((2, 1), [['one', 'two']])
+Lines end at "\n" alone; a "\r" before it, or at the end of the file, is dropped, and so is a byte order mark.
 """
 
 from __future__ import annotations
@@ -49,14 +40,12 @@ class TextShard(FileShard):
     """A text file that has been indexed."""
 
     def read(self, piece: int) -> tuple[Column, ...]:
-        """Return the lines of a piece, as one column."""
         column = lines_of(self.pieces.read(piece), is_first=piece == 0)
         if len(column) != self.counts[piece]:
             raise self.pieces.changed()
         return (column,)
 
     def digests_of(self, n_lines: int) -> tuple[str, ...]:
-        """Return the digests that the file may have had when it ended after its first lines, with a line end or not."""
         hash_ = blake2b(digest_size=16)
         for piece, count in enumerate(self.counts):
             data = self.pieces.read(piece)
@@ -74,12 +63,7 @@ class TextShard(FileShard):
 
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:
-    r"""Return the lines of some bytes, as views. is_first: whether a file starts with them, perhaps with a byte order
-    mark.
-
-    >>> lines_of(b"a\tb\r\n\nc\r\r\nd\r", is_first=True).strings()
-    ['a\tb', '', 'c\r', 'd']
-    """
+    """Return the lines of some bytes, as views. is_first: a file starts with them."""
     text = np.frombuffer(data, np.uint8)
     ends = line_ends_of(text)
     first = len(BYTE_ORDER_MARK) * (is_first and data.startswith(BYTE_ORDER_MARK))
@@ -95,11 +79,7 @@ def lines_of(data: bytes, *, is_first: bool) -> Column:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    r"""Return the same lines, of bytes without a byte order mark, as bytes.
-
-    >>> split_lines(b"a\tb\r\n\x0bc\n"), split_lines("a\u2028b".encode()) == ["a\u2028b".encode()]
-    ([b'a\tb', b'\x0bc'], True)
-    """
+    """Return the lines of bytes without a byte order mark, as bytes."""
     is_ended = data.endswith(b"\n")
     data = data.replace(b"\r\n", b"\n")
     return (data[:-1] if is_ended else data.removesuffix(b"\r")).split(b"\n")
@@ -108,12 +88,14 @@ def split_lines(data: bytes) -> list[bytes]:
 def open_text(
     path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
 ) -> TextShard:
-    """Index a text file, or find its index in the cache.
+    r"""Index a text file, or load its index from the cache; options as for `open_shard`.
 
-    split_lines: lines per piece, or None to leave files whole.
-    max_line: the most bytes of a line; None for no limit.
-    Raises StreamError if the file is missing, damaged or no text, has a line that is too long, or the cache cannot be
-    written.
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
+    ...     _ = file.write(b"one\ntwo\r\nthree") and file.flush()
+    ...     shard = open_text(file.name, split_lines=2)
+    ...     shard.counts, [column.strings() for column in shard.read(0)]
+    ((2, 1), [['one', 'two']])
     """
     with as_stream_errors(path):
         check_is_file(path)
@@ -128,15 +110,13 @@ def open_text(
             return noted(path, packing, pieces, copy=copy), look.facts()
 
         if packing == "plain" and stamp_of(path)[0] < SMALL:
-            return TextShard(*index())
+            return TextShard.of(*index())
         entry = CacheEntry.of(cache or default_cache(), identity_of(path), "text", split_lines)
         copy = entry.copy if packing == "frames" else None
-        return TextShard(*kept_index(entry, path, max_line=max_line, make=lambda: index(copy)))
+        return TextShard.of(*kept_index(entry, path, max_line=max_line, make=lambda: index(copy)))
 
 
 class _Look:
-    """Notes what the pieces that pass are like."""
-
     def __init__(self) -> None:
         self.n_lines = self.n_bytes = self.longest = self.first_tab = 0
         self.hash, self.is_utf8 = blake2b(digest_size=16), True
@@ -156,19 +136,11 @@ class _Look:
             yield piece, len(lines)
 
     def facts(self) -> Facts:
-        """The facts found while indexing."""
         return Facts(self.n_bytes, self.longest, self.first_tab, self.hash.hexdigest(), self.is_utf8)
 
 
 def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[bytes]:
-    """Yield the bytes of a file's lines, decompressed, n lines at a time; None: all at once.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     _ = file.write(b"one\\ntwo\\nthree") and file.flush()
-    ...     list(cut_lines(file.name, 2, max_line=None))
-    [b'one\\ntwo\\n', b'three']
-    """
+    """Yield the bytes of a file's lines, decompressed, n lines at a time; None: all at once."""
     parts, n_lines, step = list[bytes](), 0, n or 1 << 62
     for block in read_raw(path, block_size=_READ_SIZE, max_line=max_line):
         ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1

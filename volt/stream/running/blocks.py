@@ -2,8 +2,8 @@
 
     lines of the part → permuted → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
 
-A chunk is the lines of a part that are transformed together. Its number determines its lines; the first chunks are
-small, so that a first line comes soon. Unfit lines are removed and recorded as `Fault`s.
+A chunk is the lines of a part that are transformed together; the first chunks are small, so that a first line comes
+soon. Unfit lines are removed and recorded as `Fault`s.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class ComputedBlock:
 
     data, ends: lines with their line ends, and (n_lines,) where each ends in data; empty if batch holds the lines.
     n_read: lines of the source that were read for it.
-    error: the message that the stream raises when it reaches this block; empty for none.
+    error: the message that the stream raises when it reaches this block.
     fields: number of fields → lines with that number, among the first 256.
     """
 
@@ -133,7 +133,6 @@ class ComputedBlock:
 
     @property
     def n_lines(self) -> int:
-        """The number of lines."""
         return len(self.ends) if self.batch is None else len(self.batch)
 
 
@@ -221,14 +220,12 @@ def trace_block(source: OpenSource, address: Address) -> Traced:
 
 
 def _read(source: OpenSource, part: BlockRange) -> tuple[Batch, dict[int, str]]:
-    """Return the lines of a part, and index → reason for unfit ones."""
     batch = read_part(source, part)
     unfit = {} if source.is_clean else shifting_lines(batch.columns)
     return batch, unfit if source.is_utf8 else unfit | invalid_lines(batch)
 
 
 def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
-    """Return the lines of a chunk, and index → reason for unfit ones."""
     part, most = address.part, most_of(source, address.part)
     if most >= part.n_lines:
         return _read(source, part)
@@ -292,7 +289,6 @@ class _WatchedRng(LineRng):
 
 
 def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch:
-    """Return the batch after one transform, which runs again without the lines that it refuses."""
     while len(batch):
         try:
             done = _called(run, position, transform, batch)
@@ -328,7 +324,6 @@ def _called(run: _Run, position: int, transform: Transform, batch: Batch) -> Bat
 
 
 def _failing_lines(run: _Run, position: int, transform: Transform, batch: Batch) -> dict[int, str]:
-    """Return index → reason for the lines on which a transform fails, by bisection."""
     reasons, halves = dict[int, str](), [np.arange(len(batch))]
     if joins_lines(transform):
         halves = list(np.arange(len(batch)).reshape(-1, 1))
@@ -346,7 +341,7 @@ def _failing_lines(run: _Run, position: int, transform: Transform, batch: Batch)
 
 
 def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict[int, str]) -> None:
-    """Raise StreamError for a mistake in the program, which shows as the same error in every line."""
+    """Raise StreamError for a mistake in the program: the same error in every line."""
     if len(reasons) < max(_MANY, len(batch)):
         return
     kinds = {match[1] if (match := _MISTAKES.search(reason)) else "" for reason in reasons.values()}
@@ -363,5 +358,4 @@ def _where(run: _Run, transform: Transform) -> str:
 
 
 def shown_lines(batch: Batch) -> list[str]:
-    """Return lines as text, with invalid bytes replaced."""
     return [line.decode(errors="replace") for line in _lines(batch)]

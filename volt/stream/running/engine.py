@@ -90,7 +90,6 @@ class Engine:
     # position
 
     def _stand_at(self, state: State) -> None:
-        """Move to a state, and drop the blocks that are being computed."""
         self._close_blocks()
         names = [source.name for source in self.sources]
         self.sources = tuple(
@@ -105,7 +104,7 @@ class Engine:
         cursors = {name: state.cursors.get(name, Cursor()) for name in names}
         base = {name: state.base.get(name, 0) for name in names}
         self._settled = replace(state, cursors=cursors, base=base, configuration=self.configuration, merged=0)
-        ended = frozenset(map(names.index, state.ended))
+        ended = frozenset(names.index(name) for name in state.ended if name in names)
         counts = np.array([cursor.lines for cursor in cursors.values()])
         self._mixture = Mixture(self._weights(), counts, ended, state.since, np.array([*base.values()]))
         self._over = len(ended) == len(names) or (self.ends == "stop" and bool(ended))
@@ -117,7 +116,6 @@ class Engine:
         self._empty()
 
     def _empty(self) -> None:
-        """Empty the buffers; reading continues from the settled state."""
         settled = self._settled
         self._buffers = [SourceBuffer(name, cursor) for name, cursor in settled.cursors.items()]
         self._openings = list[Opening]()
@@ -125,7 +123,6 @@ class Engine:
         self._tally = FaultCounter(self.policy, settled.n_read, settled.n_faults, dict(settled.reasons))
 
     def _state(self, n: int | None = None) -> State:
-        """Return the state after line n; by default after all lines that have been given."""
         n_turns = self._given if n is None else n - self._settled.n
         return advanced(self._settled, self._turns[:n_turns], self._openings)
 
@@ -135,7 +132,7 @@ class Engine:
         return self._last | {opening.source: opening for opening in reached(self._openings, n)}
 
     def _settle(self) -> None:
-        """Advance the state past the lines that have been given since the last call."""
+        """Advance the state past the lines that have been given."""
         n_turns, self._given = self._given, 0
         if not n_turns:
             return
@@ -186,7 +183,7 @@ class Engine:
     def _fill(self, turns: Longs) -> int:
         """Load the blocks that these turns need, in order. Return how many turns the buffers then cover.
 
-        Blocks for later lines are loaded only while that takes almost no time. 0 if the first turn's source has ended.
+        Blocks for later lines are loaded only while that takes almost no time.
         """
         n, buffers = self._settled.n, self._buffers
         if self._failure is not None:
@@ -217,10 +214,7 @@ class Engine:
         return len(turns)
 
     def _load(self, source: int, n: int) -> bool:
-        """Load the next block of a source for line n. Return False if the source has ended, or if the block must wait.
-
-        A block with an error waits until line n is next; so does the first block of an epoch of the only source.
-        """
+        """Load the next block of a source for line n. Return False if the source has ended or the block waits."""
         buffer, is_next = self._buffers[source], n == self._settled.n
         if buffer.has_ended or (buffer.waiting and not is_next):
             return False
@@ -258,7 +252,6 @@ class Engine:
         return True
 
     def _nothing_passes(self, name: str) -> StreamError:
-        """Return the error for a source that gives no line in an epoch."""
         message = f"source {name!r}: no line of an epoch passes its transforms"
         if not self._tally.n_faults:
             return StreamError(f"{message}; loosen its filters")
@@ -269,7 +262,6 @@ class Engine:
         )
 
     def _end(self, source: int) -> None:
-        """End a source that has no more lines: stop the stream, or continue without the source."""
         mixture = self._mixture.end(source)
         if mixture is None or self.ends == "stop":
             self._over = True
@@ -282,7 +274,7 @@ class Engine:
         )  # fmt: skip
 
     def _counts(self) -> tuple[int, dict[str, int]]:
-        """Return how many lines were read for the lines given so far, and how many were unfit by kind of reason."""
+        """Return how many lines were read for the lines given, and how many were unfit by kind of reason."""
         n = self._settled.n + self._given
         ahead = [] if self._over else [opening.counts for opening in self._openings if opening.n >= n]
         reasons = Counter(self._tally.reasons)
@@ -294,7 +286,6 @@ class Engine:
     # workers
 
     def _start_blocks(self) -> Prefetcher:
-        """Start to compute blocks from the ends of the buffers."""
         queues = [
             addresses(source, buffer.end, rank=self.rank, world=self.world)
             for source, buffer in zip(self.sources, self._buffers, strict=True)
@@ -325,7 +316,7 @@ class Engine:
 
     @contextmanager
     def _releasing(self) -> Iterator[None]:
-        """End the workers after an error of theirs, so that reading on starts new ones."""
+        """End the workers after an error of theirs."""
         try:
             yield
         except StreamError:
@@ -349,7 +340,6 @@ class Engine:
 
 
 def addresses(source: OpenSource, cursor: Cursor, *, rank: int, world: int) -> Iterator[Address]:
-    """Yield the addresses of a rank's blocks of a source, from a cursor on."""
     ranges = parts(
         source.n_lines, source.block_lines, rank=rank, world=world, deal=cursor.deal, epochs=source.source.epochs,
         start=cursor.address,

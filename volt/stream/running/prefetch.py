@@ -149,11 +149,9 @@ class Prefetcher:
         self._fill()
 
     def interrupt(self) -> None:
-        """Have another thread that waits for a block raise StreamError."""
         self._closed = True
 
     def close(self) -> None:
-        """End all pools."""
         self._closed = True
         for pool in self._pools:
             pool.close()
@@ -178,8 +176,7 @@ class ThisThread:
         self._jobs.popleft()
         return ((source, address, block),)
 
-    def close(self) -> None:
-        """Do nothing."""
+    def close(self) -> None: ...
 
 
 class Threads:

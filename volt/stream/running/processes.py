@@ -119,11 +119,12 @@ class Processes:
             if worker.step.value == _STARTING:
                 worker.since = time.monotonic()
             elif worker.requested and time.monotonic() - worker.since > self._limit:
-                self._raise_late(worker)
+                place = self._place_of(worker)
+                self.close()
+                raise StreamError(f"{place} has taken more than {self._limit:g} seconds; fix it, or raise time_limit")
         return result
 
     def _taken(self, worker: _Worker) -> Done:
-        """Return the block that a process sends: a header, then its two arrays."""
         try:
             header = pickle.loads(worker.link.recv_bytes())
             if isinstance(header, str):
@@ -137,13 +138,7 @@ class Processes:
         source, address = worker.requested.popleft()
         return source, address, ComputedBlock(data, ends, **header)
 
-    def _raise_late(self, worker: _Worker) -> NoReturn:
-        place = self._place_of(worker)
-        self.close()
-        raise StreamError(f"{place} has taken more than {self._limit:g} seconds; fix it, or raise time_limit")
-
     def _place_of(self, worker: _Worker) -> str:
-        """Return the block and the step that a worker is computing, for errors."""
         source, address = worker.requested[0]
         opened, position = self._sources[source], worker.step.value
         names = [transform.name for transform in opened.source.transforms]
@@ -178,7 +173,6 @@ class Processes:
 
 
 def _serve(task: bytes, link: Connection, life: Connection, inherited: Sequence[int], parent: int, step: Any) -> None:
-    """Run a worker: compute the requested blocks until the parent closes the pipe."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):  # the parent's business
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,15 +1,7 @@
 """Resharding: the states of all ranks of a run → one state, from which any number of ranks resume.
 
 For each source, the rest of the epochs that any rank had begun becomes a deal (volt.stream.reading.sampler), which the
-new ranks divide among themselves: no line is given twice, and none is lost. Each new rank gets an equal part of the old
-ranks' counts, and the mixture continues from there.
-
->>> source = {"n_lines": 10, "block_lines": 4, "epochs": None}
->>> ranks = [{"rank": rank, "world": 2, "sources": {"wmt": source}} for rank in (0, 1)]
->>> cursors = [Cursor(4, 0, 0, 4), Cursor(4, 0, 5, 4)]
->>> states = [State(4, {"wmt": cursors[rank]}, ranks[rank], 0, {"wmt": 0}) for rank in (0, 1)]
->>> State.from_json(merge_states([state.to_json() for state in states])).cursors["wmt"].deal[0].spans
-((4, 5), (9, 10))
+new ranks divide among themselves. Each gets an equal part of the old ranks' counts; the mixture continues from them.
 """
 
 from __future__ import annotations
@@ -39,10 +31,12 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
     Raises StreamError if the state of a rank is missing or repeated, or the states are not of one run.
 
-    >>> merge_states([])
-    Traceback (most recent call last):
-        ...
-    volt.errors.StreamError: no states to merge; give those of all ranks
+    >>> source = {"n_lines": 10, "block_lines": 4, "epochs": None}
+    >>> ranks = [{"rank": rank, "world": 2, "sources": {"wmt": source}} for rank in (0, 1)]
+    >>> cursors = [Cursor(4, 0, 0, 4), Cursor(4, 0, 5, 4)]
+    >>> states = [State(4, {"wmt": cursors[rank]}, ranks[rank], 0, {"wmt": 0}) for rank in (0, 1)]
+    >>> State.from_json(merge_states([state.to_json() for state in states])).cursors["wmt"].deal[0].spans
+    ((4, 5), (9, 10))
     """
     inputs = [State.from_json(state) for state in arguments.several(states, "states", remedy=_STATES)]
     if not inputs:
@@ -121,7 +115,6 @@ def _merged_deal(name: str, states: Sequence[State]) -> Deal:
 
 
 def _side_by_side(spans: Iterable[Span]) -> list[Span]:
-    """Return spans in rising order, with adjacent ones joined."""
     result = list[Span]()
     for start, end in sorted(spans):
         if result and result[-1][1] == start:
@@ -131,7 +124,6 @@ def _side_by_side(spans: Iterable[Span]) -> list[Span]:
 
 
 def _gathered(begun: Iterable[BlockRange]) -> list[BlockRange]:
-    """Return parts in rising order, each once, with all outputs that are left of it."""
     picks = dict[BlockRange, list[Pick]]()
     for part in begun:
         picks.setdefault(part._replace(picks=()), []).extend(part.picks)

@@ -32,7 +32,6 @@ class Stretch(NamedTuple):
     end: int
 
     def spans(self) -> tuple[Longs, Longs]:
-        """Return the start of each line in the data of the block, and its size with the line end."""
         ends = self.block.ends[self.first : self.end]
         starts = np.empty_like(ends)
         starts[1:] = ends[:-1]
@@ -48,7 +47,6 @@ class SourceBuffer:
     left: lines in the buffer.
     n_empty: lines of the source that were read since the last block that gave a line.
     waiting: the next block, if it must wait until its first line is the next one of the stream.
-    has_ended: the source has no further block.
     """
 
     name: str
@@ -88,7 +86,6 @@ class SourceBuffer:
         return (self._blocks[0][0], self._offset) if self._blocks else None
 
     def stretches(self, n: int) -> Iterator[Stretch]:
-        """Yield the next n lines, block by block."""
         first = self._offset
         for address, block in self._blocks:
             if n <= 0:
@@ -186,7 +183,11 @@ def mixed_columns(
 ) -> StreamBatch:
     """Return the next lines of the buffers in the order of these turns, as columns."""
     stretches = next_stretches(buffers, turns)
-    parts = [_lines_of(stretch) for _, stretch in stretches]
+    parts = [
+        stretch.block.batch.take(np.arange(stretch.first, stretch.end))
+        for _, stretch in stretches
+        if stretch.block.batch is not None
+    ]
     epochs = [stretch.address.part.epoch for _, stretch in stretches]
     if len(parts) == 1:
         return StreamBatch(parts[0], first, turns.copy(), np.full(len(turns), epochs[0]), opened)
@@ -197,11 +198,6 @@ def mixed_columns(
     line_epochs[sorted_turns] = np.repeat(epochs, [len(part) for part in parts])
     lines = together([part.compact() for part in parts], order)
     return StreamBatch(lines, first, turns.copy(), line_epochs, opened)
-
-
-def _lines_of(stretch: Stretch) -> Batch:
-    assert stretch.block.batch is not None
-    return stretch.block.batch.take(np.arange(stretch.first, stretch.end))
 
 
 def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:

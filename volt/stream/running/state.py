@@ -40,7 +40,7 @@ _MOST = 1 << 62  # of any count
 class Cursor:
     """How far a source has been read.
 
-    epoch, start: the address of the part that its next line comes from; start is None before the first part.
+    epoch, start: the address of the part of its next line; start is None before the first part.
     offset: lines of that part that have been given.
     chunk, before: the chunk of the next line, and lines of earlier chunks of the part.
     deal: what is left, for all ranks, of the epochs that another number of ranks had begun.
@@ -58,7 +58,6 @@ class Cursor:
 
     @property
     def address(self) -> tuple[int, int] | None:
-        """The address of the part; None before the first."""
         return None if self.start is None else (self.epoch, self.start)
 
     @property
@@ -97,7 +96,6 @@ class State:
     merged: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state as JSON values."""
         rest = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "cursors"}
         sources = {name: _cursor_to_json(cursor) for name, cursor in self.cursors.items()}
         head = {"format": FORMAT, "version": VERSION, "volt": _volt(), "n": rest.pop("n"), "sources": sources}
@@ -181,7 +179,6 @@ def _cursor_to_json(cursor: Cursor) -> dict[str, Any]:
 
 
 def _items(deal: Deal) -> int:
-    """Return the number of epochs, spans, parts and picks of a deal."""
     spans, begun = sum(len(one.spans) for one in deal), [part for one in deal for part in one.begun]
     return len(deal) + spans + len(begun) + sum(len(part.picks) for part in begun)
 
@@ -230,28 +227,25 @@ def refusal(problem: str) -> StreamError:
 
 
 def whole(value: object, place: str, *, low: int = 0) -> int:
-    """Return a whole number from `low` up. Raises StreamError for anything else."""
+    """Return a whole number from `low` up, or raise StreamError."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value < _MOST:
         raise refusal(f"the state's {shown(place)} is {shown(repr(value))}, not a whole number from {low} up")
     return value
 
 
 def text(value: object, place: str) -> str:
-    """Return a text. Raises StreamError for anything else."""
     if not isinstance(value, str):
         raise refusal(f"the state's {shown(place)} is {shown(repr(value))}, not a text")
     return value
 
 
 def mapping(value: object, place: str) -> Mapping[str, Any]:
-    """Return a mapping with texts as keys. Raises StreamError for anything else."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, not a mapping")
     return value
 
 
 def listed(value: object, place: str) -> Sequence[Any]:
-    """Return a list. Raises StreamError for anything else."""
     if not isinstance(value, list | tuple):
         raise refusal(f"the state's {shown(place)} is {arguments.shortened(repr(value))}, not a list")
     return value
@@ -277,11 +271,9 @@ class FaultCounts:
 
     @classmethod
     def of(cls, block: ComputedBlock) -> FaultCounts:
-        """Count the lines of a computed block."""
         return cls(block.n_read, Counter(map(kind_of, block.faults)) if block.faults else {})
 
     def added_to(self, state: State) -> State:
-        """Return the state after these lines."""
         reasons = dict(Counter(state.reasons) + Counter(self.reasons)) if self.reasons else state.reasons
         n_faults = state.n_faults + sum(self.reasons.values())
         return replace(state, n_read=state.n_read + self.n_read, n_faults=n_faults, reasons=reasons)
@@ -291,7 +283,6 @@ class Opening(NamedTuple):
     """A block of a source that is opened when line n of the stream is given.
 
     cursor: at the start of the block, or where a restored state stands in it.
-    size: lines of the block.
     counts: the lines that were read for it, unless a state has counted them already.
     """
 
@@ -369,7 +360,6 @@ class _Run:
         return advanced(self.state, np.frombuffer(bytes(self.turns), self._kind, n), self.openings)
 
     def continues_at(self, state: State) -> bool:
-        """Check whether the turns end at this state, and no source has ended meanwhile."""
         is_next = self.state.n + len(self) == state.n and len(self.openings) < _RUN_OPENINGS
         return is_next and (self.state.since, self.state.ended) == (state.since, state.ended)
 
@@ -406,7 +396,6 @@ class StateHistory:
         return is_old or len(self._runs) > most_runs or self._n_openings > _MOST_OPENINGS
 
     def clear(self) -> None:
-        """Remove all states."""
         self._runs.clear()
         self._n_turns = self._n_openings = 0
 

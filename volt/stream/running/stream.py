@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 from volt import arguments
 from volt.display import counted
@@ -22,17 +22,18 @@ from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source
 from volt.stream.reading.sampler import check_rank
 from volt.stream.reading.source import Source, check_names
-from volt.stream.running.blocks import Address
+from volt.stream.running.blocks import Address, Form
 from volt.stream.running.engine import Ends, Engine
 from volt.stream.running.processes import StartMethod
 from volt.stream.running.resharding import continued
-from volt.stream.running.source_buffer import StreamBatch, mixed, mixed_columns
+from volt.stream.running.source_buffer import Longs, StreamBatch, mixed, mixed_columns
 from volt.stream.running.state import State
 from volt.stream.running.summary import Summary, mixed_by_size, source_summaries
 from volt.stream.tasks.task import Split
 from volt.stream.transforms.transform import LoadedFiles
 
 _WATCH = 1 << 13  # lines between two checks of the workers
+T = TypeVar("T")
 _MIX = "give volt.stream.Sampling(temperature=5), say"
 _POLICY = "give volt.stream.ErrorPolicy('skip'), say"
 
@@ -47,22 +48,6 @@ def _check_time_limit(seconds: float | None) -> float | None:
     if seconds is not None and not 0 < arguments.number(seconds, "time_limit") < math.inf:
         raise ConfigError(f"time_limit={seconds}: give seconds, more than 0, or None for any time")
     return seconds
-
-
-def _listed(sources: Sequence[Source | OpenSource]) -> list[Source | OpenSource]:
-    one = "did you mean volt.Stream.from_config(path)?"
-    listed = (
-        "did you mean [source]?" if isinstance(sources, Source | OpenSource) else "give a list of volt.stream.Source"
-    )
-    if isinstance(sources, os.PathLike):
-        raise arguments.refusal(sources, "sources", one)
-    return arguments.several(sources, "sources", one=one, remedy=listed)
-
-
-def _source(source: Source | OpenSource, place: int) -> Source | OpenSource:
-    if isinstance(source, OpenSource):
-        return source
-    return arguments.instance(source, Source, f"sources[{place}]", remedy="give volt.stream.Source(name, paths)")
 
 
 class Stream(Engine):
@@ -111,7 +96,16 @@ class Stream(Engine):
         recall: int = 1 << 23,
         files: LoadedFiles | None = None,
     ) -> None:
-        sources = [_source(source, place) for place, source in enumerate(_listed(sources))]
+        one, remedy = "did you mean volt.Stream.from_config(path)?", "give a list of volt.stream.Source"
+        if isinstance(sources, os.PathLike):
+            raise arguments.refusal(sources, "sources", one)
+        if isinstance(sources, Source | OpenSource):
+            remedy = "did you mean [source]?"
+        sources = [
+            source if isinstance(source, OpenSource)
+            else arguments.instance(source, Source, f"sources[{place}]", remedy="give volt.stream.Source(name, paths)")
+            for place, source in enumerate(arguments.several(sources, "sources", one=one, remedy=remedy))
+        ]  # fmt: skip
         seed, recall = arguments.whole(seed, "seed", low=0), arguments.whole(recall, "recall", low=0)
         policy = ErrorPolicy() if policy is None else arguments.instance(policy, ErrorPolicy, "policy", remedy=_POLICY)
         cache = None if cache is None else arguments.path(cache, "cache")
@@ -203,16 +197,7 @@ class Stream(Engine):
 
         limit: how many lines at most. The lines of a block count as given when it is yielded.
         """
-        left = None if limit is None else arguments.whole(limit, "limit", low=0)
-        while left is None or left > 0:
-            with self._lock:
-                self._take_form("lines")
-                if (size := self._next(left)) is None:
-                    return
-                data = mixed(self._buffers, self._turns[:size]).tobytes()
-                self._given = size
-            left = None if left is None else left - size
-            yield data
+        return self._taken("lines", limit, lambda turns: mixed(self._buffers, turns).tobytes())
 
     def batches(self, *, limit: int | None = None) -> Iterator[StreamBatch]:
         r"""Yield many lines at a time, as columns, with the place that each came from.
@@ -228,16 +213,21 @@ class Stream(Engine):
         ...         [(batch.first, batch.lines.column(2).strings()) for batch in stream.batches()]
         [(0, ['x', 'y'])]
         """
+        return self._taken(
+            "columns", limit, lambda turns: mixed_columns(self._buffers, turns, first=self.n, opened=self.sources)
+        )
+
+    def _taken(self, form: Form, limit: int | None, take: Callable[[Longs], T]) -> Iterator[T]:
         left = None if limit is None else arguments.whole(limit, "limit", low=0)
         while left is None or left > 0:
             with self._lock:
-                self._take_form("columns")
+                self._take_form(form)
                 if (size := self._next(left)) is None:
                     return
-                batch = mixed_columns(self._buffers, self._turns[:size], first=self.n, opened=self.sources)
+                result = take(self._turns[:size])
                 self._given = size
             left = None if left is None else left - size
-            yield batch
+            yield result
 
     def skip(self, n: int) -> int:
         """Compute lines and drop them; return how many there were before the end.
@@ -298,7 +288,6 @@ class Stream(Engine):
         )  # fmt: skip
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to pickle: a stream owns workers and a position. Its state can be sent."""
         raise TypeError("a Stream cannot be sent to another process; open it there, and restore its state()")
 
     def rehearsal(self) -> Stream:

@@ -86,7 +86,6 @@ def epochs_read(source: OpenSource, cursor: Cursor, opening: Opening | None) -> 
 def source_summaries(
     sources: Sequence[OpenSource], cursors: Sequence[Cursor], mixture: Mixture, in_use: Mapping[int, Opening]
 ) -> dict[str, SourceSummary]:
-    """Return each source's summary, by name. in_use: the block that its last line came from, by its number."""
     owed = mixture.owed(sum(cursor.lines for cursor in cursors))
     return {
         source.name: SourceSummary(
@@ -132,15 +131,11 @@ class VirtualEpoch:
         return f"<VirtualEpoch {self.number}: {progress}, {counted(len(self.sources), 'source')}>"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the epoch as JSON values."""
         return asdict(self)
 
 
 def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSource, ...]:
-    """Return the sources with the weights that follow from their numbers of lines.
-
-    Raises ConfigError if a source has a weight of its own, or an end, or would get weight 0.
-    """
+    """Return the sources with the weights that follow from their numbers of lines."""
     for source in (opened.source for opened in sources):
         if source.weight != 1:
             raise ConfigError(

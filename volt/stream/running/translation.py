@@ -28,7 +28,6 @@ from volt.stream.transforms.edits import Copy, KeepFields
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.transform import (
     LineFault,
-    LoadedFiles,
     Transform,
     decoded_fields,
     decodes,
@@ -74,13 +73,17 @@ class Translation:
         self._named = data.named
         [self.task] = [task for task in data.tasks if task.name == name]
         [source] = data.sources
-        place = data.seed, name, 0
+        place, is_pair = (data.seed, name, 0), self.task.kind == "para"
         _check_steps(source.transforms)
-        self._before = _Passage(_opened(source.transforms, data.files), place, SOURCE, self.task.kind == "para")
-        side = TARGET if self.task.kind == "para" or self._before.makes_a_target() else SOURCE
-        self._after = _Passage(
-            _opened(_of_side(inverse(self.task.transforms), side), data.files), place, side, side == TARGET
+        steps = tuple(loaded(step, data.files) for step in source.transforms)
+        self._before = _Passage(steps, place, SOURCE, is_pair)
+        side = TARGET if is_pair or self._before.makes_a_target() else SOURCE
+        inverses = tuple(
+            loaded(step, data.files)
+            for step in inverse(self.task.transforms)
+            if side != SOURCE or not decodes(step) or SOURCE in decoded_fields(step)  # else it decodes a second side
         )
+        self._after = _Passage(inverses, place, side, side == TARGET)
 
     def __repr__(self) -> str:
         values = [[step.name for step in passage.steps] for passage in (self._before, self._after)]
@@ -130,8 +133,7 @@ class _Passage:
     """Steps that turn each line into one line.
 
     place: seed, source and epoch, from which their random numbers follow.
-    side: the field that holds the text before and after them.
-    has_both: lines have a source and a target side; the other side is then empty.
+    side, has_both: the field that holds the text; lines have a source and a target side, one of them empty.
     """
 
     steps: tuple[Transform, ...]
@@ -160,7 +162,6 @@ class _Passage:
         return bool(done.column(TARGET).present.all())
 
     def _made(self, column: Column, place: Place, *, first: int) -> Iterator[bytes]:
-        """Yield a column's lines after the steps: at once, or one by one up to the first refused line."""
         tab = _first_tab(column)
         if tab is not None:
             yield from self._made(column.take(np.arange(tab)), place, first=first)
@@ -174,22 +175,17 @@ class _Passage:
         except Exception:  # of a step, which may be anybody's code
             pass
         for index in range(len(batch)):
-            yield self._text_of_one(batch.take([index]), place(index))
+            try:
+                line = self._text(batch.take([index]))
+            except _Refused as refused:
+                raise StreamError(f"{place(index)}: {refused}") from refused.__cause__
+            yield line
 
     def _text(self, batch: Batch) -> bytes:
         output = self._passed(batch).column(self.side)
         if unwritable := unwritable_lines(Batch((output,), None, batch.origins)):
-            raise LineFault(unwritable)
+            raise _Refused(unwritable[min(unwritable)])
         return output.text().tobytes()
-
-    def _text_of_one(self, batch: Batch, where: str) -> bytes:
-        """Return one line after the steps. Raises StreamError, with its place, if it is refused."""
-        try:
-            return self._text(batch)
-        except _Refused as refused:
-            raise StreamError(f"{where}: step {refused.step!r}: {_reason(refused.cause)}") from refused.cause
-        except LineFault as fault:
-            raise StreamError(f"{where}: {fault.reasons[0]}") from None
 
     def _passed(self, batch: Batch) -> Batch:
         for number, step in enumerate(self.steps):
@@ -197,7 +193,7 @@ class _Passage:
                 done = step(batch, LineRng.of(*self.place, number))
                 _check_kept(batch, done)
             except Exception as error:
-                raise _Refused(step.name, error) from error
+                raise _Refused(f"step {step.name!r}: {_reason(error)}") from error
             batch = done
         return batch
 
@@ -210,11 +206,7 @@ def _expanded(path: str) -> list[str]:
 
 
 class _Refused(Exception):
-    """A step refused a line, with an error."""
-
-    def __init__(self, step: str, cause: Exception) -> None:
-        super().__init__(step)
-        self.step, self.cause = step, cause
+    """A line was refused."""
 
 
 def _reason(error: Exception) -> str:
@@ -224,7 +216,6 @@ def _reason(error: Exception) -> str:
 
 
 def _check_kept(before: Batch, done: object) -> None:
-    """Raise StreamError unless a step returns one line for each, in order."""
     if not isinstance(done, Batch):
         raise StreamError(f"returns a {type(done).__name__}, not a Batch")
     if len(done) != len(before) or not np.array_equal(done.origins, before.origins):
@@ -241,7 +232,6 @@ def _check_lines(lines: list[str]) -> None:
 
 
 def _first_tab(column: Column) -> int | None:
-    """Return the index of the first line with a tab, which would be two fields."""
     tabs = np.flatnonzero(column.data == _TAB)
     rows = np.searchsorted(column.starts, tabs, side="right") - 1
     rows = rows[tabs < column.starts[rows] + column.sizes[rows]] if len(column) else rows[:0]
@@ -261,17 +251,7 @@ def _check_steps(steps: Iterable[Transform]) -> None:
             )
 
 
-def _opened(steps: Iterable[Transform], files: LoadedFiles) -> tuple[Transform, ...]:
-    return tuple(loaded(step, files) for step in steps)
-
-
-def _of_side(steps: Iterable[Transform], side: int) -> tuple[Transform, ...]:
-    """Return the steps, without decoders of a second side where lines have one side."""
-    return tuple(step for step in steps if side != SOURCE or not decodes(step) or SOURCE in decoded_fields(step))
-
-
 def _lines_of(data: bytes) -> Column:
-    r"""Return the lines of a text, which end at "\n", "\r\n" or its end."""
     column = Column.cut(data if data.endswith(b"\n") else data + b"\n")
     returns: NDArray[np.bool_] = (column.sizes > 0) & (column.data[column.starts + column.sizes - 1] == _RETURN)
     return Column(column.data, column.starts, column.sizes - returns)
