@@ -215,7 +215,6 @@ def _policy(options: StreamOptions, maker: Sources) -> ErrorPolicy | None:
 
 
 def _check_together(sources: Sequence[Source], policy: ErrorPolicy | None, maker: Sources) -> None:
-    """Check what depends on several parts: shares, and that the quarantine file is not also read."""
     keys = ("sources", "each", "tasks")
     with maker.notes.catching(next(((key,) for key in keys if (key,) in maker.notes.document.lines), ())):
         Mixture([source.weight for source in sources]).shares()

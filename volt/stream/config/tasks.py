@@ -161,7 +161,6 @@ class Tasks:
     def _weight(
         self, weights: float | list[float] | ScheduleOptions, points: Sequence[int] | None, place: Place
     ) -> Weight:
-        """Return the weight of a task, 1 if it is invalid; `points` are the samples at which listed weights change."""
         notes, schedule = self.maker.notes, self.options.schedule
         if isinstance(weights, float):
             return weights
