@@ -276,7 +276,7 @@ class Notes:
                 self.note(error, place)
         return None
 
-    def made(self, kind: Any, place: Place, /, **options: Any) -> Any | None:
+    def build(self, kind: Any, place: Place, /, **options: Any) -> Any | None:
         """Return an object with these options; None if they are invalid."""
         try:
             return kind(**options)

@@ -122,7 +122,7 @@ def pipeline_config(
     weights: one for each source; equal by default
     langs: for mtdata, the codes of both languages, as in deu-eng
     """
-    from volt.stream.config.build import built_config
+    from volt.stream.config.build import config_of_values
 
     pipeline = PIPELINES[name]
     _check(name, pipeline, sources, weights, langs)
@@ -139,7 +139,7 @@ def pipeline_config(
         source["weight"] = float(weight)
     for source, steps in zip(values.values(), pipeline.steps, strict=False):
         source["transforms"] = list(steps)
-    return built_config({"seed": seed, "sources": values}, path=name)
+    return config_of_values({"seed": seed, "sources": values}, path=name)
 
 
 def _check(name: str, pipeline: Pipeline, sources: Sequence[str], weights: Sequence[float], langs: str) -> None:

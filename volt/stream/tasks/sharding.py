@@ -58,9 +58,9 @@ from volt.urls import url_of
 Longs = NDArray[np.int64]
 
 
-def number_of_shards(n_lines: int, *, asked: int | None, lines: int) -> int:
+def number_of_shards(n_lines: int, *, requested: int | None, lines: int) -> int:
     """Return the number of shards: as requested, or one for every `lines`; never more than lines."""
-    return min(n_lines, asked or -(-n_lines // lines))
+    return min(n_lines, requested or -(-n_lines // lines))
 
 
 def dealt(sizes: Sequence[int] | Longs, n_shards: int) -> Longs:
@@ -317,7 +317,7 @@ def _read(
 
 def _plan(task: Task, inputs: tuple[ReadInput, ...], lines: int, compress: Compression) -> ShardPlan:
     sizes = [read.n_lines for read in inputs]
-    n_shards = number_of_shards(sum(sizes), asked=task.n_shards, lines=lines)
+    n_shards = number_of_shards(sum(sizes), requested=task.n_shards, lines=lines)
     is_valid = task.split == "valid"
     counts = (in_a_row if is_valid else dealt)(sizes, n_shards)
     n_bytes = sum(file.n_bytes for read in inputs for file in read.files)
