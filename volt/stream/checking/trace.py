@@ -41,6 +41,8 @@ class TraceStep:
 class Trace:
     """The origin of line n of the stream.
 
+    n: its number, from 0.
+    source: the name of its source.
     path, line: the file and the number, from 1, of the line that it was made from.
     epoch, start, chunk, offset: its place in the source: the block of the epoch that begins at line `start`, the chunk
         of the block, and the number of lines of the chunk before it.
@@ -132,6 +134,7 @@ _MOST_COMPARED = 1 << 20  # pairs of tokens; longer lines are compared as sets o
 class DebugLine:
     """One line of a source, with every step of it.
 
+    source: its name.
     path, line: the file and the number of the line in it, from 1.
     raw: the line as it was read.
     steps: its lines before and after each step, up to the step that dropped it.
