@@ -88,7 +88,7 @@ def _mixed(counts: np.ndarray, n_chunks: int) -> list[tuple[int, int]]:
 @given(st.integers(0, 10**9), st.none() | st.integers(1, 50), st.integers(1, 10**6))
 def test_there_are_never_more_shards_than_lines(n_lines: int, asked: int | None, lines: int) -> None:
     """As many as are asked for, or so many that none has more lines than it may."""
-    n_shards = number_of_shards(n_lines, asked=asked, lines=lines)
+    n_shards = number_of_shards(n_lines, requested=asked, lines=lines)
     assert n_shards <= n_lines
     assert (
         n_shards in (n_lines, asked) if asked else lines * (n_shards - 1) < n_lines <= lines * n_shards or not n_lines

@@ -196,7 +196,6 @@ def _source_plan(source: OpenSource, block: _Block, *, lines: float, share: floa
 
 
 def _memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
-    """Estimate the most bytes of the stream's data: blocks in use, ready and in work."""
     sizes, n_workers = [block.size for block in first], stream.n_workers
     ready = sum(sizes) + n_workers * max(sizes) if n_workers else 0
     return sum(sizes) + ready + max(1, n_workers) * max(block.work for block in first)
@@ -220,7 +219,6 @@ def _measure(stream: Stream, *, seconds: float) -> float | None:
 
 
 def _write(blocks: Iterator[bytes], pipe: int, stream: Stream, *, most: int | None, seconds: float) -> None:
-    """Write blocks, one or more, until the stream has given `most` lines, or some seconds have passed."""
     late = time.perf_counter() + seconds
     while (data := next(blocks, None)) is not None:
         left = memoryview(data)

@@ -2,7 +2,7 @@
 
     count, tab, subword        a line of the file; most frequent first, equal counts in the order of the subwords' bytes
 
-Tokens are separated by spaces in fields 1 and 2. Tokens that transforms add, such as language tags, are included.
+Tokens that transforms add, such as language tags, are included.
 """
 
 from __future__ import annotations

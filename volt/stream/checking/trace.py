@@ -1,8 +1,7 @@
 """`trace`: the origin of a line of the stream, and each step of it. `debug`: each step of the first lines of sources.
 
-`trace` starts from lines of the stream; `debug` starts from lines of the files, including lines that a step drops.
-`debug_page` shows them in one HTML file that works offline: a content security policy forbids scripts and network, and
-all texts enter through an autoescaped template.
+`debug` also shows lines that a step drops. `debug_page` is one HTML file that works offline: a content security policy
+forbids scripts and network, and all texts enter through an autoescaped template.
 """
 
 from __future__ import annotations
@@ -118,14 +117,12 @@ def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | 
 
 
 def _steps_of(result: Traced, origin: int) -> tuple[TraceStep, ...]:
-    """Return every step of one line; `origin` is its number in its source."""
     return tuple(
         TraceStep(name, _lines_of(before, origin), _lines_of(after, origin)) for name, before, after in result.steps
     )
 
 
 def _lines_of(batch: Batch, origin: int) -> tuple[str, ...]:
-    """Return the lines of a batch that come from one line, as text."""
     return tuple(shown_lines(batch.take(batch.origins == origin)))
 
 
@@ -142,7 +139,7 @@ class DebugLine:
     raw: the line as it was read.
     steps: its lines before and after each step, up to the step that dropped it.
     faults: why it, or a copy of it, was unfit; each starts with the name of the step that refused it, if any.
-    text: the lines of the stream that come from it, which may be none.
+    text: the lines of the stream that come from it.
 
     >>> step = TraceStep("upper", ("a",), ("A",))
     >>> DebugLine("wmt", "data/train.tsv", 2, raw="a", steps=(step,), faults=(), text=("A",))
@@ -224,7 +221,6 @@ def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
 
 
 def _reached(source: OpenSource, steps: Sequence[TraceStep], raw: str, faults: Sequence[str]) -> tuple[TraceStep, ...]:
-    """Return the steps that a line reached, including the one that refused it."""
     reached = list[TraceStep]()
     left: tuple[str, ...] = (raw,)
     for number, transform in enumerate(source.transforms):
@@ -274,7 +270,6 @@ def _pair(before: str, after: str) -> tuple[Fields, Fields]:
 
 
 def _marked(left: list[str], right: list[str]) -> tuple[list[Token], list[Token]]:
-    """Return the tokens of two texts, each marked unless it is aligned with a token of the other text."""
     if len(left) * len(right) > _MOST_COMPARED:
         ours, theirs = set(left), set(right)
         return [Token(text, text not in theirs) for text in left], [Token(text, text not in ours) for text in right]

@@ -105,7 +105,6 @@ def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source
 
 
 def _check_epoch(sources: Sequence[Source], notes: Notes) -> None:
-    """Note that several sources have no epoch together: some end and some do not, or weights move."""
     ends = {source.epochs is not None for source in sources}
     moves = [source.name for source in sources if not isinstance(source.weight, float | int)]
     if len(sources) > 1 and (len(ends) > 1 or (moves and ends == {False})):
@@ -152,7 +151,6 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
 
 
 def _check_names(names: Sequence[str], sources: Sequence[Source], notes: Notes) -> None:
-    """Note fields that are too many, or have no names, or stand in another order than in a source."""
     place: Place = (*_SECTION, "fields")
     if len(names) > (most := 1 if (*_SECTION, "pack") in notes.document.lines else 2):
         message = "packs hold one" if most == 1 else "batches have a source and a target, or one"

@@ -130,7 +130,7 @@ def parse_config(
     return _configuration(document, Path(path).parent, selection, user_code=user_code)
 
 
-def built_config(value: dict[str, Any], *, path: str) -> Configuration:
+def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
     """Check a configuration given as values, without code of users; paths are relative to the current folder.
 
     path: its name in errors
@@ -154,10 +154,10 @@ def _configuration(
     cache = None if options.cache is None else Path(maker.file(options.cache, ("cache",)))
     shards = None if options.shards is None else Path(maker.file(options.shards, ("shards",)))
     others = [
-        maker.made(name, source, options.transforms, ("sources", name)) for name, source in options.sources.items()
+        maker.source(name, source, options.transforms, ("sources", name)) for name, source in options.sources.items()
     ]
     others += sources_by_pattern(maker, options, cache)
-    pairs = Tasks(maker, options, shards if use_shards else None).made()
+    pairs = Tasks(maker, options, shards if use_shards else None).with_sources()
     sources = selected(pairs, [source for source in others if source], selection, notes)
     batches = None if options.batches is None else batches_of(options.batches, maker, sources)
     policy, mix = _policy(options, maker), sampling_of(options, notes)
@@ -207,7 +207,7 @@ def _policy(options: StreamOptions, maker: Sources) -> ErrorPolicy | None:
     values, place = options.errors.model_dump(), ("errors", "quarantine")
     if values["quarantine"] is not None:
         values["quarantine"] = maker.file(values["quarantine"], place)
-    policy = cast("ErrorPolicy | None", maker.notes.made(ErrorPolicy, ("errors",), **values))
+    policy = cast("ErrorPolicy | None", maker.notes.build(ErrorPolicy, ("errors",), **values))
     if maker.check_files and policy is not None and policy.quarantine is not None:
         with maker.notes.catching(place):
             check_quarantine(policy.quarantine)
@@ -215,7 +215,6 @@ def _policy(options: StreamOptions, maker: Sources) -> ErrorPolicy | None:
 
 
 def _check_together(sources: Sequence[Source], policy: ErrorPolicy | None, maker: Sources) -> None:
-    """Check what depends on several parts: shares, and that the quarantine file is not also read."""
     keys = ("sources", "each", "tasks")
     with maker.notes.catching(next(((key,) for key in keys if (key,) in maker.notes.document.lines), ())):
         Mixture([source.weight for source in sources]).shares()

@@ -103,9 +103,8 @@ def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
 
     lines: for each line of the text, the line number that errors name instead
 
-    >>> document = parse("seed: 1\\nsources:\\n  wmt: {path: [a.tsv, b.tsv]}\\n", path="stream.yaml")
-    >>> document.value["sources"]["wmt"]["path"], document.line(("sources", "wmt"))
-    (['a.tsv', 'b.tsv'], 3)
+    >>> parse("seed: 1\\nsources:\\n  wmt: {path: a.tsv}\\n", path="stream.yaml").line(("sources", "wmt"))
+    3
     """
     try:
         loader = _Loader(text)
@@ -263,10 +262,7 @@ class Notes:
             self.add(place, error)
 
     def checked(self, model: Any, value: object, place: Place, *, is_part: bool = False) -> Any | None:
-        """Return a value through pydantic, as JSON and strictly: "3" is not a number and true is not 1.
-
-        is_part: more keys will be added, so missing keys, and keys that do not fit together, are not reported yet
-        """
+        """Return a value through pydantic, strictly: "3" is not a number; `is_part` allows missing keys."""
         from pydantic import TypeAdapter, ValidationError
 
         adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
@@ -280,7 +276,7 @@ class Notes:
                 self.note(error, place)
         return None
 
-    def made(self, kind: Any, place: Place, /, **options: Any) -> Any | None:
+    def build(self, kind: Any, place: Place, /, **options: Any) -> Any | None:
         """Return an object with these options; None if they are invalid."""
         try:
             return kind(**options)
@@ -325,7 +321,6 @@ def near(name: str, known: Sequence[str]) -> str:
 
 
 def _problems(error: ValidationError, schema: dict[str, Any], *, at: Place, document: Document) -> Iterator[Problem]:
-    """Translate pydantic's errors into plain words; `at` is the place of the value that it checked."""
     from volt.stream.config.schema import known_keys
 
     for result in error.errors(include_url=False):

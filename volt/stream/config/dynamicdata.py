@@ -192,7 +192,6 @@ def imported(
 
 
 def _plain(value: Any) -> Any:
-    """Return 3 for 3.0, and other values as they are."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

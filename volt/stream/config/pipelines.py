@@ -1,12 +1,9 @@
 """Named streams: files and weights from a command line → a configuration, equal to one from a file.
 
-MTData downloads its data sets once, by the command `mtdata`.
-
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-...     config = pipeline_config("default", [file.name], seed=7)
-...     [source.paths == (file.name,) for source in config.sources], config.seed
-([True], 7)
+...     pipeline_config("default", [file.name], seed=7).seed
+7
 """
 
 from __future__ import annotations
@@ -34,7 +31,6 @@ _CODES = re.compile(r"[a-z]{3}(_\w+)*-[a-z]{3}(_\w+)*")
 
 
 def _downloaded(name: str, langs: str) -> dict[str, str]:
-    """Return the files of a data set, by their languages' codes: the first is the source side."""
     if not _CODES.fullmatch(langs):
         raise ConfigError(f"langs is {shown(langs)}; give two codes of three letters, as in deu-eng")
     if not re.fullmatch(r"[\w.-]+", name) or name.startswith(("-", ".")):
@@ -50,7 +46,6 @@ def _downloaded(name: str, langs: str) -> dict[str, str]:
 
 
 def _download(name: str, langs: str, folder: Path) -> None:
-    """Have MTData write a data set to a folder, which appears when it is complete."""
     program = shutil.which("mtdata")
     if program is None:
         raise MissingLibraryError("mtdata is not installed; pip install mtdata, or name files with multistream")
@@ -104,7 +99,7 @@ PIPELINES = {
 
 
 def parsed_weights(text: str) -> tuple[float, ...]:
-    """Parse weights that are written as one word. Raises ConfigError if one is not a number from 0 up, or all are 0.
+    """Parse weights that are written as one word. Raises ConfigError if one is not from 0 up, or all are 0.
 
     >>> parsed_weights("2,1"), parsed_weights("0.5, 1")
     ((2.0, 1.0), (0.5, 1.0))
@@ -127,7 +122,7 @@ def pipeline_config(
     weights: one for each source; equal by default
     langs: for mtdata, the codes of both languages, as in deu-eng
     """
-    from volt.stream.config.build import built_config
+    from volt.stream.config.build import config_of_values
 
     pipeline = PIPELINES[name]
     _check(name, pipeline, sources, weights, langs)
@@ -144,7 +139,7 @@ def pipeline_config(
         source["weight"] = float(weight)
     for source, steps in zip(values.values(), pipeline.steps, strict=False):
         source["transforms"] = list(steps)
-    return built_config({"seed": seed, "sources": values}, path=name)
+    return config_of_values({"seed": seed, "sources": values}, path=name)
 
 
 def _check(name: str, pipeline: Pipeline, sources: Sequence[str], weights: Sequence[float], langs: str) -> None:

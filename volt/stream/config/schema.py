@@ -47,7 +47,6 @@ def _integers(node: object) -> Iterator[dict[str, Any]]:
 
 
 def _mappings(node: object) -> Iterator[dict[str, Any]]:
-    """Yield all mappings within a schema, outer ones first."""
     if isinstance(node, dict):
         yield node
     for inner in list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else ():
@@ -91,7 +90,6 @@ def json_schema() -> dict[str, Any]:
 
 
 def _step(name: str) -> dict[str, Any]:
-    """Return the schema of a step: the name alone, or the name with options or with the first option."""
     options = [{"$ref": f"#/$defs/{name}"}, {"type": "null"}]
     if (first := first_option(name)) is not None:
         options.append(transform_schema(name)["properties"][first])
@@ -171,7 +169,6 @@ def _everything() -> Iterator[str]:
 
 
 def _section(title: str, schema: dict[str, Any]) -> Iterator[str]:
-    """Yield one mapping: its description, then each key."""
     first, *rest = schema.get("description", SourceOptions.__doc__ or "").strip().split("\n")
     yield f"{title} — {first}"
     yield from (line for line in (line.rstrip() for line in rest) if line)

@@ -63,7 +63,7 @@ def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
 
 def schedule_of(options: ScheduleOptions, notes: Notes, place: Place) -> Weight:
     """Return a schedule; 1 if it is invalid, which is noted."""
-    return notes.made(Schedule, place, points=tuple(options.points), kind=options.kind) or 1.0
+    return notes.build(Schedule, place, points=tuple(options.points), kind=options.kind) or 1.0
 
 
 _CHECKS = {field.name for field in fields(Checks)}
@@ -93,28 +93,28 @@ class Sources:
         """Return a path of the configuration, relative to the current folder."""
         return self.notes.file(self.folder, path, place)
 
-    def made(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
+    def source(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
         """Return a source, None if its options are wrong; `common` are the transforms of all sources."""
         names, keys = tuple(options.pair or options.columns or ()), tuple((options.columns or {}).values())
         steps, weight = self.steps(names), options.weight
-        return self.built(
+        return self.source_at(
             place, options, name=name, names=names, keys=keys,
             weight=weight if isinstance(weight, float) else schedule_of(weight, self.notes, (*place, "weight")),
             paths=self._paths(options, place),
             transforms=steps.of(options.transforms, (*place, "transforms")) + steps.of(common, ("transforms",)),
         )  # fmt: skip
 
-    def built(self, place: Place, options: ReadingOptions, **more: Any) -> Source | None:
+    def source_at(self, place: Place, options: ReadingOptions, **more: Any) -> Source | None:
         """Return a source, None if its options are wrong; `more` are the fields that `options` does not hold."""
         name = str(more["name"])
         if not name or any(sign < " " for sign in name):
             self.notes.add(place, f"{name!r} is not a name of a source; give one without tabs and line breaks")
         values = {key: getattr(options, key) for key in type(options).model_fields.keys() & _READING}
         checks = {key: values.pop(key) for key in _CHECKS}
-        line_checks = self.notes.made(Checks, place, **checks) or Checks()
+        line_checks = self.notes.build(Checks, place, **checks) or Checks()
         with self.notes.catching((*place, "transforms")):
             check_order(more["transforms"], self.files)
-        return cast("Source | None", self.notes.made(Source, place, checks=line_checks, **values, **more))
+        return cast("Source | None", self.notes.build(Source, place, checks=line_checks, **values, **more))
 
     def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
         if (options.path is None) == (options.pair is None):
@@ -191,7 +191,7 @@ def sources_by_pattern(maker: Sources, options: StreamOptions, cache: Path | Non
     for name, weight in zip(names, weights, strict=True):
         if name in options.sources:
             notes.add(("each",), f"the source {name!r} is among sources, too; rename that, or match less")
-        yield maker.made(name, _options_of(each, name, weight), options.transforms, ("each",))
+        yield maker.source(name, _options_of(each, name, weight), options.transforms, ("each",))
 
 
 def _pattern(maker: Sources, path: str | list[str], place: Place) -> str:

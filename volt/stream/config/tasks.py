@@ -89,7 +89,7 @@ class Tasks:
     options: StreamOptions
     shards: Path | None
 
-    def made(self) -> list[tuple[Task, Source]]:
+    def with_sources(self) -> list[tuple[Task, Source]]:
         """Return the valid tasks with their sources."""
         options = self.options
         defaults = defaults_of(options.defaults, self.maker)
@@ -100,11 +100,11 @@ class Tasks:
             self._check(name, task)
             source = self._source(name, task, points, defaults)
             if source is not None:
-                made = Task(
+                new = Task(
                     name, task.type, inputs[name], task.split, source.weight, source.transforms, task.src_lang,
                     task.tgt_lang, task.extra_prefix, task.n_shards, task.share_inputs,
                 )  # fmt: skip
-                result.append((made, source))
+                result.append((new, source))
         known = {task.name: task for task, _ in result}
         read = [(task, self._reading(known.get(task.shares or task.name, task), source)) for task, source in result]
         return [(task, source) for task, source in read if source is not None]
@@ -156,12 +156,11 @@ class Tasks:
             task = task.model_copy(update={"max_fields": 1})  # a tab would make two fields of one
         transforms = own + steps.of(self.options.transforms, ("transforms",))
         weight = self._weight(task.weight, points, (*place, "weight"))
-        return self.maker.built(place, task, name=name, paths=("",), transforms=transforms, weight=weight)
+        return self.maker.source_at(place, task, name=name, paths=("",), transforms=transforms, weight=weight)
 
     def _weight(
         self, weights: float | list[float] | ScheduleOptions, points: Sequence[int] | None, place: Place
     ) -> Weight:
-        """Return the weight of a task, 1 if it is invalid; `points` are the samples at which listed weights change."""
         notes, schedule = self.maker.notes, self.options.schedule
         if isinstance(weights, float):
             return weights
@@ -177,7 +176,7 @@ class Tasks:
             notes.add(place, f"{message}; {remedy}")
         elif points is not None:
             pairs = tuple(zip((0, *points), weights, strict=True))
-            return notes.made(Schedule, place, points=pairs, kind=schedule.kind) or 1.0
+            return notes.build(Schedule, place, points=pairs, kind=schedule.kind) or 1.0
         return 1.0
 
     def _reading(self, owner: Task, source: Source) -> Source | None:

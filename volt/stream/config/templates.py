@@ -1,8 +1,7 @@
 """A template and its values → text, and for each line of the text the template's line that it comes from.
 
-Templates are written in a part of Jinja's language: `{{key}}`, `{% if %}`, `{% for %}`, a few filters and tests, and
-`range`. Line ends and indents around tags stay. Jinja's sandbox hides Python's objects; this module bounds memory and
-time. A text without `{{` and `{%` stays as it is.
+Templates are written in a part of Jinja's language. Line ends and indents around tags stay. Jinja's sandbox hides
+Python's objects; this module bounds memory and time.
 """
 
 from __future__ import annotations
@@ -145,7 +144,6 @@ def _environment() -> Environment:
 
 
 def _rounds() -> Callable[[Iterable[object]], Iterator[object]]:
-    """Return a filter that yields the items of a template's loops, up to a limit for all loops together."""
     left = MOST_ROUNDS
 
     def rounds(items: Iterable[object]) -> Iterator[object]:
@@ -166,7 +164,6 @@ def _bound_loops(tree: nodes.Template) -> None:
 
 
 def _refuse_syntax(tree: nodes.Template, path: str) -> None:
-    """Raise ConfigError for syntax that could run without end or fill the memory."""
     from jinja2 import nodes
 
     for node in tree.find_all(nodes.Node):
@@ -213,7 +210,6 @@ def _line_of(error: BaseException) -> int:
 
 
 def _mark_lines(tree: nodes.Template) -> None:
-    """Put the line number before each value and each piece of text, and after each line end."""
     from jinja2 import nodes
 
     for output in tree.find_all(nodes.Output):

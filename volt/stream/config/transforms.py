@@ -126,10 +126,10 @@ class TransformBuilder:
         variants = list[Variant | None]()
         for index, variant in enumerate(options.variants):
             steps = self.of(variant.transforms, (*within, index, "transforms"))
-            variants.append(self.notes.made(Variant, (*within, index), weight=variant.weight, transforms=steps))
+            variants.append(self.notes.build(Variant, (*within, index), weight=variant.weight, transforms=steps))
         if None in variants:
             return None
-        return cast("Transform | None", self.notes.made(Choice, place, variants=tuple(variants)))
+        return cast("Transform | None", self.notes.build(Choice, place, variants=tuple(variants)))
 
     def _loaded(self, transform: Any, place: Place) -> Transform | None:
         """Return a transform with paths relative to the current folder, and load its files."""

@@ -231,7 +231,6 @@ def is_whole(folder: Path, file: WrittenFile) -> bool:
 
 
 def _damage(manifest: Manifest) -> str:
-    """Return what is wrong with the files of a folder, by their sizes; empty if nothing is."""
     for file in manifest.files:
         try:
             size = os.stat(manifest.folder / file.name).st_size

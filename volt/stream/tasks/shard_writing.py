@@ -6,8 +6,7 @@
     .progress/00000.json           shard 0 is finished: its lines, and the digests of its files
     .progress/00000.src.words      how often its words occur
 
-Earlier shards stay until all new shards, and the tables of words, are complete; the manifest comes last. A second run
-resumes one that was stopped.
+Earlier shards stay until all new files are complete; the manifest comes last. A second run resumes a stopped one.
 """
 
 from __future__ import annotations
@@ -179,7 +178,6 @@ class TaskFolder:
             return None
 
     def _finished_shard(self, number: int) -> WrittenShard | None:
-        """Return a shard that an earlier run has recorded, if its files are complete."""
         try:
             values = load_record(self._shard_note(number))
             shard = restored(WrittenShard, values["shard"])
@@ -191,7 +189,6 @@ class TaskFolder:
 
 
 def _remove_all_but(names: set[str], folder: Path) -> None:
-    """Remove the shards of other runs, and temporary files of killed runs."""
     for name in os.listdir(folder):
         if _PART.fullmatch(name):
             sweep(folder / name)
@@ -203,9 +200,8 @@ def _remove_all_but(names: set[str], folder: Path) -> None:
 def held(work: TaskFolder, read: Iterable[str]) -> Iterator[None]:
     """Lock a task's folder, which is created if need be, and removed if nothing was written.
 
-    read: the files that are read meanwhile
-    Raises StreamError if another process holds it, ConfigError if one of these files lies in it, OutputError if it
-    holds other files or cannot be created.
+    read: the files that are read meanwhile; if one lies in the folder, ConfigError is raised
+    Raises StreamError if another process holds it, OutputError if it holds other files or cannot be created.
     """
     _refuse_inputs(work.folder, read)
     new = [folder for folder in (work.folder, work.folder.parent) if not folder.exists()]

@@ -4,9 +4,8 @@ r"""Tasks → folders of shards that each hold an even share of all inputs, with
            → read again, in order → chunks: mixed, compressed, words counted in threads → shards, one after the other
 
 Line j of all inputs, laid end to end, counts for shard j mod S: each shard gets N/S of the N lines, and n_i/S of the
-n_i lines of an input, both within one. In a shard, line k of the c_i lines of an input is placed at (k + ½)/c_i. Where
-lines keep their order, shards are cut from the inputs laid end to end. Each chunk is compressed by itself, so the bytes
-do not depend on the number of threads.
+n_i lines of an input, both within one. In a shard, line k of the c_i lines of an input is placed at (k + ½)/c_i. Each
+chunk is compressed by itself, so the bytes do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -59,23 +58,19 @@ from volt.urls import url_of
 Longs = NDArray[np.int64]
 
 
-def number_of_shards(n_lines: int, *, asked: int | None, lines: int) -> int:
-    """Return the number of shards: as many as requested, or one for every `lines`; never more than lines.
-
-    >>> [number_of_shards(25, asked=asked, lines=10) for asked in (None, 4, 100)]
-    [3, 4, 25]
-    """
-    return min(n_lines, asked or -(-n_lines // lines))
+def number_of_shards(n_lines: int, *, requested: int | None, lines: int) -> int:
+    """Return the number of shards: as requested, or one for every `lines`; never more than lines."""
+    return min(n_lines, requested or -(-n_lines // lines))
 
 
 def dealt(sizes: Sequence[int] | Longs, n_shards: int) -> Longs:
-    """Return (n_shards, n_inputs) the lines of each input in each shard, dealt evenly; sizes: (n_inputs,) lines."""
+    """Return (n_shards, n_inputs) the lines of each input in each shard, dealt evenly."""
     remainders = np.arange(n_shards)[:, None]
     return np.diff((_bounds(sizes) + n_shards - 1 - remainders) // n_shards, axis=1)
 
 
 def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
-    """Return (n_parts, n_inputs) lines, of inputs laid end to end and cut into parts that are equal within one line."""
+    """Return (n_parts, n_inputs) the lines of each input in parts of all inputs laid end to end."""
     bounds = _bounds(sizes)
     cuts = bounds[-1] * np.arange(n_parts + 1) // n_parts
     places: Longs = np.clip(bounds, cuts[:-1, None], cuts[1:, None])
@@ -83,9 +78,7 @@ def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
 
 
 def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
-    """Return (n_chunks, n_inputs) the lines of each input in each chunk of a shard; counts: (n_inputs,) of the shard.
-
-    A chunk holds the lines whose places in the shard lie between c/n_chunks and (c + 1)/n_chunks.
+    """Return (n_chunks, n_inputs) the lines of each chunk of a shard, which holds (n_inputs,) `counts` lines.
 
     >>> mixed_chunks(np.array([4, 1]), 2).tolist()
     [[2, 0], [2, 1]]
@@ -97,7 +90,7 @@ def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
 def mixed_order(first: Longs, n_lines: Longs, counts: Longs) -> Longs:
     """Return the order of the lines of a chunk, as indices of its inputs laid end to end.
 
-    first, n_lines, counts: (n_inputs,) the first line and the lines of the chunk, and the lines of the shard
+    first, n_lines, counts: (n_inputs,) the first line, the lines of the chunk, and the lines of the shard
     """
     places = [
         (2 * np.arange(at, at + n) + 1) / (2 * max(1, of)) for at, n, of in zip(first, n_lines, counts, strict=True)
@@ -281,7 +274,6 @@ class _Tally:
 
 
 def _selected(tasks: Any, names: Sequence[str]) -> list[Task]:
-    """Return the tasks to write. Raises ConfigError if one is unknown, or has no inputs."""
     remedy = "give tasks, or what volt.stream.config.build.load_config gives"
     result = arguments.several(getattr(tasks, "tasks", tasks), "tasks", remedy=remedy)
     known = {arguments.instance(task, Task, "a task").name: task for task in result}
@@ -324,7 +316,7 @@ def _read(
 
 def _plan(task: Task, inputs: tuple[ReadInput, ...], lines: int, compress: Compression) -> ShardPlan:
     sizes = [read.n_lines for read in inputs]
-    n_shards = number_of_shards(sum(sizes), asked=task.n_shards, lines=lines)
+    n_shards = number_of_shards(sum(sizes), requested=task.n_shards, lines=lines)
     is_valid = task.split == "valid"
     counts = (in_a_row if is_valid else dealt)(sizes, n_shards)
     n_bytes = sum(file.n_bytes for read in inputs for file in read.files)
@@ -334,7 +326,6 @@ def _plan(task: Task, inputs: tuple[ReadInput, ...], lines: int, compress: Compr
 
 
 def _made(plan: ShardPlan, work: TaskFolder, n_threads: int, tally: _Tally) -> Manifest:
-    """Write the shards of a plan that are not up to date, and all words."""
     planned = ShardInputs(plan.task.name, plan.layout, plan.inputs)
     if (manifest := work.finished(planned)) is not None:
         tally.add(plan.n_lines)
@@ -363,7 +354,6 @@ def _made(plan: ShardPlan, work: TaskFolder, n_threads: int, tally: _Tally) -> M
 def _write_shard(
     work: TaskFolder, number: int, chunks: Iterable[Packed], compress: Compression, tally: _Tally
 ) -> WrittenShard:
-    """Write a shard's files chunk by chunk, then its words and its record."""
     names = [shard_name(number, side, compress) for side in work.sides]
     digests, parts, n_lines = [blake2b(digest_size=16) for _ in names], list[tuple[CountedPart, ...]](), 0
     sizes = [0] * len(names)

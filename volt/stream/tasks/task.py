@@ -1,7 +1,7 @@
-r"""A task: inputs that are treated in the same way, with their languages and transforms; and the lines of its inputs.
+r"""A task: inputs that are treated in the same way; and the lines of its inputs.
 
-Lines are delimited as in `volt.stream.reading.text_shard`: they end at "\n" alone, and a byte order mark at the start
-of a file is not part of them. All other bytes are preserved; a last line without an end gets one.
+Lines end at "\n" alone, and a byte order mark at the start of a file is not part of them. Other bytes are preserved;
+a last line without an end gets one.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class Task:
 
     name: also the name of its source in the stream.
     kind: "para" for lines with a source and a target side, "mono" for lines with one.
-    inputs: its corpora; () if it shares the inputs of the task `shares`.
     split: "train" to be mixed by weight, "valid" to be read by itself, without noise.
-    n_shards: the number of shards that `volt shard` makes; None to derive it from the number of lines.
+    n_shards: the number of shards to make; None to derive it from the number of lines.
+    shares: the task whose inputs, and shards, it reads.
     """
 
     name: str
@@ -134,12 +134,7 @@ class ReadInput:
 
 
 def paths_by_side(task: Task, source: Input) -> tuple[tuple[str, ...], ...]:
-    """Return the paths of an input, side by side. Raises ConfigError unless all sides have equally many files.
-
-    >>> files = (("src", "a.de"), ("src", "b.de"), ("tgt", "a.en"), ("tgt", "b.en"))
-    >>> paths_by_side(Task("de_en", "para", ()), Input("wmt", files))
-    (('a.de', 'b.de'), ('a.en', 'b.en'))
-    """
+    """Return the paths of an input, side by side. Raises ConfigError unless all sides have equally many files."""
     result = tuple(tuple(path for side, path in source.files if side == wanted) for wanted in task.sides)
     where = f"task {task.name!r}, input {source.name!r}"
     if {side for side, _ in source.files} != {*task.sides}:
@@ -163,9 +158,9 @@ def expanded(sides: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
 def look_at(
     path: str, *, side: str = "mono", max_line: int | None = MAX_LINE, progress: Callable[[int], object] | None = None
 ) -> InputFile:
-    """Read a file to its end. Raises StreamError or CorpusError if it is missing, not text, damaged or changing.
+    """Read a file to its end; `progress` is called with the lines of each block.
 
-    progress: called with the number of lines of each block
+    Raises StreamError or CorpusError if it is missing, not text, damaged or changing.
     """
     check_is_file(path)
     if are_ids(path):
@@ -189,12 +184,10 @@ def look_at(
 
 
 def _line_at(block: bytes, place: int, before: int) -> int:
-    """Return the number of the line of a place in a block, 0 for −1; `before` lines came before the block."""
     return before + block.count(b"\n", 0, place) + 1 if place >= 0 else 0
 
 
 def _first_bad(block: bytes) -> int:
-    """Return the index of the first byte that is not part of UTF-8 text, or −1."""
     if is_utf8_array(np.frombuffer(block, np.uint8)):
         return -1
     try:
@@ -224,11 +217,7 @@ def check_input(task: Task, read: ReadInput) -> None:
 
 
 class LineReader:
-    """The lines of files that `look_at` has read, one file after the other.
-
-    n_open: the number of readers that share the memory for blocks
-    ahead: whether the next block is read in a thread
-    """
+    """The lines of files that `look_at` has read; `n_open` readers share memory, `ahead` uses a thread."""
 
     def __init__(self, paths: Sequence[str], *, n_open: int = 1, ahead: bool = False) -> None:
         size = max(1 << 16, min(_BLOCK, _ALL_BLOCKS // n_open))
