@@ -6,13 +6,9 @@ r"""A regular expression → its tree. Supported:
     c?+  c*+  c++  c{2,3}+             the same, never given up again; c takes one character
     (?=c)  (?!c)  $  \z                what comes next: a character, none of these, the end of the text
 
-Refused by name: lazy quantifiers, back-references, look-behind, look-ahead over more than one character, atomic
-groups, and syntax that the engines of tokenizers read differently, such as "[" or "--" inside a class. "$" is the end
-of the text, not a place before a last line end. "{2,3}+" is possessive, as in tiktoken's engine; Oniguruma repeats the
-whole instead.
+Refused by name is what else engines know, or read differently, such as "[" or "--" inside a class. "$" is the end of
+the text, not a place before a last line end; "{2,3}+" is possessive, as in tiktoken's engine.
 
->>> parse(r"a|b").parts[1]
-CharClass(characters=CharacterSet(edges=(98, 99)))
 >>> parse("b*+|(?>c)")
 Traceback (most recent call last):
     ...
@@ -45,10 +41,6 @@ class PatternReader:
     place: characters that are read already
     ignores_case: whether (?i holds here
     depth: groups and classes that are open here
-
-    >>> cursor = PatternReader("ab|c")
-    >>> cursor.take("ab"), cursor.take("c"), cursor.next(), cursor.place
-    (True, False, '|', 3)
     """
 
     pattern: str
@@ -58,11 +50,9 @@ class PatternReader:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all is read."""
         return self.place == len(self.pattern)
 
     def sees(self, *texts: str) -> bool:
-        """Check whether one of these texts comes next."""
         return self.pattern.startswith(texts, self.place)
 
     def take(self, text: str) -> bool:
@@ -98,11 +88,7 @@ _PROPERTY = r"([pP])(?:\{(\^?)([\w \-=:]+)\}|([A-Z]))"
 
 
 def parse_class(cursor: PatternReader) -> CharacterSet:
-    """Read "[...]". Raises ConfigError if it is not a class, or one that engines read differently.
-
-    >>> "".join(character for character in "abcd" if character in parse_class(PatternReader("[^a-c]")))
-    'd'
-    """
+    """Read "[...]". Raises ConfigError if it is not a class, or one that engines read differently."""
     start = cursor.place
     cursor.next()
     negated, result = cursor.take("^"), _parse_union(cursor)
@@ -114,7 +100,6 @@ def parse_class(cursor: PatternReader) -> CharacterSet:
 
 
 def _parse_union(cursor: PatternReader) -> CharacterSet:
-    """Read items of a class, up to "&&" or the class's end; a "]" that comes first is an item."""
     start, result = cursor.place, NOTHING
     while not cursor.is_at_end and (cursor.place == start or not cursor.sees("]")) and not cursor.sees("&&"):
         result |= _parse_item(cursor)
@@ -358,7 +343,6 @@ def sets_of(node: Node) -> list[CharacterSet]:
 
 
 def has_possessive(node: Node) -> bool:
-    """Check whether a repetition in a tree is possessive."""
     if isinstance(node, CharClass | Ahead):
         return False
     if isinstance(node, Repetition):
