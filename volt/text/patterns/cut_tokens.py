@@ -136,7 +136,7 @@ class _Ways:
         """Whether some character may be in no match: some way from the start ends before a match is noted."""
         waiting = [self._start]
         for state in waiting:
-            columns = range(self._end + (state != self._start))  # the start, too, has no way on behind the end
+            columns = range(self._end + (state != self._start))  # the start, too, has no way beyond the end
             open_ways = {self._next[state][column] for column in columns if not self._ends_match[state][column]}
             if 0 in open_ways:
                 return True

@@ -163,7 +163,7 @@ def splits_of(name: str) -> tuple[Split, ...]:
         rows = None
     if not isinstance(rows, list) or not all(map(_is_split, rows)):
         raise ConfigError(
-            f"pre-tokenizer {quoted(name, 200)}: behind {_SEVERAL} a JSON list of patterns belongs, such as "
+            f"pre-tokenizer {quoted(name, 200)}: after {_SEVERAL} a JSON list of patterns belongs, such as "
             f'{_SEVERAL}["\\\\p{{N}}{{1,3}}", {{"pattern": "\\\\p{{L}}+", "from_end": true}}]'
         )
     return tuple(Split(row) if isinstance(row, str) else Split(**row) for row in rows)

@@ -95,7 +95,7 @@ def parse_class(cursor: PatternReader) -> CharacterSet:
     while cursor.take("&&"):
         result &= _parse_union(cursor)
     if not cursor.take("]"):
-        raise cursor.refusal("this class has no end", "write ] behind it", start=start)
+        raise cursor.refusal("this class has no end", "write ] after it", start=start)
     return ~result if negated else result
 
 
@@ -166,7 +166,7 @@ def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
 
     result = cursor.take_match(_PROPERTY)
     if not result:
-        raise cursor.refusal("no property behind \\p", "write one in braces, such as \\p{Lu}", start=start)
+        raise cursor.refusal("no property after \\p", "write one in braces, such as \\p{Lu}", start=start)
     kind, inverted, long, short = result.groups()
     try:
         inside = _as_written(matched(rf"\p{{{long or short}}}"), cursor)
@@ -241,7 +241,7 @@ def _parse_repeat(cursor: PatternReader) -> Node:
     possessive = cursor.take("+")
     if possessive and not isinstance(part, CharClass):
         raise cursor.refusal(
-            "a possessive quantifier behind more than one character", "write it behind a class, or take out the +",
+            "a possessive quantifier after more than one character", "write it after a class, or take out the +",
             start=place,
         )  # fmt: skip
     if cursor.sees("?", "*", "+", "{"):
@@ -284,7 +284,7 @@ def _parse_part(cursor: PatternReader) -> Node:
     if cursor.sees("^"):
         raise cursor.refusal("an anchor at a start", "leave it out, or cut each text by itself")
     if cursor.sees("?", "*", "+", "{"):
-        raise cursor.refusal("a quantifier behind nothing", "write \\ before it for the character")
+        raise cursor.refusal("a quantifier after nothing", "write \\ before it for the character")
     if cursor.sees("\\") and (refused := _REFUSED_ESCAPES.get(cursor.pattern[cursor.place + 1 : cursor.place + 2])):
         raise cursor.refusal(*refused)
     return CharClass(parse_character(cursor))

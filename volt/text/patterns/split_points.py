@@ -97,7 +97,7 @@ class _Moves:
         result = np.bincount(classes, minlength=self.end) - np.bincount(classes[codes], minlength=self.end)
         return np.asarray(result > 0)
 
-    def behind(self, number: int) -> Rows:
+    def rows_after(self, number: int) -> Rows:
         rows = np.unique(self.of[:, number] >> 1)
         return rows[rows > 0]
 
@@ -107,7 +107,7 @@ class _Moves:
 
     def parts(self, byte: int) -> NDArray[np.bool_]:
         """Return the classes after which a part may end if this break follows."""
-        return np.array([self._alike(self.behind(number), byte) for number in range(self.end)], np.bool_)
+        return np.array([self._alike(self.rows_after(number), byte) for number in range(self.end)], np.bool_)
 
     def begins_words(self, byte: int) -> bool:
         """Check that a word begins with this break wherever a search does, and no split that reads back takes it."""
@@ -137,7 +137,7 @@ class _Moves:
     def _carries(self, number: int, free: list[int], clinging: list[int]) -> bool:
         """Check that the match that holds this class takes all clinging breaks after it, and no others."""
         columns = self.tables.classes[clinging]
-        rows = self.behind(number)
+        rows = self.rows_after(number)
         rows = rows[self.of[np.ix_(rows, columns)].any(axis=1)]
         if not self.is_one or self.of[self.starts[0], number] >> 1 not in rows:
             return False
@@ -154,7 +154,7 @@ class _Moves:
         """Check whether words end after this class as at the end of the text if one break and then text follow."""
         if not self.is_one:
             return False
-        rows = self.behind(number)
+        rows = self.rows_after(number)
         moves = self.of[np.ix_(rows, self.tables.classes[free])]
         same_end = ((moves & 1) == (self.of[rows, self.end] & 1)[:, None]).all()
         after = np.unique(moves >> 1)
