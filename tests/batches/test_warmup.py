@@ -24,10 +24,10 @@ def test_after_warmup_no_batch_compiles(monkeypatch: pytest.MonkeyPatch) -> None
 
         return call
 
+    ready = {loop.place: set(signatures(loop.place)) for loop in JOBS["batches"]}
     for loop in JOBS["batches"]:
         module, name = loop.place.split(".")
         monkeypatch.setattr(import_module(f"volt.kernels.{module}"), name, watch(loop.place, loop.kernel))
-    ready = {loop.place: set(signatures(loop.place)) for loop in JOBS["batches"]}
     frozen = np.arange(1, 60)
     frozen.flags.writeable = False
     for lengths in (frozen, frozen[::3], frozen.astype(np.uint8).tolist(), np.stack([frozen, frozen], axis=1)):

@@ -1,11 +1,11 @@
 """Compiled loops over flat arrays. Each has a slow, obvious twin in the tests.
 
-Words of the loops that encode and count text (`volt.kernels.unit_*`):
+Words of the loops that encode and count text:
 
     unit          a run of bytes between break bytes, with the breaks before it where white space is kept
     word          a pre-token: a unit holds one word, several, or none
     atom          a symbol that merging starts from: a character or a byte
-    row           a table's entry for a unit: its key, number, size of its values, and the first of these
+    row           a table's entry for a unit
     values        the bytes written for a unit: ids of four bytes each, or text
     line          the bytes up to a separator
     pending       a unit with a row but without values, which Python must find

@@ -2,11 +2,9 @@
 
     repeat: of the adjacent pairs that have a merge, take the lowest rank and merge its occurrences from left to right
 
-or, one by one: merge only the leftmost occurrence, and search again. Then tokens outside the vocabulary are split back
-into the two parts of the first merge that makes them.
-
-A short word looks at all pairs at every step; in a long one, pairs wait in a binary heap of (rank, position):
-O(n log n). Dropout (Provilkov et al. 2020) skips each applicable merge with a probability, drawn anew at every step.
+or, one by one: merge only the leftmost occurrence. Then tokens outside the vocabulary are split back into the parts of
+the first merge that makes them. In a long word, pairs wait in a binary heap: O(n log n). Dropout (Provilkov et al.
+2020) skips each applicable merge with a probability, drawn anew at every step.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ class WordBuffers(NamedTuple):
 
 
 def room_of(n: int) -> WordBuffers:
-    """Allocate room for words of at most n symbols, in Python, because compiled code takes a while to load."""
+    """Allocate room for words of at most n symbols."""
     symbols, follows, precedes, positions = (np.empty(n + 4, np.int32) for _ in range(4))
     heap, aside = np.empty(3 * n + 12, np.int64), np.empty(3 * n + 12, np.int64)
     word = Word(symbols, follows, precedes, heap, aside)
@@ -97,7 +95,6 @@ def _random(state: LongArray) -> float:
 
 @borrowing
 def link_word(symbols: IntArray, word: Word) -> None:
-    """Copy and link the symbols of a long word."""
     for p in range(len(symbols)):
         word.symbols[p], word.precedes[p], word.follows[p] = symbols[p], p - 1, p + 1
     if len(symbols) > 0:
@@ -106,7 +103,6 @@ def link_word(symbols: IntArray, word: Word) -> None:
 
 @borrowing
 def load_word(symbols: IntArray, word: Word, merges: Merges) -> int:
-    """Copy and link a word's symbols. Return the size of the heap of its pairs."""
     size = 0
     link_word(symbols, word)
     for p in range(len(symbols) - 1):
@@ -118,7 +114,7 @@ def load_word(symbols: IntArray, word: Word, merges: Merges) -> int:
 def next_merge(
     size: int, word: Word, merges: Merges, dropout: float, state: LongArray, positions: IntArray
 ) -> tuple[int, int, int]:
-    """Return the next rank to merge or NO_MERGE, its number of `positions`, and the heap's new size."""
+    """Return the next rank to merge or NO_MERGE, its number of positions, and the heap's size."""
     rank, n, n_aside = NO_MERGE, 0, 0
     while size > 0 and (n == 0 or (word.heap[0] >> 32 == rank and not merges.one_by_one)):
         entry = word.heap[0]
@@ -148,7 +144,7 @@ def _merge_at(p: int, result: int, word: Word) -> None:
 
 @borrowing
 def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: Merges) -> tuple[int, int]:
-    """Merge at the positions that still hold the pair. Return their number, and the heap's new size."""
+    """Merge at the positions that still hold the pair. Return their number, and the heap's size."""
     n_done = 0
     for p in positions:
         if word.follows[p] >= 0 and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
@@ -163,7 +159,6 @@ def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: M
 
 
 def line_state(seed: int, line: int) -> int:
-    """Return the initial generator state of a line."""
     state = np.zeros(1, np.int64)
     start_line(state, seed, line)
     return int(state[0])
@@ -171,7 +166,7 @@ def line_state(seed: int, line: int) -> int:
 
 @releasing
 def start_line(state: LongArray, seed: int, line: int) -> None:
-    """Initialise the generator of a line: a function of the seed and the line's number alone."""
+    """Initialise the generator of a line from the seed and the line's number alone."""
     state[0] = seed
     _random(state)
     state[0] ^= line * np.int64(-4417276706812531889)
@@ -186,7 +181,7 @@ def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
 
 @inlined
 def _least(places: IntArray, n: Any) -> Any:
-    """Return the least of places 1 to n − 1, four at a time. Places up to n + 2 are read; they have no merge."""
+    """Return the least of places 1 to n − 1, four at a time; up to n + 2 are read."""
     one, two, three, four, p = places[_U1], places[_U2], places[_U3], places[_U4], _U5
     while p < n:
         one, two = min(one, places[p]), min(two, places[p + _U1])
@@ -220,7 +215,6 @@ def _merge_place(p: Any, rank: Any, places: IntArray, word: Word, merges: Merges
 
 @borrowing
 def _merge_short(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> None:
-    """Merge a short word. Unknown symbols at its ends, which merge with nothing, save checks for neighbours."""
     places, word, after = room.positions, room.word, np.uint64(n + 1)
     word.symbols[_U0] = word.symbols[after] = -1
     p, left = _U1, np.uint64(word.symbols[_U1])
@@ -260,7 +254,7 @@ def _merge_long(n: int, room: WordBuffers, merges: Merges, dropout: float, state
 
 @inlined
 def merge_word(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> tuple[int, int]:
-    """Merge the n symbols that start at 1. Return the first position that remains, and what follows the last."""
+    """Merge the n symbols that start at 1. Return the first position left, and what follows the last."""
     if n > LONG:
         _merge_long(n, room, merges, dropout, state)
         return 0, -1
@@ -303,7 +297,7 @@ def encode_word(
     out: IntArray,
     n_out: int,
 ) -> int:
-    """Write the pieces of the word of n symbols that starts at 1 in the room. Return the new n_out."""
+    """Write the pieces of the n symbols that start at 1 in the room. Return the new n_out."""
     if n <= rule.words.longest and dropout == 0.0:
         token = token_spelled(room.word.symbols, 1, n, rule.words)
         if token != NO_TOKEN and rule.kept[token]:
@@ -322,14 +316,13 @@ def encode_word(
 def encode_words(
     symbols: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, state: LongArray
 ) -> tuple[IntArray, LongArray]:
-    """Encode words of atoms (−1: unknown) into pieces. Return these, and where each word's pieces end."""
+    """Encode words of atoms into pieces. Return these, and where each word's pieces end."""
     out, piece_ends, room = np.empty(len(symbols), np.int32), np.empty(len(ends), np.int64), room_of(longest(ends))
     n_out = encode_each(symbols, ends, merges, rule, dropout, state, room, out, piece_ends)
     return out[:n_out], piece_ends
 
 
 def longest(ends: LongArray) -> int:
-    """Return the length of the longest run, at least 1. Each run starts at the end of the one before."""
     return int(np.diff(ends, prepend=0).max(initial=1))
 
 
@@ -338,7 +331,6 @@ def encode_each(
     symbols: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, state: LongArray,
     room: WordBuffers, out: IntArray, piece_ends: LongArray,
 ) -> int:  # fmt: skip
-    """Write the pieces of words, and where they end. Return the number of pieces."""
     n_out = start = 0
     for i in range(len(ends)):
         end = ends[i]
@@ -352,9 +344,8 @@ def encode_each(
 def encode_sampled(
     atoms: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, seed: int, numbers: LongArray
 ) -> tuple[IntArray, LongArray]:
-    """Encode lines of atoms with dropout, line i by the generator of (seed, numbers[i]).
+    """Encode lines of atoms, 2 · symbol + (1 for a word's last), with dropout, line i by the generator of numbers[i].
 
-    atoms: each 2 · symbol, + 1 for the last of a word
     Returns the pieces, and where each line's pieces end.
     """
     out, piece_ends = np.empty(len(atoms), np.int32), np.empty(len(ends), np.int64)
@@ -368,7 +359,6 @@ def sample_each(
     atoms: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, seed: int,
     numbers: LongArray, state: LongArray, room: WordBuffers, out: IntArray, piece_ends: LongArray,
 ) -> int:  # fmt: skip
-    """Write the pieces of lines, and where they end. Return the number of pieces."""
     n = n_out = done = 0
     for line in range(len(ends)):
         start_line(state, seed, numbers[line])
@@ -387,8 +377,7 @@ def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray,
 
     With only the merges below rank k, a word goes through the same replacements up to the first whose rank is k or
     more. So a replacement of rank r happens at step max(r, all ranks before it in that word).
-    Returns the replacements whose step is their rank, (n_merges,), weighted by word count; and the late ones: keys
-    step << 32 | rank, and their weights.  progress[1] ≠ 0 stops.
+    Returns the weights of replacements whose step is their rank, and of the late ones: keys step << 32 | rank, weights.
     """
     regular = np.zeros(len(merges.results), np.int64)
     late, late_counts = trace_each(
@@ -401,7 +390,6 @@ def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray,
 def trace_each(
     words: Words, merges: Merges, room: WordBuffers, no_state: LongArray, regular: LongArray, progress: LongArray
 ) -> tuple[LongArray, LongArray]:
-    """Count the regular replacements in `regular`. Return the late ones and their weights."""
     late, late_counts, n_late = longs(16), longs(16), 0
     word, positions, start = room.word, room.positions, 0
     for i in range(len(words.ends)):

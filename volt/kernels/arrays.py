@@ -1,7 +1,6 @@
 """Types of arrays, growing arrays, hash slots and token strings, for all loops.
 
-Hash tables are open-addressing tables of 64-bit keys. A slot holds the key's number + 1, or 0 while it is free; at most
-half are taken.
+Hash tables are open-addressing tables of 64-bit keys. A slot holds the key's number + 1, or 0; half are free.
 """
 
 from __future__ import annotations
@@ -38,17 +37,12 @@ def mixed(word: Any) -> Any:
 
 @inlined
 def fraction_of(word: Any) -> float:
-    """Return the upper bits of a random word as a number in [0, 1)."""
+    """Return a random word as a number in [0, 1)."""
     return float(word >> np.uint64(11)) * (1.0 / (1 << 53))
 
 
 @compiled
 def table_size(n_keys: int) -> int:
-    """Return the number of slots for so many keys, a power of two.
-
-    >>> table_size(100)
-    256
-    """
     n_slots = 8
     while n_slots < 2 * n_keys:
         n_slots *= 2
@@ -123,7 +117,6 @@ def long_table(n_rows: int, n_columns: int) -> LongArray:
 
 @compiled
 def grown_ints(array: IntArray, length: int) -> IntArray:
-    """Return a longer copy, whose new part is zero."""
     longer = ints(length)
     copy_into(longer, 0, array, 0, len(array))
     return longer
@@ -145,7 +138,7 @@ class TokenStrings(NamedTuple):
 
 @compiled
 def compare_texts(texts: TokenStrings, a: int, b: int) -> int:
-    """Return −1, 0 or 1 as token a's string sorts before, with, or after token b's, by code point."""
+    """Return −1, 0 or 1 as token a's string sorts before, with, or after token b's."""
     i, a_end = texts.starts[a], texts.starts[a + 1]
     j, b_end = texts.starts[b], texts.starts[b + 1]
     while i < a_end and j < b_end:
@@ -158,7 +151,7 @@ def compare_texts(texts: TokenStrings, a: int, b: int) -> int:
 
 @compiled
 def append_text(texts: TokenStrings, token: int, left: int, right: int) -> TokenStrings:
-    """Return the strings, grown if needed, with the joined strings of two tokens as the new last one."""
+    """Return the strings with those of two tokens joined as the new last one."""
     starts, chars = texts.starts, texts.chars
     start = starts[token]
     middle = start + starts[left + 1] - starts[left]
@@ -173,7 +166,6 @@ def append_text(texts: TokenStrings, token: int, left: int, right: int) -> Token
 
 @compiled
 def ends_with(texts: TokenStrings, token: int, ending: IntArray) -> bool:
-    """Check whether a token's string ends with these code points (never, if there are none)."""
     offset = texts.starts[token + 1] - len(ending)
     if len(ending) == 0 or offset < texts.starts[token]:
         return False

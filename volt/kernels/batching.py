@@ -1,9 +1,4 @@
-"""Build batches: choose the next source, cut and pack rows, look up and frame ids, write padded arrays.
-
->>> ends = np.empty(3, np.int64)
->>> cut_steps(np.array([2, 3, 4]), 6, 9, 8, 1, ends), ends.tolist()[:2]
-(2, [2, 3])
-"""
+"""Build batches: choose the next source, cut and pack rows, look up and frame ids, write padded arrays."""
 
 from __future__ import annotations
 
@@ -24,9 +19,9 @@ def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: Long
 
     A source's j-th sample may come once more than j − 1 samples are owed to it, and must come before more than j are;
     of the sources that may come, the one with the earliest deadline does. The shares are a fractional plan that meets
-    all these windows, so a whole one exists, and this rule finds it (Tijdeman, The chairman assignment problem, 1980).
+    these windows, so a whole one exists, and this rule finds it (Tijdeman, The chairman assignment problem, 1980).
 
-    lags: (n_sources,), what each source is owed, in units, of which a sample has `whole`
+    lags: (n_sources,), what each is owed, in units;  whole: the units of a sample
     units: (n_stretches, n_sources), the share of each source in a sample;  lengths: the samples of each stretch
     """
     deadlines = np.full(len(lags), -1)
@@ -52,7 +47,6 @@ def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: Long
 
 @compiled
 def samples_until(need: int, units: LongArray, lengths: LongArray, source: int, stretch: int, left: int) -> int:
-    """Return how many more samples pass until a source is owed `need` more units; `left` counts the current sample."""
     samples, left = 0, left - 1
     while need > 0:
         share = units[stretch, source]
@@ -73,7 +67,7 @@ def samples_until(need: int, units: LongArray, lengths: LongArray, source: int, 
 def look_up(
     data: TextArray, starts: LongArray, sizes: LongArray, types: Types, ids: IntArray, ends: LongArray
 ) -> None:  # fmt: skip
-    """Look up the number of each piece between spaces, −1 if it has none. ends: is set to where each line's ids end."""
+    """Look up the number of each piece between spaces, −1 if it has none."""
     at = 0
     for line in range(len(starts)):
         place, end = starts[line], starts[line] + max(sizes[line], 0)
@@ -91,7 +85,7 @@ def look_up(
 def frame_ids(
     data: IdArray, starts: LongArray, sizes: LongArray, head: IdArray, tail: IdArray, n_ids: int, out: IntArray
 ) -> int:
-    """Write each value between a head and a tail. Return the first value with an id outside 0 to n_ids − 1, or −1."""
+    """Write each value between a head and a tail. Return the first with an id outside 0 to n_ids − 1, or −1."""
     at, bad = 0, -1
     for i in range(len(starts)):
         for k in range(len(head)):
@@ -114,10 +108,8 @@ def put_rows(
     ids: IdArray, offsets: LongArray, rows: LongArray, places: LongArray, firsts: LongArray, is_last: FlagArray,
     eos: int, out: LongArray | IntArray, before: LongArray | IntArray, mask: FlagArray, positions: LongArray,
 ) -> int:  # fmt: skip
-    """Write row i's sample, ids[offsets[rows[i]]:offsets[rows[i] + 1]], at places[i].
+    """Write row i's sample at places[i]; for each id, arrays that are not empty get the id before it, True, its place.
 
-    Arrays that are not empty get, for each id, the id before it (`before`, which starts with firsts[i]), True (`mask`),
-    and its place in the sample (`positions`).
     Returns the first row that must end in EOS and does not, if `before` is written, or −1.
     """
     bad = -1
@@ -147,8 +139,11 @@ def cut_steps(
 ) -> int:
     """Cut rows into steps, see `volt.batches.token_batches`. Return the number of steps.
 
-    longest: (n,), the longest side of each row, at most max_tokens
-    ends: (n // world,), is set to where each step's rows end; rows after the last are left over
+    longest: (n,), the longest side of each row;  ends: (n // world,), is written
+
+    >>> ends = np.empty(3, np.int64)
+    >>> cut_steps(np.array([2, 3, 4]), 6, 9, 8, 1, ends), ends.tolist()[:2]
+    (2, [2, 3])
     """
     n, n_steps, start = len(longest), 0, 0
     while n - start >= world:
@@ -174,7 +169,6 @@ def deal_rows(
 ) -> None:
     """Give every `world`-th row of a step to the same rank; each step begins with another rank.
 
-    turns: the steps in their order
     order: (n,), is set to rows, batch after batch;  ends: (n_steps · world,), is written
     """
     at = batch = 0
@@ -190,7 +184,6 @@ def deal_rows(
 
 @borrowing
 def _least_from(tree: ByteArray, leaf: int) -> int:
-    """Return the first leaf that is set, from `leaf` on, or −1."""
     n_leaves = len(tree) // 2
     node = n_leaves + leaf
     if tree[node] == 0:
@@ -217,9 +210,8 @@ def _mark(tree: ByteArray, leaf: int, flag: int) -> None:
 def fit_best(sizes: LongArray, space: int, tree: ByteArray, tops: LongArray, below: LongArray, packs: LongArray) -> int:
     """Put each size into the pack with the least free space that holds it, else a new one. Return the number of packs.
 
-    Packs with the same free space lie on a stack; a tree of flags over all free spaces finds the next stack.
-    tree: (2 · n_leaves,) zeros; n_leaves is a power of two above `space`
-    tops: (space + 1,), −1: the last pack with so much free space;  below: (n,), the pack below each on its stack
+    Packs with the same free space lie on a stack (`tops`, `below`); a tree of flags over all free spaces finds the next
+    stack: tree[n_leaves + space], and above it whether any leaf below is set.
     """
     n_packs = 0
     for i in range(len(sizes)):

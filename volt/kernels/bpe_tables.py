@@ -2,10 +2,6 @@
 
 A run of symbols s_1 … s_n has the hash Σ (s_i + 1) · B^(n − i + 1) modulo 2^64, so that the hash of a suffix follows
 from the hashes of the prefix and the whole.
-
->>> table = spellings(np.array([0, 1, 0, 1], np.int32), np.array([1, 2, 4]))
->>> [column.tolist() for column in cuts(table)]
-[[0], [1], [2]]
 """
 
 from __future__ import annotations
@@ -39,7 +35,6 @@ def _added(hashed: Any, symbol: Any) -> Any:
 
 @borrowing
 def _find(symbols: IntArray, start: Any, n: Any, hashed: Any, table: Spellings) -> Any:
-    """Return the slot of the token that these n symbols spell, or the free one where it belongs."""
     slot = (((hashed ^ hashed >> _HALF) * _MIX) >> _HALF) & np.uint64(len(table.slots) - 1)
     while table.slots[slot] != 0:
         first = table.starts[table.slots[slot] - 1]
@@ -55,7 +50,6 @@ def _find(symbols: IntArray, start: Any, n: Any, hashed: Any, table: Spellings) 
 
 @borrowing
 def token_spelled(symbols: IntArray, start: int, n: int, table: Spellings) -> int:
-    """Return the token that symbols[start:start + n] spell, or NO_TOKEN."""
     if n > table.longest:
         return NO_TOKEN
     hashed = _U0
@@ -65,7 +59,6 @@ def token_spelled(symbols: IntArray, start: int, n: int, table: Spellings) -> in
 
 
 def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
-    """Return the table of tokens, given their symbols and where each token ends."""
     starts = np.append(0, ends).astype(np.int64)
     sizes = np.diff(starts)
     slots = np.zeros(table_size(int(np.count_nonzero(sizes))), np.int32)
@@ -75,13 +68,11 @@ def spellings(symbols: IntArray, ends: LongArray) -> Spellings:
 
 
 def no_spellings() -> Spellings:
-    """Return a table of no tokens."""
     return Spellings(np.zeros(8, np.int32), np.zeros(0, np.int32), np.zeros(1, np.int64), 0)
 
 
 @releasing
 def enter(table: Spellings) -> None:
-    """Enter all tokens into an empty table."""
     for token in range(len(table.starts) - 1):
         start, end = table.starts[token], table.starts[token + 1]
         hashed = _U0
@@ -93,7 +84,11 @@ def enter(table: Spellings) -> None:
 
 
 def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
-    """Return all ways to cut a token into two: the lefts, the rights, and the whole tokens."""
+    """Return all ways to cut a token into two: the lefts, the rights, and the whole tokens.
+
+    >>> [column.tolist() for column in cuts(spellings(np.array([0, 1, 0, 1], np.int32), np.array([1, 2, 4])))]
+    [[0], [1], [2]]
+    """
     lefts, rights, wholes = (np.empty(len(table.symbols), np.int32) for _ in range(3))
     n = find_cuts(table, np.empty(table.longest + 1, np.uint64), lefts, rights, wholes)
     return lefts[:n], rights[:n], wholes[:n]
@@ -101,7 +96,6 @@ def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
 
 @releasing
 def find_cuts(table: Spellings, hashes: KeyArray, lefts: IntArray, rights: IntArray, wholes: IntArray) -> int:
-    """Write the ways to cut tokens. Return their number. hashes: (longest + 1,) uint64, memory to work in."""
     result = 0
     for token in range(len(table.starts) - 1):
         start, n, power = table.starts[token], table.starts[token + 1] - table.starts[token], _BASE
@@ -162,7 +156,7 @@ def _slots(pair: Any, pairs: LongArray) -> tuple[Any, Any]:
 def rank_of(left: int, right: int, pairs: LongArray) -> Any:
     """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) are part of no pair.
 
-    Both slots are read without a branch, because no processor can predict which pairs have a merge.
+    Both slots are read without a branch, because no processor can predict it.
     """
     pair = _pair(left, right)
     one, other = _slots(pair, pairs)
@@ -175,9 +169,9 @@ def rank_of(left: int, right: int, pairs: LongArray) -> Any:
 def ranked_merges(
     lefts: IntArray, rights: IntArray, results: IntArray, *, ranks: IntArray | None = None, one_by_one: bool = False
 ) -> Merges:
-    """Return the merges with a table of their pairs, at most `MOST` tokens and merges.
+    """Return at most `MOST` merges with a table of their pairs.
 
-    results: (n_merges,), the token that the merge of each rank makes;  ranks: of each pair, by default 0, 1, 2, …
+    results: the token that the merge of each rank makes;  ranks: of each pair, by default 0, 1, 2, …
     """
     lefts, rights = (np.ascontiguousarray(side, np.int32) for side in (lefts, rights))
     ranks = np.ascontiguousarray(np.arange(len(lefts)) if ranks is None else ranks, np.int32)
@@ -189,7 +183,7 @@ def ranked_merges(
 
 
 def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, one_by_one: bool) -> Merges:
-    """Return a table large enough for its pairs. enter: fills an empty table, and returns whether it was that."""
+    """Return a table that is large enough for `enter` to fill."""
     n_slots, results = table_size(n_pairs), results.astype(np.int32)
     first = int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
     for _ in range(_MOST_DOUBLINGS):
@@ -202,7 +196,7 @@ def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, 
 
 
 def pairs_met(merges: Merges) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the left tokens, right tokens and ranks of the pairs in the table, in any order, as int64."""
+    """Return the left tokens, right tokens and ranks of the pairs in the table, in any order."""
     pairs = merges.pairs[merges.pairs != 0] >> _RANK_BITS
     lefts, rights = (pairs >> _TOKEN_BITS) - _U1, pairs & ((_U1 << _TOKEN_BITS) - _U1)
     return np.asarray(lefts, np.int64), np.asarray(rights, np.int64), ranks_met(merges)

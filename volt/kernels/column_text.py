@@ -1,8 +1,6 @@
-"""Measure, search and change values of text: count words, find blanks, surround with text, change case.
+"""Measure, search and change values of text, given by starts in `data` and sizes in bytes, −1 for a missing field.
 
-A value is its start in `data` and its size in bytes, −1 for a missing field. White space is as in `str.split()`.
-Sixty-four bytes give one bit each in a mask: whether the byte is white. A word starts at a bit that is not white, after
-one that is.
+White space is as in `str.split()`. Sixty-four bytes give one bit each in a mask: whether the byte is white.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ def surround(
     out: ByteArray,
     at: LongArray,
 ) -> None:
-    """Write each value between the same bytes before and after, from at[i] on; nothing for a missing one."""
+    """Write each value between the same bytes before and after; nothing for a missing one."""
     for i in range(len(starts)):
         if sizes[i] >= 0:
             copy_bytes(before, 0, out, at[i], len(before))
@@ -40,7 +38,7 @@ def surround(
 
 @inlined
 def code_at(data: ByteArray, place: int, end: int) -> tuple[int, int]:
-    """Return a character's code point and size; −1 and 1 where it has four bytes, or is not whole."""
+    """Return a character's code point and size; −1 and 1 if it has four bytes, or is not whole."""
     byte = int(data[place])
     if byte < 0x80:
         return byte, 1
@@ -63,7 +61,7 @@ def put_code(out: IntArray, at: int, code: int, width: int) -> None:
 
 @inlined
 def flipped(word: Any, letter: Any) -> Any:
-    """Change the case of the letters from `letter` to the 25th after it in eight bytes of ASCII."""
+    """Change the case of the 26 letters from `letter` on in eight bytes of ASCII."""
     ones = np.uint64(0x0101010101010101)
     from_letter = word + (np.uint64(0x80) - letter) * ones
     after = word + (np.uint64(0x80 - 26) - letter) * ones
@@ -75,12 +73,12 @@ def change_case(
     data: TextArray, starts: LongArray, sizes: LongArray, letter: int, inner: ShortArray, first: ShortArray,
     opens: ByteArray, out: ByteArray, at: LongArray, is_hard: FlagArray,
 ) -> None:  # fmt: skip
-    """Write each value in another case, character by character, by tables.
+    """Write each value in another case, by tables.
 
     letter: if not 0, ASCII letters from this one on flip their case, eight bytes at a time
-    inner: (65,536,) uint16 code point → its new one, of as many bytes; 0 where only the caller can decide
-    first: the same for a character at the start, or after one of those in `opens`, (65,536,) uint8
-    is_hard: (n,) bool, is set for the values that the caller must change
+    inner, first: (65,536,) code point → its new one, of as many bytes, 0 where only the caller can decide; `first` for
+        a character at the start, or after one of those in `opens`
+    is_hard: is set for the values that the caller must change
     """
     high = np.uint64(0x8080808080808080)
     for i in range(len(starts)):
@@ -105,7 +103,7 @@ def change_case(
 def find_case(data: TextArray, starts: LongArray, sizes: LongArray, cased: ByteArray, out: ByteArray) -> None:
     """Check whether each value holds a character that has case; an ASCII letter decides.
 
-    cased: (65,536,) uint8 code point → NO_CASE, CASED, or UNTOLD where its neighbours matter
+    cased: (65,536,) code point → NO_CASE, CASED, or UNTOLD where its neighbours matter
     """
     for i in range(len(starts)):
         place, end, known = starts[i], starts[i] + max(sizes[i], 0), NO_CASE
@@ -120,13 +118,11 @@ def find_case(data: TextArray, starts: LongArray, sizes: LongArray, cased: ByteA
 
 @inlined
 def _lowest(n: int) -> Any:
-    """Return a mask of the n lowest of 64 bits; 1 ≤ n."""
     return np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(max(BLOCK - n, 0))
 
 
 @inlined
 def _wide_space(data: ByteArray, place: Any, end: int) -> int:
-    """Return the size of the white space at a place with the byte C2, E1, E2 or E3, or 0."""
     first = data[place]
     if place + 1 >= end:
         return 0
@@ -149,7 +145,7 @@ def _wide_space(data: ByteArray, place: Any, end: int) -> int:
 
 @inlined
 def _white(data: ByteArray, place: int, end: int, spilled: Any) -> tuple[Any, Any]:
-    """Return which of 64 bytes from a place on are white, or after `end`; and `spilled`: which of the next 64 are."""
+    """Return which of 64 bytes are white, or after `end`; and `spilled`: which of the next 64 are."""
     last = len(data) - BLOCK
     shift = np.uint64(max(place - last, 0))
     at = min(place, last)
@@ -172,11 +168,10 @@ def _white(data: ByteArray, place: int, end: int, spilled: Any) -> tuple[Any, An
 
 @releasing
 def count_words(data: TextArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    r"""Count the words of each value. data: 64 bytes at least, as below.
+    r"""Count the words of each value; data: 64 bytes at least.
 
-    >>> data, starts, sizes, out = np.zeros(64, np.uint8), np.array([0]), np.array([8]), np.empty(1, np.int64)
-    >>> data[:8] = np.frombuffer("a\u3000 né".encode(), np.uint8)
-    >>> count_words(data, starts, sizes, out)
+    >>> data, out = np.frombuffer("a\u3000 né".encode() + bytes(60), np.uint8), np.empty(1, np.int64)
+    >>> count_words(data, np.array([0]), np.array([8]), out)
     >>> out.tolist()
     [2]
     """
@@ -193,7 +188,7 @@ def count_words(data: TextArray, starts: LongArray, sizes: LongArray, out: LongA
 
 @releasing
 def find_blank(data: TextArray, starts: LongArray, sizes: LongArray, out: FlagArray) -> None:
-    """Check whether each value has no words: empty, white space or missing."""
+    """Check whether each value has no words."""
     for i in range(len(starts)):
         place, end, spilled = starts[i], starts[i] + sizes[i], np.uint64(0)
         is_blank = True
@@ -219,7 +214,6 @@ def count_within(data: TextArray, starts: LongArray, sizes: LongArray, first: in
 
 @releasing
 def find_any(data: TextArray, starts: LongArray, sizes: LongArray, wanted: FlagArray, out: FlagArray) -> None:
-    """Check whether each value holds any byte b with wanted[b]."""
     for i in range(len(starts)):
         place, end = starts[i], starts[i] + sizes[i]
         while place < end and not wanted[data[place]]:

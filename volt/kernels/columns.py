@@ -1,11 +1,6 @@
-r"""Values of many lines as views into one buffer: cut at tabs, written, shuffled, joined to documents.
+"""Values of many lines as views into one buffer: cut at tabs, written, shuffled, joined to documents.
 
 A value is its start in `data` and its size, in bytes; the size is −1 if the line has no such field.
-
->>> data, starts, sizes = np.frombuffer(b"a\tbc\td", np.uint8), np.array([0]), np.array([6])
->>> cut_starts, cut_sizes = np.empty((2, 1), np.int64), np.empty((2, 1), np.int64)
->>> cut(data, starts, sizes, cut_starts, cut_sizes), cut_starts.tolist(), cut_sizes.tolist()
-(True, [[0], [2]], [[1], [4]])
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ _AHEAD = 8  # values that are brought into the cache ahead of their turn
 
 @releasing
 def line_ends(data: TextArray, ends: LongArray) -> int:
-    """Write the places of line feeds, as far as there is room in `ends`. Return their number."""
+    """Write the places of line feeds, as far as there is room. Return their number."""
     n, place = 0, 0
     while place + BLOCK <= len(data):
         result = within(data, place, END, 0)
@@ -67,7 +62,6 @@ def next_tab(data: ByteArray, place: int, end: int) -> Any:
 
 @inlined
 def prefetch_ahead(data: ByteArray, starts: LongArray, i: int) -> None:
-    """Prefetch a value some turns ahead of its own."""
     if i + _AHEAD < len(starts):
         prefetch(data, starts[i + _AHEAD])
 
@@ -97,7 +91,7 @@ def cut(data: TextArray, starts: LongArray, sizes: LongArray, cut_starts: LongTa
 
 @inlined
 def copy_bytes(data: ByteArray, start: int, out: IntArray, at: int, size: int) -> None:
-    """out[at:at + size] = data[start:start + size], eight bytes at a time."""
+    """Copy eight bytes at a time."""
     done = 0
     while done + 8 <= size:
         store64(out, at + done, load64(data, start + done))
@@ -111,7 +105,7 @@ def copy_bytes(data: ByteArray, start: int, out: IntArray, at: int, size: int) -
 def write_values(
     data: TextArray, starts: LongArray, sizes: LongArray, end: int, out: ByteArray, ends: LongArray
 ) -> None:
-    """Write values one after the other, each followed by the byte `end`; a missing one as if it were empty."""
+    """Write values one after the other, each followed by the byte `end`; a missing one is empty."""
     at = 0
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
@@ -126,7 +120,7 @@ def write_values(
 def put_values(
     data: TextArray, starts: LongArray, sizes: LongArray, is_first: bool, out: ByteArray, places: LongArray
 ) -> None:
-    """Append one value to each line, after a tab unless it is the first. places: where each line continues."""
+    """Append one value to each line, after a tab unless it is the first."""
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
         if sizes[i] >= 0:
@@ -140,7 +134,7 @@ def put_values(
 
 @releasing
 def number_sizes(ids: IdArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    """Compute the bytes that the numbers of each value take as text, with a space between two; −1 stays."""
+    """Compute the bytes that the numbers of each value take as text; −1 stays."""
     for i in range(len(starts)):
         total = sizes[i] - 1
         for place in range(starts[i], starts[i] + max(sizes[i], 0)):
@@ -154,7 +148,7 @@ def number_sizes(ids: IdArray, starts: LongArray, sizes: LongArray, out: LongArr
 
 @releasing
 def write_numbers(ids: IdArray, starts: LongArray, sizes: LongArray, ends: LongArray, out: ByteArray) -> None:
-    """Write the numbers of each value as text, so that value i ends at ends[i]; digits are written from the last on."""
+    """Write the numbers of each value as text that ends at ends[i], from the last digit on."""
     for i in range(len(starts)):
         at = ends[i]
         for back in range(max(sizes[i], 0)):
@@ -176,7 +170,7 @@ def write_numbers(ids: IdArray, starts: LongArray, sizes: LongArray, ends: LongA
 
 @releasing
 def shuffle(words: KeyArray, order: LongArray) -> None:
-    """Permute `order` (R. Durstenfeld, 1964), each choice by the upper half of a random word, uint64.
+    """Permute `order` (Durstenfeld 1964), each choice by the upper half of a random word.
 
     Some permutations are more likely than others, by less than n / 2³².
     """
@@ -189,8 +183,8 @@ def shuffle(words: KeyArray, order: LongArray) -> None:
 def permuted(read: LongArray, made: LongArray, order: LongArray, firsts: LongArray, out: LongArray) -> int:
     """Write the places of output lines when the input lines that they come from are permuted.
 
-    read, made: the origins of input and output lines, the second in the order of the first
-    Returns the number of lines written: n_made, unless `made` is out of order.
+    read, made: the origins of input and output lines, in one order
+    Returns the number of lines written, fewer than `made` if that is out of order.
     """
     done = 0
     for i in range(len(read)):
@@ -208,7 +202,7 @@ def permuted(read: LongArray, made: LongArray, order: LongArray, firsts: LongArr
 
 @releasing
 def draw(first: np.uint64, second: np.uint64, origins: LongArray, out: KeyArray) -> None:
-    """Draw a random number for each line from its origin and its place in a run of lines of that origin, by a key."""
+    """Draw a random number for each line from a key, its origin and its place in a run of lines of that origin."""
     copy = np.uint64(0)
     for i in range(len(origins)):
         copy = copy + np.uint64(1) if i > 0 and origins[i] == origins[i - 1] else np.uint64(0)
@@ -218,14 +212,12 @@ def draw(first: np.uint64, second: np.uint64, origins: LongArray, out: KeyArray)
 
 @releasing
 def scatter(data: TextArray, starts: LongArray, sizes: LongArray, places: LongArray, out: ByteArray) -> None:
-    """Write each value at its place."""
     for i in range(len(starts)):
         copy_bytes(data, starts[i], out, places[i], sizes[i])
 
 
 @inlined
 def same_bytes(data: ByteArray, start: int, other: ByteArray, other_start: int, size: int) -> bool:
-    """Check whether data[start:start + size] equals as many bytes of another array."""
     k = 0
     while k < size and data[start + k] == other[other_start + k]:
         k += 1
@@ -247,9 +239,8 @@ def find_starts(
 ) -> int:  # fmt: skip
     """Write where documents start: each takes lines while they have its id and its limits allow. Return their number.
 
-    n_tokens: (n_fields, n);  totals: (n_fields,), room
+    n_tokens: (n_fields, n);  totals: (n_fields,), room;  ids, starts, sizes: a line whose id is empty stands alone
     joins, limits: whether a document that starts at a line may have more lines, and its most tokens
-    ids, starts, sizes: the column of the documents' ids; a line whose id is empty stands alone
     """
     n, start = 0, 0
     for i in range(len(starts)):
@@ -269,7 +260,7 @@ def find_starts(
 def write_runs(
     data: TextArray, starts: LongArray, sizes: LongArray, bounds: LongArray, between: TextArray, out: ByteArray
 ) -> None:
-    """Write the values of runs of lines, `between` two values of a run. bounds: where runs start, and the last ends."""
+    """Write the values of runs of lines, `between` two values of a run."""
     at = 0
     for run in range(len(bounds) - 1):
         for i in range(bounds[run], bounds[run + 1]):

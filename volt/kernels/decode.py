@@ -1,7 +1,7 @@
 """Decode ids to text, parse ids written as text, and expand numbers to the values that they stand for.
 
-Most pieces are short, so a row of 16 bytes holds the text of a piece of at most 15 bytes and its length: decoding a
-piece reads one place in memory and compares nothing but the space left.
+A row of 16 bytes holds the text of a piece of at most 15 bytes and its length: decoding a short piece reads one place
+in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def expand(
 ) -> int:  # fmt: skip
     """Write the values of each number, values[starts[number]:starts[number + 1]]. Return how many were written.
 
-    is_text: whether a line end takes the place of each line's last space, or stands alone in an empty line
+    is_text: whether a line end replaces each line's last space, or stands alone in an empty line
     """
     done = at = 0
     for line in range(len(line_ends)):
@@ -59,8 +59,7 @@ def expand_lines(
 ) -> int:
     """Write the texts of lines, from line `first` on, until there is no room for another. Return the next line.
 
-    out[0] and the byte after every line become line ends, so the first line starts at 1, and the next one byte after
-    its end, which `ends` holds.  drops: NO_SPACE, FIRST_SPACE or LAST_SPACE
+    out[0] and the byte after every line become line ends, so the first line starts at 1.
     """
     rows, room, start = texts.rows, len(out) - PADDING, 1
     out[0] = _NEWLINE
@@ -100,11 +99,10 @@ def expand_lines(
 
 @loop
 def parse_ids(data: TextArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
-    r"""Read whole numbers below `limit` with spaces between them, line by line.
+    r"""Read whole numbers below `limit` with spaces between them, line by line; lines end in "\n" or "\r\n".
 
-    data: with a line end, "\n" or "\r\n", after every line
     offsets: (n_lines + 1,), is set to where each line's ids start and end; offsets[0] is 0
-    Returns the place of the first invalid byte, or −1. A number that is too large is invalid at one of its digits.
+    Returns the place of the first invalid byte, or −1; of a number that is too large, one of its digits.
     """
     result, line, value = 0, 0, -1
     for p in range(len(data)):

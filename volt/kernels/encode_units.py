@@ -1,6 +1,4 @@
-"""Bytes → the values of their units, in one loop: find where a unit ends, look it up, write its values.
-
-Most units cost one row of the table (volt.kernels.unit_table), and no look at their bytes. Terms: see volt.kernels.
+"""Bytes → the values of their units, in one loop. Most units cost one row of the table, and no look at their bytes.
 
     end found ---> waits in the ring ---> row is looked at ---+--- has values ----------------> they are written
                                                  ^            +--- open, and text follows ----> they are written
@@ -15,9 +13,7 @@ Most units cost one row of the table (volt.kernels.unit_table), and no look at t
 What `encode_units` returns, and what the caller (volt.encode.unit_cache) does then:
 
     DONE         all is read: if units are pending, Python encodes these, and the loop starts anew
-    TABLE_FULL   a longer table, and the loop continues with the new unit that found no room
-    OUT_FULL     a longer `out`, and the loop continues with the unit whose values found no room
-    LINES_FULL   longer `line_ends` and `left_lines`, and the loop continues
+    others       lengthen the table, `out`, or `line_ends` and `left_lines`; the loop continues
 """
 
 from typing import Any, NamedTuple
@@ -90,7 +86,7 @@ def _find_units(
     """Find the ends of units and lines in a block of 64 bytes, and let the units wait in the ring.
 
     Returns the ring's new head, where the next unit starts, the place after the last break, and the next unit's flag:
-    FIRST if it is the first of its line and that is marked, else 0.
+    FIRST if it is a marked first one, else 0.
     """
     separator = np.uint64(rule.separator)
     breaks, clinging = np.uint64(rule.breaks) | _U1 << (separator & _LAST), np.uint64(rule.clinging)
@@ -135,8 +131,7 @@ def _find_units(
 def _is_closed(data: ByteArray, end: Any, ends_line: Any, rule: Rule) -> bool:
     """Check whether an open unit has the values of its row: its line ends, or one break and then text follow.
 
-    White space beyond ASCII, which would extend it, starts with 0xC2 or 0xE1 to 0xE3. A private character, at which the
-    byte-level pattern cuts, starts with 0xF4.
+    White space beyond ASCII, which would extend it, starts with 0xC2 or 0xE1 to 0xE3; a private character with 0xF4.
     """
     if ends_line != _U0:
         return True
@@ -183,7 +178,7 @@ def _end_line(
     end: Any, is_text: bool, out: IntArray, at: Any, line_ends: LongArray, line: Any, left_lines: LongArray,
     state: LongArray,
 ) -> Any:  # fmt: skip
-    """Note where a line's values end, or that it is left to Python. Return where the next line's values start."""
+    """Note where a line's values end, or leave it to Python. Return where the next line's start."""
     line_start = np.uint64(line_ends[line - _U1]) if line > _U0 else _U0
     if state[HOLDS_IRREGULAR] != 0:
         at, left_lines[state[N_LEFT], 0], left_lines[state[N_LEFT], 1] = line_start, line, end
@@ -205,10 +200,8 @@ def encode_units(
     A unit's row is prefetched when the unit's end is found, and read `_LAG` units later, when it is in the cache.
     Parts are inlined, because a call with all these arrays takes longer than most units do.
 
-    data: with a separator at stop − 1, and PADDING;  out: with ROOM to spare
-    line_ends: where each line's values end, with room for LINES to spare
-    left_lines: (…, 2), the lines that are left to Python: number of the line, and where its text ends
-    state: the slots of a LoopState
+    data: with a separator at stop − 1, and PADDING
+    line_ends: where each line's values end;  left_lines: (…, 2), number of the line, and where its text ends
     """
     shift, mark = slot_shift(table.rows), FIRST if rule.marks_first else _U0
     base, end_of_all, room = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(len(out) - ROOM)
@@ -260,7 +253,6 @@ def encode_pending(
 ) -> int:  # fmt: skip
     """Try to encode pending units now that more characters are known. Return the bytes of values then in use.
 
-    data: table.bytes, read-only as texts are
     sizes: is set to the bytes of each unit's values, −1 if it stays pending
     """
     for i in range(len(numbers)):

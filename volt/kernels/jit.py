@@ -9,19 +9,15 @@
 Borrowing avoids counting references to each array at every call, for which all threads wait: encoding a new unit, with
 29 arrays and six calls, took 3.1 µs with such counts and 0.6 µs without.
 
-A part is only intermediate code, linked into its loops and optimised with them; Python calls the plain function. Loops
-compile in half the time that separate functions take (experiments/LOG.md). A part is compiled once for all whole
-numbers, as int64, constants included.
+A part is only intermediate code, linked into its loops and optimised with them; Python calls the plain function. This
+halves the time to compile (experiments/LOG.md). Whole numbers of all sizes count as int64.
 
-numba keeps the code of a function until the function's own file changes, but loops hold code of other files too. So
-code lies in a folder named by a digest of all files of this package and of Python, numba and llvmlite:
-
-    the folder that numba chooses (__pycache__, the user's cache folder or NUMBA_CACHE_DIR) / loops-DIGEST
-
-Code is loaded without importing numba's compiler, which takes longer than all else (experiments/bench/startup.py).
+numba keeps code until the function's own file changes, but loops hold code of other files too. So code lies in a folder
+named by a digest of all files of this package and of Python, numba and llvmlite. It is loaded without numba's compiler,
+whose import takes longer than all else.
 
 If a version of numba lacks the private names used here, `PARTS_DIFFER` or `LOADS_ALONE` is False and numba does its
-own: results are the same, but compiling or loading takes longer.
+own, more slowly.
 """
 
 from __future__ import annotations
@@ -58,7 +54,7 @@ _deciding = Lock()
 def kept() -> Iterator[bool]:
     """Set the folder in which numba stores functions that are decorated inside; yield whether code can be stored.
 
-    numba chooses a function's folder when caching is enabled, and NUMBA_CACHE_DIR, a documented setting, comes first.
+    NUMBA_CACHE_DIR, a documented setting, comes before numba's own choice.
     """
     settings = vars(config)
     with _deciding:
@@ -71,7 +67,6 @@ def kept() -> Iterator[bool]:
 
 
 def is_on_disk(kernel: Any) -> bool:
-    """Check whether an earlier process has stored code of the kernel."""
     folder, function = kernel.stats.cache_path, kernel.py_func
     name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
     return folder is not None and any(Path(folder).glob(f"{name}-*.nbi"))
@@ -133,10 +128,7 @@ def _remove_damaged(folder: Path) -> None:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove the folders of other versions that no process has started with for a day.
-
-    A process that still runs with one compiles what it has not loaded yet, and numba recreates the folder.
-    """
+    """Remove the folders of other versions that no process has started with for a day. One with it recompiles."""
     for other in folder.parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # another process is removing it
             if other != folder and other.stat().st_mtime < time() - UNUSED:
@@ -198,7 +190,7 @@ _notice = _Notice()
 
 @contextmanager
 def announced() -> Iterator[None]:
-    """Compile without a notice inside, for callers that show their own."""
+    """Compile without a notice, for callers that show their own."""
     was_due, _notice.is_due = _notice.is_due, False
     try:
         yield
@@ -215,7 +207,6 @@ class KeptCode(FunctionCache):
         self._allocates = allocates
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code for these types, or None."""
         cache: Any = self
         if self._allocates:
             rtsys.initialize(target_context)
@@ -226,14 +217,13 @@ class KeptCode(FunctionCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store the code for these types, which numba has just compiled."""
         save: Any = super().save_overload
         save(sig, data)
         _notice.end()
 
 
 def keep(loop: Any, *, allocates: bool) -> None:
-    """Store a loop on disk, in the folder that numba chooses now, unless NUMBA_DISABLE_JIT made it a plain function."""
+    """Store a loop on disk, unless NUMBA_DISABLE_JIT made it a plain function."""
     if not isinstance(loop, Dispatcher):
         return
     if LOADS_ALONE:
@@ -286,11 +276,7 @@ class _Part(CPUDispatcher):
 
 
 def _widened(kind: Any) -> Any:
-    """Return int64 for whole numbers that fit into it, but for bytes; the type of a constant.
-
-    >>> _widened(types.int32), _widened(types.literal(5)), _widened(types.uint8)
-    (int64, int64, uint8)
-    """
+    """Return int64 for whole numbers but bytes, and the type of a constant."""
     kind = _untyped(types).unliteral(kind)
     return types.int64 if kind in (types.int16, types.int32) else kind
 

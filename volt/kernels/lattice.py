@@ -1,10 +1,8 @@
 """Segment lines and words by SentencePiece's models: sampled segmentations, and the n best.
 
-    BPE       each join is skipped with a probability, drawn once (sentencepiece's reading of BPE-dropout)
-    unigram   a path of the lattice, with probability ∝ exp(Σ score): forward sums, then draws from the end backwards
-    n best    Viterbi's algorithm with n paths to each place
-
-Of paths of equal cost, the one with the longer last piece comes first, then the one that extends the better path.
+BPE       each join is skipped with a probability, drawn once (sentencepiece's reading of BPE-dropout)
+unigram   a path of the lattice, with probability ∝ exp(Σ score): forward sums, then draws from the end backwards
+n best    Viterbi's algorithm with n paths to each place; of equal costs, the longer last piece comes first
 """
 
 from __future__ import annotations
@@ -75,9 +73,7 @@ def join_lines(
 ) -> int:  # fmt: skip
     """Write the pieces of lines, and where each line's end. Return the number of pieces.
 
-    symbols: below 0 for a character that is in no piece
-    parts: is overwritten: what pieces that are split back were joined from
-    states: (n_lines,), is overwritten: the initial state of each line's generator
+    parts, states: are overwritten: what pieces were joined from, and the initial state of each line's generator
     """
     n_out, start, word = 0, 0, room.word
     for line in range(len(ends)):
@@ -147,7 +143,6 @@ def _build(symbols: IntArray, codes: IntArray, start: int, n: int, trie: Trie, l
 
 @borrowing
 def _drawn(end: int, trie: Trie, lattice: Lattice, state: LongArray) -> int:
-    """Draw a node that ends at a position, in proportion to all paths through it up to there."""
     left, node, result = _random(state), lattice.heads[end], 0
     while node >= 0 and left >= 0.0:
         piece, result = lattice.pieces[node], node
@@ -162,10 +157,7 @@ def draw_paths(
     symbols: IntArray, codes: IdArray, ends: LongArray, trie: Trie, states: LongArray, lattice: Lattice, out: IntArray,
     out_ends: LongArray,
 ) -> int:  # fmt: skip
-    """Write the pieces of lines, and where each line's end; −1 − code for an unknown character. Return their number.
-
-    symbols, codes: those of the trie, and the code points;  states: as in `join_lines`
-    """
+    """Write the pieces of lines, and where each line's end; −1 − code for an unknown character. Return their number."""
     n_out = start = 0
     for line in range(len(ends)):
         n = ends[line] - start
@@ -232,9 +224,8 @@ def best_paths(
 ) -> int:  # fmt: skip
     """Write the best paths of words. Return their number.
 
-    n_paths: (n_words,), is set to how many paths each word has
-    costs, sizes: (n_words · n,), are set to the cost of each path, and its number of pieces
-    cuts: (n_characters · n,), is set to where the pieces of each path start in its word, the last piece first
+    n_paths: the paths of each word;  costs, sizes: of each path, and its number of pieces
+    cuts: where the pieces of each path start in its word, the last piece first
     """
     start = n = at = 0
     for word in range(len(ends)):

@@ -3,13 +3,13 @@
     best pair = greatest (count, left string, right string), as in subword-nmt
 
 The symbols of all words lie one after the other, linked within each word. Each pair lists the positions where it
-occurs, one stretch of a common pool, written when the later of its two tokens was made; so a merge touches nothing but
-its own occurrences. Positions that another merge has destroyed are recognised when met. The best pair comes from a heap
-that is refreshed lazily: an entry whose count has fallen is pushed again.
+occurs, one stretch of a common pool, so a merge touches only its own occurrences. Positions that another merge has
+destroyed are recognised when met. The best pair comes from a heap that is refreshed lazily: an entry whose count has
+fallen is pushed again.
 
 Two merges never spell the same token: until a stretch of text becomes one token, no merge has crossed its ends, so it
-has gone through the same merges wherever it stands. Hence every merge makes a new token, all pairs with it are new, and
-their lists are complete, from left to right, once the merge is done.
+has gone through the same merges wherever it stands. Hence all pairs with a merge's token are new, and their lists are
+complete, from left to right, once the merge is done.
 """
 
 from typing import NamedTuple
@@ -93,7 +93,6 @@ def _pop(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> i
 
 @compiled
 def _best(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> tuple[int, int]:
-    """Return the best pair, taken off the heap (−1: none is left), and the heap's new size."""
     while size > 0:
         pair, count = heap[0, PAIR], heap[0, COUNT]
         size = _pop(heap, size, pairs, texts)
@@ -109,7 +108,7 @@ def _best(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> 
 
 @compiled
 def _link_words(words: Words) -> IntArray:
-    """Return the table of positions, (n_symbols, 4): symbol, next and previous position in the word or −1, word."""
+    """Return the table of positions: symbol, next and previous position in the word or −1, word."""
     at, start = int_table(len(words.symbols), 4), 0
     for word in range(len(words.ends)):
         end = words.ends[word]
@@ -132,7 +131,6 @@ def _resized(table: LongArray, n_rows: int, room: int) -> LongArray:
 
 @inlined
 def _pair_slot(key: int, pairs: LongArray, slots: IntArray) -> int:
-    """Return the slot of the pair with this key, or the free one where it belongs."""
     mask = len(slots) - 1
     slot = slot_of(key, mask)
     while slots[slot] != 0 and pairs[slots[slot] - 1, KEY] != key:
@@ -142,7 +140,7 @@ def _pair_slot(key: int, pairs: LongArray, slots: IntArray) -> int:
 
 @inlined
 def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int:
-    """Return the number of the pair with this key. A new key gets `n_pairs`, the next free number."""
+    """Return the number of the pair with this key; a new key gets `n_pairs`."""
     slot = _pair_slot(key, pairs, slots)
     if slots[slot] == 0:
         slots[slot] = n_pairs + 1
@@ -180,7 +178,7 @@ def _place(result: IntArray, n_new: int, first: int, pool: IntArray, pairs: Long
 
 @compiled
 def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArray, int, IntArray, int]:
-    """Return all pairs of the words, their number, the pool of their positions and its end."""
+    """Return all pairs of the words, their number, and the pool of their positions and its end."""
     pairs = long_table(min(n_atoms * n_atoms, len(at)) + 1, 5)
     result, pool, slots, n_pairs = int_table(len(at), 2), ints(2 * len(at) + 1), _slots_for(pairs, 0), 0
     for p in range(len(at)):
@@ -214,7 +212,7 @@ def _merge(
     """Replace the pair by `new` wherever `positions` still hold it; list occurrences of pairs with `new` in `result`.
 
     known: (4, n_tokens), stamp << 32 | pair of each token with the pair's left part, right part, and with `new`
-    Returns the replacements weighted by word count, the number of occurrences listed, and the number of pairs.
+    Returns the weight of the replacements, the number of occurrences listed, and the number of pairs.
     """
     left, right = pairs[pair, KEY] >> 32, pairs[pair, KEY] & RIGHT
     replaced = n_new = 0
@@ -251,7 +249,6 @@ def _merge(
 def _roomy(
     n_positions: int, new: int, n_pairs: int, result: IntArray, pairs: LongArray, slots: IntArray
 ) -> tuple[IntArray, LongArray, IntArray]:
-    """Return `result`, `pairs` and `slots` with room for what merging at so many positions can make."""
     if 2 * n_positions > len(result):
         result = int_table(4 * n_positions, 2)
     most = n_pairs + 2 * min(n_positions, new)
@@ -289,11 +286,10 @@ def learn(
     """Learn merges until one of the ends is reached.
 
     texts: the atoms' strings, with room for until.n_merges + 1 more starts
-    final_atoms: which atoms carry the end-of-word marker, with code points `marker`; a merge that would make a token
-        without the marker read as if it carried it is never made
+    final_atoms: which atoms carry the end-of-word marker; no merge makes a token that reads as if it did and does not
     progress: [0] counts merges for a watching thread, [1] is set by it to stop the loop
     Returns the left and right token of each merge (n, 2), of which merge k makes token n_atoms + k, the replacements
-    weighted by word count (n,), and how often the best pair left occurs, 0 if none is left.
+    weighted by word count, and how often the best pair left occurs.
     """
     n_merges = until.n_merges
     merges, replacements = np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int64)
@@ -310,7 +306,6 @@ def learn_merges(
     words: Words, texts: TokenStrings, n_atoms: int, final: ByteArray, marker: IntArray, until: Until,
     known: LongTable, merges: IntTable, replacements: LongArray, progress: LongArray,
 ) -> tuple[int, int]:  # fmt: skip
-    """Fill `merges` and `replacements`. Return their number, and how often the best pair left occurs."""
     n_done = left_count = 0
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms)

@@ -3,11 +3,9 @@
     worst source = greatest pieces / units;  of equal ones, the first
     best pair    = greatest (count in that source, left string, right string)
 
-The merge is then made in all sources. They share the tables of `volt.kernels.learn`, in which token t of source s of n
-is t · n + s, so pairs, counts and positions are per source, as are the heaps; its invariants hold here too.
-
-No pair's count in a source rises above that of a pair of the same source that it comes from, so a source whose best
-pair is too rare stays without a choice.
+The merge is then made in all sources. Token t of source s of n is t · n + s in the tables of `volt.kernels.learn`; each
+source has a heap. No pair's count in a source rises above that of a pair of that source that it comes from, so a source
+whose best pair is too rare stays without a choice.
 """
 
 import numpy as np
@@ -84,11 +82,9 @@ def learn_parity(
 ) -> tuple[IntArray, IntArray]:  # fmt: skip
     """Learn up to `n_merges` merges, fewer where no pair occurs `min_count` times in any source.
 
-    words: those of all sources, in which atom a of source s is the symbol a · n_sources + s
-    texts: the strings of these symbols, with room for n_sources · (n_merges + 1) more starts
-    units, pieces: (n_sources,), how long each source is, and how many symbols it has
-    Returns the left and right token of each merge (n, 2), of which merge k makes token n_atoms + k, and the source that
-    chose it.
+    words, texts: atom a of source s is the symbol a · n_sources + s
+    units, pieces: how long each source is, and how many symbols it has
+    Returns the left and right token of each merge, of which merge k makes token n_atoms + k, and who chose it.
     """
     merges, chosen_by = np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int32)
     known = np.zeros((4, len(units) * (len(final_atoms) + n_merges + 1)), np.int64)
@@ -107,7 +103,6 @@ def learn_parity_merges(
     pieces: LongArray, min_count: int, heaps: LongCube, sizes: LongArray, known: LongTable, merges: IntTable,
     chosen_by: IntArray, progress: LongArray,
 ) -> int:  # fmt: skip
-    """Fill `merges` and `chosen_by`. Return their number."""
     n_done, n_merges, n = 0, len(merges), len(units)
     at = _link_words(words)
     pairs, n_pairs, pool, pool_end = _list_pairs(at, words.counts, n_atoms * n)

@@ -1,6 +1,6 @@
-"""Read and write arrays as 64-bit little-endian numbers, find bytes, and decode UTF-8 characters, at any position.
+"""Read and write 64-bit numbers, find bytes, and decode UTF-8 characters, at any position of an array.
 
-The compiled forms do not check bounds: the caller leaves `PADDING` bytes after the last position.
+Bounds are not checked: the caller leaves `PADDING` bytes after the last position.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
@@ -35,7 +36,7 @@ def character(data: ByteArray, p: int, end: int) -> tuple[Any, int]:
 
 @borrowing
 def is_white(code: int) -> bool:
-    """Check whether a character beyond ASCII is white space in str.split(), as in volt.text.characters."""
+    """Check whether a character beyond ASCII is white space in str.split()."""
     if code < 0x1680:
         return code == 0x85 or code == 0xA0
     if code < 0x2000:
@@ -77,38 +78,28 @@ if vars(config)["DISABLE_JIT"]:
 
 else:
 
+    def _address(context: Any, builder: Any, signature: Any, arguments: Any, kind: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.bitcast(builder.gep(array.data, [arguments[1]]), kind.as_pointer())
+
     @intrinsic
     def load64(typing: Any, data: Any, position: Any) -> Any:
-        """Return the 64-bit number that starts at a position."""
-        from llvmlite import ir
-
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            place = builder.gep(array.data, [arguments[1]])
-            return builder.load(builder.bitcast(place, ir.IntType(64).as_pointer()), align=1)
+            return builder.load(_address(context, builder, signature, arguments, ir.IntType(64)), align=1)
 
         return types.uint64(data, position), generate
 
     @intrinsic
     def store64(typing: Any, data: Any, position: Any, value: Any) -> Any:
-        """Write a 64-bit number at a position."""
-        from llvmlite import ir
-
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            place = builder.gep(array.data, [arguments[1]])
-            builder.store(arguments[2], builder.bitcast(place, ir.IntType(64).as_pointer()), align=1)
+            builder.store(arguments[2], _address(context, builder, signature, arguments, ir.IntType(64)), align=1)
             return context.get_dummy_value()
 
         return types.void(data, position, value), generate
 
     @intrinsic
     def within(typing: Any, data: Any, position: Any, first: Any, span: Any) -> Any:
-        """Return which of 64 bytes lie from `first` to first + span: bit i stands for byte position + i."""
-        from llvmlite import ir
-
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, arguments[0])
             byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), BLOCK)
             zeros = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), [0] * BLOCK)
 
@@ -118,8 +109,7 @@ else:
                 )
                 return builder.shuffle_vector(one, one, zeros)
 
-            place = builder.gep(array.data, [arguments[1]])
-            block = builder.load(builder.bitcast(place, bytes_.as_pointer()), align=1)
+            block = builder.load(_address(context, builder, signature, arguments, bytes_), align=1)
             above = builder.sub(block, everywhere(arguments[2]))
             result = builder.icmp_unsigned("<=", above, everywhere(arguments[3]))
             return builder.bitcast(result, ir.IntType(BLOCK))
@@ -128,7 +118,6 @@ else:
 
     @intrinsic
     def ones(typing: Any, word: Any) -> Any:
-        """Return how many bits are set."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.ctpop(arguments[0])
@@ -137,9 +126,6 @@ else:
 
     @intrinsic
     def trailing_zeros(typing: Any, word: Any) -> Any:
-        """Return the number of the lowest bit that is set; one must be."""
-        from llvmlite import ir
-
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.cttz(arguments[0], ir.IntType(1)(1))
 
@@ -147,15 +133,11 @@ else:
 
     @intrinsic
     def prefetch(typing: Any, data: Any, position: Any) -> Any:
-        from llvmlite import ir
-
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            number, address = ir.IntType(32), ir.IntType(8).as_pointer()
-            place = builder.bitcast(builder.gep(array.data, [arguments[1]]), address)
-            takes = ir.FunctionType(ir.VoidType(), [address, number, number, number])
+            place, number = _address(context, builder, signature, arguments, ir.IntType(8)), ir.IntType(32)
+            takes = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
             to_read, everywhere, data_not_code = number(0), number(3), number(1)
-            function = builder.module.declare_intrinsic("llvm.prefetch", [address], takes)
+            function = builder.module.declare_intrinsic("llvm.prefetch", [place.type], takes)
             builder.call(function, [place, to_read, everywhere, data_not_code])
             return context.get_dummy_value()
 

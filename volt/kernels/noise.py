@@ -1,7 +1,7 @@
 """Add noise to the values of many lines: typos, changed punctuation, tokens hit, reordered or re-marked.
 
-Each value has a seed and draws from a generator of its own, SplitMix64 (Steele et al. 2014). No character is cut in
-two, and no value becomes empty. Tokens are numbered across values: value i has the tokens ends[i − 1] to ends[i].
+Each value draws from a generator of its own. No character is cut in two, and no value becomes empty. Value i has the
+tokens ends[i − 1] to ends[i].
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ def put(data: ByteArray, place: int, end: int, out: IntArray, at: int) -> int:
 
 @inlined
 def drawn_place(data: ByteArray, begin: int, end: int, place: int, state: Any) -> int:
-    """Draw the place of a character of a value, other than a space; `place` after 64 tries without one."""
     for _ in range(_TRIES):
         state = stepped(state)
         result = begin + int(fraction(state) * (end - begin))
@@ -65,10 +64,7 @@ def drawn_place(data: ByteArray, begin: int, end: int, place: int, state: Any) -
 def edited(
     data: ByteArray, begin: int, place: int, end: int, kind: int, is_bare: bool, state: Any, out: IntArray, at: int
 ) -> tuple[int, int]:
-    """Write what becomes of a character that is hit. Return where to continue reading, and writing.
-
-    is_bare: nothing of its word has been written yet
-    """
+    """Write what becomes of a character that is hit. Return where to continue reading, and writing."""
     after = next_place(data, place, end)
     has_next = after < end and data[after] > _SPACE
     if kind == SWAP and has_next:
@@ -84,7 +80,6 @@ def edited(
 
 @inlined
 def n_spared(powers: IntArray, limit: float) -> int:
-    """Return how many of falling numbers are above a limit."""
     low, high = 0, len(powers)
     while low < high:
         middle = (low + high) >> 1
@@ -107,7 +102,7 @@ def n_letters(word: Any) -> int:
 
 @inlined
 def behind_letters(data: ByteArray, place: int, end: int, n: int) -> int:
-    """Return the place of the character that has n others, spaces not counted, before it."""
+    """Return the place of the character that has n others before it, without spaces."""
     if n >= end - place:
         return end
     while place + 8 <= end:
@@ -132,13 +127,7 @@ def misspell(
     """Write values with misspelt characters. Spaces stay, and of each word one character at least.
 
     powers: powers[k] is the probability that none of k + 1 characters is hit; so one number draws which is hit next
-    kinds: what can happen to a character, equally often;  out: MOST_GROWTH times as many bytes as there are
-
-    >>> data, out, ends = np.frombuffer(b"to be", np.uint8), np.empty(25, np.uint8), np.empty(1, np.int64)
-    >>> kinds, seeds = np.array([DROP], np.uint8), np.array([7], np.uint64)
-    >>> misspell(data, np.array([0]), np.array([5]), seeds, np.zeros(1), kinds, out, ends)
-    >>> bytes(out[: ends[0]])
-    b'o e'
+    kinds: what can happen to a character, equally often
     """
     at = 0
     for i in range(len(starts)):
@@ -160,7 +149,7 @@ def misspell(
 
 @inlined
 def kind_at(data: ByteArray, place: int, end: int, kinds: ByteArray) -> tuple[int, int]:
-    """Return the table's kind of the character at a place, and its size; a place past the end counts as a mark."""
+    """Return the kind and size of the character at a place; the end counts as a mark."""
     if place >= end:
         return MARK, 0
     code, width = code_at(data, place, end)
@@ -177,7 +166,6 @@ def last_place(data: ByteArray, begin: int, end: int) -> int:
 
 @inlined
 def final_place(data: ByteArray, begin: int, end: int, kinds: ByteArray) -> int:
-    """Return where the marks start that a value ends with and that end a sentence."""
     while end > begin:
         place = last_place(data, begin, end)
         if kind_at(data, place, end, kinds)[0] & FINAL == 0:
@@ -232,10 +220,8 @@ def change_marks(
 ) -> None:  # fmt: skip
     """Write values without some of their punctuation marks, or with one more full stop.
 
-    drop: the probability that a mark is dropped
-    final: the probability that final marks are dropped, or that a value without any gets a full stop
+    drop: the probability that a mark is dropped;  final: that final marks are, or that a value without gets a full stop
     kinds: (65,536,) code point → MARK; INNER for one that stays between letters; FINAL; WIDE before a wide stop
-    out: three bytes a value more than there are
     """
     at = 0
     for i in range(len(starts)):
@@ -262,13 +248,12 @@ TOKEN_MARK = (0xE2, 0x96, 0x81)  # "▁" in UTF-8
 
 @inlined
 def below(state: Any, n: int) -> Any:
-    """Draw a whole number from 0 to n − 1 in a state; n < 2³²."""
+    """Draw a whole number from 0 to n − 1 in a state."""
     return np.int64((mixed(state) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
 
 
 @releasing
 def count_hits(counts: LongArray, rate: float, seeds: KeyArray, out: LongArray) -> None:
-    """Draw how many tokens of each value are hit, each with the same probability."""
     for i in range(len(counts)):
         state, total = seeds[i], 0
         for _ in range(counts[i]):
@@ -280,10 +265,7 @@ def count_hits(counts: LongArray, rate: float, seeds: KeyArray, out: LongArray) 
 
 @releasing
 def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: KeyArray, hits: LongArray) -> None:
-    """Hit numbers[i] tokens of value i, all sets being equally likely (selection sampling, Knuth 3.4.2).
-
-    hits: is set to a choice, drawn below n_choices, or to −1 for a token that is not hit
-    """
+    """Hit numbers[i] tokens of value i, all sets being equally likely (selection sampling, Knuth 3.4.2)."""
     place = 0
     for i in range(len(ends)):
         state, left = seeds[i], numbers[i]
@@ -300,10 +282,7 @@ def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: KeyAr
 
 @releasing
 def reorder_tokens(ends: LongArray, distance: float, seeds: KeyArray, keys: FloatArray, order: LongArray) -> None:
-    """Sort the tokens of each value, stably, by their place plus a number drawn from 0 up to a distance.
-
-    A token stays before one that stands `distance` or more after it, so none moves further than that.
-    """
+    """Sort the tokens of each value, stably, by their place plus a number drawn from 0 up to a distance."""
     token = 0
     for i in range(len(ends)):
         state, first = seeds[i], token
@@ -340,7 +319,7 @@ def text_place(
     data: ByteArray, start: int, size: int, others: IntArray, starts: LongArray, sizes: LongArray, skip: int, low: int,
     high: int,
 ) -> int:  # fmt: skip
-    """Return the place of a text among sorted texts from `low` to `high`, `skip` bytes of each left out, or −1."""
+    """Return the place of a text among sorted ones without their first `skip` bytes, or −1."""
     end = high
     while low < high:
         middle = (low + high) >> 1
@@ -358,10 +337,7 @@ def toggle_marks(
     data: TextArray, starts: LongArray, sizes: LongArray, hits: LongArray, others: TextArray, other_starts: LongArray,
     other_sizes: LongArray, low: int, high: int, chosen: LongArray,
 ) -> None:  # fmt: skip
-    """Remove or add the mark before tokens that are hit, where that gives a token of a vocabulary (`others`, sorted).
-
-    low, high: those between start with the mark;  chosen: as `write_tokens` takes it
-    """
+    """Remove or add the mark before tokens that are hit, where that gives a token of a sorted vocabulary (`others`)."""
     for token in range(len(hits)):
         chosen[token] = token
         if hits[token] < 0:

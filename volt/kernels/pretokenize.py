@@ -7,13 +7,13 @@
     RUNS        each space becomes a "▁", and the unit is one word
     UNICODE     into runs of letters with marks, of numbers, and of others
     GPT2        by GPT-2's pattern, with a "▁" for each space
-    PATTERN     by the splits of a pattern (volt.kernels.regex_cutting), with a "▁" for each space
+    PATTERN     by the splits of a pattern, with a "▁" for each space
     BYTES, BYTE_PATTERN
                 as GPT2 and PATTERN, and bytes become GPT-2's alphabet
     NEVER       Python must cut it
 
-Left to Python, which gives equal words for any text, are units of more than `LONGEST` bytes, with a character of
-unknown class, with a "▁" where that stands for a space, or with what may be a user token.
+Left to Python are units of more than `LONGEST` bytes, with a character of unknown class, with a "▁" where that stands
+for a space, or with what may be a user token.
 """
 
 from typing import Any, NamedTuple
@@ -65,7 +65,7 @@ def _is_hidden(code: Any, cutter: Cutter) -> bool:
 
 @inlined
 def _kind(data: ByteArray, p: int, end: int, cutter: Cutter) -> tuple[Any, int]:
-    """Return the class of the character at p as the pattern sees it, or NO_CLASS, and where the next one starts."""
+    """Return the class of the character at p as the pattern sees it, or NO_CLASS, and the next place."""
     code = np.int64(data[p])
     if code < 0x80:
         result, p = cutter.classes[code], p + 1
@@ -106,7 +106,7 @@ def _split(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
 
 @borrowing
 def _metaspace(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
-    """Find the words: one for each space but the last, and one from there on. A line's first unit has one "▁" more."""
+    """Find one word for each space but the last, and one from there on."""
     p, n_words, has_marker = start, 0, first
     while p < end and data[p] == 32:
         if has_marker:
@@ -117,7 +117,6 @@ def _metaspace(data: ByteArray, start: int, end: int, first: bool, cutter: Cutte
 
 @borrowing
 def _run(data: ByteArray, p: int, end: int, cutter: Cutter) -> int:
-    """Return the end of the run of characters of one class that starts at p, or LEFT_TO_PYTHON."""
     kind, p = _kind(data, p, end, cutter)
     result = kind
     while p < end and result != NO_CLASS:
@@ -130,7 +129,6 @@ def _run(data: ByteArray, p: int, end: int, cutter: Cutter) -> int:
 
 @borrowing
 def _unicode(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
-    """Find the words: several spaces are one, a single space belongs to the run after it."""
     p, n_words, n_spaces = start, 0, int(first)
     while p < end and data[p] == 32:
         n_spaces, p = n_spaces + 1, p + 1
@@ -146,7 +144,6 @@ def _unicode(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter)
 
 @borrowing
 def _contraction(data: ByteArray, p: int, end: int) -> int:
-    """Return the length of an English contraction that starts at p, 0 if there is none."""
     if data[p] != _QUOTE or p + 1 >= end:
         return 0
     second = data[p + 1]
@@ -165,7 +162,7 @@ def _contraction(data: ByteArray, p: int, end: int) -> int:
 def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
     """Find the words of GPT-2's pattern, and the unit's shape.
 
-    Repeatedly, these are words: white space without its last character; that character, unless it is a space; and a
+    Words are, repeatedly: white space without its last character; that character, unless it is a space; and a
     contraction, or a run of one class together with the space before it. White space beyond ASCII that ends the unit
     could extend into the next unit, so the unit is open then.
     """
@@ -198,7 +195,7 @@ def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, i
 def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
     """Return the shape of a unit that a pattern cuts, or LEFT_TO_PYTHON.
 
-    White space that is not a break may mean something else where the next unit begins, and where it stands alone.
+    White space that is not a break may mean something else where a unit stands alone.
     """
     p, shape = start, APART if cutter.alone else TOGETHER
     while p < end:
@@ -229,7 +226,6 @@ def _by_pattern(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[
 def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
     """Note where the words of a unit are. Return the unit's shape and its number of words, or LEFT_TO_PYTHON.
 
-    first: whether the unit starts its line, if that is marked; its first word has a "▁" more then
     The shape is APART if each word is cut the same when it stands alone, TOGETHER if not, OPEN if the next unit decides
     how the last word ends.
     """

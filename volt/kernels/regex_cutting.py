@@ -3,13 +3,9 @@ r"""Cut UTF-8 text into words (pre-tokens) by the tables of any pattern: one tab
     kind = the class of the character at p          row = moves[row + kind] >> 1
     a match ends at p if moves[row + kind] is odd   row 0 ends the search: the last match noted is the result
 
-A split cuts a span into the matches of its pattern and the text between them; each split of a sequence cuts every span
-of the one before. A split may read its spans from their ends: its pattern then describes the text read backwards, so
-that \d{1,3} gives groups of three from the right. Invalid UTF-8 counts as U+FFFD, as often as Python's errors="replace"
-would write it.
-
-Each character is read once, and again for each search that reads past its match in vain: at most three times for
-published patterns (computed by volt.text.patterns.automaton).
+A split cuts a span into the matches of its pattern and the text between them; each split cuts every span of the one
+before, or reads it from its end: \d{1,3} then gives groups of three from the right. Invalid UTF-8 counts as U+FFFD, as
+in Python's errors="replace".
 """
 
 from __future__ import annotations
@@ -47,7 +43,7 @@ def _kind_at(data: ByteArray, p: int, end: int, tables: SplitTables) -> tuple[An
 
 @borrowing
 def behind_replaced(data: ByteArray, p: int, end: int) -> int:
-    """Return the end of the bytes at p that one U+FFFD stands for: all that could begin one character, or one byte."""
+    """Return the end of the bytes at p that one U+FFFD stands for."""
     first = data[p]
     n = 1 if first < 0xC2 or first > 0xF4 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     low = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
@@ -60,7 +56,6 @@ def behind_replaced(data: ByteArray, p: int, end: int) -> int:
 
 @inlined
 def _before(data: ByteArray, start: int, p: int, tables: SplitTables) -> tuple[Any, int]:
-    """Return the class of the character that ends at p, and where it starts. A stray byte is one by itself."""
     first = p - 1
     while first > start and first > p - 4 and data[first] & 0xC0 == 0x80:
         first -= 1
@@ -78,7 +73,6 @@ def _move(row: Any, kind: Any, tables: SplitTables) -> Any:
 
 @inlined
 def _match_end(data: ByteArray, result: int, p: int, end: int, row: Any, tables: SplitTables) -> int:
-    """Return where a match ends, of which the characters up to p are read; `result` if there is none."""
     while row != _U0:
         kind, after = _kind_at(data, p, end, tables) if p < end else (tables.end, p)
         move = _move(row, kind, tables)
@@ -90,7 +84,6 @@ def _match_end(data: ByteArray, result: int, p: int, end: int, row: Any, tables:
 
 @inlined
 def _match_start(data: ByteArray, start: int, p: int, result: int, row: Any, tables: SplitTables) -> int:
-    """Return where a match starts, of which the characters from p on are read; `result` if there is none."""
     while row != _U0:
         kind, before = _before(data, start, p, tables) if p > start else (tables.end, p)
         move = _move(row, kind, tables)
@@ -102,7 +95,6 @@ def _match_start(data: ByteArray, start: int, p: int, result: int, row: Any, tab
 
 @borrowing
 def _split(data: ByteArray, start: int, end: int, row: Any, tables: SplitTables, ends: LongArray, n: int) -> int:
-    """Append the ends of the words of a span to the n in `ends`. Return their new number."""
     p = start
     while p < end:
         kind, after = _kind_at(data, p, end, tables)
@@ -145,10 +137,7 @@ def _split_from_end(
 def cut_span(
     data: ByteArray, start: int, end: int, tables: SplitTables, ends: LongArray, spare: LongArray, n: int
 ) -> int:  # fmt: skip
-    """Append the ends of the words of a text to the n in `ends`, split after split. Return their new number.
-
-    ends, spare: with room for as many ends more as the text has bytes, from n on and from 0 on
-    """
+    """Append the ends of the words of a text to the n in `ends`, split after split."""
     n_splits, n_words = len(tables.splits), 1
     if n_splits == 1 and tables.splits[0] & 1 == 0:
         return _split(data, start, end, np.uint64(tables.splits[0] >> 1), tables, ends, n)
@@ -173,7 +162,6 @@ def cut_span(
 def find_matches(
     data: ByteArray, start: int, end: int, tables: SplitTables, starts: LongArray, ends: LongArray
 ) -> int:  # fmt: skip
-    """Write where the matches of the one split, which reads forwards, start and end. Return their number."""
     n, p, row = 0, start, np.uint64(tables.splits[0] >> 1)
     while p < end:
         kind, after = _kind_at(data, p, end, tables)
@@ -190,7 +178,6 @@ def find_matches(
 def find_words(
     data: ByteArray, start: int, end: int, tables: SplitTables, matches_only: int, starts: LongArray, ends: LongArray
 ) -> int:
-    """Note where the words of a text start and end. Return their number."""
     if matches_only:
         return find_matches(data, start, end, tables, starts, ends)
     n_words = cut_span(data, start, end, tables, ends, starts, 0)
@@ -203,10 +190,7 @@ def find_words(
 def cut_texts(
     data: TextArray, bounds: LongArray, tables: SplitTables, ends: LongArray, spare: LongArray, n_words: LongArray
 ) -> int:  # fmt: skip
-    """Cut text i, data[bounds[i] : bounds[i + 1]], by itself. Return the number of words in all.
-
-    ends: is set to where each word ends in `data`; it and `spare` have room for one a byte
-    """
+    """Cut each text by itself. Return the number of words in all."""
     n = 0
     for text in range(len(bounds) - 1):
         after = cut_span(data, bounds[text], bounds[text + 1], tables, ends, spare, n)
@@ -229,7 +213,6 @@ class WordSpelling(NamedTuple):
 
 @inlined
 def _is_hidden(data: ByteArray, start: int, end: int) -> bool:
-    """Check whether a word is one character from U+10F000 to U+10FFFD."""
     if end - start != 4 or data[start] != 0xF4 or data[start + 1] != 0x8F:
         return False
     return bool(data[start + 2] < 0xBF or data[start + 3] < 0xBE)
@@ -256,8 +239,7 @@ def write_words(
 ) -> int:  # fmt: skip
     """Write the words of lines, a space after each but a line's last, and 0xFF after each line. Return the bytes.
 
-    Words hold neither byte, because a table spells each byte: a space becomes "▁", or each byte a character of GPT-2's.
-    out: with room for WIDEST bytes a byte, two a line, and MORE;  starts, ends: one for each byte of the longest line
+    Words hold neither byte, because a table spells each byte.
     """
     n = 0
     for line in range(len(line_starts)):

@@ -1,7 +1,6 @@
 """Cut values of text into tokens, write tokens back, and number word types with their chosen segmentations.
 
-A token or word is a run of bytes other than the space. Sixty-four bytes give one bit each in a mask: whether the byte
-is a space. A token starts where an unset bit follows a set one, and ends where a set bit follows an unset one.
+In a mask of 64 bytes whose bits are the spaces, a token starts where an unset bit follows a set one.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Types(NamedTuple):
 
 @inlined
 def read_word(data: ByteArray, place: int, end: int) -> tuple[Any, Any]:
-    """Return the end of the word that starts at a place, and its hash (FNV-1a, mixed)."""
+    """Return the end of the word that starts at a place, and its hash (FNV-1a)."""
     code = np.uint64(0xCBF29CE484222325)
     while place < end and data[place] != SPACE:
         code = (code ^ np.uint64(data[place])) * np.uint64(0x100000001B3)
@@ -66,7 +65,6 @@ def type_slot(data: ByteArray, start: int, size: int, code: Any, types: Types) -
 
 @inlined
 def _number(data: ByteArray, start: int, size: int, code: Any, types: Types, state: LongArray) -> int:
-    """Return the number of a word's type, entered if it is new."""
     slot = type_slot(data, start, size, code, types)
     if types.slots[slot] != 0:
         return int(types.slots[slot]) - 1
@@ -83,11 +81,7 @@ def find_words(
     data: TextArray, starts: LongArray, sizes: LongArray, types: Types, numbers: IntArray, ends: LongArray,
     state: LongArray,
 ) -> bool:  # fmt: skip
-    """Write the number of each word's type, from the state's line on. Return False if the table needs more room.
-
-    numbers: with room for every second byte and one more in each line;  ends: where each line's numbers end
-    state: how many types, bytes of types, lines and words there are; is changed
-    """
+    """Write the number of each word's type, from the state's line on. Return False if the table needs more room."""
     for line in range(state[N_LINES], len(starts)):
         size = max(sizes[line], 0)
         n_most = state[N_TYPES] + (size + 1) // 2
@@ -108,7 +102,6 @@ def find_words(
 
 @releasing
 def enter_types(hashes: KeyArray, n: int, slots: LongArray) -> None:
-    """Enter n types into slots that are free."""
     mask = len(slots) - 1
     for number in range(n):
         slot = slot_of(hashes[number], mask)
@@ -125,8 +118,7 @@ def choose(
     """Draw one of the choices of its type for each word, by the line's random bits, words[line].
 
     by_type: whether all words of a type in a line get one choice; otherwise each draws by its place
-    choice_starts: (n_types + 1,), where each type's choices start; each type has one at least
-    bounds: for each choice, the share of it and those before it; the last is 1
+    choice_starts: where each type's choices start;  bounds: the share of each choice and those before it
     """
     start = 0
     for line in range(len(ends)):
@@ -158,7 +150,6 @@ def spaces(data: ByteArray, place: int, end: int) -> Any:
 
 @releasing
 def count_tokens(data: TextArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    """Count the tokens of each value; a missing one has none."""
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
         place, end, total, before = starts[i], starts[i] + sizes[i], 0, np.uint64(1)
@@ -174,13 +165,7 @@ def count_tokens(data: TextArray, starts: LongArray, sizes: LongArray, out: Long
 def cut_tokens(
     data: TextArray, starts: LongArray, sizes: LongArray, token_starts: LongArray, token_sizes: LongArray
 ) -> None:
-    """Write the start and the size of all tokens, one value after the other.
-
-    >>> starts, sizes, data = np.empty(2, np.int64), np.empty(2, np.int64), np.frombuffer(b" to  be", np.uint8)
-    >>> cut_tokens(data, np.array([0]), np.array([7]), starts, sizes)
-    >>> starts.tolist(), sizes.tolist()
-    ([1, 5], [2, 2])
-    """
+    """Write the start and the size of all tokens, one value after the other."""
     at = 0
     for i in range(len(starts)):
         prefetch_ahead(data, starts, i)
@@ -224,7 +209,6 @@ def write_tokens(
     """Write values of chosen tokens, with a space between two, one value after the other.
 
     chosen: tokens by their number; −1 is the first of the others, −2 the second, and so on
-    ends: where each value ends in `chosen`;  out: `SPARE` bytes longer than the values
     """
     at = place = 0
     for i in range(len(ends)):

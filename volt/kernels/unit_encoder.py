@@ -1,7 +1,7 @@
 """Encode a new unit: cut its bytes into words (volt.kernels.pretokenize), merge these, enter the values.
 
-Values are bytes: text, or ids of four bytes each. Each word of a unit has a row of its own, as if it were a unit:
-"low," costs little once "low" is known, and "low" costs nothing once "low," is.
+Each word of a unit has a row of its own, as if it were a unit: "low," costs little once "low" is known, and "low"
+costs nothing once "low," is.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ class UnitEncoder(NamedTuple):
     byte_ids: IntArray
 
     def for_thread(self) -> UnitEncoder:
-        """Return the same, with memory to work in that no other thread uses."""
+        """Return the same with its own memory to work in."""
         starts, ends, pieces = (np.empty(LONGEST + 2, dtype) for dtype in (np.int64, np.int64, np.int32))
         cutter = self.cutter._replace(starts=starts, ends=ends)
         return self._replace(cutter=cutter, room=room_of(LONGEST + 2), pieces=pieces)
 
 
 def numbering() -> UnitEncoder:
-    """Return an encoder that gives each unit its number, int32, in the order in which units are met."""
+    """Return an encoder that gives each unit its number, int32."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
     cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs, ints, 0, longs, classes, 0, 0, 0, classes[:0])
     merges, rule = Merges(np.zeros(8, np.uint64), ints, ints, False, -1), PieceRule(classes, longs, no_spellings())
@@ -101,7 +101,6 @@ def numbering() -> UnitEncoder:
 
 @borrowing
 def _put_atoms(data: ByteArray, p: int, end: int, marked: bool, cutter: Cutter, symbols: IntArray) -> int:
-    """Write the atoms of a word, with a "▁" in front if it is marked. Return their number, or LEFT_TO_PYTHON."""
     n, code = 0, np.int64(0)
     if marked or cutter.marker == PREFIX:
         symbols[0], n = cutter.symbol_of[2 * SPACE_CODE], 1
@@ -124,7 +123,7 @@ def _put_atoms(data: ByteArray, p: int, end: int, marked: bool, cutter: Cutter, 
 def write_word(
     data: ByteArray, start: int, end: int, marked: bool, encoder: UnitEncoder, values: IntArray, at: int
 ) -> int:
-    """Write the values of the word data[start:end] to values[at:]. Return the bytes written, or LEFT_TO_PYTHON."""
+    """Write the values of data[start:end], a word. Return their bytes, or LEFT_TO_PYTHON."""
     if encoder.cutter.cut == NUMBER:
         store64(values, at, np.uint64(at // ID_SIZE))
         return ID_SIZE
@@ -171,7 +170,6 @@ def _mark_last(n: int, symbols: IntArray, values: IntArray, at: int) -> int:
 
 @borrowing
 def write_words(data: ByteArray, first: bool, n_words: int, encoder: UnitEncoder, values: IntArray, at: int) -> int:
-    """Write the values of all words of the unit that was cut last. Return the bytes written, or LEFT_TO_PYTHON."""
     cutter, began = encoder.cutter, at
     for word in range(n_words):
         n = write_word(data, cutter.starts[word], cutter.ends[word], first and word == 0, encoder, values, at)
@@ -192,7 +190,6 @@ _EIGHT, _HALF, _SIZE = np.uint64(8), np.uint64(32), np.uint64(0xFFFFFFFF)
 
 @inlined
 def _has_room(length: int, table: UnitRows, encoder: UnitEncoder, state: LongArray) -> Any:
-    """Check whether there is room to enter a unit of so many bytes next. Its words need room of their own."""
     number, n_values = state[N_UNITS], (2 * min(length, LONGEST) + 2) * encoder.widest
     return (
         number < len(table.firsts)
@@ -228,7 +225,7 @@ def _enter(
 def _word_row(
     data: ByteArray, start: Any, length: Any, marked: bool, table: UnitRows, encoder: UnitEncoder, state: LongArray
 ) -> Any:
-    """Return the row of a word, entered if it is new, and empty if Python must encode it; NO_ROW without room."""
+    """Return the row of a word, empty if Python must encode it; NO_ROW without room."""
     low, high = unit_key(data, start, length)
     high |= FIRST if marked else _U0
     row = find_row(data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table)
@@ -246,7 +243,6 @@ def _word_row(
 def _join_words(
     data: ByteArray, first: bool, n_words: int, size: int, table: UnitRows, encoder: UnitEncoder, state: LongArray
 ) -> int:
-    """Write the values of a unit's words after those in use. Return the bytes written, or _PENDING, or _NO_ROOM."""
     starts, ends, is_pending = encoder.cutter.starts, encoder.cutter.ends, False
     for word in range(n_words):
         start, end = np.uint64(starts[word]), np.uint64(ends[word])
@@ -280,7 +276,7 @@ def enter_unit(
     data: ByteArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, encoder: UnitEncoder,
     state: LongArray,
 ) -> Any:  # fmt: skip
-    """Enter a new unit with its values, or as pending. Return its row, or NO_ROW if there is no room."""
+    """Enter a new unit with its values, or as pending. Return its row, or NO_ROW without room."""
     size, begin, first, cutter = int(np.int64(length)), int(np.int64(start)), high >= FIRST, encoder.cutter
     if not _has_room(size, table, encoder, state):
         return NO_ROW

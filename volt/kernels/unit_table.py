@@ -1,12 +1,11 @@
 """The hash table of units, and the loops that count the units of a text and their words.
 
 The table is open addressing with rows of four 64-bit words: two for the key, one for the unit's number + 1 and the size
-of its values, one for their first eight bytes. A unit of at most 15 bytes is its own key; for a longer one the key is a
-hash, and its bytes are compared too.
+of its values, one for their first eight bytes, or a count. A unit of at most 15 bytes is its own key; for a longer one
+the key is a hash, and its bytes are compared too.
 
-For counting, a row holds a count of 64 bits in place of values. It is prefetched when the unit's end is found, and read
-`_LAG` units later, when it is in the cache. Where breaks are kept, a unit does not end after white space, because the
-meaning of white space depends on all of it. Every distinct unit is cut into words once; words have their own table.
+A row is prefetched when the unit's end is found, and read `_LAG` units later. Where breaks are kept, a unit does not
+end after white space, because the meaning of white space depends on all of it.
 """
 
 from __future__ import annotations
@@ -65,7 +64,6 @@ def unit_key(data: ByteArray, start: Any, length: Any) -> tuple[Any, Any]:
 
 @inlined
 def home_slot(low: Any, high: Any, shift: Any) -> Any:
-    """Return where the search for a key starts."""
     return ((low * _MIX) ^ (high * _MIX2)) >> shift
 
 
@@ -82,7 +80,7 @@ def same_bytes(data: ByteArray, start: Any, length: Any, table: UnitRows, number
 
 @inlined
 def find_row(data: ByteArray, start: Any, length: Any, low: Any, high: Any, slot: Any, table: UnitRows) -> Any:
-    """Return the row of the unit with this key, or the free row where it belongs. The search starts at a slot."""
+    """Return the row of the unit with this key, or the free row for it."""
     rows = table.rows
     while True:
         row = slot << _U2
@@ -97,7 +95,7 @@ def find_row(data: ByteArray, start: Any, length: Any, low: Any, high: Any, slot
 
 @borrowing
 def slot_shift(rows: LongArray) -> Any:
-    """Return 64 less the bits of a slot number, which is a product's upper bits, where the whole key is mixed in."""
+    """Return 64 less the bits of a slot number, which is a product's upper bits."""
     shift, n_slots = 64, len(rows) // 4
     while n_slots > 1:
         shift, n_slots = shift - 1, n_slots // 2
@@ -106,7 +104,7 @@ def slot_shift(rows: LongArray) -> Any:
 
 @borrowing
 def row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
-    """Return the row with this key and number, or the free row where it belongs."""
+    """Return the row with this key and number, or the free row for it."""
     mask, slot = np.uint64(len(rows) // 4 - 1), home_slot(low, high, slot_shift(rows))
     while True:
         row = slot << _U2
@@ -118,7 +116,6 @@ def row_of(rows: LongArray, low: Any, high: Any, entry: Any) -> Any:
 
 @releasing
 def rebuild(rows: KeyArray, old: KeyArray) -> None:
-    """Enter the rows of an old table into a new, empty one."""
     for at in range(0, len(old), 4):
         if old[at + 2] != 0:
             row = row_of(rows, old[at], old[at + 1], old[at + 2])
@@ -172,7 +169,7 @@ def _is_behind_white(data: ByteArray, place: Any) -> bool:
 @inlined
 def wait_for_row(data: ByteArray, start: Any, length: Any, flag: Any, rows: LongArray, shift: Any, ring: LongArray,
                  head: Any) -> Any:  # fmt: skip
-    """Prefetch a unit's row, and let the unit wait for it in the ring. Return the ring's new head."""
+    """Prefetch a unit's row, and let the unit wait for it in the ring. Return the new head."""
     low, high = unit_key(data, start, length)
     high |= flag
     slot = home_slot(low, high, shift)
@@ -219,7 +216,7 @@ def _find_units(
 def enter_row(
     data: ByteArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, state: LongArray
 ) -> bool:
-    """Fill the row of a new unit, or word. Return whether there was room. state: begins with the number of units."""
+    """Fill the row of a new unit, or word. Return whether there was room."""
     number, size = state[N_UNITS], int(np.int64(length))
     at = table.starts[number]
     if number >= len(table.firsts) or at + size + PADDING > len(table.bytes):
@@ -239,7 +236,6 @@ def count_units(data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: K
     If not, a new unit finds no room; with a longer table, the loop continues with it.
 
     data: UTF-8 with a separator at stop − 1, and PADDING
-    table: its rows' fourth words are counts; `value_starts`, `values` and `pending` are unused
     state: units that have a row; the byte to continue from; where the next unit starts; 1 if it is not the first of its
         line. All but the first start at zero with each text
     """
@@ -283,9 +279,7 @@ def add_words(
 
     If not, a new word finds no room; with a longer table, the loop continues with it.
 
-    data: UTF-8, of which unit i is data[starts[i] : ends[i]], with PADDING more
-    word_starts, word_ends: memory to work in, one for each byte of the longest unit
-    state: words that have a row; the unit to continue from, and which word of it
+    data: with PADDING;  state: words that have a row; the unit to continue from, and which word of it
     """
     shift = slot_shift(table.rows)
     for unit in range(state[UNIT], len(ends)):

@@ -1,8 +1,7 @@
 """Compile loops ahead, on two cores, or load their code from disk: once per machine and version.
 
-A job is what a command does; each job runs some of the loops (`JOBS`), each compiled for the types that its callers
-pass. A second process compiles some while this one compiles the others; they share code on disk. Threads would wait
-for each other, because LLVM holds the interpreter's lock.
+A job is what a command does; each job runs some of the loops (`JOBS`). A second process compiles some while this one
+compiles the others: threads would wait for each other, because LLVM holds the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ class Loop(NamedTuple):
 
     @property
     def kernel(self) -> Any:
-        """The compiled function."""
         module, name = self.place.split(".")
         return getattr(import_module(f"volt.kernels.{module}"), name)
 
@@ -134,8 +132,8 @@ def signatures(place: str) -> list[tuple[Any, ...]]:
 
     Of arguments with alternatives, as in `IntArray | ByteArray`, each signature takes the next ones.
 
-    >>> signatures("bpe_tables.enter")
-    [(Spellings(array(int32, 1d, C), array(int32, 1d, C), array(int64, 1d, C), int64),)]
+    >>> signatures("columns.shuffle")
+    [(Array(uint64, 1, 'C', False, aligned=True), Array(int64, 1, 'C', False, aligned=True))]
     """
     kernel = Loop(place, 0.0).kernel
     kinds = [
@@ -179,7 +177,6 @@ def _seconds(loops: Iterable[Loop]) -> float:
 
 
 def seconds_for(loops: Iterable[Loop]) -> int:
-    """Estimate the seconds until these loops are compiled."""
     first, second = halves(loops) if _can_help() else (list(loops), [])
     return round(max(_seconds(first), START * bool(second) + _seconds(second)))
 
@@ -188,7 +185,7 @@ def seconds_for(loops: Iterable[Loop]) -> int:
 def helping(loops: Iterable[Loop]) -> Iterator[list[Loop]]:
     """Yield the loops for this process to compile, while a second process compiles the others; then wait for it.
 
-    If that fails, this process compiles what is not on disk in the end.
+    If that fails, this process compiles the rest in the end.
     """
     first, second = halves(loops) if _can_help() else (list(loops), [])
     process = _started(second) if second else None
@@ -203,7 +200,6 @@ def helping(loops: Iterable[Loop]) -> Iterator[list[Loop]]:
 
 
 def compile_places(places: Sequence[str]) -> None:
-    """Compile the loops at these places, in the order of the jobs, in the second process."""
     for place in dict.fromkeys(loop.place for loops in JOBS.values() for loop in loops):
         if place in places:
             compile_loop(place)

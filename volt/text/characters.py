@@ -1,4 +1,4 @@
-"""Spelling of text as atoms and bytes, and classes of characters: letter, number, mark, white space or other.
+"""Spelling of text as atoms and bytes, and classes of characters.
 
 Atoms are the symbols that merging starts from: characters, one of which may carry the word marker.
 
@@ -6,7 +6,7 @@ Atoms are the symbols that merging starts from: characters, one of which may car
     prefix   "▁" starts a word: low → ▁ l o w, as in sentencepiece
     none     characters alone, for pre-tokens that hold their spaces
 
-Compiled code sees an atom as a number: 2 · code point, + 1 if it carries the end-of-word marker.
+Compiled code sees an atom as 2 · code point, + 1 if it carries the end-of-word marker.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def check_marker(marker: str) -> None:
 def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the codes of the atoms of words, none of them empty, and where each word ends.
 
-    >>> codes, ends = atom_codes(["low", "a"], marker="suffix")
+    >>> codes, ends = atom_codes(["low", "a"], marker="prefix")
     >>> [atom_text(code) for code in codes.tolist()], ends.tolist()
-    (['l', 'o', 'w</w>', 'a</w>'], [3, 4])
+    (['▁', 'l', 'o', 'w', '▁', 'a'], [4, 6])
     """
     import numpy as np
 
@@ -49,13 +49,7 @@ def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int6
 
 
 def text_codes(text: str, lengths: NDArray[np.int64], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return `atom_codes` of the words of one text, given their lengths in characters, (n_words,).
-
-    >>> import numpy as np
-    >>> codes, ends = text_codes("lowa", np.array([3, 1]), marker="prefix")
-    >>> [atom_text(code) for code in codes.tolist()], ends.tolist()
-    (['▁', 'l', 'o', 'w', '▁', 'a'], [4, 6])
-    """
+    """Return `atom_codes` of the words of one text, given their lengths in characters, (n_words,)."""
     import numpy as np
 
     codes = 2 * np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int64)
@@ -69,7 +63,6 @@ def text_codes(text: str, lengths: NDArray[np.int64], *, marker: Marker) -> tupl
 
 
 def atom_text(code: int) -> str:
-    """Return the string of an atom."""
     return chr(code >> 1) + SUFFIX * (code & 1)
 
 
@@ -85,9 +78,9 @@ def atom_code(atom: str, *, marker: Marker) -> int | None:
 
 
 def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
-    """Return the characters of each token without its marker, at least 1, (n_tokens,) int64.
+    """Return the characters of each token without its marker, at least 1, (n_tokens,).
 
-    Without an end marker, a "▁" inside a token is a space, and not counted either, so that lengths can be compared.
+    Without an end marker, a "▁" inside a token is a space, and not counted either.
 
     >>> token_lengths(["low</w>", "lo"], marker="suffix"), token_lengths(["▁low", "▁"], marker="prefix")
     (array([3, 2]), array([3, 1]))
@@ -175,7 +168,6 @@ SPLIT_CLASS = r"\s\x1c-\x1f"
 
 
 def ascii_bytes(characters: str) -> bytes:
-    """Return the ASCII characters of a string as bytes."""
     return "".join(filter(str.isascii, characters)).encode()
 
 
@@ -203,9 +195,6 @@ class CharacterClasses:
 
     An encoder shares one with its threads, without a lock: two threads write equal values, and one that reads too early
     finds NO_CLASS and looks the class up.
-
-    >>> CharacterClasses().table[[ord("a"), ord("4"), ord("!"), ord("é")]].tolist()
-    [2, 3, 1, 2]
     """
 
     @cached_property
@@ -227,9 +216,9 @@ class CharacterClasses:
 
 @cache
 def known_classes() -> NDArray[np.uint8]:
-    """Return the classes of the characters of Unicode 3.2 that have not changed since, (0x10000,) uint8, read-only.
+    """Return the classes of the characters of Unicode 3.2 that have not changed since, (0x10000,), read-only.
 
-    Computing them takes 10 ms, so a process does it once.
+    Computing them takes 10 ms.
     """
     import numpy as np
 
@@ -256,11 +245,7 @@ def _class_of_category() -> dict[str, int]:
 
 
 def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
-    r"""Return the classes of characters, (n,), by the engine that runs the patterns.
-
-    >>> classes_of([ord("中"), ord("\u2003")]).tolist()
-    [2, 5]
-    """
+    """Return the classes of characters, (n,), by the engine that runs the patterns."""
     import numpy as np
     import polars as pl
 

@@ -1,11 +1,8 @@
 """Special tokens: those with a role, control tokens, and user tokens, which are found in text and never split.
 
 Before a text is normalised and cut, each user token is replaced by one private character (from U+10F000), so it
-survives both, and no merge crosses it.
-
-A text may hold such private characters itself. Each is first replaced by a placeholder, a private character that the
-text lacks, so that no text can forge a user token. In a pre-token it is restored after a `MARK`, which no
-user token uses.
+survives both. Private characters of the text itself are first replaced by placeholders that the text lacks, so that no
+text can forge a user token; a pre-token gets them back, each after a `MARK`.
 """
 
 from __future__ import annotations
@@ -160,7 +157,6 @@ class SpecialTokens:
 
 @lru_cache(maxsize=16)  # to sort and compile thousands of tokens takes longer than most lines
 def _finder(user: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile the regex that finds user tokens, the longer of two that begin at one place."""
     return re.compile("|".join(map(re.escape, sorted(user, key=len, reverse=True))))
 
 
@@ -184,7 +180,6 @@ class Placeholders:
     of_text: Mapping[int, Mapping[int, int]]
 
     def put(self, texts: Sequence[str]) -> Sequence[str]:
-        """Return the texts with placeholders, each as long as before."""
         if not self.of_text:
             return texts
         return [text.translate(self.of_text.get(place, {})) for place, text in enumerate(texts)]
@@ -206,7 +201,7 @@ class Placeholders:
 def stand_ins(texts: Sequence[str]) -> Placeholders:
     r"""Return placeholders for the private characters of texts that stand for user tokens elsewhere.
 
-    A text that holds more than 122,000 different private characters may have none left, and gets U+FFFD.
+    A text with more than 122,000 different ones gets U+FFFD for the rest.
 
     >>> own = stand_ins(["a", "b\U0010f000"])
     >>> texts = own.put(["a", "b\U0010f000"])
@@ -242,5 +237,5 @@ def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def with_marks(word: str) -> str:
-    """Return a pre-token with a mark in front of each private character."""
+    """Return a pre-token with a mark before each private character."""
     return _HIDDEN.sub(rf"{MARK}\g<0>", word)

@@ -1,9 +1,9 @@
 """Published patterns of pre-tokenisation, cut exactly: a regular expression becomes a table, and one loop cuts by it.
 
-regex_parser   pattern → tree; unsupported syntax is refused by name
+regex_parser   pattern → tree
 regex_tree     sets of characters → classes of characters
 automaton      tree → states, in the order in which a backtracking engine tries; proof of linear time
-splitter       a sequence of splits, compiled; it cuts text
+splitter       a sequence of splits, compiled
 split_points   where a text may be parted, so that repeated parts are cut once
 published      the splits of published tokenizers
 cut_tokens     which tokens a pattern always cuts

@@ -1,26 +1,18 @@
 """The tree of a pattern → an automaton that finds the match which a backtracking engine chooses.
 
-A backtracking engine tries the ways through a pattern, the preferred one first, and takes the first that matches. The
-automaton follows all ways at once: a state is a list of places in the program, the preferred one first (Pike's
-threads, determinised). Where a way of the list reaches the end of the pattern, the ways after it are dropped; those
-before it may still find a preferred match. So the last match noted is the chosen one.
+The automaton follows all ways through the pattern at once: a state is a list of places in the program, the preferred
+one first (Pike's threads, determinised). Where a way of the list reaches the end of the pattern, the ways after it are
+dropped; those before it may still find a preferred match. So the last match noted is the chosen one.
 
     program     Char: take a character of a set;  Look: look ahead at a set;  Fork: to one of several places;  Accept
     moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:
                     2 · (the next state) + (1 if a match ends before that character)
                 State 0 has no way at all.
 
-A match is noted when the next character is known, so a look-ahead at one character costs nothing. Possessive c*+
-becomes c* that no c may follow.
-
-Linear time: a search overruns if it reads beyond its match in vain; the next search reads that stretch again. One
-overrun does no harm, but a*b|a overruns "aaa…" from every a, n (n + 1) / 2 characters in all. If any number of searches
-can overrun one stretch, two of them continue together without end, each without a match and able to fail: they walk
-round a cycle of pairs of states. Without such a cycle, time is linear; with one, it may still be.
-
->>> from volt.text.patterns.splitter import Split, Splitter
->>> Splitter.of(Split("a*b|a")).is_linear, Splitter.of(Split("a+b?|b")).is_linear
-(False, True)
+Linear time: a search overruns if it reads beyond its match in vain; the next search reads that stretch again. a*b|a
+overruns "aaa…" from every a, n (n + 1) / 2 characters in all. If any number of searches can overrun one stretch, two of
+them continue together without end, each able to fail: they walk round a cycle of pairs of states. Without such a cycle,
+time is linear; with one, it may still be.
 """
 
 from __future__ import annotations
@@ -103,7 +95,7 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
 
 
 def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) -> int:
-    """Add the instructions of a tree, which lead to the place `then`. Return where they start."""
+    """Add the instructions of a tree. Return where they start."""
     if len(program) > MOST_INSTRUCTIONS:
         raise ConfigError(
             f"a pattern has more than {MOST_INSTRUCTIONS:,} parts once repetitions are written out; {_TOO_LARGE}"
@@ -145,10 +137,7 @@ def _add(instruction: Char | Look | Fork, program: Instructions) -> int:
 
 
 def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Char], bool]:
-    """Return the Chars that ways lead to if `column` comes next, the preferred one first, and whether a match ends.
-
-    Ways after the first that ends are dropped.
-    """
+    """Return the Chars that ways lead to before `column`, up to the first way that ends; and whether one ends."""
     takes, met, waiting = list[Char](), set[int](), list(reversed(ways))
     while waiting:
         place = waiting.pop()
@@ -187,10 +176,13 @@ MOST_PAIRS = 100_000  # a few seconds
 
 
 def is_linear(automaton: Automaton) -> bool:
-    """Check that no two searches can overrun the same stretch without end.
+    """Check that no two searches can overrun the same stretch without end. Takes time with the square of the states.
 
-    Takes time with the square of the number of states, less than 1 ms for published patterns.
     Raises ConfigError if it would take too long.
+
+    >>> from volt.text.patterns.splitter import Split, Splitter
+    >>> Splitter.of(Split("a*b|a")).is_linear, Splitter.of(Split("a+b?|b")).is_linear
+    (False, True)
     """
     rows: Rows = automaton.moves.tolist()
     doomed = _doomed(rows)
@@ -225,7 +217,6 @@ def _doomed(rows: Rows) -> set[int]:
 
 
 def _closed(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
-    """Return everything that these lead to, and these. Raises ConfigError if that is too much."""
     result, waiting = set(result), list(result)
     while waiting:
         for new in set(after(waiting.pop())) - result:
@@ -240,11 +231,7 @@ def _closed(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
 
 
 def _has_circle(arrows: dict[Pair, set[Pair]]) -> bool:
-    """Check whether a walk along arrows can last for ever: pairs that lead nowhere are removed until none does.
-
-    >>> _has_circle({(0, 1): {(1, 1)}, (1, 1): {(2, 2)}}), _has_circle({(0, 1): {(1, 1)}, (1, 1): {(0, 1)}})
-    (False, True)
-    """
+    """Check whether a walk along arrows can last for ever: pairs that lead nowhere are removed until none does."""
     before: dict[Pair, list[Pair]] = {pair: [] for pair in arrows}
     for pair, after in arrows.items():
         for follower in after & before.keys():

@@ -1,14 +1,10 @@
-r"""Tokens that a pattern always cuts: they are part of no word that it makes, so encoded text never holds them.
+"""Tokens that a pattern always cuts: they are part of no word that it makes, so encoded text never holds them.
 
-A file that names no pattern reveals it by its tokens: they were learned inside words, so the right pattern cuts few.
-Tokens are bytes and may begin or end inside a character, which may then be any. A split leaves a token whole
+A file that names no pattern reveals it by its tokens: the right one cuts few. Tokens may begin or end inside a
+character, which may then be any. A split leaves a token whole
 
     in a match    if some way from its start reads over the whole token, and can still reach a match
     in a gap      if nothing in the token matches: words lie between matches, too
-
->>> from volt.text.patterns.published import NAMED
->>> n_cut([b" low", b"(low", b"2016", b"\n ", b"'v"], {name: NAMED[name] for name in ("gpt2", "cl100k", "qwen2")})
-{'gpt2': 1, 'cl100k': 1, 'qwen2': 1}
 """
 
 from __future__ import annotations
@@ -61,19 +57,13 @@ def _any(flags: Iterable[Flags]) -> Flags:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenTexts:
-    """The whole characters of tokens.
+    """The whole characters of tokens."""
 
-    codes: (n_characters,) uint32, their code points, token after token
-    starts, lengths: (n_tokens,) int64, where each token's characters start, and how many they are; 0 if it is not text
-    order: (n_tokens,) int64, the tokens, the longest first
-    behind_part, before_part: (n_tokens,) bool, whether a partial character precedes or follows the whole ones
-    """
-
-    codes: NDArray[np.uint32]
-    starts: Longs
+    codes: NDArray[np.uint32]  # (n_characters,), their code points, token after token
+    starts: Longs  # (n_tokens,), where each token's characters start, and how many they are; 0 if it is not text
     lengths: Longs
-    order: Longs
-    behind_part: Flags
+    order: Longs  # the tokens, the longest first
+    behind_part: Flags  # whether a partial character precedes or follows the whole ones
     before_part: Flags
 
     @classmethod
@@ -146,7 +136,7 @@ class _Ways:
         """Whether some character may be in no match: some way from the start ends before a match is noted."""
         waiting = [self._start]
         for state in waiting:
-            columns = range(self._end + (state != self._start))  # the start, too, has no way on behind the end
+            columns = range(self._end + (state != self._start))  # the start, too, has no way beyond the end
             open_ways = {self._next[state][column] for column in columns if not self._ends_match[state][column]}
             if 0 in open_ways:
                 return True

@@ -116,7 +116,7 @@ def is_declared(name: str) -> bool:
 
 
 def drops_rest(name: str) -> bool:
-    """Check whether text between the matches of the pattern in a name is dropped."""
+    """Check whether a pattern's name drops text between its matches."""
     return name.removeprefix(BYTES).startswith(_MATCHES)
 
 
@@ -163,7 +163,7 @@ def splits_of(name: str) -> tuple[Split, ...]:
         rows = None
     if not isinstance(rows, list) or not all(map(_is_split, rows)):
         raise ConfigError(
-            f"pre-tokenizer {quoted(name, 200)}: behind {_SEVERAL} a JSON list of patterns belongs, such as "
+            f"pre-tokenizer {quoted(name, 200)}: after {_SEVERAL} a JSON list of patterns belongs, such as "
             f'{_SEVERAL}["\\\\p{{N}}{{1,3}}", {{"pattern": "\\\\p{{L}}+", "from_end": true}}]'
         )
     return tuple(Split(row) if isinstance(row, str) else Split(**row) for row in rows)
@@ -177,7 +177,7 @@ def _is_split(row: object) -> bool:
 
 
 def name_of(splits: tuple[Split, ...]) -> str:
-    """Return the name that splits are saved by, where characters are merged: the inverse of `splits_of`."""
+    """Return the name of splits: the inverse of `splits_of`."""
     if len(splits) == 1 and not splits[0].from_end:
         return _ONE + splits[0].pattern
     rows = [{"pattern": one.pattern, "from_end": True} if one.from_end else one.pattern for one in splits]

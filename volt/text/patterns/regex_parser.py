@@ -6,13 +6,9 @@ r"""A regular expression → its tree. Supported:
     c?+  c*+  c++  c{2,3}+             the same, never given up again; c takes one character
     (?=c)  (?!c)  $  \z                what comes next: a character, none of these, the end of the text
 
-Refused by name: lazy quantifiers, back-references, look-behind, look-ahead over more than one character, atomic
-groups, and syntax that the engines of tokenizers read differently, such as "[" or "--" inside a class. "$" is the end
-of the text, not a place before a last line end. "{2,3}+" is possessive, as in tiktoken's engine; Oniguruma repeats the
-whole instead.
+Refused by name is what else engines know, or read differently, such as "[" or "--" inside a class. "$" is the end of
+the text, not a place before a last line end; "{2,3}+" is possessive, as in tiktoken's engine.
 
->>> parse(r"a|b").parts[1]
-CharClass(characters=CharacterSet(edges=(98, 99)))
 >>> parse("b*+|(?>c)")
 Traceback (most recent call last):
     ...
@@ -45,10 +41,6 @@ class PatternReader:
     place: characters that are read already
     ignores_case: whether (?i holds here
     depth: groups and classes that are open here
-
-    >>> cursor = PatternReader("ab|c")
-    >>> cursor.take("ab"), cursor.take("c"), cursor.next(), cursor.place
-    (True, False, '|', 3)
     """
 
     pattern: str
@@ -58,11 +50,9 @@ class PatternReader:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all is read."""
         return self.place == len(self.pattern)
 
     def sees(self, *texts: str) -> bool:
-        """Check whether one of these texts comes next."""
         return self.pattern.startswith(texts, self.place)
 
     def take(self, text: str) -> bool:
@@ -98,23 +88,18 @@ _PROPERTY = r"([pP])(?:\{(\^?)([\w \-=:]+)\}|([A-Z]))"
 
 
 def parse_class(cursor: PatternReader) -> CharacterSet:
-    """Read "[...]". Raises ConfigError if it is not a class, or one that engines read differently.
-
-    >>> "".join(character for character in "abcd" if character in parse_class(PatternReader("[^a-c]")))
-    'd'
-    """
+    """Read "[...]". Raises ConfigError if it is not a class, or one that engines read differently."""
     start = cursor.place
     cursor.next()
     negated, result = cursor.take("^"), _parse_union(cursor)
     while cursor.take("&&"):
         result &= _parse_union(cursor)
     if not cursor.take("]"):
-        raise cursor.refusal("this class has no end", "write ] behind it", start=start)
+        raise cursor.refusal("this class has no end", "write ] after it", start=start)
     return ~result if negated else result
 
 
 def _parse_union(cursor: PatternReader) -> CharacterSet:
-    """Read items of a class, up to "&&" or the class's end; a "]" that comes first is an item."""
     start, result = cursor.place, NOTHING
     while not cursor.is_at_end and (cursor.place == start or not cursor.sees("]")) and not cursor.sees("&&"):
         result |= _parse_item(cursor)
@@ -181,7 +166,7 @@ def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
 
     result = cursor.take_match(_PROPERTY)
     if not result:
-        raise cursor.refusal("no property behind \\p", "write one in braces, such as \\p{Lu}", start=start)
+        raise cursor.refusal("no property after \\p", "write one in braces, such as \\p{Lu}", start=start)
     kind, inverted, long, short = result.groups()
     try:
         inside = _as_written(matched(rf"\p{{{long or short}}}"), cursor)
@@ -256,7 +241,7 @@ def _parse_repeat(cursor: PatternReader) -> Node:
     possessive = cursor.take("+")
     if possessive and not isinstance(part, CharClass):
         raise cursor.refusal(
-            "a possessive quantifier behind more than one character", "write it behind a class, or take out the +",
+            "a possessive quantifier after more than one character", "write it after a class, or take out the +",
             start=place,
         )  # fmt: skip
     if cursor.sees("?", "*", "+", "{"):
@@ -299,7 +284,7 @@ def _parse_part(cursor: PatternReader) -> Node:
     if cursor.sees("^"):
         raise cursor.refusal("an anchor at a start", "leave it out, or cut each text by itself")
     if cursor.sees("?", "*", "+", "{"):
-        raise cursor.refusal("a quantifier behind nothing", "write \\ before it for the character")
+        raise cursor.refusal("a quantifier after nothing", "write \\ before it for the character")
     if cursor.sees("\\") and (refused := _REFUSED_ESCAPES.get(cursor.pattern[cursor.place + 1 : cursor.place + 2])):
         raise cursor.refusal(*refused)
     return CharClass(parse_character(cursor))
@@ -358,7 +343,6 @@ def sets_of(node: Node) -> list[CharacterSet]:
 
 
 def has_possessive(node: Node) -> bool:
-    """Check whether a repetition in a tree is possessive."""
     if isinstance(node, CharClass | Ahead):
         return False
     if isinstance(node, Repetition):

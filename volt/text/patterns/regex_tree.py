@@ -4,17 +4,11 @@ A set is the code points at which membership changes, so a set of a hundred thou
 
     {"a", "b", "c", "x"}  =  edges (97, 100, 120, 121);  c is in the set if the number of edges ≤ c is odd
 
-Properties such as \p{Lu} and case folding come from the engine that runs VOLT's other patterns (Rust's regex, in
-Polars), so that all patterns follow one version of Unicode. tiktoken runs the same engine.
+Properties such as \p{Lu} and case folding come from the engine of VOLT's other patterns and of tiktoken (Rust's regex),
+so that all patterns follow one version of Unicode.
 
 Characters that are in the same sets are of one class: [a-y]+|b has three classes: b, the other letters up to y, and all
-else. So an automaton has a dozen columns, not a million. A set becomes an integer with the bits of its classes; one
-more bit stands for the end of the text.
-
->>> alphabet = Alphabet.of([CharacterSet.between("a", "y"), CharacterSet.of("b")])
->>> anything = ~CharacterSet()
->>> alphabet.n_classes, alphabet.columns(CharacterSet.of("b")).bit_count(), alphabet.columns(anything).bit_count()
-(3, 1, 3)
+else. A set becomes an integer with the bits of its classes; one more bit stands for the end of the text.
 """
 
 from __future__ import annotations
@@ -60,11 +54,10 @@ class CharacterSet:
 
     @classmethod
     def of(cls, character: str) -> CharacterSet:
-        """Return one character alone."""
         return cls.between(character, character)
 
     def holds(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which of the code points, (n,), are in the set."""
+        """Return which of the code points are in the set."""
         n_edges = np.searchsorted(np.array(self.edges, np.int64), codes, side="right")
         return np.asarray(n_edges % 2 == 1)
 
@@ -81,11 +74,7 @@ class CharacterSet:
         return _joined(self, other, np.logical_and)
 
     def folded(self) -> CharacterSet:
-        r"""Return the set with all characters that differ from one of its own by case alone (simple case folding).
-
-        >>> "".join(character for character in "kKxX\u212a" if character in CharacterSet.of("k").folded())
-        'kK\u212a'
-        """
+        """Return the set with all characters that differ from one of its own by case alone (simple case folding)."""
         if not self.edges:
             return self
         ends = [*self.edges[1:], N_CHARACTERS]
@@ -98,11 +87,7 @@ NOTHING = CharacterSet()
 
 @lru_cache(maxsize=256)
 def matched(expression: str) -> CharacterSet:
-    r"""Return what a class of the engine's own syntax matches. Raises polars.exceptions.ComputeError if it is invalid.
-
-    >>> "é" in matched(r"\p{Ll}"), "\u2003" in matched(r"\s")
-    (True, True)
-    """
+    """Return what a class of the engine's syntax matches. Raises polars.exceptions.ComputeError if it is invalid."""
     import polars as pl
 
     about_to_use_polars()
@@ -116,10 +101,7 @@ def matched(expression: str) -> CharacterSet:
 
 @cache
 def _asked() -> tuple[NDArray[np.int64], str]:
-    """Return the characters that the engine is asked about, as code points with 0x110000 after them, and as one text.
-
-    A run of a class in that text is a range of code points. Finding them takes 2 to 25 ms (experiments/LOG.md).
-    """
+    """Return the characters that the engine is asked about, as code points and then 0x110000, and as one text."""
     requested = np.ones(N_CHARACTERS + 1, np.bool_)
     for start, end in _ALIKE:
         requested[start + 1 : end] = False
@@ -140,20 +122,19 @@ MOST_CLASSES = 255  # a class is one byte
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Alphabet:
-    """Characters by class.
+    """Characters by class."""
 
-    starts: (n_ranges,) int64, the first code point of each range of one class, rising from 0
-    classes: (n_ranges,) uint8, its class
-    examples: (n_classes,) int64, a code point of each class
-    """
-
-    starts: NDArray[np.int64]
-    classes: NDArray[np.uint8]
-    examples: NDArray[np.int64]
+    starts: NDArray[np.int64]  # (n_ranges,), the first code point of each range of one class, rising from 0
+    classes: NDArray[np.uint8]  # (n_ranges,)
+    examples: NDArray[np.int64]  # (n_classes,), a code point of each class
 
     @classmethod
     def of(cls, sets: Iterable[CharacterSet]) -> Alphabet:
-        """Return the fewest classes that tell these sets apart. Raises ConfigError if they are more than 255."""
+        """Return the fewest classes that tell these sets apart. Raises ConfigError if they are more than 255.
+
+        >>> Alphabet.of([CharacterSet.between("a", "y"), CharacterSet.of("b")]).n_classes
+        3
+        """
         sets = list(dict.fromkeys(sets))
         starts = np.unique(np.concatenate([[0], *([result.edges for result in sets])]).astype(np.int64))
         inside = np.array([result.holds(starts) for result in sets], np.bool_).reshape(len(sets), len(starts))
@@ -173,7 +154,6 @@ class Alphabet:
 
     @property
     def end(self) -> int:
-        """The bit of the end of the text."""
         return 1 << self.n_classes
 
     def columns(self, characters: CharacterSet) -> int:
@@ -211,7 +191,6 @@ class Sequence:
 
     @property
     def can_be_empty(self) -> bool:
-        """Whether a match can be the empty text."""
         return all(part.can_be_empty for part in self.parts)
 
 
@@ -223,7 +202,6 @@ class Alternation:
 
     @property
     def can_be_empty(self) -> bool:
-        """Whether a match can be the empty text."""
         return any(part.can_be_empty for part in self.parts)
 
 
@@ -242,7 +220,6 @@ class Repetition:
 
     @property
     def can_be_empty(self) -> bool:
-        """Whether a match can be the empty text."""
         return self.least == 0 or self.part.can_be_empty
 
 

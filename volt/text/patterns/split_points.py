@@ -9,16 +9,7 @@ A place between a character x and white space b is safe if three things hold, wh
     what begins at b matches, whatever follows     else a stretch without a match could extend over the place
     a split that reads backwards takes no b        so that it does not extend over the place either
 
-Most patterns meet this for spaces and every x that is not white space. A clinging b meets it only after some x:
-cl100k's signs take the line ends that follow them along. So each class of characters has a kind: how it stands before
-white space.
-
->>> from volt.text.patterns.published import named_splitter
->>> parting = parting_of(named_splitter("cl100k").tables)
->>> [f"{byte:#x}" for byte in range(33) if parting.clinging >> byte & 1]
-['0xa', '0xd']
->>> parting_of(named_splitter("digits3").tables) is None  # text between digits may hold any white space
-True
+A clinging b meets this only after some x: cl100k's signs take the line ends that follow them along.
 """
 
 from __future__ import annotations
@@ -40,29 +31,21 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SplitPoints:
-    """How a text may be parted.
-
-    breaks: bit b is set if parts may begin with byte b
-    clinging: the same for those breaks before which some characters end no part
-    kinds: (n_classes,) uint8, how each class stands before a break (volt.kernels.pretokenize):
-        PARTS       a part ends there
-        CARRIES     it takes all clinging breaks that follow along, and the part ends after these
-        JOINS       the part does not end before a clinging break; it extends to the next text and breaks
-        LASTS       white space: if one break and then text follow, or the end, the part has the words that it has alone
-        DEPENDS     white space: the words of a part that ends so are not known from the part alone
-    alone: whether each word of a part would be cut as one word if it were the whole text
+    """How a text may be parted. A class of characters stands before a break (volt.kernels.pretokenize) as
+    PARTS       a part ends there
+    CARRIES     it takes all clinging breaks that follow along, and the part ends after these
+    JOINS       the part does not end before a clinging break; it extends to the next text and breaks
+    LASTS       white space: if one break and then text follow, or the end, the part has the words that it has alone
+    DEPENDS     white space: the words of a part that ends so are not known from the part alone
     """
 
-    breaks: int
-    clinging: int
-    kinds: NDArray[np.uint8]
-    alone: bool
+    breaks: int  # bit b is set if parts may begin with byte b
+    clinging: int  # the same for those breaks before which some characters end no part
+    kinds: NDArray[np.uint8]  # (n_classes,), how each class stands before a break
+    alone: bool  # whether each word of a part would be cut as one word if it were the whole text
 
     def with_ends_inside(self) -> SplitPoints:
-        """Return the same for texts in which the pattern sees ends at other places, too, as at user tokens.
-
-        White space after such a place begins a word, and white space before it ends one.
-        """
+        """Return the same for texts in which the pattern sees ends at other places, too, as at user tokens."""
         from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS
 
         kinds = self.kinds.copy()
@@ -73,7 +56,9 @@ class SplitPoints:
 def parting_of(tables: SplitTables, *, matches_only: bool = False) -> SplitPoints | None:
     """Return how texts that these splits cut may be parted; None if not even spaces part them.
 
-    matches_only: whether text between the matches of the one split is dropped
+    >>> from volt.text.patterns.published import named_splitter
+    >>> parting_of(named_splitter("digits3").tables) is None  # text between digits may hold any white space
+    True
     """
     moves = _Moves(tables, matches_only)
     safe = {byte: moves.parts(byte) for byte in ascii_bytes(WHITE_SPACE) if moves.begins_words(byte)}
@@ -112,8 +97,7 @@ class _Moves:
         result = np.bincount(classes, minlength=self.end) - np.bincount(classes[codes], minlength=self.end)
         return np.asarray(result > 0)
 
-    def behind(self, number: int) -> Rows:
-        """Return the rows of searches that have just read a character of this class."""
+    def rows_after(self, number: int) -> Rows:
         rows = np.unique(self.of[:, number] >> 1)
         return rows[rows > 0]
 
@@ -122,8 +106,8 @@ class _Moves:
         return bool((self.of[rows, self.tables.classes[byte]] == self.of[rows, self.end]).all())
 
     def parts(self, byte: int) -> NDArray[np.bool_]:
-        """Return the classes after which a part may end if this break follows. (n_classes,)"""
-        return np.array([self._alike(self.behind(number), byte) for number in range(self.end)], np.bool_)
+        """Return the classes after which a part may end if this break follows."""
+        return np.array([self._alike(self.rows_after(number), byte) for number in range(self.end)], np.bool_)
 
     def begins_words(self, byte: int) -> bool:
         """Check that a word begins with this break wherever a search does, and no split that reads back takes it."""
@@ -151,12 +135,9 @@ class _Moves:
         return CARRIES if self._carries(number, free, clinging) else JOINS
 
     def _carries(self, number: int, free: list[int], clinging: list[int]) -> bool:
-        """Check that the match that holds a character of this class takes all clinging breaks after it, and no others.
-
-        A search that has read on after its match may fail there; the one that begins at the character may not.
-        """
+        """Check that the match that holds this class takes all clinging breaks after it, and no others."""
         columns = self.tables.classes[clinging]
-        rows = self.behind(number)
+        rows = self.rows_after(number)
         rows = rows[self.of[np.ix_(rows, columns)].any(axis=1)]
         if not self.is_one or self.of[self.starts[0], number] >> 1 not in rows:
             return False
@@ -173,7 +154,7 @@ class _Moves:
         """Check whether words end after this class as at the end of the text if one break and then text follow."""
         if not self.is_one:
             return False
-        rows = self.behind(number)
+        rows = self.rows_after(number)
         moves = self.of[np.ix_(rows, self.tables.classes[free])]
         same_end = ((moves & 1) == (self.of[rows, self.end] & 1)[:, None]).all()
         after = np.unique(moves >> 1)
@@ -181,7 +162,7 @@ class _Moves:
 
     @property
     def leave_words_alone(self) -> bool:
-        """Whether a word of any text is one word if it is the whole text."""
+        """Whether each word of a text would be one word alone."""
         matches = self.of & 1
         ends_alike = (matches.any(axis=1) <= (matches[:, self.end] == 1)).all()
         covered = self.matches_only or all(

@@ -142,7 +142,7 @@ def _compiled(splits: tuple[Split, ...]) -> Splitter:
 
 
 def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet: Alphabet) -> SplitTables:
-    """Return all automata in one table, one below the other. Classes that none of them tells apart become one."""
+    """Return all automata in one table, with classes that none of them tells apart put together."""
     from volt.kernels.regex_cutting import SplitTables
 
     values, first, renamed = np.unique(
@@ -173,21 +173,15 @@ _LINE_FEED, LINE_END = ord("\n"), 0xFF  # the latter occurs nowhere in UTF-8
 
 @dataclass(frozen=True, eq=False)
 class WordCutter:
-    """Cuts lines into words, and spells these.
-
-    is_bytes: whether each byte becomes a character of GPT-2's alphabet
-    matches_only: whether text between the matches of the one split is dropped
-    reads_marks: whether a "▁" of the text is read as a space
-    isolates: whether private characters stand for user tokens: each is a word then, and ends the text around it
-    parts_users: whether that also holds where text between matches is dropped
-    """
+    """Cuts lines into words, and spells these."""
 
     splitter: Splitter
-    is_bytes: bool
-    matches_only: bool
-    reads_marks: bool
+    is_bytes: bool  # whether each byte becomes a character of GPT-2's alphabet
+    matches_only: bool  # whether text between the matches of the one split is dropped
+    reads_marks: bool  # whether a "▁" of the text is read as a space
+    # whether private characters stand for user tokens: each is a word then, and ends the text around it
     isolates: bool = True
-    parts_users: bool = False
+    parts_users: bool = False  # whether that also holds where text between matches is dropped
 
     @classmethod
     def of(
@@ -223,11 +217,7 @@ class WordCutter:
         return self._written(data, starts, ends)
 
     def cut_texts(self, texts: Sequence[str]) -> list[str]:
-        """Return the words of each text with a space between two. No word holds a space.
-
-        >>> WordCutter.of(Splitter.of(Split("[a-z]+")), is_bytes=True).cut_texts(["é a", ""])
-        ['Ã©Ġ a', '']
-        """
+        """Return the words of each text with a space between two. No word holds a space."""
         joined = "\n".join(texts) + "\n"
         if joined.count("\n") == len(texts):
             result = self.cut_lines(joined.encode(), separator=_LINE_FEED).tobytes()
@@ -236,16 +226,11 @@ class WordCutter:
         return [words.decode() for words in result.split(b"\xff")[:-1]]
 
     def cut_text(self, text: str) -> list[str]:
-        """Return the words of a text. Raises CorpusError if it holds a lone surrogate.
-
-        >>> WordCutter.of(Splitter.of(Split(r" ?[a-z]+")), matches_only=True).cut_text("in 12 days")
-        ['in', '▁days']
-        """
+        """Return the words of a text. Raises CorpusError if it holds a lone surrogate."""
         [words] = self.cut_texts([check_text(text)])
         return words.split(" ") if words else []
 
     def cut_series(self, series: pl.Series) -> pl.Series:
-        """Return a column of strings as lists of words; null has none."""
         import polars as pl
 
         words = pl.Series(series.name, self.cut_texts(series.fill_null("").to_list()), dtype=pl.String)
