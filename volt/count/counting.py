@@ -284,7 +284,9 @@ class ShardCounter:
                 n_rows, n_bytes, n_nulls, first = facts.collect().row(0)
                 if n_nulls and self.errors == "strict":
                     place = f"{path}: row"
-                    raise CorpusError(f"{place} {start + first + 1} is null; remove it or pass", hint={"errors": "skip"})
+                    raise CorpusError(
+                        f"{place} {start + first + 1} is null; remove it or pass", hint={"errors": "skip"}
+                    )
                 yield CountedPart(self.counted(part), n_rows, n_bytes, n_nulls)
         except pl.exceptions.PolarsError as error:
             raise CorpusError(f"{path}: damaged parquet file ({error}); copy it again") from error

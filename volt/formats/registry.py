@@ -284,15 +284,13 @@ def _no_pipe(path: Path) -> Path:
 
 def guess_format(path: Path, head: bytes) -> str:
     """Return the first format that recognises a file by its first bytes. Raises VocabularyError if none does."""
-    from volt.formats import opennmt
-
     start = head.lstrip()[:99].lower()
     if other := next((what for sign, what in _OTHERS.items() if start.startswith(sign)), None):
         raise VocabularyError(f"{path}:1: {other}")
     for name in FORMATS:
         if format_module(name).recognises(path, head):
             return name
-    if (odd := opennmt.odd_line(head)) is not None:
+    if (odd := import_module(FORMATS["opennmt"]).odd_line(head)) is not None:
         raise VocabularyError(f"{path}:{odd}: is not `count<TAB>subword`, as the lines before it are; fix the line")
     raise VocabularyError(
         f"{path}:1: neither a VOLT vocabulary nor, by its content, {', '.join(FORMATS)}; find one on your corpus"

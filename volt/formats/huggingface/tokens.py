@@ -29,8 +29,8 @@ from volt.vocabulary.vocabulary import Merging
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 ADDED = "added_tokens.json"
 _REMEDIES = {
-    "Unigram": "no merges make its pieces; replay the merges of the sentencepiece .model that it comes from, or train a "
-    "BPE tokenizer",
+    "Unigram": "no merges make its pieces; replay the merges of the sentencepiece .model that it comes from, or train "
+    "a BPE tokenizer",
     "WordPiece": "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus",
 }
 

@@ -30,8 +30,8 @@ FIRST_BYTE = b"\x0a"  # field 1, a piece, with a length
 def read_merges(path: str | Path, data: bytes) -> MergeList:
     """Return the merges that a model's pieces imply, as candidates for a search.
 
-    BPE: all merges for a piece that can be cut in several ways. Unigram: each piece is built from the longest pieces before
-    it, the most probable piece first.
+    BPE: all merges for a piece that can be cut in several ways. Unigram: each piece is built from the longest pieces
+    before it, the most probable piece first.
     """
     model = _model(path, data)
     pieces = [

@@ -65,7 +65,7 @@ class SplitChoice:
 
 
 def choose(path: Path, tokens: Sequence[bytes], pattern: str | None) -> SplitChoice:
-    """Choose the pattern for these tokens; the path's file may be a published one. pattern: its name or a regex, if given
+    """Choose the pattern for these tokens; the path's file may be a published one. pattern: its name or a regex
 
     Raises ConfigError for an invalid pattern, VocabularyError if the tokens do not fit GPT-2's alone.
     """
