@@ -2,7 +2,7 @@
 
     python experiments/house.py            this checkout
     python experiments/house.py FOLDER     another checkout
-    python experiments/house.py --check    only circles, which make the exit status 1
+    python experiments/house.py --check    exit with 1 for a circle, or many modules with one importer
 
 A wing is a sub-package or a module directly below a package. Its floor is the longest chain of wings below it.
 `lint-imports` checks that wings import from rows below.
@@ -24,7 +24,14 @@ import grimp
 SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 COLUMNS = ("modules", "functions", "code", "docstrings", "words")
-REGISTRIES = {"volt_cli.app", "volt_cli.stream.commands"}  # each imports its commands, a module each
+REGISTRIES = {  # import or name plug-ins, a module each
+    "volt_cli.__main__",
+    "volt_cli.app",
+    "volt_cli.stream.commands",
+    "volt.formats.registry",
+    "volt.stream.transforms.registry",
+}
+MOST_ALONE = 10  # modules with one importer
 Arrows = Mapping[str, set[str]]
 
 
@@ -81,24 +88,38 @@ def sizes(root: Path, modules: Mapping[str, set[str]]) -> dict[str, Counter[str]
     """Return wing → its measures and its number of modules."""
     wings: dict[str, Counter[str]] = defaultdict(Counter)
     for module in modules:
-        path = root / ("cli" if module.startswith("volt_cli") else "") / module.replace(".", "/")
-        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        wings[wing_of(module)] += measure(path.read_text(encoding="utf-8")) + Counter(modules=1)
+        wings[wing_of(module)] += measure(path_of(root, module).read_text(encoding="utf-8")) + Counter(modules=1)
     return wings
 
 
-def only_importers(imports: Arrows) -> dict[str, str]:
-    """Return module → importer, where one module of the same package, but not a registry, is all that imports it."""
+def path_of(root: Path, module: str) -> Path:
+    """Return the file of a module."""
+    path = root / ("cli" if module.startswith("volt_cli") else "") / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def only_importers(root: Path, imports: Arrows) -> dict[str, str]:
+    """Return module → importer, where one module of its package is all that imports it; no plug-ins, no programs."""
     importers: dict[str, set[str]] = defaultdict(set)
+    plug_ins = {name for registry in REGISTRIES & {*imports} for name in _names(path_of(root, registry))}
     for module, imported in imports.items():
         for other in imported:
             importers[other].add(module)
-    alone = {
-        module: next(iter(others))
-        for module, others in importers.items()
-        if len(others) == 1 and not others & REGISTRIES
+    alone = {module: next(iter(others)) for module, others in importers.items() if len(others) == 1}
+    return {
+        module: other
+        for module, other in alone.items()
+        if module.rpartition(".")[0] == other.rpartition(".")[0]
+        and not ({module, module.rpartition(".")[2]} & plug_ins or other in REGISTRIES)
+        and "__main__" not in path_of(root, module).read_text(encoding="utf-8")
     }
-    return {module: other for module, other in alone.items() if module.rpartition(".")[0] == other.rpartition(".")[0]}
+
+
+def _names(path: Path) -> set[str]:
+    """Return the modules that a registry names, as "noise.Typos" does."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return {*texts, *(text.partition(".")[0] for text in texts)}
 
 
 def circles(arrows: Arrows) -> Iterator[list[str]]:
@@ -145,7 +166,7 @@ def show(root: Path, imports: Arrows, wings: Arrows) -> None:
         print(f"{wing:12} {floor(wing):5} {row}  {', '.join(sorted(wings.get(wing, ())))}")
     total = sum(measured.values(), Counter())
     print(f"{'all':12} {'':5} {' '.join(f'{total[column]:10,}' for column in COLUMNS)}")
-    alone = only_importers(imports)
+    alone = only_importers(root, imports)
     print(f"\n{len(alone)} modules with one importer:", *(f"{a} ← {b}" for a, b in sorted(alone.items())), sep="\n  ")
     for folder in ("tests", "experiments"):
         texts = [path.read_text(encoding="utf-8") for path in sorted((root / folder).rglob("*.py"))]
@@ -160,5 +181,7 @@ if __name__ == "__main__":
     wings = wings_of(imports)
     if "--check" not in sys.argv[1:]:
         show(root, imports, wings)
+    elif len(alone := only_importers(root, imports)) > MOST_ALONE:
+        sys.exit(f"{len(alone)} modules with one importer; {MOST_ALONE} are the most: {', '.join(sorted(alone))}")
     if nodes := [*circles(imports), *circles({wing: others for wing, others in wings.items() if wing != "volt"})]:
         sys.exit("\n".join(f"circle: {', '.join(sorted(each))}" for each in nodes))
