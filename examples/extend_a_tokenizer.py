@@ -3,9 +3,9 @@
     pip install volt-vocab
     python extend_a_tokenizer.py
 
-It needs no file: the old text is half of Python's own help topics, the new one the other half, upper-cased. It prints
-the pieces per word of the new text before and after extending, and after shrinking to the old size, and checks that old
-ids and their rows stay. A new row is the mean of those of the pieces that it is merged from.
+It needs no input file: the old text is half of Python's own help topics, the new text the other half, upper-cased. It
+prints the pieces per word of the new text before and after extending, and after shrinking to the old size. It checks
+that old ids and their rows stay. The row of a new token is the mean of the rows of the pieces that it is merged from.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from numpy.typing import NDArray
 import volt
 
 WIDTH = 16  # of the embedding
-N_OLD, N_MORE = 800, 400  # tokens of the old vocabulary, and those that come behind
+N_OLD, N_MORE = 800, 400  # tokens of the old vocabulary, and additional ones
 
 
 def extended(old: volt.Vocabulary, counts: volt.WordCounts, n_more: int) -> volt.Vocabulary:
-    """The old vocabulary with at most so many tokens behind its own, characters that it lacks among them."""
+    """Append at most n_more tokens to the old vocabulary, including characters that it lacks."""
     candidates = volt.extend_bpe(old, counts, n_merges=n_more)
     return volt.search(candidates, select="fixed:" + str(len(old.tokens) + n_more)).vocabulary
 
 
 def rows_for(old: volt.Vocabulary, new: volt.Vocabulary, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n_new_ids, width): the old rows, and for each new token the mean of those that it is merged from.
+    """Return the old rows, and for each new token the mean of the rows that it is merged from: (n_new_ids, width).
 
-    A character that the old vocabulary lacks was <unk>, and has its row.
+    A character that the old vocabulary lacks was <unk>, and gets its row.
     """
     ids = {piece: i for i, piece in enumerate(old.pieces)}
     parts = {left + right: (left, right) for left, right in new.merges}
@@ -46,7 +46,7 @@ def rows_for(old: volt.Vocabulary, new: volt.Vocabulary, rows: NDArray[np.float6
 
 
 def pieces_per_word(vocabulary: volt.Vocabulary, text: str) -> float:
-    """How many pieces a word of the text takes."""
+    """Return the mean number of pieces per word of a text."""
     return len(volt.Encoder(vocabulary).encode(text)) / len(text.split())
 
 
@@ -58,7 +58,7 @@ def main() -> None:
             Path(folder, name).write_text(text, encoding="utf-8")
         old_counts, new_counts = (volt.count_words(Path(folder, name)) for name in ("old.txt", "new.txt"))
     old = volt.search(volt.learn_bpe(old_counts, n_merges=N_OLD), select=f"fixed:{N_OLD}").vocabulary
-    rows = np.random.default_rng(1).normal(size=(len(old.pieces), WIDTH))  # stands for those of a trained model
+    rows = np.random.default_rng(1).normal(size=(len(old.pieces), WIDTH))  # a substitute for a trained model's rows
 
     new = extended(old, new_counts, N_MORE)
     new_rows = rows_for(old, new, rows)
@@ -67,7 +67,7 @@ def main() -> None:
 
     shrunk = volt.shrink(new, new_counts, to=len(old.pieces))
     kept = np.flatnonzero(shrunk.new_ids >= 0)
-    kept_rows = new_rows[kept]  # order is kept, so these are the rows of the shrunk vocabulary
+    kept_rows = new_rows[kept]  # in the order of the shrunk vocabulary, which keeps the old order
     assert [new.pieces[i] for i in kept] == list(shrunk.vocabulary.pieces), "a row would be another token's"
     assert kept_rows.shape == (len(old.pieces), WIDTH)
 

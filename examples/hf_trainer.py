@@ -5,9 +5,9 @@
     python hf_trainer.py steps/stream.yaml --output run --steps 20 --save-every 10
     python hf_trainer.py steps/stream.yaml --output run --steps 40 --resume run/checkpoint-20
 
-Trainer would resume by reading all earlier batches again. Set ignore_data_skip=True instead, and keep the state of the
-stream in each checkpoint: a batch holds the state after it, the trainer notes the state of the last trained batch, and
-writes it before the model. The learning rate is constant, since other schedules depend on --steps.
+By default, Trainer resumes by reading all earlier batches again. Set ignore_data_skip=True instead, and save the state
+of the stream in each checkpoint. Each batch holds the state after it; the trainer keeps the state of the last trained
+batch and writes it before the model. The learning rate is constant, because other schedules depend on --steps.
 
 Each rank reads its own batches, so `get_train_dataloader` returns a loader that accelerate does not see. A stream has
 no length: set max_steps.
@@ -26,7 +26,7 @@ from volt.errors import ConfigError
 from volt.ext.torch import StreamDataset
 from volt.files.atomic import make_folder, write_atomic
 
-STATE = "stream.json"  # beside the model in each checkpoint
+STATE = "stream.json"  # next to the model in each checkpoint
 
 
 class StreamTrainer(Trainer):
@@ -53,7 +53,7 @@ class StreamTrainer(Trainer):
 
 
 def state_in(checkpoint: Path) -> str:
-    """Read the state of the stream in a checkpoint. Raises ConfigError without it."""
+    """Read the state of the stream from a checkpoint. Raises ConfigError if it is missing."""
     try:
         return (checkpoint / STATE).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
@@ -61,7 +61,7 @@ def state_in(checkpoint: Path) -> str:
 
 
 def arguments_of(batch: dict[str, Any]) -> dict[str, Any]:
-    """Name the arrays of a step as models of transformers do."""
+    """Rename the arrays of a step for models of transformers."""
     net_input = batch["net_input"]
     return {
         "input_ids": net_input["src_tokens"], "attention_mask": batch["src_mask"].long(),
@@ -71,7 +71,7 @@ def arguments_of(batch: dict[str, Any]) -> dict[str, Any]:
 
 
 def small_model(n_tokens: int, *, width: int = 16) -> BartForConditionalGeneration:
-    """Make a model of few parameters."""
+    """Return a model with few parameters."""
     values = {"layers": 1, "attention_heads": 2, "ffn_dim": width}
     sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in values.items()}
     return BartForConditionalGeneration(BartConfig(vocab_size=n_tokens, d_model=width, **sizes))
@@ -81,7 +81,7 @@ def train(
     dataset: StreamDataset, *, n_tokens: int, output: Path, steps: int, save_every: int, resume: Path | None = None,
     **options: Any,
 ) -> StreamTrainer:  # fmt: skip
-    """Train to a number of steps. resume: a checkpoint;  options: of TrainingArguments"""
+    """Train until `steps` steps in total. resume: a checkpoint;  options: for TrainingArguments"""
     if resume is not None:
         dataset.load_state_dict(state_in(resume))
     options.setdefault("lr_scheduler_type", "constant")
@@ -96,14 +96,14 @@ def train(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path, help="YAML file with sources and batches")
-    parser.add_argument("--output", type=Path, required=True, help="folder of the checkpoints")
-    parser.add_argument("--steps", type=int, required=True, help="in all, earlier runs included")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the checkpoints")
+    parser.add_argument("--steps", type=int, required=True, help="total, including earlier runs")
     parser.add_argument("--save-every", type=int, default=500, help="steps between two checkpoints")
-    parser.add_argument("--tokens", type=int, default=32_000, help="of the vocabulary")
+    parser.add_argument("--tokens", type=int, default=32_000, help="size of the vocabulary")
     parser.add_argument("--resume", type=Path, help="a checkpoint")
-    given = parser.parse_args()
-    options = {name: getattr(given, name) for name in ("output", "steps", "save_every", "resume")}
-    train(StreamDataset(given.config, tell=True), n_tokens=given.tokens, **options)
+    args = parser.parse_args()
+    options = {name: getattr(args, name) for name in ("output", "steps", "save_every", "resume")}
+    train(StreamDataset(args.config, tell=True), n_tokens=args.tokens, **options)
 
 
 if __name__ == "__main__":

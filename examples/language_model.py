@@ -1,12 +1,12 @@
-"""From a text to a language model: the size that its budget asks for, Hugging Face's tokenizer, a tiny GPT-2.
+"""Turn a text into a language model: a size that suits its budget, Hugging Face's tokenizer, a tiny GPT-2.
 
     pip install volt-vocab torch transformers
     python language_model.py
 
-It needs no file: the text is that of Python's own help topics, every tenth line held out. VOLT searches for the
-vocabulary that a model of so many parameters deserves (the rule "scaling") and writes tokenizer.json, which
-transformers reads. It prints the size, and the bits per byte of the held-out text before and after training, which
-can be compared between vocabularies, as a loss per token cannot.
+It needs no input file: the text is Python's own help topics, with every tenth line held out. VOLT searches for the
+vocabulary that suits a model's number of parameters (the rule "scaling") and writes tokenizer.json, which transformers
+reads. The program prints the size, and the bits per byte of the held-out text before and after training. Unlike a loss
+per token, bits per byte can be compared between vocabularies.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 import volt
 
 WIDTH, LAYERS, CONTEXT, BATCH = 64, 2, 64, 16
-PARAMS = 12 * LAYERS * WIDTH**2  # of the layers, without the embedding
+PARAMS = 12 * LAYERS * WIDTH**2  # in the layers, without the embedding
 
 
 def searched(train: str) -> volt.SearchResult:
-    """The vocabulary that a text and a model of this size deserve."""
+    """Search for the vocabulary that suits a text and a model of this size."""
     model = volt.LanguageModel(params=PARAMS, width=WIDTH)
     with tempfile.TemporaryDirectory() as folder:
         corpus = Path(folder, "train.txt")
@@ -37,27 +37,27 @@ def searched(train: str) -> volt.SearchResult:
 
 
 def exported(vocabulary: volt.Vocabulary) -> PreTrainedTokenizerFast:
-    """The same vocabulary as a tokenizer of transformers, which has no tokens that are split back: hence closed()."""
+    """Convert a vocabulary to a tokenizer of transformers, which cannot split pieces back: hence closed()."""
     with tempfile.TemporaryDirectory() as folder:
         volt.write_vocabulary(vocabulary.closed(), folder, to="huggingface")
         return PreTrainedTokenizerFast(tokenizer_file=str(Path(folder, "tokenizer.json")))
 
 
 def rows_of(ids: list[int]) -> torch.Tensor:
-    """(n_rows, CONTEXT): the ids in rows; what is left at the end is dropped."""
+    """Arrange ids in rows, (n_rows, CONTEXT), and drop the incomplete row at the end."""
     n_rows = len(ids) // CONTEXT
     return torch.tensor(ids[: n_rows * CONTEXT]).view(n_rows, CONTEXT)
 
 
 def bits_per_byte(model: GPT2LMHeadModel, rows: torch.Tensor, bytes_per_token: float) -> float:
-    """What the model's guesses of all tokens but the first of each row cost."""
+    """Return the model's loss on all tokens except the first of each row, in bits per byte."""
     with torch.no_grad():
         loss = sum(float(model(part, labels=part).loss) * len(part) for part in rows.split(BATCH)) / len(rows)
     return loss / math.log(2) / bytes_per_token
 
 
 def trained(model: GPT2LMHeadModel, rows: torch.Tensor, n_steps: int) -> None:
-    """Train on rows that are drawn at random."""
+    """Train on random rows."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(n_steps):
         batch = rows[torch.randint(len(rows), (BATCH,))]
@@ -68,8 +68,8 @@ def trained(model: GPT2LMHeadModel, rows: torch.Tensor, n_steps: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=200, help="of training")
-    told = parser.parse_args()
+    parser.add_argument("--steps", type=int, default=200, help="steps of training")
+    args = parser.parse_args()
     torch.manual_seed(1)
     lines = "\n".join(topics.values()).splitlines(keepends=True)
     held_out = "".join(lines[::10])
@@ -86,7 +86,7 @@ def main() -> None:
     )  # fmt: skip
     bytes_per_token = len(held_out.encode()) / len(held_ids)
     print(f"before   {bits_per_byte(model, rows_of(held_ids), bytes_per_token):.3f} bits per byte")
-    trained(model, rows_of(train_ids), told.steps)
+    trained(model, rows_of(train_ids), args.steps)
     print(f"after    {bits_per_byte(model, rows_of(held_ids), bytes_per_token):.3f} bits per byte")
 
 

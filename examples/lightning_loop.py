@@ -1,17 +1,17 @@
-"""Train a small translation model with Lightning on steps of a stream, and go on exactly from a checkpoint.
+"""Train a small translation model with Lightning on steps of a stream, and continue exactly from a checkpoint.
 
     pip install 'volt-vocab[torch]' lightning
     volt stream example batches -o steps
     python lightning_loop.py steps/stream.yaml --output run --steps 20
     python lightning_loop.py steps/stream.yaml --output run --steps 40 --resume run/last.ckpt
 
-It prints the steps of all runs so far and the loss of the last one: `20 steps, loss …`, then `40 steps, loss …`, where
-the second run has read the batches behind those of the first.
+It prints the total number of steps and the last loss: `20 steps, loss …`, then `40 steps, loss …`. The second run
+continues with the batch after the last one of the first run.
 
-Lightning keeps the state of a LightningDataModule in its checkpoints, and fetches a batch before it is needed. So the
-state to keep is not that of the loader, which is a step ahead, but the one that the batch in training tells:
-`StreamData` notes it when the batch is put on its device. Each rank reads its own batches, so Lightning must not deal
-out those of one loader: use_distributed_sampler=False.
+Lightning saves the state of a LightningDataModule in its checkpoints, and prefetches one batch. So do not save the
+loader's state, which is one step ahead, but the state stored in the batch that is being trained on: `StreamData` keeps
+it when the batch is moved to its device. Each rank reads its own batches, so Lightning must not distribute the batches
+of one loader: use_distributed_sampler=False.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from volt.ext.torch import StreamDataset
 
 
 class StreamData(LightningDataModule):
-    """Batches of `dataset`, a StreamDataset that tells its states."""
+    """Batches of `dataset`, a StreamDataset with tell=True."""
 
     def __init__(self, dataset: StreamDataset, *, n_workers: int = 0) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class StreamData(LightningDataModule):
 
 
 class SmallModel(LightningModule):
-    """A translation model of few parameters: the mean of the source and the token before say what comes next."""
+    """A translation model with few parameters, which predicts from the mean of the source and the previous token."""
 
     def __init__(self, n_tokens: int, *, width: int = 16) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def train(
     dataset: StreamDataset, *, model: LightningModule, output: Path, steps: int, save_every: int,
     resume: Path | None = None, n_workers: int = 0, **options: Any,
 ) -> Trainer:  # fmt: skip
-    """Train for so many steps in all; resume: the checkpoint to go on from. options: of Trainer"""
+    """Train until `steps` steps in total. resume: a checkpoint;  options: for Trainer"""
     saving = ModelCheckpoint(output, save_last=True, every_n_train_steps=save_every, save_top_k=-1, filename="{step}")
     callbacks = [saving, *options.pop("callbacks", [])]
     trainer = Trainer(max_steps=steps, max_epochs=-1, use_distributed_sampler=False, callbacks=callbacks, **options)
@@ -84,17 +84,17 @@ def train(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", type=Path, help="YAML file with sources and batches")
-    parser.add_argument("--output", type=Path, required=True, help="folder of the checkpoints")
-    parser.add_argument("--steps", type=int, required=True, help="in all, those before a checkpoint among them")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the checkpoints")
+    parser.add_argument("--steps", type=int, required=True, help="total, including steps before a checkpoint")
     parser.add_argument("--save-every", type=int, default=10, help="steps between two checkpoints")
-    parser.add_argument("--tokens", type=int, default=32_000, help="of the vocabulary")
-    parser.add_argument("--resume", type=Path, help="the checkpoint to go on from")
-    parser.add_argument("--seed", type=int, default=1, help="of the first weights; a checkpoint has its own")
-    told = parser.parse_args()
-    seed_everything(told.seed, verbose=False)
+    parser.add_argument("--tokens", type=int, default=32_000, help="size of the vocabulary")
+    parser.add_argument("--resume", type=Path, help="a checkpoint")
+    parser.add_argument("--seed", type=int, default=1, help="for the initial weights; a checkpoint stores its own")
+    args = parser.parse_args()
+    seed_everything(args.seed, verbose=False)
     trainer = train(
-        StreamDataset(told.config, tell=True), model=SmallModel(told.tokens), output=told.output, steps=told.steps,
-        save_every=told.save_every, resume=told.resume,
+        StreamDataset(args.config, tell=True), model=SmallModel(args.tokens), output=args.output, steps=args.steps,
+        save_every=args.save_every, resume=args.resume,
         logger=False, enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
     print(f"{trainer.global_step} steps, loss {trainer.callback_metrics['loss']:.3f}")

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Raw text → vocabulary → endless stream → Marian, and on from there in the next run.
+# Raw text → vocabulary → endless stream → Marian; the next run resumes.
 #
 #   pip install 'volt-vocab[interop]'
 #   MARIAN=/path/to/marian bash marian.sh FOLDER
 #
-# It writes into FOLDER (default: marian) a stream with its data, a joint vocabulary, and Marian's model. Run it again,
-# and the stream goes on behind the lines of the run before. Without Marian (MARIAN unset, none on the PATH) nothing is
-# trained: the lines that it would have read go to FOLDER/read.tsv, and their number is printed. N_LINES: of each run.
+# It writes a stream with its data, a joint vocabulary, and Marian's model into FOLDER (default: marian). If you run it
+# again, the stream continues after the last line of the previous run. Without Marian (MARIAN unset, not on the PATH), it
+# does not train: it appends the lines for Marian to FOLDER/read.tsv and prints their number. N_LINES: lines per run.
 set -euo pipefail
 
 folder=${1:-marian}
@@ -27,6 +27,6 @@ if [ -n "$marian" ]; then
     stream | "$marian" --type transformer --tsv --tsv-fields 2 --train-sets stdin --shuffle batches \
         --vocabs "$folder/joint.spm" "$folder/joint.spm" --model "$folder/model.npz"
 else
-    echo "no marian here: so many lines it would have read" >&2
+    echo "marian not found; number of lines that it would have read:" >&2
     stream | tee -a "$folder/read.tsv" | wc -l
 fi
