@@ -1,12 +1,7 @@
-r"""Decompress a file as a stream, several members included; an error names the line before the damage.
+"""Decompress a file as a stream, several members included; an error names the line before the damage.
 
-Compression is detected by a file's first bytes, never by its name. Memory is bounded for any file: text comes in
-pieces of about a megabyte (zstd makes up to 128 at once), and a file that asks for more than `_MOST` is refused.
-
->>> import gzip
->>> packed = gzip.compress(b"one\n") + gzip.compress(b"two\n")
->>> b"".join(decompress([packed], find_decoder(packed), path="a.gz"))
-b'one\ntwo\n'
+Memory is bounded: text comes in pieces of about a megabyte (128 for zstd), and a file that needs more than `_MOST` is
+refused.
 """
 
 from __future__ import annotations
@@ -27,14 +22,14 @@ _TOO_LARGE = ("Memory usage limit", "Frame requires too much memory")  # how xz 
 
 
 class Decompressor(Protocol):
-    """The interface that the compression libraries share: one decoder decodes one member, up to its end."""
+    """The interface that all decoders share: one decoder decodes one member."""
 
     @property
     def eof(self) -> bool: ...
     @property
     def unused_data(self) -> bytes: ...
     def texts(self, data: bytes, /) -> Iterator[bytes]:
-        """Return the text of the next bytes of a member, piece by piece."""
+        """Yield the text of the next bytes of a member."""
         ...
 
 
@@ -42,8 +37,6 @@ StartDecoder = Callable[[], Decompressor]
 
 
 class _Library(Protocol):
-    """The attributes that the decoders of the libraries share."""
-
     @property
     def eof(self) -> bool: ...
     @property
@@ -54,8 +47,6 @@ D = TypeVar("D", bound=_Library)
 
 
 class _Wrapped(Generic[D]):
-    """A library's decoder, which knows where its member ends."""
-
     def __init__(self, decoder: D) -> None:
         self._decoder = decoder
 
@@ -69,8 +60,6 @@ class _Wrapped(Generic[D]):
 
 
 class _Stepwise(_Wrapped[bz2.BZ2Decompressor | lzma.LZMADecompressor]):
-    """bzip2 and xz, whose decoders give as much text as they are asked for."""
-
     def texts(self, data: bytes) -> Iterator[bytes]:
         yield self._decoder.decompress(data, _PIECE)
         while not self.eof and not self._decoder.needs_input:
@@ -78,8 +67,6 @@ class _Stepwise(_Wrapped[bz2.BZ2Decompressor | lzma.LZMADecompressor]):
 
 
 class _Gzip(_Wrapped[Any]):
-    """gzip, whose decoder hands back the bytes that it has not come to."""
-
     def __init__(self) -> None:
         from isal import isal_zlib
 
@@ -93,8 +80,6 @@ class _Gzip(_Wrapped[Any]):
 
 
 class _Zstd:
-    """zstd, whose decoder gives all text of what it is given: a little at a time."""
-
     def __init__(self) -> None:
         import zstandard
 
@@ -127,25 +112,19 @@ _DECODERS: dict[bytes, StartDecoder] = {
 
 
 def find_decoder(head: bytes) -> StartDecoder | None:
-    """Return a decoder's factory for a gzip, bzip2, xz or zstd file that begins with `head` (8 bytes do), else None.
-
-    >>> find_decoder(b"BZh91AY&") is None, find_decoder(b"low newest")
-    (False, None)
-    """
+    """Return the factory of decoders for a file that begins with `head` (8 bytes), or None if it is not compressed."""
     return next((start for magic, start in _DECODERS.items() if head.startswith(magic)), None)
 
 
 def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> Iterator[bytes]:
-    """Decompress the bytes of a file, piece by piece. path: the file's name in errors.
+    r"""Decompress the pieces of a file; an empty piece (no more bytes wait) is passed on.
 
-    An empty piece says that no more is there yet: it is handed on.
-    Raises CorpusError with the number of good lines if the file is cut or garbled.
+    Raises CorpusError with the number of good lines if the file is truncated or corrupt.
 
-    >>> packed = bz2.compress(b"one")
-    >>> b"".join(decompress([packed[:-9]], find_decoder(packed), path="a.bz2"))
-    Traceback (most recent call last):
-        ...
-    volt.errors.CorpusError: a.bz2: truncated after line 0; copy or compress it again
+    >>> import gzip
+    >>> packed = gzip.compress(b"one\n") + gzip.compress(b"two\n")
+    >>> b"".join(decompress([packed], find_decoder(packed), path="a.gz"))
+    b'one\ntwo\n'
     """
     from isal.igzip_lib import IsalError
     from zstandard import ZstdError
@@ -176,7 +155,6 @@ class _UnpackedTail(Exception):
 
 
 def _members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
-    """Decompress members (gzip), streams (xz) or frames (zstd) one after the other."""
     decoder, is_first = None, True
     marks = [mark for mark, output in _DECODERS.items() if output is start]
     for piece in pieces:

@@ -1,22 +1,11 @@
 r"""Read and write sentences of ids as fairseq and Megatron store them: ids in NAME.bin, their places in NAME.idx.
 
-    NAME.idx      magic "MMIDIDX\0\0", version 1 (u64), code of the kind of number (u8), count (u64),
+    NAME.idx      magic "MMIDIDX\0\0", version 1 (u64), code of the dtype (u8), count (u64),
                   [Megatron: count of document bounds (u64)], sizes int32[count], pointers int64[count], in bytes,
                   [Megatron: document bounds int64[], numbers of sentences]
     NAME.bin      the ids, sentence after sentence
 
-All numbers are little-endian. Both files are mapped into memory, so opening takes the same time for any number of
-sentences. Sentences are checked as they are read; `IndexedIds.check` checks all of them. If a file is shortened
-while it is mapped, the operating system ends the process. Both files are written whole or not at all.
-
->>> import tempfile
->>> from volt.files.indexed_dataset import write_ids
->>> with tempfile.TemporaryDirectory() as folder:
-...     with write_ids(f"{folder}/train.de", dtype="u16") as writer:
-...         writer.add(np.array([7, 8, 2, 2]), np.array([3, 1]))
-...     dataset = open_ids(f"{folder}/train.de")
-...     dataset, dataset.ids(0)
-(<IndexedIds: 2 sentences, 4 ids as u16>, array([7, 8, 2], dtype=uint16))
+All numbers are little-endian. Both files are memory-mapped, and sentences are checked as they are read.
 """
 
 from __future__ import annotations
@@ -53,20 +42,12 @@ Longs = NDArray[np.int64]
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """Return the numbers that a name such as u16 stands for, as they stand in files.
-
-    >>> dtype_of("u16").str
-    '<u2'
-    """
+    """Return the little-endian numpy dtype of a name such as u16."""
     return np.dtype(f"<{name[0]}{int(name[1:]) // 8}")
 
 
 def prefix_of(path: str | os.PathLike[str]) -> str:
-    """Return the prefix that the names of both files share. path: of either file, or the prefix.
-
-    >>> prefix_of("train.de.bin"), prefix_of("train.de.idx"), prefix_of("train.de")
-    ('train.de', 'train.de', 'train.de')
-    """
+    """Return the common prefix NAME from NAME, NAME.bin or NAME.idx."""
     return os.fspath(path).removesuffix(BIN).removesuffix(IDX)
 
 
@@ -74,12 +55,12 @@ def prefix_of(path: str | os.PathLike[str]) -> str:
 class IndexedIds:
     """Sentences of ids, mapped into memory.
 
-    prefix: their files without .bin and .idx
+    prefix: path without .bin and .idx
     dtype: u8, i8, i16, i32, i64, u16, u32 or u64
     sizes: (n,) int32, ids per sentence
     pointers: (n,) int64, the byte in .bin at which each sentence starts
-    data: (n_ids,) all ids, one sentence after the other
-    documents: (n_documents + 1,) int64, of Megatron: the sentences at which documents start, and the last one's end
+    data: (n_ids,) all ids
+    documents: (n_documents + 1,) int64, Megatron's bounds of documents, in sentences
     """
 
     prefix: str
@@ -96,11 +77,7 @@ class IndexedIds:
         return len(self.sizes)
 
     def ids(self, sentence: int) -> Ids:
-        """Return the ids of a sentence, a view of the file.
-
-        sentence: its number, from 0
-        Raises CorpusError if the files are damaged there, IndexError if there is no such sentence.
-        """
+        """Return the ids of a sentence (from 0), a view. Raises CorpusError if the files are damaged there."""
         if not 0 <= sentence < len(self):
             raise IndexError(f"sentence {sentence} of {len(self):,}")
         start, end, item = int(self.pointers[sentence]), self._end(sentence), self.data.itemsize
@@ -109,9 +86,8 @@ class IndexedIds:
         return self.data[start // item : end // item]
 
     def span(self, first: int, last: int) -> tuple[Ids, Longs]:
-        """Return the ids of consecutive sentences, a view of the file, and (n + 1,) offsets of sentences in it.
+        """Return the ids of sentences `first` to `last`, a view, and the (n + 1,) offsets of sentences in it.
 
-        first, last: the number of the first, from 0, and one more than that of the last
         Raises CorpusError if the files are damaged there.
         """
         offsets = np.concatenate([[0], np.cumsum(self.sizes[first:last], dtype=np.int64)])
@@ -120,14 +96,14 @@ class IndexedIds:
         return self.data[start : start + int(offsets[-1])], offsets
 
     def check(self) -> None:
-        """Read the whole index. Raises CorpusError if it is damaged anywhere."""
+        """Check all sentences. Raises CorpusError if the index is damaged."""
         for first in range(0, len(self), _SPAN):
             self.span(first, min(first + _SPAN, len(self)))
         if self.documents is not None and (np.diff(self.documents) < 0).any():
             raise CorpusError(f"{shown_path(self.prefix + IDX)}: bounds of documents do not rise; {_AGAIN}")
 
     def _check_span(self, first: int, sizes: NDArray[np.int32], offsets: Longs) -> None:
-        """Raise CorpusError if a size is negative, or a sentence does not start where the one before it ends."""
+        """Raise CorpusError if a size is negative, or a sentence does not start at the end of the previous one."""
         if (negative := sizes < 0).any():
             place = int(np.argmax(negative))
             raise self._damaged(first + place, f"has {sizes[place]} ids")
@@ -148,12 +124,9 @@ class IndexedIds:
 
 
 class IndexLayout(NamedTuple):
-    """The layout of an index.
+    """The layout of an index of n sentences. start: the byte at which sizes start
 
-    dtype: of the ids
-    n: sentences
-    start: the byte at which sizes start
-    n_bounds: how many bounds of documents follow; None in fairseq's files
+    n_bounds: number of Megatron's document bounds; None in fairseq's files
     """
 
     dtype: str
@@ -163,11 +136,7 @@ class IndexLayout(NamedTuple):
 
 
 def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
-    """Map sentences of ids.
-
-    path: of NAME.bin or NAME.idx, or NAME
-    Raises CorpusError if one of the files is missing, damaged, or holds no ids.
-    """
+    """Map NAME.bin and NAME.idx into memory. Raises CorpusError if one is missing or damaged, or holds no ids."""
     prefix = prefix_of(path)
     index, data = (_mapped(prefix + ending) for ending in (IDX, BIN))
     layout = layout_of(prefix + IDX, index)
@@ -186,11 +155,7 @@ def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
 
 
 def layout_of(path: str, index: bytes | mmap.mmap) -> IndexLayout:
-    """Read the head of an index. Raises CorpusError if the index is of another kind, or has another length.
-
-    >>> layout_of("a.idx", HEAD.pack(MAGIC, 1, 8, 0))
-    IndexLayout(dtype='u16', n=0, start=26, n_bounds=None)
-    """
+    """Read the head of an index. Raises CorpusError if its format or its length is wrong."""
     message = shown_path(path)
     if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
         remedy = "binarize the text again, or let fairseq write its mmap kind"
@@ -212,9 +177,7 @@ def layout_of(path: str, index: bytes | mmap.mmap) -> IndexLayout:
 
 
 def _tail(message: str, index: bytes | mmap.mmap, count: int) -> tuple[int, int | None]:
-    """Return the byte at which sizes start, and how many bounds of documents there are: the length of the file says
-    it.
-    """
+    """Return where sizes start, and the number of document bounds, as the length of the file implies."""
     size = HEAD.size + 12 * count
     if len(index) == size:
         return HEAD.size, None
@@ -230,7 +193,6 @@ def _tail(message: str, index: bytes | mmap.mmap, count: int) -> tuple[int, int 
 
 
 def _check_length(result: IndexedIds, n_bytes: int) -> None:
-    """Raise CorpusError unless .bin ends where the index says."""
     if len(result) and (last := int(result.sizes[-1])) < 0:
         raise result._damaged(len(result) - 1, f"has {last} ids")
     expected = result._end(-1) if len(result) else 0
@@ -240,7 +202,6 @@ def _check_length(result: IndexedIds, n_bytes: int) -> None:
 
 
 def _mapped(path: str) -> bytes | mmap.mmap:
-    """Return the bytes of a file. Raises CorpusError if it cannot be read."""
     try:
         with open(path, "rb") as file:
             if not os.fstat(file.fileno()).st_size:  # nothing can be mapped
@@ -256,18 +217,12 @@ _MOST_SMALL = 65_500  # ids that u16 is not taken for, as in fairseq: it leaves 
 
 
 def dtype_for(n_ids: int) -> str:
-    """Return the kind of number that ids of a vocabulary are kept as. n_ids: how many there are."""
+    """Return the dtype that stores the ids of a vocabulary of `n_ids`."""
     return "u16" if n_ids < _MOST_SMALL else "i32"
 
 
 def check_dtype(dtype: str, n_ids: int) -> None:
-    """Raise ConfigError unless a kind of number holds the ids below `n_ids`.
-
-    >>> check_dtype("u8", 300)
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: dtype 'u8' holds ids up to 255, and there are ids up to 299; pass dtype='u16'
-    """
+    """Raise ConfigError unless a dtype holds all ids below `n_ids`."""
     most = int(np.iinfo(dtype_of(arguments.choice(dtype, "dtype", tuple(CODES)))).max)
     if n_ids - 1 > most:
         result = f"dtype {dtype!r} holds ids up to {most:,}, and there are ids up to {n_ids - 1:,}"
@@ -275,11 +230,7 @@ def check_dtype(dtype: str, n_ids: int) -> None:
 
 
 class IdsWriter:
-    """Writes sentences one after the other; sizes, 4 bytes each, are kept until the end.
-
-    data: what the ids are written to
-    dtype: of the ids
-    """
+    """A writer of sentences; it keeps their sizes, 4 bytes each, in memory until the end."""
 
     def __init__(self, data: BinaryIO, dtype: str) -> None:
         self.dtype, self._data = dtype, data
@@ -288,11 +239,9 @@ class IdsWriter:
         self._sizes = list[NDArray[np.int32]]()
 
     def add(self, ids: NDArray[Any], sizes: NDArray[Any]) -> None:
-        """Write sentences.
+        """Write the (n_ids,) concatenated ids of n sentences, and their (n,) sizes.
 
-        ids: (n_ids,) whole numbers, of all of them, one sentence after the other
-        sizes: (n,) ids per sentence
-        Raises ConfigError if an id does not fit the kind of number, or the sizes do not make up the ids.
+        Raises ConfigError if an id does not fit the dtype, or the sizes do not sum up to the number of ids.
         """
         if len(sizes) and (int(sizes.min()) < 0 or int(sizes.max()) > np.iinfo(np.int32).max):
             raise ConfigError(f"a sentence of {int(sizes.min())} or {int(sizes.max()):,} ids; 0 to 2^31 − 1 can be")
@@ -306,7 +255,7 @@ class IdsWriter:
         self._sizes.append(sizes.astype("<i4"))
 
     def write_index(self, file: BinaryIO) -> None:
-        """Write what .idx holds."""
+        """Write the contents of .idx."""
         sizes = np.concatenate([np.zeros(0, "<i4"), *self._sizes])
         file.write(HEAD.pack(MAGIC, VERSION, CODES[self.dtype], len(sizes)))
         file.write(sizes.tobytes())
@@ -319,19 +268,18 @@ class IdsWriter:
 
 @contextmanager
 def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter]:
-    """Return a writer of NAME.bin and NAME.idx, which appear when the block ends, and are removed if it fails.
+    """Open a writer of NAME.bin and NAME.idx, which appear when the block ends, and are removed if it fails.
 
-    A kill at any moment leaves the old pair, the new pair, or no .idx, without which no .bin is read.
-    path: NAME, or that of either file
-    dtype: u8, i8, i16, i32, i64, u16, u32 or u64
-    Raises OutputError if a file cannot be written, ConfigError if one is to be a pipe or a device.
+    A kill leaves the old pair, the new pair, or no .idx, without which no .bin is read.
+    Raises OutputError if a file cannot be written, ConfigError if one is a pipe or a device.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with write_ids(f"{folder}/a", dtype="u8") as writer:
-    ...         writer.add(np.array([5, 2]), np.array([2]))
-    ...     sorted(os.listdir(folder))
-    ['a.bin', 'a.idx']
+    ...     with write_ids(f"{folder}/train.de", dtype="u16") as writer:
+    ...         writer.add(np.array([7, 8, 2, 2]), np.array([3, 1]))
+    ...     dataset = open_ids(f"{folder}/train.de")
+    ...     dataset, dataset.ids(0)
+    (<IndexedIds: 2 sentences, 4 ids as u16>, array([7, 8, 2], dtype=uint16))
     """
     arguments.choice(dtype, "dtype", tuple(CODES))
     prefix = prefix_of(path)
@@ -345,7 +293,6 @@ def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter
 
 
 def _refuse_pipe(path: str) -> None:
-    """Raise ConfigError if a path leads to a pipe or a device."""
     with suppress(OSError, ValueError):  # writing reports it
         if follow(path).is_written_through:
             raise ConfigError(f"{shown_path(path)}: no file, and ids are two of them; name files")

@@ -1,17 +1,15 @@
 r"""Divide an uncompressed file into ranges of bytes and spans of whole lines, one for each worker or thread.
 
-Cuts depend on the size of the file alone, so nobody reads the file to cut it. A line belongs to the range in which it
-starts: the reader of the bytes from `start` to `stop` skips the rest of a line that starts earlier, and reads past
-`stop` to the end of its last line. A range inside one long line has no lines.
+A line belongs to the range in which it starts. Spans end at line ends, found by reading a few bytes around each cut.
+There is no memory map, because it ends the process if the file is shortened.
 
 >>> import tempfile
 >>> with tempfile.NamedTemporaryFile() as file:
 ...     _ = file.write(b"low\nlower\nnew") and file.flush()
 ...     [[block.data for block in read_range(part)] for part in ranges_of(file.name, size=5)]
+...     [bytes(span) for span in file_spans(file.name, size=5)]
 [[b'low\nlower\n'], [], [b'new']]
-
-Spans (`file_spans`) end at line ends, which are found by reading a few bytes around each cut. A memory map would be
-simpler, but it ends the process if the file is shortened. Compressed files, pipes and URLs are read from the start.
+[b'low\nlower\n', b'new']
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _SPAN_STEP = 1 << 12  # bytes looked at around a cut
 
 
 class Descriptor:
-    """An open file, closed when nobody holds it any more."""
+    """An open file, closed with its last reference."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -60,7 +58,7 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """The bytes from `start` to `start + size` of a file. max_line: the most bytes of a line; None for no limit."""
+    """The bytes from `start` to `start + size` of a file, whose lines have at most `max_line` bytes."""
 
     file: Descriptor
     start: int
@@ -76,10 +74,7 @@ class FileSpan:
         return bytes(room)
 
     def read_into(self, room: memoryview) -> None:
-        """Fill the room, which is as long as the span.
-
-        Raises CorpusError if the file has become shorter, or a line is too long.
-        """
+        """Fill the memory. Raises CorpusError if the file became shorter, or a line is too long."""
         done = 0
         while done < self.size:
             try:
@@ -98,7 +93,7 @@ class FileSpan:
             raise long_line_error(self.file.path, line, most)
 
     def block(self) -> Block:
-        """Return the span with the number of its first line, for messages."""
+        """Return the span as a block, with the number of its first line, for errors."""
         first_line = 1
         for start in range(0, self.start, 1 << 20):
             first_line += self.file.read(start, min(1 << 20, self.start - start)).count(b"\n")
@@ -106,20 +101,12 @@ class FileSpan:
 
 
 def can_span(path: str) -> bool:
-    """Check whether a file can be cut: it is plain and has a size, and is neither compressed nor a pipe.
-
-    >>> can_span(__file__), can_span("-")
-    (True, False)
-    """
+    """Check whether a file can be cut: a regular, uncompressed, nonempty file."""
     return open_plain(path) is not None
 
 
 def open_plain(path: str) -> Descriptor | None:
-    """Open a file that can be cut, as `can_span` says; return None for others.
-
-    >>> open_plain("-") is None
-    True
-    """
+    """Open a file that can be cut; return None for others."""
     if path == "-" or not hasattr(os, "preadv") or not os.path.isfile(path) or not os.path.getsize(path):
         return None
     file = Descriptor(path)
@@ -127,18 +114,9 @@ def open_plain(path: str) -> Descriptor | None:
 
 
 def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_LINE) -> Iterator[FileSpan]:
-    """Cut a plain file after line ends into spans of about `size` bytes, less a byte order mark.
+    """Cut a plain file after line ends into spans of about `size` bytes, without a byte order mark.
 
-    file: its path, or the file that `open_plain` has opened
-    max_line: the most bytes of a line; None for no limit
-    What is added to the file meanwhile is left out.
     Raises CorpusError if the file cannot be read or is not text, or a line is too long.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     _ = file.write(b"low\\nlower\\nnew") and file.flush()
-    ...     [bytes(span) for span in file_spans(file.name, size=5)]
-    [b'low\\nlower\\n', b'new']
     """
     file, most = Descriptor(file) if isinstance(file, str) else file, checked_max_line(max_line)
     head, end = file.read(0, HEAD_SIZE), os.fstat(file.number)[stat.ST_SIZE]
@@ -152,9 +130,7 @@ def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_
 
 
 def _line_end(file: Descriptor, place: int, far: int) -> int:
-    """Return where the line ends in which the byte before a place stands, behind its line end; or `far`, if that is
-    nearer.
-    """
+    """Return the byte after the line that contains byte `place` − 1, at most `far`."""
     place -= 1
     while place < far and (piece := file.read(place, _SPAN_STEP)):
         if (result := piece.find(b"\n")) >= 0:
@@ -171,10 +147,7 @@ _UNKNOWN = 2  # the number of a first line that nobody has counted, and that is 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """The lines of a plain file that start at the bytes from `start` to `stop`.
-
-    size: bytes of the whole file when it was cut; what is added later is left out
-    """
+    """The lines of a plain file of `size` bytes that start at the bytes from `start` to `stop`."""
 
     path: str
     start: int
@@ -186,12 +159,7 @@ class FileRange:
 
 
 def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
-    """Return the ranges of a file, of `size` bytes each but for the last; [] if it cannot be cut, or is not larger
-    than that.
-
-    >>> ranges_of("-"), ranges_of(__file__, size=1 << 20)
-    ([], [])
-    """
+    """Return ranges of `size` bytes each except the last; [] if the file is smaller or cannot be cut."""
     step = arguments.whole(size, "size", low=1)
     with suppress(CorpusError, OSError):  # raised where it is read
         plain = plain_path(path)
@@ -208,11 +176,7 @@ def read_range(
     max_line: int | None = MAX_LINE,
     first_line: int = _UNKNOWN,
 ) -> Iterator[Block]:
-    """Yield the blocks of a range, as `read_blocks` does those of a file.
-
-    first_line: the number of its first line, for errors; see `numbered`
-    Raises CorpusError if the file cannot be read, has become shorter or is not text, or if a line is too long.
-    """
+    """Yield the blocks of a range as `read_blocks` does. first_line: for errors; see `numbered`"""
     file = _Reading(part)
     refuse_binary(part.path, file.head())
     first_line = first_line if part.start else 1
@@ -222,11 +186,7 @@ def read_range(
 
 
 def numbered(part: FileRange, read: Callable[[int], T]) -> T:
-    """Return what `read` returns for a range and the number of its first line.
-
-    Who reads a range does not know that number. The lines before are counted only where an error is to name it: then
-    the range is read again.
-    """
+    """Call `read` with an unknown first line; if it raises, call it again with the number of the range's first line."""
     try:
         return read(_UNKNOWN)
     except CorpusError:
@@ -236,7 +196,7 @@ def numbered(part: FileRange, read: Callable[[int], T]) -> T:
 
 
 class _Reading:
-    """A range that is being read. n_read: how far, from the start of the file."""
+    """An open range. n_read: the bytes read so far, from the start of the file"""
 
     awaited = False
 
@@ -245,11 +205,9 @@ class _Reading:
         self._file = Descriptor(part.path)
 
     def head(self) -> bytes:
-        """Return the first bytes of the file."""
         return self._read(0, min(HEAD_SIZE, self.part.size))
 
     def pieces(self, step: int) -> Iterator[bytes]:
-        """Yield the bytes of its lines, about `step` at a time."""
         self.n_read = self._first_byte()
         last = b""
         while self.n_read < self.part.stop:
@@ -263,14 +221,13 @@ class _Reading:
             yield last
 
     def first_line(self) -> int:
-        """Return the number of its first line, from 1."""
+        """Return the number of the range's first line."""
         end, number = self._first_byte(), 1
         for start in range(0, end, BLOCK_SIZE):
             number += self._read(start, min(BLOCK_SIZE, end - start)).count(b"\n")
         return number
 
     def _first_byte(self) -> int:
-        """Return where its first line starts; where it stops itself if it has none."""
         place = self.part.start - 1
         while 0 <= place < self.part.stop - 1:
             piece = self._read(place, min(_STEP, self.part.stop - 1 - place))

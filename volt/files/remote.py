@@ -1,23 +1,15 @@
-"""Read the size, version, listing and byte ranges of URLs, by fsspec. All failures are OSErrors.
+"""Read the size, version, listing and byte ranges of URLs by fsspec. All failures are OSErrors.
 
-A request that fails is tried `TRIES` times, with longer and longer pauses; a missing file or a refused permission is
-reported at once. Every request has a time limit. fsspec and its libraries are imported with the first URL.
+A failed request is retried up to `TRIES` times with growing pauses, unless a retry cannot help. Patterns match as for
+local paths. For http, "?" begins a query, and a folder consists of the links of its page.
 
 >>> import fsspec
->>> fsspec.filesystem("memory").pipe_file("/remote.txt", b"low newest")
->>> look("memory://remote.txt").size, read_range("memory://remote.txt", 4, 3)
-(10, b'new')
-
-Patterns match as they do for local paths: `*`, `?` and `[…]` match parts of a name, `**` matches folders at any depth,
-and none of them matches a name that begins with a dot. In http and https, "?" begins a query, a folder holds the links
-of its page, and folders that a pattern matches are not entered.
-
 >>> for name in ("a.txt", "b.gz", "c/d.gz", "c/.e.gz"):
-...     fsspec.filesystem("memory").pipe_file(f"/listing/{name}", b"low")
->>> files_at("memory://listing/*.gz"), files_at("memory://listing/**/*.gz")
-(['memory://listing/b.gz'], ['memory://listing/b.gz', 'memory://listing/c/d.gz'])
->>> files_at("memory://listing/")
-['memory://listing/a.txt', 'memory://listing/b.gz', 'memory://listing/c/d.gz']
+...     fsspec.filesystem("memory").pipe_file(f"/listing/{name}", b"low newest")
+>>> look("memory://listing/a.txt").size, read_range("memory://listing/a.txt", 4, 3)
+(10, b'new')
+>>> files_at("memory://listing/**/*.gz")
+['memory://listing/b.gz', 'memory://listing/c/d.gz']
 """
 
 from __future__ import annotations
@@ -46,10 +38,9 @@ T = TypeVar("T")
 
 
 class RemoteStat(NamedTuple):
-    """The size and version of a URL.
+    """The status of a URL. size: bytes, None if unknown
 
-    size: bytes; None where the server does not tell
-    version: a number that changes with the content, of its ETag or time of change; 0 where the server tells neither
+    version: a number derived from ETag or modification time; 0 if unknown
     """
 
     size: int | None
@@ -63,29 +54,29 @@ class RemoteStat(NamedTuple):
 
 
 class NoRangesError(OSError):
-    """The server gives files as a whole only."""
+    """The server supports no ranges."""
 
 
 class ChangedError(OSError):
-    """The file has changed since it was opened."""
+    """The file changed after it was opened."""
 
     remedy = "run it again"
 
 
 class ServerError(OSError):
-    """A server failed, however often it was asked, or refused the question."""
+    """A server failed in all tries, or rejected the request."""
 
     remedy = "run it again when the server answers"
 
 
 class RefusedError(PermissionError):
-    """Whoever asks may not have what is there."""
+    """Access is denied."""
 
     remedy = "check the credentials"
 
 
 def look(url: str) -> RemoteStat:
-    """Return the size and version of a URL, without a cache. Raises OSError if it is missing or cannot be reached."""
+    """Return the status of a URL, not cached. Raises OSError."""
     if is_web(url) and bare(url).endswith("/"):
         return RemoteStat(None, 0, is_folder=True)
     details = ask(url, lambda system, path: system.info(path))
@@ -95,12 +86,12 @@ def look(url: str) -> RemoteStat:
 
 
 def read_range(url: str, start: int, size: int) -> bytes:
-    """So many bytes from a place, or fewer at the end. Raises NoRangesError if the server knows no ranges."""
+    """Return `size` bytes, fewer at the end. Raises NoRangesError."""
     return ask(url, lambda system, path: _range(system, path, start, start + size)) if size else b""
 
 
 def has_ranges(url: str) -> bool:
-    """Check whether parts of a file can be read on their own."""
+    """Check whether the server supports ranges."""
     try:
         return len(read_range(url, 1, 1)) <= 1
     except NoRangesError:
@@ -108,10 +99,7 @@ def has_ranges(url: str) -> bool:
 
 
 def ask(url: str, question: Callable[[Any, str], T]) -> T:
-    """Return the answer of a file system. question: takes it, and the path there; it may be put several times.
-
-    Raises OSError: FileNotFoundError, PermissionError, or one that says what the last of all tries ended with.
-    """
+    """Return `question(file system, path)`, retried after a temporary failure. Raises OSError."""
     system, path = system_of(url)
     for number in range(TRIES):
         if number:
@@ -128,11 +116,7 @@ def ask(url: str, question: Callable[[Any, str], T]) -> T:
 
 
 def failure(error: Exception) -> OSError | None:
-    """Return the error to raise if another try would fail as well; None if it might succeed.
-
-    >>> failure(PermissionError("Forbidden")), failure(TimeoutError())
-    (RefusedError(13, 'access denied'), None)
-    """
+    """Return the error to raise if a retry cannot help, else None."""
     cause = _cause(error)
     status = _status(cause)
     if status in (401, 403) or isinstance(cause, PermissionError) or type(cause).__name__ == "NoCredentialsError":
@@ -146,10 +130,7 @@ def failure(error: Exception) -> OSError | None:
 
 
 def system_of(url: str) -> tuple[Any, str]:
-    """Return the fsspec file system of a URL, one for each process, and the path there.
-
-    Raises MissingLibraryError if what it needs is not installed.
-    """
+    """Return the fsspec file system of a URL, one per process, and the path in it."""
     if url.startswith(("s3://", "gs://")) and "@" in url.split("/")[2]:
         raise RefusedError(errno.EACCES, "keys in the URL are not taken; give them as the library of this scheme does")
     scheme = url.partition(":")[0]
@@ -169,7 +150,6 @@ def system_of(url: str) -> tuple[Any, str]:
 
 
 def _options(scheme: str) -> dict[str, Any]:
-    """What a file system is made with, beside what fsspec's own configuration says: see its documentation."""
     from fsspec.config import conf
 
     own = conf.get(scheme, {})
@@ -197,7 +177,7 @@ def _range(system: Any, path: str, start: int, end: int) -> bytes:
 
 
 def _web_range(system: Any, url: str, start: int, end: int) -> bytes:
-    """Return a range, never the whole file in its place, as `cat_file` gives of a server that knows no ranges."""
+    """Return a range; unlike `cat_file`, never the whole file from a server without ranges."""
     with system.open(url, block_size=1, cache_type="none", size=end) as file:
         try:
             return bytes(file._fetch_range(start, end))
@@ -206,13 +186,12 @@ def _web_range(system: Any, url: str, start: int, end: int) -> bytes:
 
 
 def _cause(error: Exception) -> Exception:
-    """Return the cause of an error: fsspec reports every failure in the web as a missing file."""
+    """Return the cause of an error: fsspec reports every HTTP failure as a missing file."""
     result = error.__cause__ if isinstance(error, FileNotFoundError) else None
     return result if isinstance(result, Exception) else error
 
 
 def _status(error: Exception) -> int:
-    """Return the number of an HTTP answer that an error tells; 0 if it tells none."""
     response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
     head = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
     result = getattr(error, "status", None) or head.get("HTTPStatusCode") or getattr(response, "status_code", 0)
@@ -220,16 +199,12 @@ def _status(error: Exception) -> int:
 
 
 def message_of(error: Exception) -> str:
-    """Return the message of an error, or its name if it has none."""
+    """Return the message of an error, or its class name."""
     return str(error) or type(error).__name__
 
 
 def files_at(url: str) -> list[str]:
-    """Return the file of a URL, or those of a folder or a pattern, sorted; empty if it is a pattern or folder without
-    any.
-
-    Raises OSError if it is not there or cannot be asked.
-    """
+    """Return a file's URL, or the files of a folder or a pattern, sorted. Raises OSError."""
     if has_magic(url) and not _is_file(url):
         return sorted(_matching(url))
     result = look(url)
@@ -237,11 +212,7 @@ def files_at(url: str) -> list[str]:
 
 
 def has_magic(url: str) -> bool:
-    """Check whether a URL is a pattern.
-
-    >>> has_magic("s3://bucket/?.txt"), has_magic("https://host/a.txt?key=*")
-    (True, False)
-    """
+    """Check whether a URL is a pattern."""
     return re.search(r"[*\[]" if is_web(url) else r"[*?\[]", bare(url)) is not None
 
 
@@ -253,7 +224,6 @@ def _is_file(url: str) -> bool:
 
 
 def _below(folder: str, *, depth: int | None = None) -> Iterator[str]:
-    """Yield the files below a folder, but for hidden ones and those in hidden folders."""
     start = f"{folder}/"
     try:
         result = _linked(start, depth) if is_web(folder) else ask(folder, lambda fs, path: fs.find(path))
@@ -266,7 +236,7 @@ def _below(folder: str, *, depth: int | None = None) -> Iterator[str]:
 
 
 def _linked(folder: str, depth: int | None) -> Iterator[str]:
-    """Yield the files that the page of a folder leads to, and those of its folders, so many deep."""
+    """Yield the files to which the page of a folder and of its subfolders links, `depth` levels deep."""
     for link in ask(folder, lambda system, path: system.ls(path, detail=False)):
         if link.endswith("/") and link.startswith(folder) and link != folder:
             yield from _linked(link, depth and depth - 1) if depth != 1 else ()
@@ -275,7 +245,6 @@ def _linked(folder: str, depth: int | None) -> Iterator[str]:
 
 
 def _matching(pattern: str) -> Iterator[str]:
-    """Return the files that a pattern matches, and those in folders that it matches."""
     parts = pattern.rstrip("/").split("/")
     magic = (number for number, part in enumerate(parts) if number > 2 and has_magic(f"s3://{part}"))
     fixed = next(magic, None)
@@ -288,9 +257,7 @@ def _matching(pattern: str) -> Iterator[str]:
 
 
 def _expression(part: str) -> str:
-    """Return the regular expression of a part of a pattern, with the slash before it; hidden names are left out
-    before.
-    """
+    """Return the regular expression of one part of a pattern, with the slash before it."""
     if part == "**":
         return "(?:/[^/]*)*?"
     return "/" + re.sub(r"\(\?s:(.*)\)\\Z", r"\1", fnmatch.translate(part)).replace(".*", "[^/]*")

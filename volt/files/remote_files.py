@@ -1,18 +1,13 @@
 """Read URLs from start to end, fetch them as local files, and upload files whole or not at all.
 
-A URL is read by ranges, a few at a time, or in one request if the server does not support ranges. If the file changes
-while it is read, an error is raised, so one result never mixes two versions.
+A URL is read by ranges in threads, or in one request if the server supports no ranges. If the file changes meanwhile,
+an error is raised.
 
->>> import fsspec
->>> fsspec.filesystem("memory").pipe_file("/reading.txt", b"low newest")
->>> with RemoteFile("memory://reading.txt") as file:
-...     file.read(3), file.read(100), file.read(1)
-(b'low', b' newest', b'')
 >>> with put("memory://copies/a.txt") as file:
-...     _ = file.write(b"low")
->>> with local_copy("memory://copies/a.txt", kind=VoltError) as path:
-...     path.name, path.read_bytes()
-('a.txt', b'low')
+...     _ = file.write(b"low newest")
+>>> with RemoteFile("memory://copies/a.txt") as file:
+...     file.read(3), file.read(100)
+(b'low', b' newest')
 """
 
 from __future__ import annotations
@@ -39,7 +34,7 @@ _N_THREADS = 3  # so many ranges are read at a time
 
 
 class RemoteFile:
-    """A URL that is open for reading, as a file is that has no buffer. Raises OSError where there is no file."""
+    """A URL open for unbuffered reading. Raises OSError if it is not a file."""
 
     def __init__(self, url: str) -> None:
         self.url, self.found = url, remote.look(url)
@@ -54,7 +49,7 @@ class RemoteFile:
         self.close()
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, as many as are asked for or fewer; b"" at the end. Without a size, all the rest."""
+        """Return up to `size` bytes, b"" at the end; without a size, the rest."""
         if size < 0:
             return b"".join([bytes(self._rest), *self._pieces])
         if size and not self._rest:
@@ -97,13 +92,12 @@ class RemoteFile:
         return data
 
     def _refuse(self, error: OSError) -> NoReturn:
-        """Raise what went wrong: that the file has changed, if it has, and the server answers."""
         if error.errno != errno.ETIMEDOUT and remote.look(self.url) != self.found:
             raise ChangedError(errno.ESTALE, "changed while it was read") from error
         raise error
 
     def _in_one_go(self, done: int) -> Iterator[bytes]:
-        """Return the bytes after the first `done`. If the connection breaks, read the file anew, less known bytes."""
+        """Yield the bytes after the first `done`; after a broken connection, read again."""
         for number in range(remote.TRIES):
             if number:
                 time.sleep(remote.PAUSE * 2 ** (number - 1))
@@ -142,12 +136,10 @@ Beside = Callable[[Path], Iterable[Path]]
 
 @contextmanager
 def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None = None) -> Iterator[Path]:
-    """Yield a path itself; for a URL, the path of a copy, which is removed after the block.
+    """Yield a local path unchanged; for a URL, the path of a temporary copy of the file or folder.
 
-    A folder is copied with its files.
-
-    beside: of a copy, the files that are copied as well, if they are there
-    Messages call a copy by its URL. Raises an error of this kind if it cannot be read.
+    beside: returns further files to fetch, if they exist, for the path of the copy
+    Errors, of this kind, name the URL.
     """
     if (url := url_of(path)) is None:
         yield Path(path)
@@ -176,7 +168,7 @@ def _fetch_beside(url: str, copy: Path, neighbours: Beside | None) -> None:
 
 
 def _fetch(url: str, place: Path) -> None:
-    """Copy the file of a URL, or all files directly in a folder. Raises OSError if it cannot be read."""
+    """Copy the file of a URL, or all files directly in a folder."""
     if not remote.look(url).is_folder:
         with RemoteFile(url) as source, place.open("wb") as file:
             shutil.copyfileobj(source, file, 1 << 20)
@@ -190,10 +182,7 @@ def _fetch(url: str, place: Path) -> None:
 
 @contextmanager
 def put(url: str) -> Iterator[BinaryIO]:
-    """A binary file that is sent to a URL when the block ends well, so that it appears there whole or not at all.
-
-    Raises OSError if it cannot be sent.
-    """
+    """Open a binary file that is uploaded when the block ends without an error. Raises OSError."""
     check_can_put(url)
     with scratch_folder() as folder:
         copy = folder / "whole"
@@ -203,7 +192,7 @@ def put(url: str) -> Iterator[BinaryIO]:
 
 
 def check_can_put(url: str) -> None:
-    """Raise OSError now if nothing can be written to a URL of this kind, or it is a folder."""
+    """Raise OSError now if a URL cannot be written to."""
     if is_web(url):
         raise OSError(errno.EROFS, "a server of http takes no files")
     remote.system_of(url)
