@@ -45,11 +45,13 @@ class Destination:
 
 
 def follow(path: str | os.PathLike[str]) -> Destination:
-    """Return where writing to a path ends. Raises OSError if links lead nowhere, ValueError if the path holds a NUL."""
+    """Return where writing to a path ends. Raises OSError or ValueError if it leads nowhere."""
     name = plain_path(os.fspath(path))
     for _ in range(_MOST_LINKS):
-        place = _in_real_folder(name)
-        if _is_descriptor(place):
+        folder, last = os.path.split(name)
+        in_folder = os.path.join(os.path.realpath(folder), last)
+        place = Path(os.path.realpath(name) if last in ("", ".", "..") else in_folder)
+        if place.name.isdecimal() and str(place.parent) in (f"/proc/{os.getpid()}/fd", "/dev/fd"):  # on Linux
             return Destination(place, os.fstat(int(place.name)), int(place.name))
         try:
             status = os.lstat(place)
@@ -61,28 +63,13 @@ def follow(path: str | os.PathLike[str]) -> Destination:
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
-def _in_real_folder(path: str) -> Path:
-    folder, name = os.path.split(path)
-    return Path(os.path.realpath(path) if name in ("", ".", "..") else os.path.join(os.path.realpath(folder), name))
-
-
-def _is_descriptor(place: Path) -> bool:
-    return place.name.isdecimal() and str(place.parent) in (f"/proc/{os.getpid()}/fd", "/dev/fd")
-
-
 STDIN, STDOUT = "/dev/stdin", "/dev/stdout"
 _SHOWN = {STDIN: "stdin", STDOUT: "stdout", "-": "stdin"}
 Files = Iterable[str | os.PathLike[str]]
 
 
 def check_distinct(outputs: Files, inputs: Files = ()) -> None:
-    """Raise ConfigError if an output is one of the inputs ("-" is stdin), or two outputs are one file.
-
-    >>> check_distinct(["./a.txt"], ["a.txt"])
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: ./a.txt: would be written over a.txt, which is read; choose another place
-    """
+    """Raise ConfigError if an output is one of the inputs ("-" is stdin), or two outputs are one file."""
     read = {identity(STDIN if os.fspath(path) == "-" else path): path for path in inputs}
     written = dict[Hashable, str | os.PathLike[str]]()
     for output in outputs:
@@ -121,7 +108,7 @@ def _shown(path: str | os.PathLike[str]) -> str:
     return _SHOWN.get(os.fspath(path), shown_path(os.fspath(path)))
 
 
-UNCHANGED = "; nothing was changed. Choose another place"  # at the end of an error: what is there is as it was
+UNCHANGED = "; nothing was changed. Choose another place"  # the end of an error
 
 
 @contextmanager
@@ -139,32 +126,25 @@ def write_atomic(path: str | Path) -> Iterator[BinaryIO]:
     ...     os.listdir(folder)
     ['a.txt']
     """
-    if (url := url_of(path)) is not None:
-        with _sent(url) as file:
-            yield file
-        return
+    url, is_direct = url_of(path), False
     try:
-        place = _followed(path)
+        if url is not None:
+            from volt.files.remote_files import put
+
+            opened = put(url)
+        else:
+            place = _followed(path)
+            is_direct = place.is_written_through
+            opened = _through(place) if is_direct else _replaced(place)
     except (OSError, ValueError) as error:
         raise _refusal(path, error) from None
     try:
-        with _through(place) if place.is_written_through else _replaced(place) as file:
-            yield file
-    except BrokenPipeError:  # the reader has had enough
-        raise
-    except OSError as error:
-        raise _refusal(path, error, changed=place.is_written_through) from None
-
-
-@contextmanager
-def _sent(url: str) -> Iterator[BinaryIO]:
-    from volt.files.remote_files import put
-
-    try:
-        with put(url) as file:
+        with opened as file:
             yield file
     except OSError as error:
-        raise _refusal(url, error) from None
+        if isinstance(error, BrokenPipeError) and url is None:  # the reader has closed the pipe
+            raise
+        raise _refusal(url or path, error, changed=is_direct) from None
 
 
 @contextmanager
@@ -191,7 +171,6 @@ def _replaced(place: Destination) -> Iterator[BinaryIO]:
 
 
 def _make_alike(handle: int, old: os.stat_result) -> None:
-    """Copy owner, group and mode of an old file to a new one, as far as permitted."""
     with suppress(PermissionError):
         os.fchown(handle, old.st_uid, old.st_gid)
     mode = stat.S_IMODE(old.st_mode) & 0o777
@@ -232,31 +211,22 @@ def check_writable(path: str | Path) -> None:
     """Raise OutputError now if `write_atomic` would for lack of a folder or a permission."""
     try:
         if (url := url_of(path)) is not None:
-            _check_sendable(url)
+            from volt.files.remote_files import check_can_put
+
+            check_can_put(url)
             return
         place = _followed(path)
-        if place.is_written_through:
-            _check_open(place)
-        else:
+        if not place.is_written_through:
             tempfile.TemporaryFile(dir=place.path.parent).close()
+            return
+        if place.descriptor is not None:
+            can_write = fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+        else:  # not opened: that would wait for the reader of a pipe
+            can_write = os.access(place.path, os.W_OK)
+        if not can_write:
+            raise PermissionError(errno.EACCES, "permission denied")
     except (OSError, ValueError) as error:
         raise _refusal(path, error) from None
-
-
-def _check_sendable(url: str) -> None:
-    from volt.files.remote_files import check_can_put
-
-    check_can_put(url)
-
-
-def _check_open(place: Destination) -> None:
-    """Raise PermissionError if a pipe or device is not writable; do not open it, which waits for a reader."""
-    if place.descriptor is not None:
-        can_write = fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
-    else:
-        can_write = os.access(place.path, os.W_OK)
-    if not can_write:
-        raise PermissionError(13, "permission denied")
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Read files and pipes as blocks of whole lines, compressed or not.
 
 Compression is detected by a file's first bytes. Anything that is not text raises an error with the file, the line and
-the remedy. Only the bytes that a file had when it was opened are read; if it shrinks, an error is raised.
+the remedy. Only the bytes that a file had when it was opened are read.
 """
 
 from __future__ import annotations
@@ -187,7 +187,9 @@ class _CountedFile:
         self._end = status.st_size if status and stat.S_ISREG(status.st_mode) and status.st_size else None
 
     def pieces(self) -> Iterator[bytes]:
-        number = self._descriptor()
+        number: int | None = None
+        with suppress(AttributeError, OSError):  # a replaced stdin may have no descriptor
+            number = int(self._file.fileno())
         if self._wait is None or number is None:
             read = self._filled if self._end is None else self.read
             yield from iter(lambda: read(self.step), b"")
@@ -216,12 +218,6 @@ class _CountedFile:
         self.n_read += len(data)
         return bytes(data)
 
-    def _descriptor(self) -> int | None:
-        try:
-            return int(self._file.fileno())
-        except (AttributeError, OSError):  # what stands in for stdin may have none
-            return None
-
 
 def shortened(path: str) -> CorpusError:
     """Return the error for a file that has shrunk."""
@@ -235,7 +231,12 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
         return
     url = url_of(path)
     try:
-        file: Any = open(path, "rb", buffering=0) if url is None else _remote(url)  # noqa: SIM115
+        if url is None:
+            file: Any = open(path, "rb", buffering=0)  # noqa: SIM115
+        else:
+            from volt.files.remote_files import RemoteFile
+
+            file = RemoteFile(url)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
     try:
@@ -243,12 +244,6 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
     finally:
         with suppress(OSError):  # what was read is read
             file.close()
-
-
-def _remote(url: str) -> Any:
-    from volt.files.remote_files import RemoteFile
-
-    return RemoteFile(url)
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
@@ -262,7 +257,7 @@ def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
 
 
 def _with_head(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """Return the first bytes, and all pieces again. If no more bytes wait, a line or a signature is enough."""
+    """Return the first bytes (a line or a signature if no more wait), and all pieces again."""
     taken: list[bytes] = []
     head = b""
     for piece in pieces:
@@ -274,7 +269,7 @@ def _with_head(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
-    """Join pieces into blocks that end at a line end; an empty piece flushes the whole lines so far."""
+    """Join pieces into blocks of whole lines; an empty piece flushes the lines so far."""
     whole, rest, size = list[bytes](), list[bytes](), 0
     for piece in pieces:
         size += len(piece)
@@ -311,10 +306,7 @@ def checked_block(block: Block, errors: Errors) -> Block:
         return block
     if errors == "strict":
         raise utf8_error(block)
-    return _repaired(block, dropped=errors == "skip")
-
-
-def _repaired(block: Block, *, dropped: bool) -> Block:
+    dropped = errors == "skip"
     bad, lines = [], []
     for number, line in enumerate(BytesIO(block.data), block.first_line):
         repaired = line.decode(errors="replace").encode()
@@ -339,7 +331,11 @@ def utf8_error(block: Block) -> CorpusError:
 
 
 def smaller_blocks(block: Block, most: int) -> Iterator[Block]:
-    """Yield a block in parts of at most `most` bytes, or one line, if it has more lines than that."""
+    r"""Yield a block with more than `most` lines in parts of at most `most` bytes, or one line.
+
+    >>> [part.data for part in smaller_blocks(Block("a.txt", 1, 3, b"x\ny\nz\n", 6), 2)]
+    [b'x\n', b'y\n', b'z\n']
+    """
     data, start, first_line = block.data, 0, block.first_line
     if block.n_lines <= most or block.bad_lines:
         yield block

@@ -1,8 +1,4 @@
-"""Parse sizes such as 64K, and limit the length of a line.
-
-Without a limit, a compressed megabyte could unpack to one line that fills the memory. The limit counts decompressed
-bytes without the line end.
-"""
+"""Parse sizes such as 64K, and limit the length of a line, which could otherwise fill the memory when unpacked."""
 
 from __future__ import annotations
 
@@ -85,14 +81,10 @@ def long_line_error(path: str, line: int, most: int) -> LongLineError:
 
 
 class LineLimit:
-    r"""A filter of the pieces of a text that stops at a line that is too long.
+    """A filter of the pieces of a text that stops at a line that is too long.
 
     may_be_marked: whether the text may start with a byte order mark
     is_broken: whether a line was too long
-
-    >>> limit = LineLimit(3)
-    >>> list(limit.passing([b"low\nlo", b"wer\nold\n"])), limit.is_broken
-    ([b'low\nlo', b'w'], True)
     """
 
     def __init__(self, most: int | None, *, may_be_marked: bool = True) -> None:

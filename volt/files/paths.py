@@ -16,7 +16,7 @@ from volt.urls import SCHEMES, foreign_scheme, plain_path, url_of
 
 
 def size_of(path: str) -> int | None:
-    """Return the size of a file in bytes; None if it is unknown, as for a pipe or a missing file."""
+    """Return the size of a file in bytes; None if it is unknown."""
     if url_of(path) is None:
         path = plain_path(path)
         return os.path.getsize(path) if os.path.isfile(path) else None
@@ -29,7 +29,7 @@ def size_of(path: str) -> int | None:
 
 
 def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Return size and modification time, or the version of a URL; None if the file does not exist."""
+    """Return size and modification time, or a URL's version; None if the file does not exist."""
     if (url := url_of(path)) is None:
         with suppress(OSError):
             result = os.stat(plain_path(os.fspath(path)))
@@ -64,7 +64,7 @@ def exists(path: str | os.PathLike[str]) -> bool:
 
 
 def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> None:
-    """Raise an error of this kind if a path or URL does not exist or may not be read."""
+    """Raise an error of this kind if a path or URL may not be read."""
     if (url := url_of(path)) is None:
         path = plain_path(os.fspath(path))
     try:
@@ -139,7 +139,7 @@ def _expand_one(source: str) -> list[str]:
     if (url := url_of(source)) is not None:
         return _files_of_url(url)
     exists = source == "-" or os.path.lexists(source)
-    matches = [source] if exists else sorted(filter(_is_no_pipe, _matches(source)))
+    matches = [source] if exists else sorted(path for path in _matches(source) if not _is_pipe(path))
     paths = [path for match in matches for path in (_files_below(match) if os.path.isdir(match) else [match])]
     if not paths:
         missing = "no file matches this pattern" if glob.has_magic(source) else "no such file"
@@ -175,18 +175,16 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _folders(base: str) -> Iterator[str]:
-    """Yield a folder ("" is the current one) and its visible subfolders, each with "/" at the end."""
     for folder, inner, _ in os.walk(base or "."):
         inner[:] = [name for name in inner if not name.startswith(".")]
         yield os.path.join(folder, "").removeprefix("" if base else "./")
 
 
-def _is_no_pipe(path: str) -> bool:
-    return os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)
+def _is_pipe(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _files_below(folder: str) -> list[str]:
-    """Return the visible files of a folder and its subfolders. Raises CorpusError."""
     result = list[str]()
     for place, inner, names in os.walk(folder, onerror=_refuse):
         inner[:] = [name for name in inner if not name.startswith(".")]

@@ -1,15 +1,7 @@
-r"""Divide an uncompressed file into ranges of bytes and spans of whole lines, one for each worker or thread.
+"""Divide an uncompressed file into ranges of bytes and spans of whole lines, one for each worker or thread.
 
 A line belongs to the range in which it starts. Spans end at line ends, found by reading a few bytes around each cut.
 There is no memory map, because it ends the process if the file is shortened.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile() as file:
-...     _ = file.write(b"low\nlower\nnew") and file.flush()
-...     [[block.data for block in read_range(part)] for part in ranges_of(file.name, size=5)]
-...     [bytes(span) for span in file_spans(file.name, size=5)]
-[[b'low\nlower\n'], [], [b'new']]
-[b'low\nlower\n', b'new']
 """
 
 from __future__ import annotations
@@ -18,7 +10,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import path as os_path
 from typing import TypeVar
 
@@ -30,7 +22,7 @@ from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, checked_max_line, long_
 from volt.files.utf8 import HEAD_SIZE, refuse_binary
 from volt.urls import plain_path, url_of
 
-_SPAN_STEP = 1 << 12  # bytes looked at around a cut
+_SPAN_STEP, _COUNT_STEP = 1 << 12, 1 << 20  # bytes read at a time to find a cut, or to count lines
 
 
 class Descriptor:
@@ -50,6 +42,22 @@ class Descriptor:
         except OSError as error:
             raise unreadable(self.path, error, kind=CorpusError) from error
 
+    def line_end(self, place: int, far: int) -> int:
+        """Return the byte after the line that contains byte `place` − 1, at most `far`."""
+        place -= 1
+        while place < far:
+            if not (piece := self.read(place, min(_SPAN_STEP, far - place))):
+                raise shortened(self.path)
+            if (end := piece.find(b"\n")) >= 0:
+                return place + end + 1
+            place += len(piece)
+        return far
+
+    def line_at(self, place: int) -> int:
+        """Return the number of the line that starts at a byte."""
+        starts = range(0, place, _COUNT_STEP)
+        return 1 + sum(self.read(start, min(_COUNT_STEP, place - start)).count(b"\n") for start in starts)
+
     def __del__(self) -> None:
         if self.number >= 0:
             with suppress(OSError):  # what was read is read
@@ -58,7 +66,7 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """The bytes from `start` to `start + size` of a file, whose lines have at most `max_line` bytes."""
+    """A part of a file, whose lines have at most `max_line` bytes."""
 
     file: Descriptor
     start: int
@@ -85,19 +93,14 @@ class FileSpan:
                 raise shortened(self.file.path)
             done += n
         if self.max_line is not None and self.size > self.max_line:  # else no line can be too long
-            self._check_lines(bytes(room), self.max_line)
-
-    def _check_lines(self, text: bytes, most: int) -> None:
-        if (start := overlong(text, most)) >= 0:
-            line = replace(self, max_line=None).block().first_line + text.count(b"\n", 0, start)
-            raise long_line_error(self.file.path, line, most)
+            text = bytes(room)
+            if (start := overlong(text, self.max_line)) >= 0:
+                line = self.file.line_at(self.start) + text.count(b"\n", 0, start)
+                raise long_line_error(self.file.path, line, self.max_line)
 
     def block(self) -> Block:
         """Return the span as a block, with the number of its first line, for errors."""
-        first_line = 1
-        for start in range(0, self.start, 1 << 20):
-            first_line += self.file.read(start, min(1 << 20, self.start - start)).count(b"\n")
-        return Block(self.file.path, first_line, 0, bytes(self), self.start + self.size)
+        return Block(self.file.path, self.file.line_at(self.start), 0, bytes(self), self.start + self.size)
 
 
 def can_span(path: str) -> bool:
@@ -114,29 +117,16 @@ def open_plain(path: str) -> Descriptor | None:
 
 
 def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_LINE) -> Iterator[FileSpan]:
-    """Cut a plain file after line ends into spans of about `size` bytes, without a byte order mark.
-
-    Raises CorpusError if the file cannot be read or is not text, or a line is too long.
-    """
+    """Cut a plain file into spans of about `size` bytes, without a byte order mark. Raises CorpusError."""
     file, most = Descriptor(file) if isinstance(file, str) else file, checked_max_line(max_line)
     head, end = file.read(0, HEAD_SIZE), os.fstat(file.number)[stat.ST_SIZE]
     refuse_binary(file.path, head)
     start = len(BYTE_ORDER_MARK) * head.startswith(BYTE_ORDER_MARK)
     while start < end:
         far = end if most is None else min(end, start + size + most)  # a line that goes on there is too long
-        cut = min(far, _line_end(file, start + size, far) if start + size < end else end)
+        cut = file.line_end(start + size, far) if start + size < end else end
         yield FileSpan(file, start, cut - start, most)
         start = cut
-
-
-def _line_end(file: Descriptor, place: int, far: int) -> int:
-    """Return the byte after the line that contains byte `place` − 1, at most `far`."""
-    place -= 1
-    while place < far and (piece := file.read(place, _SPAN_STEP)):
-        if (result := piece.find(b"\n")) >= 0:
-            return place + result + 1
-        place += len(piece)
-    return far
 
 
 T = TypeVar("T")
@@ -147,7 +137,7 @@ _UNKNOWN = 2  # the number of a first line that nobody has counted, and that is 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """The lines of a plain file of `size` bytes that start at the bytes from `start` to `stop`."""
+    """The lines that start in a part of a plain file of `size` bytes."""
 
     path: str
     start: int
@@ -186,7 +176,7 @@ def read_range(
 
 
 def numbered(part: FileRange, read: Callable[[int], T]) -> T:
-    """Call `read` with an unknown first line; if it raises, call it again with the number of the range's first line."""
+    """Call `read` without a first line; if it raises, count the lines before the range and call it again."""
     try:
         return read(_UNKNOWN)
     except CorpusError:
@@ -222,19 +212,10 @@ class _Reading:
 
     def first_line(self) -> int:
         """Return the number of the range's first line."""
-        end, number = self._first_byte(), 1
-        for start in range(0, end, BLOCK_SIZE):
-            number += self._read(start, min(BLOCK_SIZE, end - start)).count(b"\n")
-        return number
+        return self._file.line_at(self._first_byte())
 
     def _first_byte(self) -> int:
-        place = self.part.start - 1
-        while 0 <= place < self.part.stop - 1:
-            piece = self._read(place, min(_STEP, self.part.stop - 1 - place))
-            if (result := piece.find(b"\n")) >= 0:
-                return place + result + 1
-            place += len(piece)
-        return 0 if place < 0 else self.part.stop
+        return self._file.line_end(self.part.start, self.part.stop) if self.part.start else 0
 
     def _read(self, start: int, size: int) -> bytes:
         if size and not (data := self._file.read(start, size)):

@@ -2,14 +2,6 @@
 
 A failed request is retried up to `TRIES` times with growing pauses, unless a retry cannot help. Patterns match as for
 local paths. For http, "?" begins a query, and a folder consists of the links of its page.
-
->>> import fsspec
->>> for name in ("a.txt", "b.gz", "c/d.gz", "c/.e.gz"):
-...     fsspec.filesystem("memory").pipe_file(f"/listing/{name}", b"low newest")
->>> look("memory://listing/a.txt").size, read_range("memory://listing/a.txt", 4, 3)
-(10, b'new')
->>> files_at("memory://listing/**/*.gz")
-['memory://listing/b.gz', 'memory://listing/c/d.gz']
 """
 
 from __future__ import annotations
@@ -20,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from hashlib import blake2b
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
@@ -38,10 +31,7 @@ T = TypeVar("T")
 
 
 class RemoteStat(NamedTuple):
-    """The status of a URL. size: bytes, None if unknown
-
-    version: a number derived from ETag or modification time; 0 if unknown
-    """
+    """Status of a URL: size (None if unknown) and version (derived from ETag or modification time, 0 if unknown)."""
 
     size: int | None
     version: int
@@ -168,25 +158,18 @@ def _options(scheme: str) -> dict[str, Any]:
 
 
 def _range(system: Any, path: str, start: int, end: int) -> bytes:
-    if is_web(path):
-        return _web_range(system, path, start, end)
-    if system.protocol == "memory":
-        with _memory:
+    if not is_web(path):
+        with _memory if system.protocol == "memory" else nullcontext():
             return bytes(system.cat_file(path, start=start, end=end))
-    return bytes(system.cat_file(path, start=start, end=end))
-
-
-def _web_range(system: Any, url: str, start: int, end: int) -> bytes:
-    """Return a range; unlike `cat_file`, never the whole file from a server without ranges."""
-    with system.open(url, block_size=1, cache_type="none", size=end) as file:
-        try:
+    with system.open(path, block_size=1, cache_type="none", size=end) as file:
+        try:  # `cat_file` would return the whole file if the server supports no ranges
             return bytes(file._fetch_range(start, end))
         except ValueError as error:  # so fsspec says it
             raise NoRangesError(errno.ESPIPE, "the server gives files as a whole only") from error
 
 
 def _cause(error: Exception) -> Exception:
-    """Return the cause of an error: fsspec reports every HTTP failure as a missing file."""
+    """Return the cause: fsspec reports every HTTP failure as a missing file."""
     result = error.__cause__ if isinstance(error, FileNotFoundError) else None
     return result if isinstance(result, Exception) else error
 
@@ -236,7 +219,6 @@ def _below(folder: str, *, depth: int | None = None) -> Iterator[str]:
 
 
 def _linked(folder: str, depth: int | None) -> Iterator[str]:
-    """Yield the files to which the page of a folder and of its subfolders links, `depth` levels deep."""
     for link in ask(folder, lambda system, path: system.ls(path, detail=False)):
         if link.endswith("/") and link.startswith(folder) and link != folder:
             yield from _linked(link, depth and depth - 1) if depth != 1 else ()

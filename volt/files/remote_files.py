@@ -2,12 +2,6 @@
 
 A URL is read by ranges in threads, or in one request if the server supports no ranges. If the file changes meanwhile,
 an error is raised.
-
->>> with put("memory://copies/a.txt") as file:
-...     _ = file.write(b"low newest")
->>> with RemoteFile("memory://copies/a.txt") as file:
-...     file.read(3), file.read(100)
-(b'low', b' newest')
 """
 
 from __future__ import annotations
@@ -18,9 +12,8 @@ import shutil
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn
 
 from volt.errors import VoltError, shown_path, unreadable
 from volt.files import remote
@@ -37,8 +30,8 @@ class RemoteFile:
     """A URL open for unbuffered reading. Raises OSError if it is not a file."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.found = url, remote.look(url)
-        if self.found.is_folder:
+        self.url, self.status = url, remote.look(url)
+        if self.status.is_folder:
             raise IsADirectoryError(errno.EISDIR, "is a folder; name the files in it, or the folder as a source")
         self._pieces, self._rest = self._all(), memoryview(b"")
 
@@ -62,17 +55,17 @@ class RemoteFile:
         self._pieces.close()
 
     def _all(self) -> Generator[bytes, None, None]:
-        if self.found.size is None:
+        if self.status.size is None:
             yield from prefetch(self._in_one_go(0))
             return
         done = 0
         try:
-            for piece in self._ranges(self.found.size):
+            for piece in self._ranges(self.status.size):
                 yield piece
                 done += len(piece)
         except NoRangesError:
             yield from prefetch(self._in_one_go(done))
-        if done > HEAD and remote.look(self.url) != self.found:
+        if done > HEAD and remote.look(self.url) != self.status:
             raise ChangedError(errno.ESTALE, "changed while it was read")
 
     def _ranges(self, size: int) -> Iterator[bytes]:
@@ -92,12 +85,11 @@ class RemoteFile:
         return data
 
     def _refuse(self, error: OSError) -> NoReturn:
-        if error.errno != errno.ETIMEDOUT and remote.look(self.url) != self.found:
+        if error.errno != errno.ETIMEDOUT and remote.look(self.url) != self.status:
             raise ChangedError(errno.ESTALE, "changed while it was read") from error
         raise error
 
     def _in_one_go(self, done: int) -> Iterator[bytes]:
-        """Yield the bytes after the first `done`; after a broken connection, read again."""
         for number in range(remote.TRIES):
             if number:
                 time.sleep(remote.PAUSE * 2 ** (number - 1))
@@ -105,10 +97,10 @@ class RemoteFile:
                 for piece in self._answer(done):
                     yield piece
                     done += len(piece)
-                if self.found.size is None or done == self.found.size:
+                if self.status.size is None or done == self.status.size:
                     return
                 last: Exception = ServerError(
-                    errno.EIO, f"the answer ended after {done:,} of {self.found.size:,} bytes"
+                    errno.EIO, f"the answer ended after {done:,} of {self.status.size:,} bytes"
                 )
             except Exception as error:
                 last = error
@@ -121,14 +113,10 @@ class RemoteFile:
     def _answer(self, passed: int) -> Iterator[bytes]:
         system, path = remote.system_of(self.url)
         with system.open(path, block_size=0) as file:
-            for piece in iter(partial(_read, file), b""):
+            for piece in iter(lambda: bytes(file.read(1 << 20)), b""):
                 if rest := piece[passed:]:
                     yield rest
                 passed = max(0, passed - len(piece))
-
-
-def _read(file: Any) -> bytes:
-    return bytes(file.read(1 << 20))
 
 
 Beside = Callable[[Path], Iterable[Path]]
@@ -136,10 +124,9 @@ Beside = Callable[[Path], Iterable[Path]]
 
 @contextmanager
 def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None = None) -> Iterator[Path]:
-    """Yield a local path unchanged; for a URL, the path of a temporary copy of the file or folder.
+    """Yield a local path unchanged; for a URL, the path of a temporary copy. Errors name the URL.
 
     beside: returns further files to fetch, if they exist, for the path of the copy
-    Errors, of this kind, name the URL.
     """
     if (url := url_of(path)) is None:
         yield Path(path)
@@ -148,7 +135,10 @@ def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None
         copy = folder / (name_of(url) or "file")
         try:
             _fetch(url, copy)
-            _fetch_beside(url, copy, beside)
+            for other in beside(copy) if beside else ():
+                if not other.exists() and other.parent == copy.parent:
+                    with suppress(FileNotFoundError):
+                        _fetch(f"{url.rpartition('/')[0]}/{other.name}", other)
         except OSError as error:
             raise unreadable(url, error, kind=kind) from error
         try:
@@ -160,15 +150,7 @@ def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None
             raise error.reworded(message) from error
 
 
-def _fetch_beside(url: str, copy: Path, neighbours: Beside | None) -> None:
-    for other in neighbours(copy) if neighbours else ():
-        if not other.exists() and other.parent == copy.parent:
-            with suppress(FileNotFoundError):
-                _fetch(f"{url.rpartition('/')[0]}/{other.name}", other)
-
-
 def _fetch(url: str, place: Path) -> None:
-    """Copy the file of a URL, or all files directly in a folder."""
     if not remote.look(url).is_folder:
         with RemoteFile(url) as source, place.open("wb") as file:
             shutil.copyfileobj(source, file, 1 << 20)
@@ -188,17 +170,13 @@ def put(url: str) -> Iterator[BinaryIO]:
         copy = folder / "whole"
         with copy.open("w+b") as file:
             yield file
-        remote.ask(url, lambda system, path: _send(system, path, copy))
+        remote.ask(url, lambda system, path: system.put_file(os.fspath(copy), path))
 
 
 def check_can_put(url: str) -> None:
     """Raise OSError now if a URL cannot be written to."""
     if is_web(url):
-        raise OSError(errno.EROFS, "a server of http takes no files")
+        raise OSError(errno.EROFS, "an HTTP server accepts no files")
     remote.system_of(url)
     if url.endswith("/"):
         raise IsADirectoryError(errno.EISDIR, "is a folder")
-
-
-def _send(system: Any, path: str, copy: Path) -> None:
-    system.put_file(os.fspath(copy), path)

@@ -25,11 +25,7 @@ _MOST_UNPACKED = 1 << 28  # bytes, where no fewer are asked for
 
 def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = None) -> bytes:
     """Return the bytes of a file, decompressed. Raises an error if there are more than `most`."""
-    try:
-        with _opened(path) as file:
-            data = file.read() if most is None else file.read(most + 1)
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error, kind=kind) from None
+    data = read_start(path, -1 if most is None else most + 1, kind=kind)
     if data.startswith(_PACKED):
         most = _MOST_UNPACKED if most is None else most
         data = b"".join(_unpacked(path, data, kind=kind, most=most))
@@ -60,7 +56,7 @@ def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes
 
 
 def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:
-    """Return the first bytes of a file as stored."""
+    """Return the first bytes of a file as stored; all for −1."""
     try:
         with _opened(path) as file:
             return file.read(n_bytes)

@@ -2,12 +2,6 @@
 
 A temporary file ("part") lies in the folder of its output. The next writer of that output removes every part that it
 can lock. Parts are numbered, so that nobody lists a large folder.
-
->>> with tempfile.TemporaryDirectory() as folder:
-...     part = TempFile(Path(folder, "a.txt"), 0o666)
-...     print(part.path.name)
-...     part.close()
-.a.txt.00000000.part
 """
 
 from __future__ import annotations
@@ -71,7 +65,7 @@ def _sweep(folder: Path) -> None:
             os.close(handle)
 
 
-N_NAMES = 8  # so many writers of one place at a time leave parts that are found again; more take names that are drawn
+N_NAMES = 8  # numbered parts of one output, which a later writer removes; more writers take random numbers
 _N_DRAWN = 100
 _LONGEST = 255 - len("..00000000.part")  # bytes of a name that leave room for the rest
 
@@ -80,10 +74,10 @@ class TempFile:
     """A new locked file in the folder of `place`. Raises OSError if it cannot be created."""
 
     def __init__(self, place: Path, mode: int) -> None:
-        names = list(_counted(place))
+        names = _numbered_parts(place)
         for name in names:
             sweep(name)
-        for name in chain(names, _drawn(place)):
+        for name in chain(names, (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))):
             with suppress(FileExistsError):
                 handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
                 if _lock(handle) and _is_at(handle, name):
@@ -106,8 +100,10 @@ def sweep(part: Path) -> None:
     with suppress(OSError):
         handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
-            if _is_stale(handle, part):
-                part.unlink()
+            if stat.S_ISREG(os.fstat(handle).st_mode):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(handle, part):
+                    part.unlink()
         finally:
             os.close(handle)
 
@@ -117,29 +113,17 @@ def sweep_beside(places: Iterable[Path]) -> list[Path]:
     names, result = dict[Path, set[str]](), list[Path]()
     for place in places:
         if place.parent not in names:
-            names[place.parent] = _names_in(place.parent)
-        result += [part for part in _counted(place) if part.name in names[place.parent]]
+            names[place.parent] = set()
+            with suppress(OSError):
+                names[place.parent] = set(os.listdir(place.parent))
+        result += [part for part in _numbered_parts(place) if part.name in names[place.parent]]
     for part in result:
         sweep(part)
     return [part for part in result if part.exists()]
 
 
-def _names_in(folder: Path) -> set[str]:
-    try:
-        return set(os.listdir(folder))
-    except OSError:
-        return set()
-
-
-def _is_stale(handle: int, part: Path) -> bool:
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        return False
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return _is_at(handle, part)
-
-
 def _lock(handle: int) -> bool:
-    """Lock a file of this process; False if another process holds it. A file system without locks is accepted."""
+    """Lock a file; False if another process holds it. File systems without locks are accepted."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -156,12 +140,8 @@ def _is_at(handle: int, path: Path) -> bool:
         return False
 
 
-def _counted(place: Path) -> Iterator[Path]:
-    return (_name(place, number) for number in range(N_NAMES))
-
-
-def _drawn(place: Path) -> Iterator[Path]:
-    return (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))
+def _numbered_parts(place: Path) -> list[Path]:
+    return [_name(place, number) for number in range(N_NAMES)]
 
 
 def _name(place: Path, number: int) -> Path:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
+A = TypeVar("A")
+B = TypeVar("B")
 T = TypeVar("T")
 
 
@@ -64,11 +65,8 @@ def run_watched(
     return results[0]
 
 
-A = TypeVar("A")
-B = TypeVar("B")
-
 MOST_WORKERS = 256  # threads or processes that one program may start
-_GRACE = 2.0  # seconds that threads have to end the calls that nobody waits for any more
+_GRACE = 2.0  # seconds that threads have to end their calls
 
 
 def available_cores() -> int:
@@ -133,9 +131,6 @@ def in_order(
     """Map in threads, including the caller's, a few items ahead; results and errors come in the order of the items.
 
     is_awaited: whether an item's result must be yielded before the next item is requested
-
-    >>> list(in_order(str.upper, "abc", n_threads=2))
-    ['A', 'B', 'C']
     """
     if n_threads == 1:
         yield from map(function, items)
@@ -156,7 +151,7 @@ def in_order(
             if not waiting:
                 return
             for _ in range(len(waiting) if awaited else 1):
-                while not waiting[0].done() and _lend_a_hand(waiting):
+                while not waiting[0].done() and _run_first(waiting):
                     pass
                 yield patiently(waiting.popleft())
     finally:
@@ -165,8 +160,8 @@ def in_order(
         threads.close()
 
 
-def _lend_a_hand(waiting: deque[Future[B]]) -> bool:
-    """Make the first call that no thread has begun; return False if there is none."""
+def _run_first(waiting: deque[Future[B]]) -> bool:
+    """Make the first call that no thread has begun."""
     for place, task in enumerate(waiting):
         if isinstance(task, Task) and task.cancel():
             waiting[place] = done = Future[B]()
@@ -203,10 +198,7 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
 
 
 def patiently(future: Future[T]) -> T:
-    """Return the future's result. Waits in short stretches: after a Polars query, SIGINT no longer interrupts a wait.
-
-    Raises ConfigError if its thread does not run in this process.
-    """
+    """Return the future's result. Waits in short stretches: after Polars queries, SIGINT cannot end a wait."""
     while True:
         try:
             return future.result(timeout=0.1)

@@ -70,11 +70,7 @@ def _refuse(path: str, what: str | None) -> None:
 
 
 def foreign(head: bytes) -> str | None:
-    """Return the format of a file from its first `HEAD_SIZE` bytes or fewer, and the remedy; None for text.
-
-    >>> foreign("low".encode("utf-16-le"))
-    'looks like UTF-16 text (every other byte is NUL); convert it: iconv -f UTF-16LE -t UTF-8'
-    """
+    """Return the format of a file from its first `HEAD_SIZE` bytes or fewer, and the remedy; None for text."""
     return _signature(head) or _wide(head) or _control(head)
 
 
@@ -86,11 +82,10 @@ def _signature(head: bytes) -> str | None:
 
 
 def _wide(head: bytes) -> str | None:
-    """Detect UTF-16 or UTF-32 without a byte order mark."""
-    for name, (other, step) in _WIDE.items():
+    for name, (letters, step) in _WIDE.items():
         shares = [_nul_share(head[place::step]) for place in range(step)]
         fits = len(head) >= 2 * step and len(head) % step == 0
-        if fits and shares.pop(other) == 0 and min(shares) >= 0.9:
+        if fits and shares.pop(letters) == 0 and min(shares) >= 0.9:
             message = "every other byte is NUL" if step == 2 else "three of four bytes are NUL"
             return f"looks like {name[:6]} text ({message}); convert it: iconv -f {name} -t UTF-8"
     return None
@@ -138,12 +133,13 @@ _FEW = 1 << 14  # bytes that Python decodes in about 10 µs
 
 
 def is_utf8_array(data: NDArray[np.uint8]) -> bool:
-    """Check whether bytes are UTF-8 without Polars, which must not run before a fork; release the interpreter's lock.
-
-    Few bytes are decoded by Python, so that a stream's first line need not wait for the import of Arrow.
-    """
-    if len(data) <= _FEW:
-        return _is_decoded(data.tobytes())
+    """Check whether bytes are UTF-8 without Polars, which must not run before a fork; release the lock."""
+    if len(data) <= _FEW:  # a stream's first line need not wait for the import of Arrow
+        try:
+            data.tobytes().decode()
+            return True
+        except UnicodeDecodeError:
+            return False
     import pyarrow as pa
 
     offsets = pa.py_buffer(np.array([0, len(data)], np.int64))
@@ -153,13 +149,6 @@ def is_utf8_array(data: NDArray[np.uint8]) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _is_decoded(data: bytes) -> bool:
-    try:
-        return data.isascii() or data.decode() is not None
-    except UnicodeDecodeError:
-        return False
 
 
 def n_good_bytes(data: bytes) -> int:
