@@ -21,7 +21,7 @@ from volt.errors import ConfigError, OutputError, reason, shown_path
 from volt.files.temporary import TempFile
 from volt.urls import plain_path, same, url_of
 
-_MOST_LINKS = 40  # as many as Linux follows
+_MOST_LINKS = 40  # as Linux
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def _through(place: Destination) -> Iterator[BinaryIO]:
 def _replaced(place: Destination) -> Iterator[BinaryIO]:
     """Open a new file that replaces the old one, synced before, as a power cut must leave one of both."""
     old = place.status
-    part = TempFile(place.path, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700)  # its group may be another
+    part = TempFile(place.path, 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o700)  # its group may differ
     try:
         with os.fdopen(os.dup(part.handle), "wb") as file:
             yield file
@@ -175,13 +175,13 @@ def _make_alike(handle: int, old: os.stat_result) -> None:
         os.fchown(handle, old.st_uid, old.st_gid)
     mode = stat.S_IMODE(old.st_mode) & 0o777
     if os.fstat(handle).st_gid != old.st_gid:
-        mode &= 0o707 | (mode & 0o007) << 3  # what its group may do is not for another
+        mode &= 0o707 | (mode & 0o007) << 3  # a different group gets no more than others
     os.fchmod(handle, mode)
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
     """Write all files or none. After a kill, the last, main file may be missing. Raises OutputError."""
-    with ExitStack() as places:  # the first to be opened takes its place last
+    with ExitStack() as places:  # the first to be opened is renamed last
         files = [(path, places.enter_context(write_atomic(path))) for path in reversed([*contents])]
         for path, file in files:
             file.write(contents[path])
@@ -237,7 +237,7 @@ def new_folder(path: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # others have put files there meanwhile
+        with suppress(OSError):  # it may hold files of other processes
             if is_new:
                 path.rmdir()
         raise

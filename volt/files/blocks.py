@@ -28,9 +28,9 @@ from volt.urls import url_of
 
 Wait = Callable[[int, float | None], bool]  # descriptor, seconds → whether reading returns at once: see `is_ready`
 
-_MUCH = 1 << 14  # bytes of a read after which more is about to come: more than people and programs ask at once
-_MOMENT = 0.02  # seconds that are waited for it, so that blocks become long and threads have work
-_LONGEST = 0.03  # seconds of such waiting until what has come is given
+_MUCH = 1 << 14  # bytes of a read after which more is expected: longer than an interactive request
+_MOMENT = 0.02  # seconds to wait for it, so that blocks become long and threads have work
+_LONGEST = 0.03  # seconds of such waiting in all
 
 
 def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | None = None) -> bool:
@@ -38,7 +38,7 @@ def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | Non
 
     outlet: the descriptor of a pipe. Raises BrokenPipeError if its reader closes it.
     """
-    if not hasattr(select, "poll"):  # Windows cannot tell: nothing is there yet, until the read says so
+    if not hasattr(select, "poll"):  # Windows: unknown before the read
         return seconds is None
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -70,7 +70,7 @@ def pieces_as_they_come(read: Callable[[], bytes], descriptor: int, *, wait: Wai
 Errors = Literal["strict", "replace", "skip"]
 
 BLOCK_SIZE = 32 << 20  # bytes
-_READ_SIZE = 16 << 10  # bytes per read of what is compressed: it may unpack to a thousand times as much
+_READ_SIZE = 16 << 10  # bytes per read of a compressed file, whose text may be a thousand times longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def blocks_of(
     for data in _whole_lines(limit.passing(pieces), block_size):
         n_ends = _n_line_ends(data)
         limit.refuse(file.path, first_line + n_ends)
-        text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data  # less a byte order mark
+        text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
         n_lines = n_ends + bool(text and not text.endswith(b"\n"))
         yield Block(file.path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
         first_line += n_lines
@@ -209,7 +209,7 @@ class _CountedFile:
         if self._end is not None:
             size = min(size, self._end - self.n_read)
         try:
-            while (data := self._file.read(size)) is None:  # another process made it return at once, with nothing
+            while (data := self._file.read(size)) is None:  # another process made the descriptor nonblocking
                 is_ready(self._file.fileno())
         except OSError as error:
             raise unreadable(self.path, error, kind=CorpusError) from error
@@ -242,7 +242,7 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
     try:
         yield _CountedFile(path, file, wait, status=os.fstat(file.fileno()) if url is None else None)
     finally:
-        with suppress(OSError):  # what was read is read
+        with suppress(OSError):  # all data has been read
             file.close()
 
 

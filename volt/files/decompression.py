@@ -13,12 +13,12 @@ from typing import Any
 
 from volt.errors import CorpusError, shown_path
 
-_MOST = 512 << 20  # bytes of a dictionary (xz) or window (zstd): four times what their highest levels need
+_MOST = 512 << 20  # bytes of a dictionary (xz) or window (zstd): four times the need of their highest levels
 _PIECE = 1 << 20  # bytes of text at a time
-_ZSTD_STEP = 4 << 10  # packed bytes at a time: zstd packs 128 KB in four bytes, and gives what it has at once
+_ZSTD_STEP = 4 << 10  # packed bytes at a time: four bytes may unpack to 128 KB, which zstd returns at once
 
 
-_TOO_LARGE = ("Memory usage limit", "Frame requires too much memory")  # how xz and zstd say so
+_TOO_LARGE = ("Memory usage limit", "Frame requires too much memory")  # messages of xz and zstd
 
 
 class Decompressor:

@@ -82,7 +82,7 @@ class IndexedIds:
             raise IndexError(f"sentence {sentence} of {len(self):,}")
         start, end, item = int(self.pointers[sentence]), self._end(sentence), self.data.itemsize
         if start != (self._end(sentence - 1) if sentence else 0) or not start <= end <= self.data.nbytes:
-            return self.span(sentence, sentence + 1)[0]  # which says what is wrong
+            return self.span(sentence, sentence + 1)[0]  # raises the error
         return self.data[start // item : end // item]
 
     def span(self, first: int, last: int) -> tuple[Ids, Longs]:
@@ -175,7 +175,7 @@ def _layout(path: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | N
 def _mapped(path: str) -> bytes | mmap.mmap:
     try:
         with open(path, "rb") as file:
-            if not os.fstat(file.fileno()).st_size:  # nothing can be mapped
+            if not os.fstat(file.fileno()).st_size:  # an empty file cannot be mapped
                 return b""
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from volt.errors import ConfigError, CorpusError, VoltError, shown_path, unreadable
+from volt.files import remote
 from volt.urls import SCHEMES, foreign_scheme, plain_path, url_of
 
 
@@ -20,10 +21,8 @@ def size_of(path: str) -> int | None:
     if url_of(path) is None:
         path = plain_path(path)
         return os.path.getsize(path) if os.path.isfile(path) else None
-    from volt.files.remote import look
-
     try:
-        return look(path).size
+        return remote.look(path).size
     except OSError:  # raised where it is read
         return None
 
@@ -35,10 +34,8 @@ def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
             result = os.stat(plain_path(os.fspath(path)))
             return result.st_size, result.st_mtime_ns
         return None
-    from volt.files.remote import look
-
     with suppress(OSError):
-        return look(url).stamp
+        return remote.look(url).stamp
     return None
 
 
@@ -52,10 +49,8 @@ def exists(path: str | os.PathLike[str]) -> bool:
     """Check whether a path or URL of any kind exists. Raises VoltError if a server fails."""
     if (url := url_of(path)) is None:
         return os.path.lexists(plain_path(os.fspath(path)))
-    from volt.files.remote import look
-
     try:
-        look(url)
+        remote.look(url)
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -69,9 +64,7 @@ def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> No
         path = plain_path(os.fspath(path))
     try:
         if url is not None:
-            from volt.files.remote import look
-
-            look(url)
+            remote.look(url)
         elif path != "-" and stat.S_ISREG(os.stat(path).st_mode) and not os.access(path, os.R_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except (OSError, ValueError) as error:
@@ -130,9 +123,7 @@ def stands_for_several(path: str) -> bool:
     """
     if (url := url_of(path)) is None:
         return glob.has_magic(path) and not os.path.lexists(path)
-    from volt.files.remote import has_magic
-
-    return has_magic(url)
+    return remote.has_magic(url)
 
 
 def _expand_one(source: str) -> list[str]:
@@ -151,14 +142,12 @@ def _expand_one(source: str) -> list[str]:
 
 
 def _files_of_url(url: str) -> list[str]:
-    from volt.files.remote import files_at, has_magic
-
     try:
-        result = files_at(url)
+        result = remote.files_at(url)
     except OSError as error:
         raise unreadable(url, error, kind=CorpusError) from error
     if not result:
-        what = "no file matches this pattern" if has_magic(url) else "the directory holds no files"
+        what = "no file matches this pattern" if remote.has_magic(url) else "the directory holds no files"
         raise CorpusError(f"{shown_path(url)}: {what}; check the path")
     return result
 

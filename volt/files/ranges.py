@@ -60,7 +60,7 @@ class Descriptor:
 
     def __del__(self) -> None:
         if self.number >= 0:
-            with suppress(OSError):  # what was read is read
+            with suppress(OSError):  # all data has been read
                 os.close(self.number)
 
 
@@ -92,7 +92,7 @@ class FileSpan:
             if n == 0:
                 raise shortened(self.file.path)
             done += n
-        if self.max_line is not None and self.size > self.max_line:  # else no line can be too long
+        if self.max_line is not None and self.size > self.max_line:
             text = bytes(room)
             if (start := overlong(text, self.max_line)) >= 0:
                 line = self.file.line_at(self.start) + text.count(b"\n", 0, start)
@@ -123,7 +123,7 @@ def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_
     refuse_binary(file.path, head)
     start = len(BYTE_ORDER_MARK) * head.startswith(BYTE_ORDER_MARK)
     while start < end:
-        far = end if most is None else min(end, start + size + most)  # a line that goes on there is too long
+        far = end if most is None else min(end, start + size + most)  # a longer line exceeds the limit
         cut = file.line_end(start + size, far) if start + size < end else end
         yield FileSpan(file, start, cut - start, most)
         start = cut
@@ -131,8 +131,8 @@ def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_
 
 T = TypeVar("T")
 RANGE_SIZE = 64 << 20  # bytes
-_STEP = 64 << 10  # bytes that are looked at for a line end
-_UNKNOWN = 2  # the number of a first line that nobody has counted, and that is not the file's first
+_STEP = 64 << 10  # bytes searched at a time for a line end
+_UNKNOWN = 2  # stands for the uncounted number of a line that is not the file's first
 
 
 @dataclass(frozen=True, slots=True)

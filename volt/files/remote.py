@@ -13,20 +13,19 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from hashlib import blake2b
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 from volt.errors import MissingLibraryError, missing
 from volt.urls import bare, is_web
 
-TRIES, PAUSE = 5, 0.2  # seconds before the second try; each pause is twice the one before it
+TRIES, PAUSE = 5, 0.2  # seconds before the second try; pauses double
 _CONNECT, _SILENT = 15, 20  # seconds that a server may take to answer, and to send anything more
 _LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub"}
 _VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "last_modified", "Last-Modified", "created", "mtime")
-_TEMPORARY = (408, 425, 429)  # of the answers 400 to 499, which else say that asking again is of no use
+_TEMPORARY = (408, 425, 429)  # HTTP statuses from 400 to 499 after which a retry may succeed
 _systems: dict[tuple[int, str], Any] = {}
-_memory = Lock()  # a file of memory:// has one position for all who read it
+_memory = Lock()  # all readers of a memory:// file share one position
 T = TypeVar("T")
 
 
@@ -69,6 +68,8 @@ def look(url: str) -> RemoteStat:
     """Return the status of a URL, not cached. Raises OSError."""
     if is_web(url) and bare(url).endswith("/"):
         return RemoteStat(None, 0, is_folder=True)
+    from hashlib import blake2b  # takes a while, as it loads OpenSSL
+
     details = ask(url, lambda system, path: system.info(path))
     version = next((str(details[name]) for name in _VERSIONS if details.get(name)), "")
     number = int.from_bytes(blake2b(version.encode(), digest_size=7).digest()) if version else 0
@@ -131,7 +132,7 @@ def system_of(url: str) -> tuple[Any, str]:
 
             system = fsspec.filesystem(scheme, **_options(scheme))
             if _LIBRARIES.get(scheme) == "s3fs":
-                system.retries = 1  # `ask` tries again, and nobody else
+                system.retries = 1  # only `ask` retries
             _systems[key] = system
         except ImportError as error:
             library = "fsspec" if error.name == "fsspec" else _LIBRARIES.get(scheme, "aiohttp")
@@ -164,7 +165,7 @@ def _range(system: Any, path: str, start: int, end: int) -> bytes:
     with system.open(path, block_size=1, cache_type="none", size=end) as file:
         try:  # `cat_file` would return the whole file if the server supports no ranges
             return bytes(file._fetch_range(start, end))
-        except ValueError as error:  # so fsspec says it
+        except ValueError as error:  # fsspec's error for a server without ranges
             raise NoRangesError(errno.ESPIPE, "the server gives files as a whole only") from error
 
 

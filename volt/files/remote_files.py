@@ -22,8 +22,8 @@ from volt.files.temporary import scratch_folder
 from volt.files.threads import in_order, prefetch
 from volt.urls import is_web, name_of, url_of
 
-HEAD, STEP = 64 << 10, 8 << 20  # bytes of the first range, which often is enough, and of the others
-_N_THREADS = 3  # so many ranges are read at a time
+HEAD, STEP = 64 << 10, 8 << 20  # bytes of the first range, which is often enough, and of the others
+_N_THREADS = 3  # ranges read at a time
 
 
 class RemoteFile:

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from volt.files.remote_files import RemoteFile
 
 _REMEDY = "; convert or restore the file"
-_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # how packed files begin; to look closer takes an import
-_LONGEST_MARK = 8  # bytes that tell what packed a file
-_MOST_UNPACKED = 1 << 28  # bytes, where no fewer are asked for
+_PACKED = (
+    b"\x1f\x8b",
+    b"BZh",
+    b"\xfd7z",
+    b"\x28\xb5",
+)  # first bytes of compressed files; `find_decoder` needs an import
+_LONGEST_MARK = 8  # bytes of the longest signature
+_MOST_UNPACKED = 1 << 28  # bytes, by default
 
 
 def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = None) -> bytes:

@@ -67,7 +67,7 @@ def _sweep(folder: Path) -> None:
 
 N_NAMES = 8  # numbered parts of one output, which a later writer removes; more writers take random numbers
 _N_DRAWN = 100
-_LONGEST = 255 - len("..00000000.part")  # bytes of a name that leave room for the rest
+_LONGEST = 255 - len("..00000000.part")  # bytes of an output's name
 
 
 class TempFile:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -41,16 +40,9 @@ def run_watched(
     """
     import numpy as np
 
-    progress, results = np.zeros(2, np.int64), list[T]()
-    errors = list[BaseException]()
-
-    def work() -> None:
-        try:
-            results.append(kernel(progress))
-        except BaseException as error:  # handed over to the caller's thread below
-            errors.append(error)
-
-    thread = threading.Thread(target=work, daemon=True)  # one that calls this from a daemon ends with it
+    progress = np.zeros(2, np.int64)
+    task = Task(partial(kernel, progress))
+    thread = Thread(target=task.run, daemon=True)  # ends with its caller, if that is a daemon
     thread.start()
     try:
         while thread.is_alive():
@@ -60,9 +52,7 @@ def run_watched(
     finally:
         progress[1] = 1
         thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    return task.result()
 
 
 MOST_WORKERS = 256  # threads or processes that one program may start
@@ -121,7 +111,7 @@ class _Threads:
             self._tasks.put(None)
         late = time.monotonic() + _GRACE
         for thread in self._threads if can_wait(self._pid) else ():
-            if thread is not current_thread():  # else it has collected what reads its results
+            if thread is not current_thread():  # a thread may collect the reader of its results
                 thread.join(max(0, late - time.monotonic()))
 
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from volt.errors import CorpusError, shown_path
 from volt.forks import about_to_use_polars
 
-HEAD_SIZE = 8 << 10  # bytes that are looked at
-_LEAST = 64  # bytes; a share of fewer says nothing
+HEAD_SIZE = 8 << 10  # bytes that are checked
+_LEAST = 64  # bytes, for shares to be significant
 _NUL_SHARE, _CONTROL_SHARE, _CONTROL_SHARE_OF_NO_TEXT = 0.3, 0.3, 0.05
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\t\n\v\f\r\x1b"))
 
@@ -27,7 +27,7 @@ _WIDE = {
     "UTF-16BE": (1, 2),
     "UTF-32LE": (0, 4),
     "UTF-32BE": (3, 4),
-}  # where ASCII stands, of how many
+}  # index of the ASCII byte, bytes per character
 
 _SIGNATURES = {
     b"\xff\xfe\x00\x00": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
