@@ -18,12 +18,7 @@ if TYPE_CHECKING:
     from volt.files.remote_files import RemoteFile
 
 _REMEDY = "; convert or restore the file"
-_PACKED = (
-    b"\x1f\x8b",
-    b"BZh",
-    b"\xfd7z",
-    b"\x28\xb5",
-)  # first bytes of compressed files; `find_decoder` needs an import
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # signatures; `find_decoder` needs an import
 _LONGEST_MARK = 8  # bytes of the longest signature
 _MOST_UNPACKED = 1 << 28  # bytes, by default
 

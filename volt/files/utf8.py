@@ -22,13 +22,8 @@ _LEAST = 64  # bytes, for shares to be significant
 _NUL_SHARE, _CONTROL_SHARE, _CONTROL_SHARE_OF_NO_TEXT = 0.3, 0.3, 0.05
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\t\n\v\f\r\x1b"))
 
-_WIDE = {
-    "UTF-16LE": (0, 2),
-    "UTF-16BE": (1, 2),
-    "UTF-32LE": (0, 4),
-    "UTF-32BE": (3, 4),
-}  # index of the ASCII byte, bytes per character
-
+# encoding: index of the ASCII byte, bytes per character
+_WIDE = {"UTF-16LE": (0, 2), "UTF-16BE": (1, 2), "UTF-32LE": (0, 4), "UTF-32BE": (3, 4)}
 _SIGNATURES = {
     b"\xff\xfe\x00\x00": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
     b"\x00\x00\xfe\xff": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
