@@ -16,7 +16,7 @@ import pytest
 from named_pipes import pipe
 
 from volt.errors import OutputError
-from volt.files.atomic import check_writable, make_folder, write_atomic
+from volt.files.atomic import append, check_writable, make_folder, write_atomic, write_together
 from volt.files.temporary import N_NAMES, sweep_beside
 
 
@@ -388,3 +388,13 @@ def test_a_disk_that_fails_at_the_end_leaves_the_old_file(tmp_path, monkeypatch,
         put(path, b"new")
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["a"]
+
+
+def test_errors_say_whether_something_was_changed() -> None:
+    """After a failed append some bytes may be written; a failed replacement leaves everything unchanged."""
+    with pytest.raises(OutputError, match=r"^/nowhere/a: cannot be written: no such file or directory$"):
+        append("/nowhere/a", b"low")
+    with pytest.raises(OutputError, match=r"^/nowhere/a: cannot be written: .*; nothing was changed\. Choose another"):
+        write_together({Path("/nowhere/a"): b"low"})
+    with pytest.raises(OutputError, match=r"^/dev/null/plots: cannot be made: not a directory; choose another place"):
+        make_folder("/dev/null/plots")

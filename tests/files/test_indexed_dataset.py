@@ -98,11 +98,11 @@ DAMAGED = {
     "empty": (b"", "has 0 bytes, and its head alone has 26; restore it, or make it again"),
     "half a magic": (b"MMID", "has 4 bytes, and its head alone has 26"),
     "half a head": (packed(SENTENCES, "u16")[1][:25], "has 25 bytes, and its head alone has 26"),
-    "no index": (b"one two three", "is no index of fairseq or Megatron, which starts with MMIDIDX"),
+    "no index": (b"one two three", "is not an index of fairseq or Megatron, which starts with MMIDIDX"),
     "older": (b"TNTIDX\0\0" + bytes(40), "is an index of fairseq's older kind; binarize the text again, or let"),
-    "version": (_index(_put(9, "<Q", 2)), "is of version 2, and 1 is what can be read"),
-    "float": (_index(_put(17, "<B", 6)), "holds numbers with a fraction, which are no ids"),
-    "double": (_index(_put(17, "<B", 7)), "holds numbers with a fraction, which are no ids"),
+    "version": (_index(_put(9, "<Q", 2)), "is of version 2, and only version 1 can be read"),
+    "float": (_index(_put(17, "<B", 6)), "holds numbers with a fraction, which are not ids"),
+    "double": (_index(_put(17, "<B", 7)), "holds numbers with a fraction, which are not ids"),
     "kind": (_index(_put(17, "<B", 11)), "holds numbers of an unknown kind, 11; 1 to 5 and 8 to 10 are ids"),
     "truncated": (packed(SENTENCES, "u16")[1][:-1], "has 73 bytes; 4 sentences need 74, or those of Megatron's head"),
     "longer": (packed(SENTENCES, "u16")[1] + b"\0", "has 75 bytes; 4 sentences need 74"),
@@ -113,10 +113,10 @@ DAMAGED = {
     "falling": (packed(SENTENCES, "u16", documents=[0, 3, 1, 4])[1], "bounds of documents do not rise"),
     "negative": (_index(_put(30, "<i", -1)), "sentence 2 has -1 ids; restore it, or make it again"),
     "last is negative": (_index(_put(38, "<i", -2)), "sentence 4 has -2 ids"),
-    "overlap": (_index(_put(POINTERS + 8, "<q", 4)), "sentence 2 starts at byte 4, and what is before it ends at 6"),
-    "gap": (_index(_put(POINTERS + 16, "<q", 10)), "sentence 3 starts at byte 10, and what is before it ends at 8"),
-    "first": (_index(_put(POINTERS, "<q", 2)), "sentence 1 starts at byte 2, and what is before it ends at 0"),
-    "size": (_index(_put(26, "<i", 4)), "sentence 2 starts at byte 6, and what is before it ends at 8"),
+    "overlap": (_index(_put(POINTERS + 8, "<q", 4)), "sentence 2 starts at byte 4, and the previous one ends at 6"),
+    "gap": (_index(_put(POINTERS + 16, "<q", 10)), "sentence 3 starts at byte 10, and the previous one ends at 8"),
+    "first": (_index(_put(POINTERS, "<q", 2)), "sentence 1 starts at byte 2, and the previous one ends at 0"),
+    "size": (_index(_put(26, "<i", 4)), "sentence 2 starts at byte 6, and the previous one ends at 8"),
 }
 
 
@@ -138,7 +138,7 @@ def test_damage_in_one_place_leaves_the_rest(tmp_path: Path) -> None:
     found = open_ids(tmp_path / "a")
     assert found.ids(0).tolist() == [5, 6, 2]
     for wrong in (1, 2):
-        with pytest.raises(CorpusError, match="what is before it ends at"):
+        with pytest.raises(CorpusError, match="the previous one ends at"):
             found.ids(wrong)
     for missing in (-1, 4):
         with pytest.raises(IndexError, match=f"sentence {missing} of 4"):
@@ -151,7 +151,7 @@ def test_data_of_another_length_is_refused(tmp_path: Path, size: int) -> None:
     data = packed(SENTENCES, "u16")[0]
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / "a.bin").write_bytes((data + bytes(2))[:size])
-    with pytest.raises(CorpusError, match=rf"a\.bin: has {size} bytes, and .*a\.idx tells of 12; restore it"):
+    with pytest.raises(CorpusError, match=rf"a\.bin: has {size} bytes, and .*a\.idx says 12; restore it"):
         open_ids(tmp_path / "a")
 
 
@@ -206,7 +206,7 @@ def test_places_that_cannot_hold_a_pair_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"none/a\.idx: cannot be written: no such file"):
         _write(tmp_path / "none" / "a", SENTENCES, "u16")
     (tmp_path / "a.idx").symlink_to("/dev/null")
-    with pytest.raises(ConfigError, match=r"a\.idx: no file, and ids are two of them; name files"):
+    with pytest.raises(ConfigError, match=r"a\.idx: is not a file, and ids are two files; name files"):
         _write(tmp_path / "a", SENTENCES, "u16")
     assert sorted(os.listdir(tmp_path)) == ["a.idx"]
 

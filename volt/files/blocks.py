@@ -1,18 +1,7 @@
-r"""Read files and pipes as blocks of whole lines, compressed or not.
+"""Read files and pipes as blocks of whole lines, compressed or not.
 
-A block holds about `block_size` bytes of valid UTF-8 and ends at a line end or at the end of the file. Compression is
-detected by a file's first bytes, never by its name. Anything that is not text (archives, images, UTF-16, damaged
-files, invalid UTF-8, a line that is too long) raises an error with the file, the line and the remedy. If a file grows
-while it is read, only the bytes that it had when it was opened are read; if it shrinks, an error is raised.
-
->>> import gzip, tempfile
->>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-...     _ = file.write(gzip.compress(b"one\ntwo\n")) and file.flush()
-...     [(block.first_line, block.data) for block in read_blocks(file.name)]
-[(1, b'one\ntwo\n')]
-
-A pipe or a terminal may deliver a few bytes now and more later. `pieces_as_they_come` yields an empty piece when no
-more bytes wait, so that a command can answer each line at once.
+Compression is detected by a file's first bytes. Anything that is not text raises an error with the file, the line and
+the remedy. Only the bytes that a file had when it was opened are read.
 """
 
 from __future__ import annotations
@@ -39,24 +28,17 @@ from volt.urls import url_of
 
 Wait = Callable[[int, float | None], bool]  # descriptor, seconds → whether reading returns at once: see `is_ready`
 
-_MUCH = 1 << 14  # bytes of a read after which more is about to come: more than people and programs ask at once
-_MOMENT = 0.02  # seconds that are waited for it, so that blocks become long and threads have work
-_LONGEST = 0.03  # seconds of such waiting until what has come is given
+_MUCH = 1 << 14  # bytes of a read after which more is expected: longer than an interactive request
+_MOMENT = 0.02  # seconds to wait for it, so that blocks become long and threads have work
+_LONGEST = 0.03  # seconds of such waiting in all
 
 
 def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | None = None) -> bool:
-    """Check whether a read returns at once, with bytes or at the end. Waits for it so many seconds, or as long as it
-    takes.
+    """Wait up to `seconds`, or without limit, until a read returns at once; return whether it does.
 
-    outlet: the descriptor of a pipe that is written to. Raises BrokenPipeError if its reader goes away meanwhile.
-
-    >>> import os
-    >>> reader, writer = os.pipe()
-    >>> is_ready(reader, 0), os.close(writer), is_ready(reader)
-    (False, None, True)
-    >>> os.close(reader)
+    outlet: the descriptor of a pipe. Raises BrokenPipeError if its reader closes it.
     """
-    if not hasattr(select, "poll"):  # Windows cannot tell: nothing is there yet, until the read says so
+    if not hasattr(select, "poll"):  # Windows: unknown before the read
         return seconds is None
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -69,11 +51,7 @@ def is_ready(descriptor: int, seconds: float | None = None, *, outlet: int | Non
 
 
 def pieces_as_they_come(read: Callable[[], bytes], descriptor: int, *, wait: Wait = is_ready) -> Iterator[bytes]:
-    """Yield what reads return, up to the end, and b"" before each wait for more bytes.
-
-    Behind a long read that comes a moment later: who writes much writes more. Nobody waits for long, though, for a
-    writer that has stopped.
-    """
+    """Yield the results of reads, and b"" before each wait for more bytes; after a long read, wait a moment first."""
     size, left = 0, _LONGEST
     while True:
         start = time.monotonic()
@@ -92,23 +70,21 @@ def pieces_as_they_come(read: Callable[[], bytes], descriptor: int, *, wait: Wai
 Errors = Literal["strict", "replace", "skip"]
 
 BLOCK_SIZE = 32 << 20  # bytes
-_READ_SIZE = 16 << 10  # bytes per read of what is compressed: it may unpack to a thousand times as much
+_READ_SIZE = 16 << 10  # bytes per read of a compressed file, whose text may be a thousand times longer
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """Consecutive whole lines of one file.
 
+    path: of the file
     first_line: the number of the first line, from 1
-    n_lines: how many lines, dropped ones included
-    data: their UTF-8 bytes
-    n_raw_bytes: how much of the file on disk has been read so far
-    bad_lines: the numbers of the lines that were not UTF-8
-    dropped: whether these were left out of data; otherwise they were repaired
-    awaited: whether no more bytes were waiting after it, so that a consumer may be waiting for its result
-
-    >>> Block("a.txt", 5, 3, b"x\\nz\\n", 9, bad_lines=(6,), dropped=True).n_bad_lines
-    1
+    n_lines: number of lines, including dropped ones
+    data: the lines as UTF-8
+    n_raw_bytes: bytes of the file on disk read so far
+    bad_lines: numbers of the lines that were not UTF-8
+    dropped: whether bad lines were dropped instead of repaired
+    awaited: whether no more bytes were waiting: a consumer may be waiting for the result
     """
 
     path: str
@@ -126,9 +102,9 @@ class Block:
         return len(self.bad_lines)
 
     def place(self, index: int) -> str:
-        """File and line number, as errors name them, of the line at `index` (from 0) of `data`.
+        r"""Return file and line number of the line at `index` (from 0) of `data`, for errors.
 
-        >>> Block("a.txt", 5, 3, b"x\\nz\\n", 9, bad_lines=(6,), dropped=True).place(1)
+        >>> Block("a.txt", 5, 3, b"x\nz\n", 9, bad_lines=(6,), dropped=True).place(1)
         'a.txt:7'
         """
         number = self.first_line + index
@@ -138,7 +114,7 @@ class Block:
 
 
 class ByteSource(Protocol):
-    """The source of blocks. n_read: bytes read so far;  awaited: whether the last read left no bytes waiting."""
+    """A source of blocks. n_read: bytes read so far; awaited: whether no more bytes were waiting."""
 
     path: str
     n_read: int
@@ -149,20 +125,21 @@ def read_blocks(
     path: str, *, block_size: int = BLOCK_SIZE, errors: Errors = "strict", checked: bool = True,
     max_line: int | None = MAX_LINE, wait: Wait | None = None,
 ) -> Iterator[Block]:  # fmt: skip
-    """Yield the blocks of one file (plain, gzip, bzip2, xz or zstd); "-" is stdin.
+    r"""Yield the blocks of one file (plain, gzip, bzip2, xz or zstd).
 
-    errors: what to do with a line that is not UTF-8: "strict" raises, after the lines before it, "replace" puts
-        U+FFFD, "skip" drops it.
-    checked: False leaves it to the caller to see whether the text is UTF-8, and then to raise `utf8_error`.
-    max_line: the most bytes of a line; None for no limit.
-    wait: how a pipe or terminal is waited for, such as `volt.files.blocks.is_ready`. Before that, the whole lines that
-        have come are one block, which may be empty. Without it, blocks are filled however long that takes.
+    path: "-" is stdin
+    block_size: bytes of a block, about
+    errors: for lines not in UTF-8, "strict" raises after the lines before, "replace" puts U+FFFD, "skip" drops them
+    checked: False leaves the UTF-8 check to the caller
+    max_line: the most bytes of a line; None for no limit
+    wait: how to wait for a pipe, such as `is_ready`; before each wait, complete lines are yielded as a block
     Raises CorpusError if the file cannot be read, is damaged or is not text, or if a line is too long.
 
-    >>> next(read_blocks("/nowhere/train.de"))
-    Traceback (most recent call last):
-        ...
-    volt.errors.CorpusError: /nowhere/train.de: cannot be read: no such file or directory; check the path
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     _ = file.write(b"one\ntwo\n") and file.flush()
+    ...     [(block.first_line, block.data) for block in read_blocks(file.name)]
+    [(1, b'one\ntwo\n')]
     """
     if errors not in ("strict", "replace", "skip") or block_size < 1:
         raise ConfigError(f"errors={errors!r}, block_size={block_size}: choose strict, replace or skip, and a size > 0")
@@ -174,25 +151,19 @@ def read_blocks(
 def blocks_of(
     file: ByteSource, pieces: Iterator[bytes], *, block_size: int, max_line: int | None, first_line: int = 1
 ) -> Iterator[Block]:
-    """Yield the blocks of pieces of text as they come, not checked to be UTF-8. first_line: the number of the first."""
+    """Yield blocks of whole lines of the pieces of a text, without a UTF-8 check."""
     limit = LineLimit(max_line, may_be_marked=first_line == 1)
     for data in _whole_lines(limit.passing(pieces), block_size):
         n_ends = _n_line_ends(data)
         limit.refuse(file.path, first_line + n_ends)
-        text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data  # less a byte order mark
+        text = data.removeprefix(BYTE_ORDER_MARK) if first_line == 1 else data
         n_lines = n_ends + bool(text and not text.endswith(b"\n"))
         yield Block(file.path, first_line, n_lines, text, file.n_read, awaited=file.awaited)
         first_line += n_lines
 
 
 def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = MAX_LINE) -> Iterator[bytes]:
-    """Yield the whole lines of one file as `read_blocks` does, decompressed, but not checked to be UTF-8.
-
-    >>> next(read_raw("/nowhere/train.de"))
-    Traceback (most recent call last):
-        ...
-    volt.errors.CorpusError: /nowhere/train.de: cannot be read: no such file or directory; check the path
-    """
+    """Yield the whole lines of one file as `read_blocks` does, without a UTF-8 check."""
     n_lines, limit = 0, LineLimit(max_line)
     with _open(path) as file:
         for data in _whole_lines(limit.passing(_text(file, block_size)), block_size):
@@ -202,25 +173,13 @@ def read_raw(path: str, *, block_size: int = BLOCK_SIZE, max_line: int | None = 
 
 
 def is_compressed(path: str) -> bool:
-    """Check whether a file starts as gzip, bzip2, xz or zstd files do.
-
-    >>> is_compressed(__file__)
-    False
-    """
+    """Check whether a file starts as gzip, bzip2, xz or zstd files do."""
     with _open(path) as file:
         return find_decoder(file.read(8)) is not None
 
 
 class _CountedFile:
-    """A binary file that knows how much of it has been read.
-
-    A file on disk is read as far as it went when it was opened, but if it had no size: then, as in /proc, to its end.
-
-
-    wait: how it is waited for; without it, reads wait by themselves
-    step: how much to read at a time
-    awaited: whether nothing more was there when it was read last
-    """
+    """A binary file that counts the bytes read; it ends at its size at opening, unless that is 0, as in /proc."""
 
     def __init__(self, path: str, file: Any, wait: Wait | None, *, status: os.stat_result | None = None) -> None:
         self.path, self._file, self._wait = path, file, wait
@@ -228,8 +187,9 @@ class _CountedFile:
         self._end = status.st_size if status and stat.S_ISREG(status.st_mode) and status.st_size else None
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield what reads return. With `wait`, also b"" before each wait for more bytes."""
-        number = self._descriptor()
+        number: int | None = None
+        with suppress(AttributeError, OSError):  # a replaced stdin may have no descriptor
+            number = int(self._file.fileno())
         if self._wait is None or number is None:
             read = self._filled if self._end is None else self.read
             yield from iter(lambda: read(self.step), b"")
@@ -239,7 +199,7 @@ class _CountedFile:
             yield piece
 
     def _filled(self, size: int) -> bytes:
-        """So many bytes, or fewer at the end, however a pipe brings them: then blocks do not depend on that."""
+        """Read `size` bytes, fewer only at the end, however a pipe delivers them."""
         result = [self.read(size)]
         while result[-1] and (left := size - sum(map(len, result))):
             result.append(self.read(left))
@@ -249,7 +209,7 @@ class _CountedFile:
         if self._end is not None:
             size = min(size, self._end - self.n_read)
         try:
-            while (data := self._file.read(size)) is None:  # another process made it return at once, with nothing
+            while (data := self._file.read(size)) is None:  # another process made the descriptor nonblocking
                 is_ready(self._file.fileno())
         except OSError as error:
             raise unreadable(self.path, error, kind=CorpusError) from error
@@ -258,19 +218,9 @@ class _CountedFile:
         self.n_read += len(data)
         return bytes(data)
 
-    def _descriptor(self) -> int | None:
-        try:
-            return int(self._file.fileno())
-        except (AttributeError, OSError):  # what stands in for stdin may have none
-            return None
-
 
 def shortened(path: str) -> CorpusError:
-    """Return the error for a file that has become shorter since it was opened.
-
-    >>> shortened("a.txt")
-    CorpusError('a.txt: was shortened while it was read; run it again')
-    """
+    """Return the error for a file that has shrunk."""
     return CorpusError(f"{shown_path(path)}: was shortened while it was read; run it again")
 
 
@@ -281,20 +231,19 @@ def _open(path: str, wait: Wait | None = None) -> Iterator[_CountedFile]:
         return
     url = url_of(path)
     try:
-        file: Any = open(path, "rb", buffering=0) if url is None else _remote(url)  # noqa: SIM115
+        if url is None:
+            file: Any = open(path, "rb", buffering=0)  # noqa: SIM115
+        else:
+            from volt.files.remote_files import RemoteFile
+
+            file = RemoteFile(url)
     except (OSError, ValueError) as error:
         raise unreadable(path, error, kind=CorpusError) from error
     try:
         yield _CountedFile(path, file, wait, status=os.fstat(file.fileno()) if url is None else None)
     finally:
-        with suppress(OSError):  # what was read is read
+        with suppress(OSError):  # all data has been read
             file.close()
-
-
-def _remote(url: str) -> Any:
-    from volt.files.remote_files import RemoteFile
-
-    return RemoteFile(url)
 
 
 def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
@@ -308,9 +257,7 @@ def _text(file: _CountedFile, block_size: int) -> Iterator[bytes]:
 
 
 def _with_head(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """Return the first bytes, and all pieces again. While nothing more is there, a line or the start of a format is
-    enough.
-    """
+    """Return the first bytes (a line or a signature if no more wait), and all pieces again."""
     taken: list[bytes] = []
     head = b""
     for piece in pieces:
@@ -322,10 +269,7 @@ def _with_head(pieces: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
-    """Join pieces into blocks that end at a line end; no byte is searched or copied more than a few times.
-
-    An empty piece asks for the whole lines so far.
-    """
+    """Join pieces into blocks of whole lines; an empty piece flushes the lines so far."""
     whole, rest, size = list[bytes](), list[bytes](), 0
     for piece in pieces:
         size += len(piece)
@@ -343,12 +287,12 @@ def _whole_lines(pieces: Iterable[bytes], block_size: int) -> Iterator[bytes]:
 
 
 def _n_line_ends(data: bytes) -> int:
-    """Return how often "\\n" occurs: five times as fast as bytes.count(), which stops at every one."""
+    """Count line ends, five times as fast as bytes.count()."""
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == 0x0A))
 
 
 def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
-    """`checked_block`, which comes after the lines before the one that it refuses."""
+    """Yield `checked_block`, after the good lines before a refused one."""
     is_refused = errors == "strict" and not is_utf8(block.data)
     if is_refused and (n_bytes := n_good_bytes(block.data)):
         data = block.data[:n_bytes]
@@ -357,19 +301,12 @@ def checked_blocks(block: Block, errors: Errors) -> Iterator[Block]:
 
 
 def checked_block(block: Block, errors: Errors) -> Block:
-    """Return the block if it is UTF-8; otherwise an error, or the block with its bad lines repaired or dropped.
-
-    >>> checked_block(Block("a.txt", 1, 2, b"a\\xff\\nb\\n", 5), "skip").data
-    b'b\\n'
-    """
+    """Return the block if it is UTF-8; otherwise raise, or repair or drop its bad lines."""
     if is_utf8(block.data):
         return block
     if errors == "strict":
         raise utf8_error(block)
-    return _repaired(block, dropped=errors == "skip")
-
-
-def _repaired(block: Block, *, dropped: bool) -> Block:
+    dropped = errors == "skip"
     bad, lines = [], []
     for number, line in enumerate(BytesIO(block.data), block.first_line):
         repaired = line.decode(errors="replace").encode()
@@ -381,11 +318,7 @@ def _repaired(block: Block, *, dropped: bool) -> Block:
 
 
 def utf8_error(block: Block) -> CorpusError:
-    """Return the error for a block that is not UTF-8: file, line, column, byte.
-
-    >>> utf8_error(Block("a.txt", 5, 1, b"ab\\xff\\n", 4))
-    CorpusError("a.txt:5: invalid UTF-8 byte 0xff at column 3; convert the file or pass errors='replace'")
-    """
+    """Return the error for a block that is not UTF-8, with file, line, column and byte."""
     try:
         block.data.decode()
     except UnicodeDecodeError as error:
@@ -398,10 +331,10 @@ def utf8_error(block: Block) -> CorpusError:
 
 
 def smaller_blocks(block: Block, most: int) -> Iterator[Block]:
-    """Yield the block, cut into smaller ones of at most `most` bytes, or one line, where it has more lines than that.
+    r"""Yield a block with more than `most` lines in parts of at most `most` bytes, or one line.
 
-    >>> [part.data for part in smaller_blocks(Block("a.txt", 1, 3, b"x\\ny\\nz\\n", 6), 2)]
-    [b'x\\n', b'y\\n', b'z\\n']
+    >>> [part.data for part in smaller_blocks(Block("a.txt", 1, 3, b"x\ny\nz\n", 6), 2)]
+    [b'x\n', b'y\n', b'z\n']
     """
     data, start, first_line = block.data, 0, block.first_line
     if block.n_lines <= most or block.bad_lines:

@@ -1,11 +1,4 @@
-r"""Memory for the compiled loops over text: padded at the end, aligned, and able to grow. Needs no compiler.
-
->>> text = PaddedMemory().read(b"low", separator=ord("\n"))
->>> text.size, text.data[: text.size].tobytes()
-(4, b'low\n')
->>> longer(np.arange(2), 4).tolist()
-[0, 1, 0, 0]
-"""
+"""Provide padded, aligned and growing memory to the compiled loops over text."""
 
 from __future__ import annotations
 
@@ -21,13 +14,7 @@ _CACHE_LINE, _LARGE_PAGE = 64, 1 << 21  # bytes
 
 
 def aligned(n: int) -> NDArray[np.uint64]:
-    """Zeros for rows, none of which lies across the end of a cache line.
-
-    A large array starts at a large page, so that Linux can give it such pages: they cost less to get and to look up.
-
-    >>> aligned(8).ctypes.data % 64
-    0
-    """
+    """Return zeros aligned to a cache line, or to a large page if they fill one."""
     step = _LARGE_PAGE if 8 * n >= _LARGE_PAGE else _CACHE_LINE
     room = np.zeros(n + step // 8, np.uint64)
     skip = -room.ctypes.data % step // 8
@@ -35,7 +22,7 @@ def aligned(n: int) -> NDArray[np.uint64]:
 
 
 def longer(array: NDArray[Any], length: int) -> NDArray[Any]:
-    """Return a copy with room for more."""
+    """Return a longer copy, filled up with zeros."""
     new = np.zeros(length, array.dtype)
     new[: len(array)] = array
     return new
@@ -43,11 +30,9 @@ def longer(array: NDArray[Any], length: int) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """A text as the loop needs it.
+    """A text as the loops need it. separator: the byte that ends each line, including the last
 
-    data: (size + PADDING or more,) uint8, whose first `size` bytes are the text
-    size: bytes of the text
-    separator: the byte that ends a line, and the text
+    data: (size + PADDING or more,) uint8
     """
 
     data: NDArray[np.uint8]
@@ -56,16 +41,19 @@ class Padded:
 
 
 class PaddedMemory:
-    """Memory for one text at a time; it belongs to one thread."""
+    """Memory for one text at a time, for one thread."""
 
     def __init__(self) -> None:
         self._whole = np.zeros(0, np.uint8)
 
     def read(self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False) -> Padded:
-        """Return a text as the loops need it. Unless it is `padded`, it lies in this memory until the next is read.
+        r"""Return a text as the loops need it, valid until the next read.
 
-        separator: the byte that ends a line; the last line may lack it
-        padded: whether the text ends with a separator and is followed by `PADDING` readable bytes
+        padded: the text ends with a separator and is followed by `PADDING` readable bytes: use it without a copy
+
+        >>> text = PaddedMemory().read(b"low", separator=ord("\n"))
+        >>> text.size, text.data[: text.size].tobytes()
+        (4, b'low\n')
         """
         from volt.kernels.memory import PADDING
 

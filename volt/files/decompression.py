@@ -1,12 +1,7 @@
-r"""Decompress a file as a stream, several members included; an error names the line before the damage.
+"""Decompress a file as a stream, several members included; an error names the line before the damage.
 
-Compression is detected by a file's first bytes, never by its name. Memory is bounded for any file: text comes in
-pieces of about a megabyte (zstd makes up to 128 at once), and a file that asks for more than `_MOST` is refused.
-
->>> import gzip
->>> packed = gzip.compress(b"one\n") + gzip.compress(b"two\n")
->>> b"".join(decompress([packed], find_decoder(packed), path="a.gz"))
-b'one\ntwo\n'
+Memory is bounded: text comes in pieces of about a megabyte (128 for zstd), and a file that needs more than `_MOST` is
+refused.
 """
 
 from __future__ import annotations
@@ -14,72 +9,48 @@ from __future__ import annotations
 import bz2
 import lzma
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from volt.errors import CorpusError, shown_path
 
-_MOST = 512 << 20  # bytes of a dictionary (xz) or window (zstd): four times what their highest levels need
+_MOST = 512 << 20  # bytes of a dictionary (xz) or window (zstd): four times the need of their highest levels
 _PIECE = 1 << 20  # bytes of text at a time
-_ZSTD_STEP = 4 << 10  # packed bytes at a time: zstd packs 128 KB in four bytes, and gives what it has at once
+_ZSTD_STEP = 4 << 10  # packed bytes at a time: four bytes may unpack to 128 KB, which zstd returns at once
 
 
-_TOO_LARGE = ("Memory usage limit", "Frame requires too much memory")  # how xz and zstd say so
+_TOO_LARGE = ("Memory usage limit", "Frame requires too much memory")  # messages of xz and zstd
 
 
-class Decompressor(Protocol):
-    """The interface that the compression libraries share: one decoder decodes one member, up to its end."""
+class Decompressor:
+    """A library's decoder of one member."""
+
+    def __init__(self, decoder: Any) -> None:
+        self._decoder = decoder
 
     @property
-    def eof(self) -> bool: ...
+    def eof(self) -> bool:
+        return bool(self._decoder.eof)
+
     @property
-    def unused_data(self) -> bytes: ...
-    def texts(self, data: bytes, /) -> Iterator[bytes]:
-        """Return the text of the next bytes of a member, piece by piece."""
-        ...
+    def unused_data(self) -> bytes:
+        return bytes(self._decoder.unused_data)
+
+    def texts(self, data: bytes) -> Iterator[bytes]:
+        """Yield the text of the next bytes of the member."""
+        raise NotImplementedError
 
 
 StartDecoder = Callable[[], Decompressor]
 
 
-class _Library(Protocol):
-    """The attributes that the decoders of the libraries share."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-
-
-D = TypeVar("D", bound=_Library)
-
-
-class _Wrapped(Generic[D]):
-    """A library's decoder, which knows where its member ends."""
-
-    def __init__(self, decoder: D) -> None:
-        self._decoder = decoder
-
-    @property
-    def eof(self) -> bool:
-        return self._decoder.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._decoder.unused_data
-
-
-class _Stepwise(_Wrapped[bz2.BZ2Decompressor | lzma.LZMADecompressor]):
-    """bzip2 and xz, whose decoders give as much text as they are asked for."""
-
+class _Stepwise(Decompressor):
     def texts(self, data: bytes) -> Iterator[bytes]:
         yield self._decoder.decompress(data, _PIECE)
         while not self.eof and not self._decoder.needs_input:
             yield self._decoder.decompress(b"", _PIECE)
 
 
-class _Gzip(_Wrapped[Any]):
-    """gzip, whose decoder hands back the bytes that it has not come to."""
-
+class _Gzip(Decompressor):
     def __init__(self) -> None:
         from isal import isal_zlib
 
@@ -92,21 +63,16 @@ class _Gzip(_Wrapped[Any]):
             data = self._decoder.unconsumed_tail
 
 
-class _Zstd:
-    """zstd, whose decoder gives all text of what it is given: a little at a time."""
-
+class _Zstd(Decompressor):
     def __init__(self) -> None:
         import zstandard
 
-        self._decoder, self._rest = zstandard.ZstdDecompressor(max_window_size=_MOST).decompressobj(), b""
-
-    @property
-    def eof(self) -> bool:
-        return self._decoder.eof
+        super().__init__(zstandard.ZstdDecompressor(max_window_size=_MOST).decompressobj())
+        self._rest = b""
 
     @property
     def unused_data(self) -> bytes:
-        return self._decoder.unused_data + self._rest
+        return super().unused_data + self._rest
 
     def texts(self, data: bytes) -> Iterator[bytes]:
         for start in range(0, len(data), _ZSTD_STEP):
@@ -127,39 +93,36 @@ _DECODERS: dict[bytes, StartDecoder] = {
 
 
 def find_decoder(head: bytes) -> StartDecoder | None:
-    """Return a decoder's factory for a gzip, bzip2, xz or zstd file that begins with `head` (8 bytes do), else None.
-
-    >>> find_decoder(b"BZh91AY&") is None, find_decoder(b"low newest")
-    (False, None)
-    """
+    """Return the factory of decoders for a file that begins with `head` (8 bytes); None if it is not compressed."""
     return next((start for magic, start in _DECODERS.items() if head.startswith(magic)), None)
 
 
 def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> Iterator[bytes]:
-    """Decompress the bytes of a file, piece by piece. path: the file's name in errors.
-
-    An empty piece says that no more is there yet: it is handed on.
-    Raises CorpusError with the number of good lines if the file is cut or garbled.
-
-    >>> packed = bz2.compress(b"one")
-    >>> b"".join(decompress([packed[:-9]], find_decoder(packed), path="a.bz2"))
-    Traceback (most recent call last):
-        ...
-    volt.errors.CorpusError: a.bz2: truncated after line 0; copy or compress it again
-    """
+    """Decompress pieces, passing on empty ones. Raises CorpusError with the number of good lines."""
     from isal.igzip_lib import IsalError
     from zstandard import ZstdError
 
-    n_lines = 0
+    n_lines, marks = 0, [mark for mark, factory in _DECODERS.items() if factory is start]
     try:
-        for text in _members(pieces, start):
-            n_lines += text.count(b"\n")
-            yield text
-    except _UnpackedTail:
-        raise CorpusError(
-            f"{shown_path(path)}: bytes that are not packed follow line {n_lines}, the last; remove them, or compress "
-            "the file again"
-        ) from None
+        decoder, is_first = None, True
+        for piece in pieces:
+            if not piece:
+                yield piece
+            while piece := (piece if decoder else piece.lstrip(b"\0")):  # zeros may follow a member
+                if decoder is None:
+                    if not is_first and not any(piece[: len(mark)] == mark[: len(piece)] for mark in marks):
+                        raise CorpusError(
+                            f"{shown_path(path)}: bytes that are not packed follow line {n_lines}, the last; remove "
+                            "them, or compress the file again"
+                        )
+                    decoder, is_first = start(), False
+                for text in filter(None, decoder.texts(piece)):
+                    n_lines += text.count(b"\n")
+                    yield text
+                piece = decoder.unused_data if decoder.eof else b""
+                decoder = None if decoder.eof else decoder
+        if decoder is not None:
+            raise EOFError
     except EOFError:
         raise CorpusError(f"{shown_path(path)}: truncated after line {n_lines}; copy or compress it again") from None
     except (IsalError, lzma.LZMAError, ZstdError, OSError) as error:  # type: ignore[misc]  # by a stub of isal
@@ -169,25 +132,3 @@ def decompress(pieces: Iterable[bytes], start: StartDecoder, *, path: str) -> It
                 "a smaller dictionary (xz) or window (zstd)"
             ) from None
         raise CorpusError(f"{shown_path(path)}: corrupt after line {n_lines} ({error}); copy it again") from error
-
-
-class _UnpackedTail(Exception):
-    """The bytes after a complete member do not begin another one."""
-
-
-def _members(pieces: Iterable[bytes], start: StartDecoder) -> Iterator[bytes]:
-    """Decompress members (gzip), streams (xz) or frames (zstd) one after the other."""
-    decoder, is_first = None, True
-    marks = [mark for mark, output in _DECODERS.items() if output is start]
-    for piece in pieces:
-        if not piece:
-            yield piece
-        while piece := (piece if decoder else piece.lstrip(b"\0")):  # zeros may pad what follows a member
-            if not (decoder or is_first or any(piece[: len(mark)] == mark[: len(piece)] for mark in marks)):
-                raise _UnpackedTail
-            decoder, is_first = decoder or start(), False
-            yield from filter(None, decoder.texts(piece))
-            piece = decoder.unused_data if decoder.eof else b""
-            decoder = None if decoder.eof else decoder
-    if decoder is not None:
-        raise EOFError

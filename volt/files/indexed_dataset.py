@@ -1,22 +1,11 @@
 r"""Read and write sentences of ids as fairseq and Megatron store them: ids in NAME.bin, their places in NAME.idx.
 
-    NAME.idx      magic "MMIDIDX\0\0", version 1 (u64), code of the kind of number (u8), count (u64),
+    NAME.idx      magic "MMIDIDX\0\0", version 1 (u64), code of the dtype (u8), count (u64),
                   [Megatron: count of document bounds (u64)], sizes int32[count], pointers int64[count], in bytes,
                   [Megatron: document bounds int64[], numbers of sentences]
     NAME.bin      the ids, sentence after sentence
 
-All numbers are little-endian. Both files are mapped into memory, so opening takes the same time for any number of
-sentences. Sentences are checked as they are read; `IndexedIds.check` checks all of them. If a file is shortened
-while it is mapped, the operating system ends the process. Both files are written whole or not at all.
-
->>> import tempfile
->>> from volt.files.indexed_dataset import write_ids
->>> with tempfile.TemporaryDirectory() as folder:
-...     with write_ids(f"{folder}/train.de", dtype="u16") as writer:
-...         writer.add(np.array([7, 8, 2, 2]), np.array([3, 1]))
-...     dataset = open_ids(f"{folder}/train.de")
-...     dataset, dataset.ids(0)
-(<IndexedIds: 2 sentences, 4 ids as u16>, array([7, 8, 2], dtype=uint16))
+All numbers are little-endian. Both files are memory-mapped, and sentences are checked as they are read.
 """
 
 from __future__ import annotations
@@ -27,7 +16,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +34,7 @@ HEAD = struct.Struct("<9sQBQ")  # magic, version, code, count
 _FLOATS = (6, 7)
 _OLD_MAGIC = b"TNTIDX\x00\x00"
 _COUNT = struct.Struct("<Q")
-_SPAN = 1 << 18  # sentences that are checked at a time
+_SPAN = 1 << 18  # sentences that are checked or written at a time
 _AGAIN = "restore it, or make it again"
 
 Ids = NDArray[Any]
@@ -53,20 +42,12 @@ Longs = NDArray[np.int64]
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """Return the numbers that a name such as u16 stands for, as they stand in files.
-
-    >>> dtype_of("u16").str
-    '<u2'
-    """
+    """Return the little-endian numpy dtype of a name such as u16."""
     return np.dtype(f"<{name[0]}{int(name[1:]) // 8}")
 
 
 def prefix_of(path: str | os.PathLike[str]) -> str:
-    """Return the prefix that the names of both files share. path: of either file, or the prefix.
-
-    >>> prefix_of("train.de.bin"), prefix_of("train.de.idx"), prefix_of("train.de")
-    ('train.de', 'train.de', 'train.de')
-    """
+    """Return the common prefix NAME from NAME, NAME.bin or NAME.idx."""
     return os.fspath(path).removesuffix(BIN).removesuffix(IDX)
 
 
@@ -74,12 +55,12 @@ def prefix_of(path: str | os.PathLike[str]) -> str:
 class IndexedIds:
     """Sentences of ids, mapped into memory.
 
-    prefix: their files without .bin and .idx
+    prefix: path without .bin and .idx
     dtype: u8, i8, i16, i32, i64, u16, u32 or u64
     sizes: (n,) int32, ids per sentence
     pointers: (n,) int64, the byte in .bin at which each sentence starts
-    data: (n_ids,) all ids, one sentence after the other
-    documents: (n_documents + 1,) int64, of Megatron: the sentences at which documents start, and the last one's end
+    data: (n_ids,) all ids
+    documents: (n_documents + 1,) int64, Megatron's bounds of documents, in sentences
     """
 
     prefix: str
@@ -96,38 +77,29 @@ class IndexedIds:
         return len(self.sizes)
 
     def ids(self, sentence: int) -> Ids:
-        """Return the ids of a sentence, a view of the file.
-
-        sentence: its number, from 0
-        Raises CorpusError if the files are damaged there, IndexError if there is no such sentence.
-        """
+        """Return the ids of a sentence (from 0), a view. Raises CorpusError if the files are damaged there."""
         if not 0 <= sentence < len(self):
             raise IndexError(f"sentence {sentence} of {len(self):,}")
         start, end, item = int(self.pointers[sentence]), self._end(sentence), self.data.itemsize
         if start != (self._end(sentence - 1) if sentence else 0) or not start <= end <= self.data.nbytes:
-            return self.span(sentence, sentence + 1)[0]  # which says what is wrong
+            return self.span(sentence, sentence + 1)[0]  # raises the error
         return self.data[start // item : end // item]
 
     def span(self, first: int, last: int) -> tuple[Ids, Longs]:
-        """Return the ids of consecutive sentences, a view of the file, and (n + 1,) offsets of sentences in it.
-
-        first, last: the number of the first, from 0, and one more than that of the last
-        Raises CorpusError if the files are damaged there.
-        """
+        """Return the ids of sentences `first` to `last`, a view, and their (n + 1,) offsets. Raises CorpusError."""
         offsets = np.concatenate([[0], np.cumsum(self.sizes[first:last], dtype=np.int64)])
         self._check_span(first, self.sizes[first:last], offsets)
         start = int(self.pointers[first]) // self.data.itemsize if first < last else 0
         return self.data[start : start + int(offsets[-1])], offsets
 
     def check(self) -> None:
-        """Read the whole index. Raises CorpusError if it is damaged anywhere."""
+        """Check all sentences. Raises CorpusError if the index is damaged."""
         for first in range(0, len(self), _SPAN):
             self.span(first, min(first + _SPAN, len(self)))
         if self.documents is not None and (np.diff(self.documents) < 0).any():
             raise CorpusError(f"{shown_path(self.prefix + IDX)}: bounds of documents do not rise; {_AGAIN}")
 
     def _check_span(self, first: int, sizes: NDArray[np.int32], offsets: Longs) -> None:
-        """Raise CorpusError if a size is negative, or a sentence does not start where the one before it ends."""
         if (negative := sizes < 0).any():
             place = int(np.argmax(negative))
             raise self._damaged(first + place, f"has {sizes[place]} ids")
@@ -136,9 +108,9 @@ class IndexedIds:
         if (wrong := starts != before + offsets[:-1] * item).any():
             place = int(np.argmax(wrong))
             result, expected = int(starts[place]), before + int(offsets[place]) * item
-            raise self._damaged(first + place, f"starts at byte {result:,}, and what is before it ends at {expected:,}")
+            raise self._damaged(first + place, f"starts at byte {result:,}, and the previous one ends at {expected:,}")
         if before + int(offsets[-1]) * item > self.data.nbytes:
-            raise self._damaged(first + len(sizes) - 1, f"ends behind the end of {shown_path(self.prefix + BIN)}")
+            raise self._damaged(first + len(sizes) - 1, f"ends after the end of {shown_path(self.prefix + BIN)}")
 
     def _end(self, sentence: int) -> int:
         return int(self.pointers[sentence]) + int(self.sizes[sentence]) * self.data.itemsize
@@ -147,103 +119,63 @@ class IndexedIds:
         return CorpusError(f"{shown_path(self.prefix + IDX)}: sentence {sentence + 1:,} {result}; {_AGAIN}")
 
 
-class IndexLayout(NamedTuple):
-    """The layout of an index.
-
-    dtype: of the ids
-    n: sentences
-    start: the byte at which sizes start
-    n_bounds: how many bounds of documents follow; None in fairseq's files
-    """
-
-    dtype: str
-    n: int
-    start: int
-    n_bounds: int | None
-
-
 def open_ids(path: str | os.PathLike[str]) -> IndexedIds:
-    """Map sentences of ids.
-
-    path: of NAME.bin or NAME.idx, or NAME
-    Raises CorpusError if one of the files is missing, damaged, or holds no ids.
-    """
+    """Map NAME.bin and NAME.idx into memory. Raises CorpusError if one is missing or damaged, or holds no ids."""
     prefix = prefix_of(path)
     index, data = (_mapped(prefix + ending) for ending in (IDX, BIN))
-    layout = layout_of(prefix + IDX, index)
-    n, start = layout.n, layout.start
+    kind, n, start, n_bounds = _layout(shown_path(prefix + IDX), index)
     bounds = None
-    if layout.n_bounds is not None:
-        bounds = np.frombuffer(index, "<i8", layout.n_bounds, start + 12 * n)
-        if not layout.n_bounds or bounds[0] != 0 or bounds[-1] != n:
+    if n_bounds is not None:
+        bounds = np.frombuffer(index, "<i8", n_bounds, start + 12 * n)
+        if not n_bounds or bounds[0] != 0 or bounds[-1] != n:
             raise CorpusError(f"{shown_path(prefix + IDX)}: documents do not cover its sentences; {_AGAIN}")
     sizes, pointers = np.frombuffer(index, "<i4", n, start), np.frombuffer(index, "<i8", n, start + 4 * n)
-    dtype = dtype_of(layout.dtype)
+    dtype = dtype_of(kind)
     ids = np.frombuffer(data, dtype, len(data) // dtype.itemsize)
-    result = IndexedIds(prefix, layout.dtype, sizes, pointers, ids, bounds)
-    _check_length(result, len(data))
+    result = IndexedIds(prefix, kind, sizes, pointers, ids, bounds)
+    if n and (last := int(sizes[-1])) < 0:
+        raise result._damaged(n - 1, f"has {last} ids")
+    if len(data) != (expected := result._end(-1) if n else 0):
+        message = f"has {len(data):,} bytes, and {shown_path(prefix + IDX)} says {expected:,}"
+        raise CorpusError(f"{shown_path(prefix + BIN)}: {message}; {_AGAIN}")
     return result
 
 
-def layout_of(path: str, index: bytes | mmap.mmap) -> IndexLayout:
-    """Read the head of an index. Raises CorpusError if the index is of another kind, or has another length.
-
-    >>> layout_of("a.idx", HEAD.pack(MAGIC, 1, 8, 0))
-    IndexLayout(dtype='u16', n=0, start=26, n_bounds=None)
-    """
-    message = shown_path(path)
+def _layout(path: str, index: bytes | mmap.mmap) -> tuple[str, int, int, int | None]:
+    """Return an index's dtype, number of sentences, start of sizes, and number of bounds (None in fairseq's files)."""
     if index[: len(_OLD_MAGIC)] == _OLD_MAGIC:
         remedy = "binarize the text again, or let fairseq write its mmap kind"
-        raise CorpusError(f"{message}: is an index of fairseq's older kind; {remedy}")
+        raise CorpusError(f"{path}: is an index of fairseq's older kind; {remedy}")
     if not MAGIC.startswith(index[: len(MAGIC)]):
-        raise CorpusError(f"{message}: is no index of fairseq or Megatron, which starts with MMIDIDX; check the path")
+        raise CorpusError(f"{path}: is not an index of fairseq or Megatron, which starts with MMIDIDX; check the path")
     if len(index) < HEAD.size:
-        raise CorpusError(f"{message}: has {counted(len(index), 'byte')}, and its head alone has {HEAD.size}; {_AGAIN}")
+        raise CorpusError(f"{path}: has {counted(len(index), 'byte')}, and its head alone has {HEAD.size}; {_AGAIN}")
     _, version, code, count = HEAD.unpack(index[: HEAD.size])
     if version != VERSION:
-        raise CorpusError(f"{message}: is of version {version}, and {VERSION} is what can be read; make it again")
+        raise CorpusError(f"{path}: is of version {version}, and only version {VERSION} can be read; make it again")
     if code in _FLOATS:
-        raise CorpusError(f"{message}: holds numbers with a fraction, which are no ids; name another file")
+        raise CorpusError(f"{path}: holds numbers with a fraction, which are not ids; name another file")
     names = [name for name, number in CODES.items() if number == code]
     if not names:
-        raise CorpusError(f"{message}: holds numbers of an unknown kind, {code}; 1 to 5 and 8 to 10 are ids; {_AGAIN}")
-    start, n_bounds = _tail(message, index, count)
-    return IndexLayout(names[0], count, start, n_bounds)
-
-
-def _tail(message: str, index: bytes | mmap.mmap, count: int) -> tuple[int, int | None]:
-    """Return the byte at which sizes start, and how many bounds of documents there are: the length of the file says
-    it.
-    """
+        raise CorpusError(f"{path}: holds numbers of an unknown kind, {code}; 1 to 5 and 8 to 10 are ids; {_AGAIN}")
     size = HEAD.size + 12 * count
     if len(index) == size:
-        return HEAD.size, None
+        return names[0], count, HEAD.size, None
     start = HEAD.size + _COUNT.size
     if len(index) >= start:
         (n_bounds,) = _COUNT.unpack(index[HEAD.size : start])
         if len(index) == size + _COUNT.size + 8 * n_bounds:
-            return start, n_bounds
+            return names[0], count, start, n_bounds
         if len(index) == size + _COUNT.size + 8 * n_bounds + count:
-            raise CorpusError(f"{message}: is Megatron's index of several modes; only one of text can be read")
+            raise CorpusError(f"{path}: is Megatron's index of several modes; only one of text can be read")
     result = f"has {len(index):,} bytes; {counted(count, 'sentence')} need {size:,}"
-    raise CorpusError(f"{message}: {result}, or those of Megatron's head with documents; {_AGAIN}")
-
-
-def _check_length(result: IndexedIds, n_bytes: int) -> None:
-    """Raise CorpusError unless .bin ends where the index says."""
-    if len(result) and (last := int(result.sizes[-1])) < 0:
-        raise result._damaged(len(result) - 1, f"has {last} ids")
-    expected = result._end(-1) if len(result) else 0
-    if n_bytes != expected:
-        held, index = shown_path(result.prefix + BIN), shown_path(result.prefix + IDX)
-        raise CorpusError(f"{held}: has {n_bytes:,} bytes, and {index} tells of {expected:,}; {_AGAIN}")
+    raise CorpusError(f"{path}: {result}, or those of Megatron's head with documents; {_AGAIN}")
 
 
 def _mapped(path: str) -> bytes | mmap.mmap:
-    """Return the bytes of a file. Raises CorpusError if it cannot be read."""
     try:
         with open(path, "rb") as file:
-            if not os.fstat(file.fileno()).st_size:  # nothing can be mapped
+            if not os.fstat(file.fileno()).st_size:  # an empty file cannot be mapped
                 return b""
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
@@ -251,23 +183,15 @@ def _mapped(path: str) -> bytes | mmap.mmap:
         raise unreadable(path, error, kind=CorpusError, remedy=remedy) from error
 
 
-_WRITE_SPAN = 1 << 18  # sentences whose pointers are written at a time
-_MOST_SMALL = 65_500  # ids that u16 is not taken for, as in fairseq: it leaves room for tokens that are added
+_MOST_SMALL = 65_500  # ids: u16 leaves room for added tokens, as in fairseq
 
 
 def dtype_for(n_ids: int) -> str:
-    """Return the kind of number that ids of a vocabulary are kept as. n_ids: how many there are."""
     return "u16" if n_ids < _MOST_SMALL else "i32"
 
 
 def check_dtype(dtype: str, n_ids: int) -> None:
-    """Raise ConfigError unless a kind of number holds the ids below `n_ids`.
-
-    >>> check_dtype("u8", 300)
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: dtype 'u8' holds ids up to 255, and there are ids up to 299; pass dtype='u16'
-    """
+    """Raise ConfigError unless a dtype holds all ids below `n_ids`."""
     most = int(np.iinfo(dtype_of(arguments.choice(dtype, "dtype", tuple(CODES)))).max)
     if n_ids - 1 > most:
         result = f"dtype {dtype!r} holds ids up to {most:,}, and there are ids up to {n_ids - 1:,}"
@@ -275,11 +199,7 @@ def check_dtype(dtype: str, n_ids: int) -> None:
 
 
 class IdsWriter:
-    """Writes sentences one after the other; sizes, 4 bytes each, are kept until the end.
-
-    data: what the ids are written to
-    dtype: of the ids
-    """
+    """A writer of sentences; it keeps their sizes, 4 bytes each, in memory until the end."""
 
     def __init__(self, data: BinaryIO, dtype: str) -> None:
         self.dtype, self._data = dtype, data
@@ -288,14 +208,11 @@ class IdsWriter:
         self._sizes = list[NDArray[np.int32]]()
 
     def add(self, ids: NDArray[Any], sizes: NDArray[Any]) -> None:
-        """Write sentences.
-
-        ids: (n_ids,) whole numbers, of all of them, one sentence after the other
-        sizes: (n,) ids per sentence
-        Raises ConfigError if an id does not fit the kind of number, or the sizes do not make up the ids.
-        """
+        """Write the (n_ids,) concatenated ids of sentences of (n,) sizes. Raises ConfigError for a misfit."""
         if len(sizes) and (int(sizes.min()) < 0 or int(sizes.max()) > np.iinfo(np.int32).max):
-            raise ConfigError(f"a sentence of {int(sizes.min())} or {int(sizes.max()):,} ids; 0 to 2^31 − 1 can be")
+            raise ConfigError(
+                f"a sentence of {int(sizes.min())} or {int(sizes.max()):,} ids; the limits are 0 and 2^31 − 1"
+            )
         if int(sizes.sum()) != len(ids):
             raise ConfigError(f"sizes sum up to {int(sizes.sum()):,}, and there are {len(ids):,} ids; give all of both")
         for id_ in (int(ids.min()), int(ids.max())) if len(ids) else ():
@@ -306,46 +223,32 @@ class IdsWriter:
         self._sizes.append(sizes.astype("<i4"))
 
     def write_index(self, file: BinaryIO) -> None:
-        """Write what .idx holds."""
+        """Write the contents of .idx."""
         sizes = np.concatenate([np.zeros(0, "<i4"), *self._sizes])
         file.write(HEAD.pack(MAGIC, VERSION, CODES[self.dtype], len(sizes)))
         file.write(sizes.tobytes())
         before = 0
-        for first in range(0, len(sizes), _WRITE_SPAN):
-            ends = before + self._file_dtype.itemsize * np.cumsum(sizes[first : first + _WRITE_SPAN], dtype=np.int64)
+        for first in range(0, len(sizes), _SPAN):
+            ends = before + self._file_dtype.itemsize * np.cumsum(sizes[first : first + _SPAN], dtype=np.int64)
             file.write(np.concatenate([[before], ends[:-1]]).astype("<i8").tobytes())
             before = int(ends[-1])
 
 
 @contextmanager
 def write_ids(path: str | os.PathLike[str], *, dtype: str) -> Iterator[IdsWriter]:
-    """Return a writer of NAME.bin and NAME.idx, which appear when the block ends, and are removed if it fails.
+    """Open a writer of NAME.bin and NAME.idx, which appear when the block ends, and are removed if it fails.
 
-    A kill at any moment leaves the old pair, the new pair, or no .idx, without which no .bin is read.
-    path: NAME, or that of either file
-    dtype: u8, i8, i16, i32, i64, u16, u32 or u64
-    Raises OutputError if a file cannot be written, ConfigError if one is to be a pipe or a device.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with write_ids(f"{folder}/a", dtype="u8") as writer:
-    ...         writer.add(np.array([5, 2]), np.array([2]))
-    ...     sorted(os.listdir(folder))
-    ['a.bin', 'a.idx']
+    A kill leaves the old pair, the new pair, or no .idx, without which no .bin is read.
+    Raises OutputError if a file cannot be written, ConfigError if one is a pipe or a device.
     """
     arguments.choice(dtype, "dtype", tuple(CODES))
     prefix = prefix_of(path)
     for ending in (BIN, IDX):
-        _refuse_pipe(prefix + ending)
+        with suppress(OSError, ValueError):  # writing reports it
+            if follow(prefix + ending).is_written_through:
+                raise ConfigError(f"{shown_path(prefix + ending)}: is not a file, and ids are two files; name files")
     with write_atomic(prefix + IDX) as index, write_atomic(prefix + BIN) as data:
         writer = IdsWriter(data, dtype)
         yield writer
         writer.write_index(index)
         retire(prefix + IDX, data, index)
-
-
-def _refuse_pipe(path: str) -> None:
-    """Raise ConfigError if a path leads to a pipe or a device."""
-    with suppress(OSError, ValueError):  # writing reports it
-        if follow(path).is_written_through:
-            raise ConfigError(f"{shown_path(path)}: no file, and ids are two of them; name files")

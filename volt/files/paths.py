@@ -1,10 +1,4 @@
-"""Expand file names, globs, folders, URLs and "-" to the paths to read, in a stated order; check existence and size.
-
->>> expand("-")
-['-']
->>> size_of("-"), size_of("/dev/null"), size_of(__file__) > 500
-(None, None, True)
-"""
+"""Expand file names, globs, folders and URLs to the paths to read; check existence and size."""
 
 from __future__ import annotations
 
@@ -18,63 +12,45 @@ from contextlib import suppress
 from pathlib import Path
 
 from volt.errors import ConfigError, CorpusError, VoltError, shown_path, unreadable
+from volt.files import remote
 from volt.urls import SCHEMES, foreign_scheme, plain_path, url_of
 
 
 def size_of(path: str) -> int | None:
-    """Return the size of a file in bytes; None for a pipe, a missing file, or a server that does not report sizes."""
+    """Return the size of a file in bytes; None if it is unknown."""
     if url_of(path) is None:
         path = plain_path(path)
         return os.path.getsize(path) if os.path.isfile(path) else None
-    from volt.files.remote import look
-
     try:
-        return look(path).size
+        return remote.look(path).size
     except OSError:  # raised where it is read
         return None
 
 
 def mark_of(path: str | os.PathLike[str]) -> tuple[int, int] | None:
-    """Return the size and the time of change, or the version of a URL; None if the file does not exist.
-
-    >>> mark_of("/nowhere/a.txt"), mark_of(__file__) == mark_of(__file__)
-    (None, True)
-    """
+    """Return size and modification time, or a URL's version; None if the file does not exist."""
     if (url := url_of(path)) is None:
         with suppress(OSError):
             result = os.stat(plain_path(os.fspath(path)))
             return result.st_size, result.st_mtime_ns
         return None
-    from volt.files.remote import look
-
     with suppress(OSError):
-        return look(url).stamp
+        return remote.look(url).stamp
     return None
 
 
 def total_size(paths: Iterable[str]) -> int | None:
-    """Return the size of all files in bytes; None if the size of one is unknown.
-
-    >>> total_size([__file__, "-"])
-    """
+    """Return the total size in bytes; None if one size is unknown."""
     sizes = list(map(size_of, paths))
     return None if None in sizes else sum(filter(None, sizes))
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
-    """Check whether a path or URL exists, whatever its kind.
-
-    Raises VoltError if a server does not tell.
-
-    >>> exists(__file__), exists("/nowhere/a.txt")
-    (True, False)
-    """
+    """Check whether a path or URL of any kind exists. Raises VoltError if a server fails."""
     if (url := url_of(path)) is None:
         return os.path.lexists(plain_path(os.fspath(path)))
-    from volt.files.remote import look
-
     try:
-        look(url)
+        remote.look(url)
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -83,14 +59,12 @@ def exists(path: str | os.PathLike[str]) -> bool:
 
 
 def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> None:
-    """Raise an error of this kind if a path or URL leads nowhere, or its file may not be read; nothing is opened."""
+    """Raise an error of this kind if a path or URL may not be read."""
     if (url := url_of(path)) is None:
         path = plain_path(os.fspath(path))
     try:
         if url is not None:
-            from volt.files.remote import look
-
-            look(url)
+            remote.look(url)
         elif path != "-" and stat.S_ISREG(os.stat(path).st_mode) and not os.access(path, os.R_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except (OSError, ValueError) as error:
@@ -98,11 +72,7 @@ def check_readable(path: str | os.PathLike[str], *, kind: type[VoltError]) -> No
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    """Check whether a path is that of a file, or a URL, rather than a folder, a pipe or nothing.
-
-    >>> is_file(__file__), is_file("-"), is_file("s3://bucket/a.txt")
-    (True, False, True)
-    """
+    """Check whether a path leads to a file or is a URL."""
     return url_of(path) is not None or os.path.isfile(plain_path(os.fspath(path)))
 
 
@@ -111,12 +81,11 @@ Sources = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 def expand(sources: Sources) -> list[str]:
-    """Files, globs (sorted), directories (sorted, recursive, no dot files) and "-" (stdin) → paths to read.
+    """Return the paths to read: files, globs (sorted), folders (sorted, recursive, no hidden files), "-" (stdin), URLs.
 
-    Links to files are read, links to directories within a directory or a `**` are not followed, so that no circle is
-    walked. Of what a directory or a glob holds, pipes, sockets and devices are left out, but not if they are named.
-    All of these may be URLs, such as s3://bucket/corpus/*.gz.
-    Raises CorpusError if one is missing, matches nothing or is a directory without files.
+    sources: one or more, such as s3://bucket/corpus/*.gz
+    Links to folders are not followed; pipes, sockets and devices are read only if named.
+    Raises CorpusError if a source is missing, matches nothing or is a folder without files.
 
     >>> expand("-")
     ['-']
@@ -129,17 +98,7 @@ def expand(sources: Sources) -> list[str]:
 
 
 def expand_user(path: str) -> str:
-    """Return a path of a configuration, `~` and `~name` as home folders, `$NAME` and `${NAME}` as the environment says.
-
-    What a variable holds is taken as it is. Raises ConfigError if a variable is not set, or nobody has that name.
-
-    >>> expand_user("~/wmt.tsv") == os.path.expanduser("~/wmt.tsv"), expand_user("a~b/$5.tsv")
-    (True, 'a~b/$5.tsv')
-    >>> expand_user("$NOWHERE/wmt.tsv")
-    Traceback (most recent call last):
-        ...
-    volt.errors.ConfigError: $NOWHERE/wmt.tsv: the variable NOWHERE is not set; set it, or write the path out
-    """
+    """Expand `~`, `~name`, `$NAME` and `${NAME}` in a path of a configuration. Raises ConfigError."""
     if url_of(path) is not None:
         return _VARIABLE.sub(lambda match: _value_of(match, path), path)
     home, slash, rest = path.partition("/") if path.startswith("~") else ("", "", path)
@@ -157,23 +116,21 @@ def _value_of(variable: re.Match[str], path: str) -> str:
 
 
 def stands_for_several(path: str) -> bool:
-    """Check whether a path, which leads to nothing itself, is a pattern.
+    """Check whether a path that does not exist is a pattern.
 
     >>> stands_for_several("*.tsv"), stands_for_several("https://host/a.txt?key=5")
     (True, False)
     """
     if (url := url_of(path)) is None:
         return glob.has_magic(path) and not os.path.lexists(path)
-    from volt.files.remote import has_magic
-
-    return has_magic(url)
+    return remote.has_magic(url)
 
 
 def _expand_one(source: str) -> list[str]:
     if (url := url_of(source)) is not None:
         return _files_of_url(url)
     exists = source == "-" or os.path.lexists(source)
-    matches = [source] if exists else sorted(filter(_is_no_pipe, _matches(source)))
+    matches = [source] if exists else sorted(path for path in _matches(source) if not _is_pipe(path))
     paths = [path for match in matches for path in (_files_below(match) if os.path.isdir(match) else [match])]
     if not paths:
         missing = "no file matches this pattern" if glob.has_magic(source) else "no such file"
@@ -185,20 +142,18 @@ def _expand_one(source: str) -> list[str]:
 
 
 def _files_of_url(url: str) -> list[str]:
-    from volt.files.remote import files_at, has_magic
-
     try:
-        result = files_at(url)
+        result = remote.files_at(url)
     except OSError as error:
         raise unreadable(url, error, kind=CorpusError) from error
     if not result:
-        what = "no file matches this pattern" if has_magic(url) else "the directory holds no files"
+        what = "no file matches this pattern" if remote.has_magic(url) else "the directory holds no files"
         raise CorpusError(f"{shown_path(url)}: {what}; check the path")
     return result
 
 
 def _matches(pattern: str) -> list[str]:
-    """Return the paths that a pattern matches. A `**` matches folders at any depth, but follows no links."""
+    """Return the paths that a pattern matches; "**" does not follow links."""
     parts = pattern.split("/")
     if "**" not in parts:
         return glob.glob(pattern)
@@ -209,21 +164,16 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _folders(base: str) -> Iterator[str]:
-    """Yield a folder and those below it, but for hidden ones and links, each with "/" at its end; "" is the current
-    one.
-    """
     for folder, inner, _ in os.walk(base or "."):
         inner[:] = [name for name in inner if not name.startswith(".")]
         yield os.path.join(folder, "").removeprefix("" if base else "./")
 
 
-def _is_no_pipe(path: str) -> bool:
-    """Check whether a path is a file, a folder, or nothing, rather than a pipe, a socket or a device."""
-    return os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)
+def _is_pipe(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _files_below(folder: str) -> list[str]:
-    """Return the files of a folder and of those below it. Raises CorpusError if one of these cannot be read."""
     result = list[str]()
     for place, inner, names in os.walk(folder, onerror=_refuse):
         inner[:] = [name for name in inner if not name.startswith(".")]

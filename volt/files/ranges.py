@@ -1,17 +1,7 @@
-r"""Divide an uncompressed file into ranges of bytes and spans of whole lines, one for each worker or thread.
+"""Divide an uncompressed file into ranges of bytes and spans of whole lines, one for each worker or thread.
 
-Cuts depend on the size of the file alone, so nobody reads the file to cut it. A line belongs to the range in which it
-starts: the reader of the bytes from `start` to `stop` skips the rest of a line that starts earlier, and reads past
-`stop` to the end of its last line. A range inside one long line has no lines.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile() as file:
-...     _ = file.write(b"low\nlower\nnew") and file.flush()
-...     [[block.data for block in read_range(part)] for part in ranges_of(file.name, size=5)]
-[[b'low\nlower\n'], [], [b'new']]
-
-Spans (`file_spans`) end at line ends, which are found by reading a few bytes around each cut. A memory map would be
-simpler, but it ends the process if the file is shortened. Compressed files, pipes and URLs are read from the start.
+A line belongs to the range in which it starts. Spans end at line ends, found by reading a few bytes around each cut.
+There is no memory map, because it ends the process if the file is shortened.
 """
 
 from __future__ import annotations
@@ -20,7 +10,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import path as os_path
 from typing import TypeVar
 
@@ -32,11 +22,11 @@ from volt.files.limits import BYTE_ORDER_MARK, MAX_LINE, checked_max_line, long_
 from volt.files.utf8 import HEAD_SIZE, refuse_binary
 from volt.urls import plain_path, url_of
 
-_SPAN_STEP = 1 << 12  # bytes looked at around a cut
+_SPAN_STEP, _COUNT_STEP = 1 << 12, 1 << 20  # bytes read at a time to find a cut, or to count lines
 
 
 class Descriptor:
-    """An open file, closed when nobody holds it any more."""
+    """An open file, closed with its last reference."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -52,15 +42,31 @@ class Descriptor:
         except OSError as error:
             raise unreadable(self.path, error, kind=CorpusError) from error
 
+    def line_end(self, place: int, far: int) -> int:
+        """Return the byte after the line that contains byte `place` − 1, at most `far`."""
+        place -= 1
+        while place < far:
+            if not (piece := self.read(place, min(_SPAN_STEP, far - place))):
+                raise shortened(self.path)
+            if (end := piece.find(b"\n")) >= 0:
+                return place + end + 1
+            place += len(piece)
+        return far
+
+    def line_at(self, place: int) -> int:
+        """Return the number of the line that starts at a byte."""
+        starts = range(0, place, _COUNT_STEP)
+        return 1 + sum(self.read(start, min(_COUNT_STEP, place - start)).count(b"\n") for start in starts)
+
     def __del__(self) -> None:
         if self.number >= 0:
-            with suppress(OSError):  # what was read is read
+            with suppress(OSError):  # all data has been read
                 os.close(self.number)
 
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """The bytes from `start` to `start + size` of a file. max_line: the most bytes of a line; None for no limit."""
+    """A part of a file, whose lines have at most `max_line` bytes."""
 
     file: Descriptor
     start: int
@@ -76,10 +82,7 @@ class FileSpan:
         return bytes(room)
 
     def read_into(self, room: memoryview) -> None:
-        """Fill the room, which is as long as the span.
-
-        Raises CorpusError if the file has become shorter, or a line is too long.
-        """
+        """Fill the memory. Raises CorpusError if the file became shorter, or a line is too long."""
         done = 0
         while done < self.size:
             try:
@@ -89,37 +92,24 @@ class FileSpan:
             if n == 0:
                 raise shortened(self.file.path)
             done += n
-        if self.max_line is not None and self.size > self.max_line:  # else no line can be too long
-            self._check_lines(bytes(room), self.max_line)
-
-    def _check_lines(self, text: bytes, most: int) -> None:
-        if (start := overlong(text, most)) >= 0:
-            line = replace(self, max_line=None).block().first_line + text.count(b"\n", 0, start)
-            raise long_line_error(self.file.path, line, most)
+        if self.max_line is not None and self.size > self.max_line:
+            text = bytes(room)
+            if (start := overlong(text, self.max_line)) >= 0:
+                line = self.file.line_at(self.start) + text.count(b"\n", 0, start)
+                raise long_line_error(self.file.path, line, self.max_line)
 
     def block(self) -> Block:
-        """Return the span with the number of its first line, for messages."""
-        first_line = 1
-        for start in range(0, self.start, 1 << 20):
-            first_line += self.file.read(start, min(1 << 20, self.start - start)).count(b"\n")
-        return Block(self.file.path, first_line, 0, bytes(self), self.start + self.size)
+        """Return the span as a block, with the number of its first line, for errors."""
+        return Block(self.file.path, self.file.line_at(self.start), 0, bytes(self), self.start + self.size)
 
 
 def can_span(path: str) -> bool:
-    """Check whether a file can be cut: it is plain and has a size, and is neither compressed nor a pipe.
-
-    >>> can_span(__file__), can_span("-")
-    (True, False)
-    """
+    """Check whether a file can be cut: a regular, uncompressed, nonempty file."""
     return open_plain(path) is not None
 
 
 def open_plain(path: str) -> Descriptor | None:
-    """Open a file that can be cut, as `can_span` says; return None for others.
-
-    >>> open_plain("-") is None
-    True
-    """
+    """Open a file that can be cut; return None for others."""
     if path == "-" or not hasattr(os, "preadv") or not os.path.isfile(path) or not os.path.getsize(path):
         return None
     file = Descriptor(path)
@@ -127,54 +117,27 @@ def open_plain(path: str) -> Descriptor | None:
 
 
 def file_spans(file: str | Descriptor, *, size: int, max_line: int | None = MAX_LINE) -> Iterator[FileSpan]:
-    """Cut a plain file after line ends into spans of about `size` bytes, less a byte order mark.
-
-    file: its path, or the file that `open_plain` has opened
-    max_line: the most bytes of a line; None for no limit
-    What is added to the file meanwhile is left out.
-    Raises CorpusError if the file cannot be read or is not text, or a line is too long.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     _ = file.write(b"low\\nlower\\nnew") and file.flush()
-    ...     [bytes(span) for span in file_spans(file.name, size=5)]
-    [b'low\\nlower\\n', b'new']
-    """
+    """Cut a plain file into spans of about `size` bytes, without a byte order mark. Raises CorpusError."""
     file, most = Descriptor(file) if isinstance(file, str) else file, checked_max_line(max_line)
     head, end = file.read(0, HEAD_SIZE), os.fstat(file.number)[stat.ST_SIZE]
     refuse_binary(file.path, head)
     start = len(BYTE_ORDER_MARK) * head.startswith(BYTE_ORDER_MARK)
     while start < end:
-        far = end if most is None else min(end, start + size + most)  # a line that goes on there is too long
-        cut = min(far, _line_end(file, start + size, far) if start + size < end else end)
+        far = end if most is None else min(end, start + size + most)  # a longer line exceeds the limit
+        cut = file.line_end(start + size, far) if start + size < end else end
         yield FileSpan(file, start, cut - start, most)
         start = cut
 
 
-def _line_end(file: Descriptor, place: int, far: int) -> int:
-    """Return where the line ends in which the byte before a place stands, behind its line end; or `far`, if that is
-    nearer.
-    """
-    place -= 1
-    while place < far and (piece := file.read(place, _SPAN_STEP)):
-        if (result := piece.find(b"\n")) >= 0:
-            return place + result + 1
-        place += len(piece)
-    return far
-
-
 T = TypeVar("T")
 RANGE_SIZE = 64 << 20  # bytes
-_STEP = 64 << 10  # bytes that are looked at for a line end
-_UNKNOWN = 2  # the number of a first line that nobody has counted, and that is not the file's first
+_STEP = 64 << 10  # bytes searched at a time for a line end
+_UNKNOWN = 2  # stands for the uncounted number of a line that is not the file's first
 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """The lines of a plain file that start at the bytes from `start` to `stop`.
-
-    size: bytes of the whole file when it was cut; what is added later is left out
-    """
+    """The lines that start in a part of a plain file of `size` bytes."""
 
     path: str
     start: int
@@ -186,12 +149,7 @@ class FileRange:
 
 
 def ranges_of(path: str, *, size: int = RANGE_SIZE) -> list[FileRange]:
-    """Return the ranges of a file, of `size` bytes each but for the last; [] if it cannot be cut, or is not larger
-    than that.
-
-    >>> ranges_of("-"), ranges_of(__file__, size=1 << 20)
-    ([], [])
-    """
+    """Return ranges of `size` bytes each except the last; [] if the file is smaller or cannot be cut."""
     step = arguments.whole(size, "size", low=1)
     with suppress(CorpusError, OSError):  # raised where it is read
         plain = plain_path(path)
@@ -208,11 +166,7 @@ def read_range(
     max_line: int | None = MAX_LINE,
     first_line: int = _UNKNOWN,
 ) -> Iterator[Block]:
-    """Yield the blocks of a range, as `read_blocks` does those of a file.
-
-    first_line: the number of its first line, for errors; see `numbered`
-    Raises CorpusError if the file cannot be read, has become shorter or is not text, or if a line is too long.
-    """
+    """Yield the blocks of a range as `read_blocks` does. first_line: for errors; see `numbered`"""
     file = _Reading(part)
     refuse_binary(part.path, file.head())
     first_line = first_line if part.start else 1
@@ -222,11 +176,7 @@ def read_range(
 
 
 def numbered(part: FileRange, read: Callable[[int], T]) -> T:
-    """Return what `read` returns for a range and the number of its first line.
-
-    Who reads a range does not know that number. The lines before are counted only where an error is to name it: then
-    the range is read again.
-    """
+    """Call `read` without a first line; if it raises, count the lines before the range and call it again."""
     try:
         return read(_UNKNOWN)
     except CorpusError:
@@ -236,7 +186,7 @@ def numbered(part: FileRange, read: Callable[[int], T]) -> T:
 
 
 class _Reading:
-    """A range that is being read. n_read: how far, from the start of the file."""
+    """An open range. n_read: the bytes read so far, from the start of the file"""
 
     awaited = False
 
@@ -245,11 +195,9 @@ class _Reading:
         self._file = Descriptor(part.path)
 
     def head(self) -> bytes:
-        """Return the first bytes of the file."""
         return self._read(0, min(HEAD_SIZE, self.part.size))
 
     def pieces(self, step: int) -> Iterator[bytes]:
-        """Yield the bytes of its lines, about `step` at a time."""
         self.n_read = self._first_byte()
         last = b""
         while self.n_read < self.part.stop:
@@ -263,21 +211,11 @@ class _Reading:
             yield last
 
     def first_line(self) -> int:
-        """Return the number of its first line, from 1."""
-        end, number = self._first_byte(), 1
-        for start in range(0, end, BLOCK_SIZE):
-            number += self._read(start, min(BLOCK_SIZE, end - start)).count(b"\n")
-        return number
+        """Return the number of the range's first line."""
+        return self._file.line_at(self._first_byte())
 
     def _first_byte(self) -> int:
-        """Return where its first line starts; where it stops itself if it has none."""
-        place = self.part.start - 1
-        while 0 <= place < self.part.stop - 1:
-            piece = self._read(place, min(_STEP, self.part.stop - 1 - place))
-            if (result := piece.find(b"\n")) >= 0:
-                return place + result + 1
-            place += len(piece)
-        return 0 if place < 0 else self.part.stop
+        return self._file.line_end(self.part.start, self.part.stop) if self.part.start else 0
 
     def _read(self, start: int, size: int) -> bytes:
         if size and not (data := self._file.read(start, size)):

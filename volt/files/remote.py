@@ -1,23 +1,7 @@
-"""Read the size, version, listing and byte ranges of URLs, by fsspec. All failures are OSErrors.
+"""Read the size, version, listing and byte ranges of URLs by fsspec. All failures are OSErrors.
 
-A request that fails is tried `TRIES` times, with longer and longer pauses; a missing file or a refused permission is
-reported at once. Every request has a time limit. fsspec and its libraries are imported with the first URL.
-
->>> import fsspec
->>> fsspec.filesystem("memory").pipe_file("/remote.txt", b"low newest")
->>> look("memory://remote.txt").size, read_range("memory://remote.txt", 4, 3)
-(10, b'new')
-
-Patterns match as they do for local paths: `*`, `?` and `[…]` match parts of a name, `**` matches folders at any depth,
-and none of them matches a name that begins with a dot. In http and https, "?" begins a query, a folder holds the links
-of its page, and folders that a pattern matches are not entered.
-
->>> for name in ("a.txt", "b.gz", "c/d.gz", "c/.e.gz"):
-...     fsspec.filesystem("memory").pipe_file(f"/listing/{name}", b"low")
->>> files_at("memory://listing/*.gz"), files_at("memory://listing/**/*.gz")
-(['memory://listing/b.gz'], ['memory://listing/b.gz', 'memory://listing/c/d.gz'])
->>> files_at("memory://listing/")
-['memory://listing/a.txt', 'memory://listing/b.gz', 'memory://listing/c/d.gz']
+A failed request is retried up to `TRIES` times with growing pauses, unless a retry cannot help. Patterns match as for
+local paths. For http, "?" begins a query, and a folder consists of the links of its page.
 """
 
 from __future__ import annotations
@@ -28,29 +12,25 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from hashlib import blake2b
+from contextlib import nullcontext
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 from volt.errors import MissingLibraryError, missing
 from volt.urls import bare, is_web
 
-TRIES, PAUSE = 5, 0.2  # seconds before the second try; each pause is twice the one before it
+TRIES, PAUSE = 5, 0.2  # seconds before the second try; pauses double
 _CONNECT, _SILENT = 15, 20  # seconds that a server may take to answer, and to send anything more
 _LIBRARIES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "hf": "huggingface_hub"}
 _VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "last_modified", "Last-Modified", "created", "mtime")
-_TEMPORARY = (408, 425, 429)  # of the answers 400 to 499, which else say that asking again is of no use
+_TEMPORARY = (408, 425, 429)  # HTTP statuses from 400 to 499 after which a retry may succeed
 _systems: dict[tuple[int, str], Any] = {}
-_memory = Lock()  # a file of memory:// has one position for all who read it
+_memory = Lock()  # all readers of a memory:// file share one position
 T = TypeVar("T")
 
 
 class RemoteStat(NamedTuple):
-    """The size and version of a URL.
-
-    size: bytes; None where the server does not tell
-    version: a number that changes with the content, of its ETag or time of change; 0 where the server tells neither
-    """
+    """Status of a URL: size (None if unknown) and version (derived from ETag or modification time, 0 if unknown)."""
 
     size: int | None
     version: int
@@ -63,31 +43,33 @@ class RemoteStat(NamedTuple):
 
 
 class NoRangesError(OSError):
-    """The server gives files as a whole only."""
+    """The server supports no ranges."""
 
 
 class ChangedError(OSError):
-    """The file has changed since it was opened."""
+    """The file changed after it was opened."""
 
     remedy = "run it again"
 
 
 class ServerError(OSError):
-    """A server failed, however often it was asked, or refused the question."""
+    """A server failed in all tries, or rejected the request."""
 
     remedy = "run it again when the server answers"
 
 
 class RefusedError(PermissionError):
-    """Whoever asks may not have what is there."""
+    """Access is denied."""
 
     remedy = "check the credentials"
 
 
 def look(url: str) -> RemoteStat:
-    """Return the size and version of a URL, without a cache. Raises OSError if it is missing or cannot be reached."""
+    """Return the status of a URL, not cached. Raises OSError."""
     if is_web(url) and bare(url).endswith("/"):
         return RemoteStat(None, 0, is_folder=True)
+    from hashlib import blake2b  # takes a while, as it loads OpenSSL
+
     details = ask(url, lambda system, path: system.info(path))
     version = next((str(details[name]) for name in _VERSIONS if details.get(name)), "")
     number = int.from_bytes(blake2b(version.encode(), digest_size=7).digest()) if version else 0
@@ -95,12 +77,12 @@ def look(url: str) -> RemoteStat:
 
 
 def read_range(url: str, start: int, size: int) -> bytes:
-    """So many bytes from a place, or fewer at the end. Raises NoRangesError if the server knows no ranges."""
+    """Return `size` bytes, fewer at the end. Raises NoRangesError."""
     return ask(url, lambda system, path: _range(system, path, start, start + size)) if size else b""
 
 
 def has_ranges(url: str) -> bool:
-    """Check whether parts of a file can be read on their own."""
+    """Check whether the server supports ranges."""
     try:
         return len(read_range(url, 1, 1)) <= 1
     except NoRangesError:
@@ -108,10 +90,7 @@ def has_ranges(url: str) -> bool:
 
 
 def ask(url: str, question: Callable[[Any, str], T]) -> T:
-    """Return the answer of a file system. question: takes it, and the path there; it may be put several times.
-
-    Raises OSError: FileNotFoundError, PermissionError, or one that says what the last of all tries ended with.
-    """
+    """Return `question(file system, path)`, retried after a temporary failure. Raises OSError."""
     system, path = system_of(url)
     for number in range(TRIES):
         if number:
@@ -128,11 +107,7 @@ def ask(url: str, question: Callable[[Any, str], T]) -> T:
 
 
 def failure(error: Exception) -> OSError | None:
-    """Return the error to raise if another try would fail as well; None if it might succeed.
-
-    >>> failure(PermissionError("Forbidden")), failure(TimeoutError())
-    (RefusedError(13, 'access denied'), None)
-    """
+    """Return the error to raise if a retry cannot help, else None."""
     cause = _cause(error)
     status = _status(cause)
     if status in (401, 403) or isinstance(cause, PermissionError) or type(cause).__name__ == "NoCredentialsError":
@@ -146,10 +121,7 @@ def failure(error: Exception) -> OSError | None:
 
 
 def system_of(url: str) -> tuple[Any, str]:
-    """Return the fsspec file system of a URL, one for each process, and the path there.
-
-    Raises MissingLibraryError if what it needs is not installed.
-    """
+    """Return the fsspec file system of a URL, one per process, and the path in it."""
     if url.startswith(("s3://", "gs://")) and "@" in url.split("/")[2]:
         raise RefusedError(errno.EACCES, "keys in the URL are not taken; give them as the library of this scheme does")
     scheme = url.partition(":")[0]
@@ -160,7 +132,7 @@ def system_of(url: str) -> tuple[Any, str]:
 
             system = fsspec.filesystem(scheme, **_options(scheme))
             if _LIBRARIES.get(scheme) == "s3fs":
-                system.retries = 1  # `ask` tries again, and nobody else
+                system.retries = 1  # only `ask` retries
             _systems[key] = system
         except ImportError as error:
             library = "fsspec" if error.name == "fsspec" else _LIBRARIES.get(scheme, "aiohttp")
@@ -169,7 +141,6 @@ def system_of(url: str) -> tuple[Any, str]:
 
 
 def _options(scheme: str) -> dict[str, Any]:
-    """What a file system is made with, beside what fsspec's own configuration says: see its documentation."""
     from fsspec.config import conf
 
     own = conf.get(scheme, {})
@@ -188,31 +159,23 @@ def _options(scheme: str) -> dict[str, Any]:
 
 
 def _range(system: Any, path: str, start: int, end: int) -> bytes:
-    if is_web(path):
-        return _web_range(system, path, start, end)
-    if system.protocol == "memory":
-        with _memory:
+    if not is_web(path):
+        with _memory if system.protocol == "memory" else nullcontext():
             return bytes(system.cat_file(path, start=start, end=end))
-    return bytes(system.cat_file(path, start=start, end=end))
-
-
-def _web_range(system: Any, url: str, start: int, end: int) -> bytes:
-    """Return a range, never the whole file in its place, as `cat_file` gives of a server that knows no ranges."""
-    with system.open(url, block_size=1, cache_type="none", size=end) as file:
-        try:
+    with system.open(path, block_size=1, cache_type="none", size=end) as file:
+        try:  # `cat_file` would return the whole file if the server supports no ranges
             return bytes(file._fetch_range(start, end))
-        except ValueError as error:  # so fsspec says it
+        except ValueError as error:  # fsspec's error for a server without ranges
             raise NoRangesError(errno.ESPIPE, "the server gives files as a whole only") from error
 
 
 def _cause(error: Exception) -> Exception:
-    """Return the cause of an error: fsspec reports every failure in the web as a missing file."""
+    """Return the cause: fsspec reports every HTTP failure as a missing file."""
     result = error.__cause__ if isinstance(error, FileNotFoundError) else None
     return result if isinstance(result, Exception) else error
 
 
 def _status(error: Exception) -> int:
-    """Return the number of an HTTP answer that an error tells; 0 if it tells none."""
     response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
     head = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
     result = getattr(error, "status", None) or head.get("HTTPStatusCode") or getattr(response, "status_code", 0)
@@ -220,16 +183,12 @@ def _status(error: Exception) -> int:
 
 
 def message_of(error: Exception) -> str:
-    """Return the message of an error, or its name if it has none."""
+    """Return the message of an error, or its class name."""
     return str(error) or type(error).__name__
 
 
 def files_at(url: str) -> list[str]:
-    """Return the file of a URL, or those of a folder or a pattern, sorted; empty if it is a pattern or folder without
-    any.
-
-    Raises OSError if it is not there or cannot be asked.
-    """
+    """Return a file's URL, or the files of a folder or a pattern, sorted. Raises OSError."""
     if has_magic(url) and not _is_file(url):
         return sorted(_matching(url))
     result = look(url)
@@ -237,11 +196,7 @@ def files_at(url: str) -> list[str]:
 
 
 def has_magic(url: str) -> bool:
-    """Check whether a URL is a pattern.
-
-    >>> has_magic("s3://bucket/?.txt"), has_magic("https://host/a.txt?key=*")
-    (True, False)
-    """
+    """Check whether a URL is a pattern."""
     return re.search(r"[*\[]" if is_web(url) else r"[*?\[]", bare(url)) is not None
 
 
@@ -253,7 +208,6 @@ def _is_file(url: str) -> bool:
 
 
 def _below(folder: str, *, depth: int | None = None) -> Iterator[str]:
-    """Yield the files below a folder, but for hidden ones and those in hidden folders."""
     start = f"{folder}/"
     try:
         result = _linked(start, depth) if is_web(folder) else ask(folder, lambda fs, path: fs.find(path))
@@ -266,7 +220,6 @@ def _below(folder: str, *, depth: int | None = None) -> Iterator[str]:
 
 
 def _linked(folder: str, depth: int | None) -> Iterator[str]:
-    """Yield the files that the page of a folder leads to, and those of its folders, so many deep."""
     for link in ask(folder, lambda system, path: system.ls(path, detail=False)):
         if link.endswith("/") and link.startswith(folder) and link != folder:
             yield from _linked(link, depth and depth - 1) if depth != 1 else ()
@@ -275,7 +228,6 @@ def _linked(folder: str, depth: int | None) -> Iterator[str]:
 
 
 def _matching(pattern: str) -> Iterator[str]:
-    """Return the files that a pattern matches, and those in folders that it matches."""
     parts = pattern.rstrip("/").split("/")
     magic = (number for number, part in enumerate(parts) if number > 2 and has_magic(f"s3://{part}"))
     fixed = next(magic, None)
@@ -288,9 +240,7 @@ def _matching(pattern: str) -> Iterator[str]:
 
 
 def _expression(part: str) -> str:
-    """Return the regular expression of a part of a pattern, with the slash before it; hidden names are left out
-    before.
-    """
+    """Return the regular expression of one part of a pattern, with the slash before it."""
     if part == "**":
         return "(?:/[^/]*)*?"
     return "/" + re.sub(r"\(\?s:(.*)\)\\Z", r"\1", fnmatch.translate(part)).replace(".*", "[^/]*")

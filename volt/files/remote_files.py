@@ -1,18 +1,7 @@
 """Read URLs from start to end, fetch them as local files, and upload files whole or not at all.
 
-A URL is read by ranges, a few at a time, or in one request if the server does not support ranges. If the file changes
-while it is read, an error is raised, so one result never mixes two versions.
-
->>> import fsspec
->>> fsspec.filesystem("memory").pipe_file("/reading.txt", b"low newest")
->>> with RemoteFile("memory://reading.txt") as file:
-...     file.read(3), file.read(100), file.read(1)
-(b'low', b' newest', b'')
->>> with put("memory://copies/a.txt") as file:
-...     _ = file.write(b"low")
->>> with local_copy("memory://copies/a.txt", kind=VoltError) as path:
-...     path.name, path.read_bytes()
-('a.txt', b'low')
+A URL is read by ranges in threads, or in one request if the server supports no ranges. If the file changes meanwhile,
+an error is raised.
 """
 
 from __future__ import annotations
@@ -23,9 +12,8 @@ import shutil
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn
 
 from volt.errors import VoltError, shown_path, unreadable
 from volt.files import remote
@@ -34,16 +22,16 @@ from volt.files.temporary import scratch_folder
 from volt.files.threads import in_order, prefetch
 from volt.urls import is_web, name_of, url_of
 
-HEAD, STEP = 64 << 10, 8 << 20  # bytes of the first range, which often is enough, and of the others
-_N_THREADS = 3  # so many ranges are read at a time
+HEAD, STEP = 64 << 10, 8 << 20  # bytes of the first range, which is often enough, and of the others
+_N_THREADS = 3  # ranges read at a time
 
 
 class RemoteFile:
-    """A URL that is open for reading, as a file is that has no buffer. Raises OSError where there is no file."""
+    """A URL open for unbuffered reading. Raises OSError if it is not a file."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.found = url, remote.look(url)
-        if self.found.is_folder:
+        self.url, self.status = url, remote.look(url)
+        if self.status.is_folder:
             raise IsADirectoryError(errno.EISDIR, "is a folder; name the files in it, or the folder as a source")
         self._pieces, self._rest = self._all(), memoryview(b"")
 
@@ -54,7 +42,7 @@ class RemoteFile:
         self.close()
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, as many as are asked for or fewer; b"" at the end. Without a size, all the rest."""
+        """Return up to `size` bytes, b"" at the end; without a size, the rest."""
         if size < 0:
             return b"".join([bytes(self._rest), *self._pieces])
         if size and not self._rest:
@@ -67,17 +55,17 @@ class RemoteFile:
         self._pieces.close()
 
     def _all(self) -> Generator[bytes, None, None]:
-        if self.found.size is None:
+        if self.status.size is None:
             yield from prefetch(self._in_one_go(0))
             return
         done = 0
         try:
-            for piece in self._ranges(self.found.size):
+            for piece in self._ranges(self.status.size):
                 yield piece
                 done += len(piece)
         except NoRangesError:
             yield from prefetch(self._in_one_go(done))
-        if done > HEAD and remote.look(self.url) != self.found:
+        if done > HEAD and remote.look(self.url) != self.status:
             raise ChangedError(errno.ESTALE, "changed while it was read")
 
     def _ranges(self, size: int) -> Iterator[bytes]:
@@ -97,13 +85,11 @@ class RemoteFile:
         return data
 
     def _refuse(self, error: OSError) -> NoReturn:
-        """Raise what went wrong: that the file has changed, if it has, and the server answers."""
-        if error.errno != errno.ETIMEDOUT and remote.look(self.url) != self.found:
+        if error.errno != errno.ETIMEDOUT and remote.look(self.url) != self.status:
             raise ChangedError(errno.ESTALE, "changed while it was read") from error
         raise error
 
     def _in_one_go(self, done: int) -> Iterator[bytes]:
-        """Return the bytes after the first `done`. If the connection breaks, read the file anew, less known bytes."""
         for number in range(remote.TRIES):
             if number:
                 time.sleep(remote.PAUSE * 2 ** (number - 1))
@@ -111,10 +97,10 @@ class RemoteFile:
                 for piece in self._answer(done):
                     yield piece
                     done += len(piece)
-                if self.found.size is None or done == self.found.size:
+                if self.status.size is None or done == self.status.size:
                     return
                 last: Exception = ServerError(
-                    errno.EIO, f"the answer ended after {done:,} of {self.found.size:,} bytes"
+                    errno.EIO, f"the answer ended after {done:,} of {self.status.size:,} bytes"
                 )
             except Exception as error:
                 last = error
@@ -127,14 +113,10 @@ class RemoteFile:
     def _answer(self, passed: int) -> Iterator[bytes]:
         system, path = remote.system_of(self.url)
         with system.open(path, block_size=0) as file:
-            for piece in iter(partial(_read, file), b""):
+            for piece in iter(lambda: bytes(file.read(1 << 20)), b""):
                 if rest := piece[passed:]:
                     yield rest
                 passed = max(0, passed - len(piece))
-
-
-def _read(file: Any) -> bytes:
-    return bytes(file.read(1 << 20))
 
 
 Beside = Callable[[Path], Iterable[Path]]
@@ -142,12 +124,9 @@ Beside = Callable[[Path], Iterable[Path]]
 
 @contextmanager
 def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None = None) -> Iterator[Path]:
-    """Yield a path itself; for a URL, the path of a copy, which is removed after the block.
+    """Yield a local path unchanged; for a URL, the path of a temporary copy. Errors name the URL.
 
-    A folder is copied with its files.
-
-    beside: of a copy, the files that are copied as well, if they are there
-    Messages call a copy by its URL. Raises an error of this kind if it cannot be read.
+    beside: returns further files to fetch, if they exist, for the path of the copy
     """
     if (url := url_of(path)) is None:
         yield Path(path)
@@ -156,7 +135,10 @@ def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None
         copy = folder / (name_of(url) or "file")
         try:
             _fetch(url, copy)
-            _fetch_beside(url, copy, beside)
+            for other in beside(copy) if beside else ():
+                if not other.exists() and other.parent == copy.parent:
+                    with suppress(FileNotFoundError):
+                        _fetch(f"{url.rpartition('/')[0]}/{other.name}", other)
         except OSError as error:
             raise unreadable(url, error, kind=kind) from error
         try:
@@ -168,15 +150,7 @@ def local_copy(path: str | Path, *, kind: type[VoltError], beside: Beside | None
             raise error.reworded(message) from error
 
 
-def _fetch_beside(url: str, copy: Path, neighbours: Beside | None) -> None:
-    for other in neighbours(copy) if neighbours else ():
-        if not other.exists() and other.parent == copy.parent:
-            with suppress(FileNotFoundError):
-                _fetch(f"{url.rpartition('/')[0]}/{other.name}", other)
-
-
 def _fetch(url: str, place: Path) -> None:
-    """Copy the file of a URL, or all files directly in a folder. Raises OSError if it cannot be read."""
     if not remote.look(url).is_folder:
         with RemoteFile(url) as source, place.open("wb") as file:
             shutil.copyfileobj(source, file, 1 << 20)
@@ -190,26 +164,19 @@ def _fetch(url: str, place: Path) -> None:
 
 @contextmanager
 def put(url: str) -> Iterator[BinaryIO]:
-    """A binary file that is sent to a URL when the block ends well, so that it appears there whole or not at all.
-
-    Raises OSError if it cannot be sent.
-    """
+    """Open a binary file that is uploaded when the block ends without an error. Raises OSError."""
     check_can_put(url)
     with scratch_folder() as folder:
         copy = folder / "whole"
         with copy.open("w+b") as file:
             yield file
-        remote.ask(url, lambda system, path: _send(system, path, copy))
+        remote.ask(url, lambda system, path: system.put_file(os.fspath(copy), path))
 
 
 def check_can_put(url: str) -> None:
-    """Raise OSError now if nothing can be written to a URL of this kind, or it is a folder."""
+    """Raise OSError now if a URL cannot be written to."""
     if is_web(url):
-        raise OSError(errno.EROFS, "a server of http takes no files")
+        raise OSError(errno.EROFS, "an HTTP server accepts no files")
     remote.system_of(url)
     if url.endswith("/"):
         raise IsADirectoryError(errno.EISDIR, "is a folder")
-
-
-def _send(system: Any, path: str, copy: Path) -> None:
-    system.put_file(os.fspath(copy), path)

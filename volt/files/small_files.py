@@ -1,12 +1,6 @@
-"""Read a small file at once, as bytes or text; errors name the file, the line and the remedy.
+"""Read a small file at once, as bytes or text, decompressed if necessary.
 
-A file compressed by gzip, bzip2, xz or zstd is decompressed, whatever its name.
-
->>> import tempfile
->>> with tempfile.NamedTemporaryFile() as file:
-...     _ = file.write("lō\\n".encode()) and file.flush()
-...     read_text(file.name, kind=VoltError)
-'lō\\n'
+All functions raise an error of `kind`, with the file, the line and the remedy.
 """
 
 from __future__ import annotations
@@ -24,26 +18,14 @@ if TYPE_CHECKING:
     from volt.files.remote_files import RemoteFile
 
 _REMEDY = "; convert or restore the file"
-_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # how packed files begin; to look closer takes an import
-_LONGEST_MARK = 8  # bytes that tell what packed a file
-_MOST_UNPACKED = 1 << 28  # bytes, where no fewer are asked for
+_PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7z", b"\x28\xb5")  # signatures; `find_decoder` needs an import
+_LONGEST_MARK = 8  # bytes of the longest signature
+_MOST_UNPACKED = 1 << 28  # bytes, by default
 
 
 def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = None) -> bytes:
-    """Return the bytes of a file, unpacked. Raises an error of this kind if it cannot be read or unpacked, or has more
-    than
-    `most` bytes.
-
-    >>> read_bytes("/nowhere/codes", kind=VoltError)
-    Traceback (most recent call last):
-        ...
-    volt.errors.VoltError: /nowhere/codes: cannot be read: no such file or directory; check the path
-    """
-    try:
-        with _opened(path) as file:
-            data = file.read() if most is None else file.read(most + 1)
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error, kind=kind) from None
+    """Return the bytes of a file, decompressed. Raises an error if there are more than `most`."""
+    data = read_start(path, -1 if most is None else most + 1, kind=kind)
     if data.startswith(_PACKED):
         most = _MOST_UNPACKED if most is None else most
         data = b"".join(_unpacked(path, data, kind=kind, most=most))
@@ -53,11 +35,7 @@ def read_bytes(path: str | Path, *, kind: type[VoltError], most: int | None = No
 
 
 def is_pipe(path: str | Path) -> bool:
-    """Check whether what is there can be read only once.
-
-    >>> is_pipe(__file__), is_pipe("/nowhere/pipe")
-    (False, False)
-    """
+    """Check whether a path is a pipe, which can be read only once."""
     try:
         return stat.S_ISFIFO(os.stat(path).st_mode)
     except (OSError, ValueError):  # raised where it is read
@@ -65,11 +43,7 @@ def is_pipe(path: str | Path) -> bool:
 
 
 def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes:
-    """Return the first bytes of a file, unpacked. Raises an error of this kind if it cannot be read or unpacked.
-
-    >>> read_head(__file__, 10, kind=VoltError)[3:]
-    b'Read a '
-    """
+    """Return the first bytes of a file, decompressed."""
     try:
         with _opened(path) as file:
             head = file.read(n_bytes)
@@ -82,11 +56,7 @@ def read_head(path: str | Path, n_bytes: int, *, kind: type[VoltError]) -> bytes
 
 
 def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = CorpusError) -> bytes:
-    """Return the first bytes of a file as they are. Raises an error of this kind if it cannot be read.
-
-    >>> read_start(__file__, 10)[3:]
-    b'Read a '
-    """
+    """Return the first bytes of a file as stored; all for −1."""
     try:
         with _opened(path) as file:
             return file.read(n_bytes)
@@ -95,32 +65,21 @@ def read_start(path: str | Path, n_bytes: int, *, kind: type[VoltError] = Corpus
 
 
 def is_packed(path: str | Path, *, kind: type[VoltError]) -> bool:
-    """Check whether a file is packed. Raises an error of this kind if it cannot be read.
-
-    >>> is_packed(__file__, kind=VoltError)
-    False
-    """
+    """Check whether a file is compressed."""
     from volt.files.decompression import find_decoder
 
     return find_decoder(read_start(path, _LONGEST_MARK, kind=kind)) is not None
 
 
 def read_text(path: str | Path, *, kind: type[VoltError], remedy: str = _REMEDY, most: int | None = None) -> str:
-    """Return the text of a UTF-8 file, its line ends as they are. remedy: the end of the error, after "not UTF-8 text".
-
-    Raises an error of this kind if the file cannot be read or has more than `most` bytes, or, with the line, if it is
-    not UTF-8.
-
-    >>> read_text(__file__, kind=VoltError).startswith("Read a small", 3)
-    True
-    """
+    """Return the text of a UTF-8 file, line ends unchanged. Raises an error if there are more than `most` bytes."""
     return decoded(path, read_bytes(path, kind=kind, most=most), kind=kind, remedy=remedy)
 
 
 def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str = _REMEDY) -> str:
-    """Decode the UTF-8 bytes of a file. remedy: the end of the error, after "not UTF-8 text".
+    r"""Decode the UTF-8 bytes of a file.
 
-    >>> decoded("codes", b"l o\\n\\xff", kind=VoltError)
+    >>> decoded("codes", b"l o\n\xff", kind=VoltError)
     Traceback (most recent call last):
         ...
     volt.errors.VoltError: codes:2: not UTF-8 text; convert or restore the file
@@ -133,7 +92,6 @@ def decoded(path: str | Path, data: bytes, *, kind: type[VoltError], remedy: str
 
 
 def _opened(path: str | Path) -> BinaryIO | RemoteFile:
-    """Return a file of this machine, or of a URL, open for reading. Raises OSError or ValueError if it cannot be."""
     if (url := url_of(path)) is None:
         return open(plain_path(os.fspath(path)), "rb")
     from volt.files.remote_files import RemoteFile
@@ -142,9 +100,7 @@ def _opened(path: str | Path) -> BinaryIO | RemoteFile:
 
 
 def _unpacked(path: str | Path, data: bytes, *, kind: type[VoltError], most: int) -> Iterator[bytes]:
-    """Yield the text of a packed file until there is more than `most` of it; its bytes as they are if nothing packed
-    them.
-    """
+    """Yield decompressed bytes until there are more than `most`; uncompressed ones unchanged."""
     from volt.files.decompression import decompress, find_decoder
 
     if (start := find_decoder(data)) is None:

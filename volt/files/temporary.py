@@ -1,24 +1,7 @@
-r"""Temporary files and folders: locked while their process lives, removed by the next one if it is killed.
+"""Create temporary files and folders that are locked by their process; after a kill, the next process removes them.
 
-A temporary file lies in the folder of the output that it becomes. The next writer of the same output removes every
-part that it can lock, because such a part has no writer. Parts are numbered, not named at random, so that they
-are found without listing a large folder. Where a file system has no locks, parts are not removed.
-
->>> import tempfile
->>> with tempfile.TemporaryDirectory() as folder:
-...     part = TempFile(Path(folder, "a.txt"), 0o666)
-...     print(part.path.name)
-...     part.close()
-...     os.listdir(folder)
-.a.txt.00000000.part
-[]
-
-A scratch folder lies in TMPDIR, or in the system's folder where TMPDIR is not set.
-
->>> with scratch_folder() as folder:
-...     _ = Path(folder, "words.tsv").write_text("low\t5\n")
->>> folder.exists()
-False
+A temporary file ("part") lies in the folder of its output. The next writer of that output removes every part that it
+can lock. Parts are numbered, so that nobody lists a large folder.
 """
 
 from __future__ import annotations
@@ -40,10 +23,7 @@ from volt.errors import OutputError, reason, shown_path
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder for the length of a block; it is locked, so that nobody takes it for that of a dead process.
-
-    Those of this user's dead processes are removed. Raises OutputError if there can be none.
-    """
+    """Create a locked folder, in TMPDIR if set; remove folders of this user's dead processes. Raises OutputError."""
     requested, prefix = os.environ.get("TMPDIR"), f"volt-{os.getuid()}-"
     try:
         place = os.path.abspath(requested or tempfile.gettempdir())
@@ -63,7 +43,6 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _locked(place: str, prefix: str) -> tuple[int, Path]:
-    """Return a descriptor that holds the lock of a new folder, and the folder."""
     while True:
         folder = tempfile.mkdtemp(prefix=prefix, dir=place)
         with suppress(FileNotFoundError):  # another process took it for stale before it was locked
@@ -86,22 +65,19 @@ def _sweep(folder: Path) -> None:
             os.close(handle)
 
 
-N_NAMES = 8  # so many writers of one place at a time leave parts that are found again; more take names that are drawn
+N_NAMES = 8  # numbered parts of one output, which a later writer removes; more writers take random numbers
 _N_DRAWN = 100
-_LONGEST = 255 - len("..00000000.part")  # bytes of a name that leave room for the rest
+_LONGEST = 255 - len("..00000000.part")  # bytes of an output's name
 
 
 class TempFile:
-    """A new file beside `place`, locked. path: its own;  handle: open for writing.
-
-    Raises OSError if there can be none.
-    """
+    """A new locked file in the folder of `place`. Raises OSError if it cannot be created."""
 
     def __init__(self, place: Path, mode: int) -> None:
-        names = list(_counted(place))
+        names = _numbered_parts(place)
         for name in names:
             sweep(name)
-        for name in chain(names, _drawn(place)):
+        for name in chain(names, (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))):
             with suppress(FileExistsError):
                 handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
                 if _lock(handle) and _is_at(handle, name):
@@ -111,7 +87,7 @@ class TempFile:
         raise FileExistsError(errno.EEXIST, "too many others write to it")
 
     def close(self) -> None:
-        """Remove the file, unless it has been renamed, and let go of it."""
+        """Remove the file, unless it was renamed, and unlock it."""
         try:
             if _is_at(self.handle, self.path):
                 self.path.unlink()
@@ -120,54 +96,34 @@ class TempFile:
 
 
 def sweep(part: Path) -> None:
-    """Remove a part whose writer is dead; leave everything else, also parts whose state is unknown.
-
-    >>> sweep(Path("/nowhere/.a.txt.00000000.part"))
-    """
+    """Remove a part whose writer is dead; leave everything else."""
     with suppress(OSError):
         handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
-            if _is_stale(handle, part):
-                part.unlink()
+            if stat.S_ISREG(os.fstat(handle).st_mode):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(handle, part):
+                    part.unlink()
         finally:
             os.close(handle)
 
 
 def sweep_beside(places: Iterable[Path]) -> list[Path]:
-    """Remove the parts of some places whose writers are dead. Returns those that are left, as their writers live.
-
-    Folders are listed once, whatever the number of places.
-
-    >>> sweep_beside([Path("/nowhere/a.txt")])
-    []
-    """
+    """Remove the parts of some outputs whose writers are dead; return the parts with live writers."""
     names, result = dict[Path, set[str]](), list[Path]()
     for place in places:
         if place.parent not in names:
-            names[place.parent] = _names_in(place.parent)
-        result += [part for part in _counted(place) if part.name in names[place.parent]]
+            names[place.parent] = set()
+            with suppress(OSError):
+                names[place.parent] = set(os.listdir(place.parent))
+        result += [part for part in _numbered_parts(place) if part.name in names[place.parent]]
     for part in result:
         sweep(part)
     return [part for part in result if part.exists()]
 
 
-def _names_in(folder: Path) -> set[str]:
-    try:
-        return set(os.listdir(folder))
-    except OSError:
-        return set()
-
-
-def _is_stale(handle: int, part: Path) -> bool:
-    """Check whether a regular file can be locked, and stands where it was opened."""
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        return False
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return _is_at(handle, part)
-
-
 def _lock(handle: int) -> bool:
-    """Lock a file of one's own; False if somebody else has. A file system without locks is taken as it is."""
+    """Lock a file; False if another process holds it. File systems without locks are accepted."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -184,16 +140,12 @@ def _is_at(handle: int, path: Path) -> bool:
         return False
 
 
-def _counted(place: Path) -> Iterator[Path]:
-    return (_name(place, number) for number in range(N_NAMES))
-
-
-def _drawn(place: Path) -> Iterator[Path]:
-    return (_name(place, int.from_bytes(os.urandom(4))) for _ in range(_N_DRAWN))
+def _numbered_parts(place: Path) -> list[Path]:
+    return [_name(place, number) for number in range(N_NAMES)]
 
 
 def _name(place: Path, number: int) -> Path:
-    """Return the name of a part; that of a place whose own name is too long to add to holds a digest instead."""
+    """Return the name of a part; a digest replaces a long name."""
     own = os.fsencode(place.name)
     name = place.name if len(own) <= _LONGEST else blake2b(own, digest_size=16).hexdigest()
     return place.with_name(f".{name}.{number:08x}.part")

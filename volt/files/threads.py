@@ -1,17 +1,13 @@
-"""Run work in threads: results in order, reading ahead, and compiled loops that can be interrupted.
+"""Run work in threads: ordered results, prefetch, and compiled loops that can be interrupted.
 
->>> list(prefetch(iter("abc")))
-['a', 'b', 'c']
-
-A compiled loop releases the interpreter's lock and shares a (2,) int64 array with its caller: slot 0 counts the work
-done; a value other than 0 in slot 1 ends the loop.
+A compiled loop shares a (2,) int64 array with its caller: slot 0 counts the work done; a nonzero value in slot 1 ends
+the loop.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -27,7 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-
+A = TypeVar("A")
+B = TypeVar("B")
 T = TypeVar("T")
 
 
@@ -37,26 +34,15 @@ def run_watched(
     report: Callable[[int], object] | None = None,
     every: float = 0.05,
 ) -> T:
-    """Run `kernel(progress)` in a thread, and stop it on an exception here.
+    """Run `kernel(progress)` in a thread, and stop it when the caller is interrupted.
 
-    report: is called with the work that is done
-    every: seconds between two reports
-
-    >>> run_watched(lambda progress: int(progress.sum()))
-    0
+    report: called every `every` seconds with the work done
     """
     import numpy as np
 
-    progress, results = np.zeros(2, np.int64), list[T]()
-    errors = list[BaseException]()
-
-    def work() -> None:
-        try:
-            results.append(kernel(progress))
-        except BaseException as error:  # handed over to the caller's thread below
-            errors.append(error)
-
-    thread = threading.Thread(target=work, daemon=True)  # one that calls this from a daemon ends with it
+    progress = np.zeros(2, np.int64)
+    task = Task(partial(kernel, progress))
+    thread = Thread(target=task.run, daemon=True)  # ends with its caller, if that is a daemon
     thread.start()
     try:
         while thread.is_alive():
@@ -66,50 +52,35 @@ def run_watched(
     finally:
         progress[1] = 1
         thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    return task.result()
 
-
-A = TypeVar("A")
-B = TypeVar("B")
 
 MOST_WORKERS = 256  # threads or processes that one program may start
-_GRACE = 2.0  # seconds that threads have to end the calls that nobody waits for any more
+_GRACE = 2.0  # seconds that threads have to end their calls
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use.
-
-    >>> available_cores() >= 1
-    True
-    """
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def can_wait(pid: int) -> bool:
-    """Check whether threads and locks of a process may be waited for, here and now.
+    """Check whether this process can wait for threads and locks of process `pid`.
 
-    pid: the process that started the threads
-
-    Neither in a fork, nor once the interpreter is finalizing, do other threads run: they never end, and never let go of
-    a lock. What is closed then, as by a generator that is collected, closes nothing; it ends with the process.
-
-    >>> can_wait(os.getpid()), can_wait(-1)
-    (True, False)
+    In a fork, and while the interpreter is finalizing, no other thread runs or releases a lock.
     """
     return pid == os.getpid() and not sys.is_finalizing()
 
 
 class Task(Future[T]):
-    """A call that a thread makes, of the process that this one is."""
+    """A call for a thread of this process to make."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         super().__init__()
         self.call, self.pid = call, os.getpid()
 
     def run(self) -> None:
-        """Make the call, unless it has been cancelled."""
+        """Make the call, unless it was cancelled."""
         if self.set_running_or_notify_cancel():
             try:
                 self.set_result(self.call())
@@ -118,7 +89,7 @@ class Task(Future[T]):
 
 
 class _Threads:
-    """Up to n threads that run tasks in the order in which they come. They are daemons, as in `next_in_thread`."""
+    """Up to n daemon threads that run tasks in order of submission."""
 
     def __init__(self, n: int) -> None:
         self._n, self._pid = n, os.getpid()
@@ -135,25 +106,21 @@ class _Threads:
             task.run()
 
     def close(self) -> None:
-        """End the threads; a call that takes longer than two seconds is not awaited."""
+        """End the threads; wait at most two seconds for running calls."""
         for _ in self._threads:
             self._tasks.put(None)
         late = time.monotonic() + _GRACE
         for thread in self._threads if can_wait(self._pid) else ():
-            if thread is not current_thread():  # else it has collected what reads its results
+            if thread is not current_thread():  # a thread may collect the reader of its results
                 thread.join(max(0, late - time.monotonic()))
 
 
 def in_order(
     function: Callable[[A], B], items: Iterable[A], *, n_threads: int, is_awaited: Callable[[A], bool] = lambda _: False
 ) -> Iterator[B]:
-    """Map in threads, of which the caller's is one, a few items ahead; results come in the order of the items, an error
-    in its place.
+    """Map in threads, including the caller's, a few items ahead; results and errors come in the order of the items.
 
-    is_awaited: whether an item's result, and those before it, must come before the next item is asked for
-
-    >>> list(in_order(str.upper, "abc", n_threads=2))
-    ['A', 'B', 'C']
+    is_awaited: whether an item's result must be yielded before the next item is requested
     """
     if n_threads == 1:
         yield from map(function, items)
@@ -174,7 +141,7 @@ def in_order(
             if not waiting:
                 return
             for _ in range(len(waiting) if awaited else 1):
-                while not waiting[0].done() and _lend_a_hand(waiting):
+                while not waiting[0].done() and _run_first(waiting):
                     pass
                 yield patiently(waiting.popleft())
     finally:
@@ -183,8 +150,8 @@ def in_order(
         threads.close()
 
 
-def _lend_a_hand(waiting: deque[Future[B]]) -> bool:
-    """Make the first call that no thread has begun, in this thread; whether there was one."""
+def _run_first(waiting: deque[Future[B]]) -> bool:
+    """Make the first call that no thread has begun."""
     for place, task in enumerate(waiting):
         if isinstance(task, Task) and task.cancel():
             waiting[place] = done = Future[B]()
@@ -197,9 +164,7 @@ def _lend_a_hand(waiting: deque[Future[B]]) -> bool:
 
 
 def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:
-    """Return the next item; None at the end; the error of what makes the items, to be raised behind the results before
-    it.
-    """
+    """Return the next item, None at the end, or a failed future if the iterator raises."""
     try:
         return (next(items),)
     except StopIteration:
@@ -211,13 +176,7 @@ def _next(items: Iterator[A]) -> tuple[A] | Future[Any] | None:
 
 
 def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
-    """Compute the next item in a thread while this one is in use; order and errors stay as they are.
-
-    Closing it closes the items, too, after the one that is being computed.
-
-    >>> list(prefetch(iter("abc")))
-    ['a', 'b', 'c']
-    """
+    """Compute the next item in a thread while this one is in use. Closing it closes the items."""
     ahead = next_in_thread(items)
     try:
         while (item := patiently(ahead)) is not None:
@@ -229,16 +188,7 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
 
 
 def patiently(future: Future[T]) -> T:
-    """Return the future's result. Waits in short stretches: after a Polars query, SIGINT no longer ends a wait by
-    itself.
-
-    Raises ConfigError if a thread should make it that does not run here: in a fork, or as the interpreter ends.
-
-    >>> done: Future[int] = Future()
-    >>> done.set_result(1)
-    >>> patiently(done)
-    1
-    """
+    """Return the future's result. Waits in short stretches: after Polars queries, SIGINT cannot end a wait."""
     while True:
         try:
             return future.result(timeout=0.1)
@@ -252,13 +202,7 @@ def patiently(future: Future[T]) -> T:
 
 
 def next_in_thread(items: Iterator[T]) -> Task[T | None]:
-    """Return the next item, None at the end, computed in a thread of its own.
-
-    It is a daemon: one that waits for stdin must not keep an interrupted program alive.
-
-    >>> next_in_thread(iter("abc")).result()
-    'a'
-    """
+    """Compute the next item, None at the end, in a daemon thread, which cannot keep a program alive."""
     task = Task(partial(next, items, None))
     Thread(target=task.run, daemon=True).start()
     return task

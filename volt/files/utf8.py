@@ -1,18 +1,10 @@
-r"""Check whether bytes are UTF-8 text, and name the binary format if they are not.
+"""Check whether bytes are UTF-8 text, and name the binary format if they are not.
 
->>> is_utf8(b"low\xc3"), n_good_bytes(b"low\nlow\xc3\n")
-(False, 4)
-
-A text may hold any character, also NUL. A file is refused only for its first `HEAD_SIZE` bytes as a whole, so the
-result depends neither on where a character stands nor on how the file is read:
+Text may hold any character, including NUL. A file is refused only for its first `HEAD_SIZE` bytes as a whole:
 
     a signature     zip, PDF, PNG, UTF-16 with a byte order mark and so on
     UTF-16, UTF-32  every other byte is NUL (nine in ten of those places, none of the others), or three of four
     control bytes   of 64 bytes or more, 30 % are NUL, or 30 % other control characters, or 5 % if invalid as UTF-8
-
->>> print(foreign(b"a\0b")), foreign("low".encode("utf-16-le"))
-None
-(None, 'looks like UTF-16 text (every other byte is NUL); convert it: iconv -f UTF-16LE -t UTF-8')
 """
 
 from __future__ import annotations
@@ -25,18 +17,13 @@ from numpy.typing import NDArray
 from volt.errors import CorpusError, shown_path
 from volt.forks import about_to_use_polars
 
-HEAD_SIZE = 8 << 10  # bytes that are looked at
-_LEAST = 64  # bytes; a share of fewer says nothing
+HEAD_SIZE = 8 << 10  # bytes that are checked
+_LEAST = 64  # bytes, for shares to be significant
 _NUL_SHARE, _CONTROL_SHARE, _CONTROL_SHARE_OF_NO_TEXT = 0.3, 0.3, 0.05
 _CONTROL = bytes({*range(1, 32), 127} - set(b"\t\n\v\f\r\x1b"))
 
-_WIDE = {
-    "UTF-16LE": (0, 2),
-    "UTF-16BE": (1, 2),
-    "UTF-32LE": (0, 4),
-    "UTF-32BE": (3, 4),
-}  # where ASCII stands, of how many
-
+# encoding: index of the ASCII byte, bytes per character
+_WIDE = {"UTF-16LE": (0, 2), "UTF-16BE": (1, 2), "UTF-32LE": (0, 4), "UTF-32BE": (3, 4)}
 _SIGNATURES = {
     b"\xff\xfe\x00\x00": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
     b"\x00\x00\xfe\xff": "UTF-32 text; convert it: iconv -f UTF-32 -t UTF-8",
@@ -54,19 +41,12 @@ _LONGEST_SIGNATURE = max(map(len, _SIGNATURES))
 
 
 def refuse_binary(path: str, head: bytes) -> None:
-    """Raise CorpusError if a file's first `HEAD_SIZE` bytes, or all that it has, show that it is not text.
-
-    >>> refuse_binary("a.txt", b"text\\0")
-    """
+    """Raise CorpusError if a file's first `HEAD_SIZE` bytes are binary."""
     _refuse(path, foreign(head))
 
 
 def refusing_binary(path: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces of a text as they come, however short. Raises CorpusError if the first of them are binary.
-
-    >>> list(refusing_binary("a.txt", [b"te", b"xt"]))
-    [b'te', b'xt']
-    """
+    """Yield the pieces of a text unchanged. Raises CorpusError if its start is binary."""
     head, waiting = b"", True
     for piece in pieces:
         if waiting:
@@ -85,11 +65,7 @@ def _refuse(path: str, what: str | None) -> None:
 
 
 def foreign(head: bytes) -> str | None:
-    """Name the format of a file that starts with these `HEAD_SIZE` bytes or fewer, and the remedy; None for text.
-
-    >>> foreign(b"%PDF-1.7"), foreign("l\\0o\\0w".encode())
-    ('not UTF-8 text but a PDF document; extract its text', None)
-    """
+    """Return the format of a file from its first `HEAD_SIZE` bytes or fewer, and the remedy; None for text."""
     return _signature(head) or _wide(head) or _control(head)
 
 
@@ -101,11 +77,10 @@ def _signature(head: bytes) -> str | None:
 
 
 def _wide(head: bytes) -> str | None:
-    """Check whether it is UTF-16 or UTF-32 without a byte order mark, of characters that mostly are ASCII."""
-    for name, (other, step) in _WIDE.items():
+    for name, (letters, step) in _WIDE.items():
         shares = [_nul_share(head[place::step]) for place in range(step)]
         fits = len(head) >= 2 * step and len(head) % step == 0
-        if fits and shares.pop(other) == 0 and min(shares) >= 0.9:
+        if fits and shares.pop(letters) == 0 and min(shares) >= 0.9:
             message = "every other byte is NUL" if step == 2 else "three of four bytes are NUL"
             return f"looks like {name[:6]} text ({message}); convert it: iconv -f {name} -t UTF-8"
     return None
@@ -128,7 +103,7 @@ def _control(head: bytes) -> str | None:
 
 
 def _is_start_of_utf8(head: bytes) -> bool:
-    """Check whether bytes are UTF-8, but for a character at the end that is not complete."""
+    """Check whether bytes are UTF-8, except for an incomplete character at the end."""
     try:
         head.decode()
     except UnicodeDecodeError as error:
@@ -137,11 +112,7 @@ def _is_start_of_utf8(head: bytes) -> bool:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Check by Polars whether bytes are UTF-8, ten times faster than bytes.decode() does.
-
-    >>> is_utf8("é".encode()), is_utf8(b"\\xc3")
-    (True, False)
-    """
+    """Check by Polars whether bytes are UTF-8, ten times faster than bytes.decode()."""
     import polars as pl
 
     if data.isascii():
@@ -157,16 +128,13 @@ _FEW = 1 << 14  # bytes that Python decodes in about 10 µs
 
 
 def is_utf8_array(data: NDArray[np.uint8]) -> bool:
-    """Check whether bytes are UTF-8 text, without Polars, which a process that is forked later must not have used.
-
-    Arrow releases the interpreter's lock. Few bytes are Python's, so that a stream's first line need not wait for the
-    import of Arrow.
-
-    >>> is_utf8_array(np.frombuffer(b"a\\xff", np.uint8))
-    False
-    """
-    if len(data) <= _FEW:
-        return _is_decoded(data.tobytes())
+    """Check whether bytes are UTF-8 without Polars, which must not run before a fork; release the lock."""
+    if len(data) <= _FEW:  # a stream's first line need not wait for the import of Arrow
+        try:
+            data.tobytes().decode()
+            return True
+        except UnicodeDecodeError:
+            return False
     import pyarrow as pa
 
     offsets = pa.py_buffer(np.array([0, len(data)], np.int64))
@@ -178,19 +146,8 @@ def is_utf8_array(data: NDArray[np.uint8]) -> bool:
     return True
 
 
-def _is_decoded(data: bytes) -> bool:
-    try:
-        return data.isascii() or data.decode() is not None
-    except UnicodeDecodeError:
-        return False
-
-
 def n_good_bytes(data: bytes) -> int:
-    """Return how many bytes stand before the first line that is not UTF-8.
-
-    >>> n_good_bytes(b"a\\nb\\xff\\n")
-    2
-    """
+    """Return the number of bytes before the first line that is not UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError as error:

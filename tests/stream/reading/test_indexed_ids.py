@@ -178,7 +178,7 @@ def _truncated(folder: Path) -> None:
 
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no index": (_without_index, r"a\.bin: no .*a\.idx says where its sentences are; restore it, or write both with"),
-    "shorter": (_shorter, r"a\.bin: has \d+ bytes, and .*a\.idx tells of \d+; restore it"),
+    "shorter": (_shorter, r"a\.bin: has \d+ bytes, and .*a\.idx says \d+; restore it"),
     "truncated": (_truncated, r"a\.idx: has \d+ bytes; 40 sentences need 506"),
 }
 
