@@ -112,7 +112,7 @@ def files_written(path: Path) -> tuple[Path, ...]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read a model; PATH.model if there is no PATH. merges: not used; a model holds its own"""
+    """Read a model; PATH.model if PATH does not exist. merges: not used, as a model holds them"""
     path = _existing(path)
     model = _load(path)
     kinds = [piece.type for piece in model.pieces]
@@ -299,7 +299,7 @@ def _words(model: Any, texts: Sequence[str]) -> WordScheme:
     spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
     runs = any(piece.startswith(2 * PREFIX) for piece in texts)
     if not spec.add_dummy_prefix:
-        note = "Several spaces in a row, and those at the ends of a line, are reduced for sentencepiece and kept here."
+        note = "Several spaces in a row, and spaces at the ends of a line, are reduced for sentencepiece, not for VOLT."
         notes = (note, TRIMMED) * spec.remove_extra_whitespaces
         return WordScheme("none", UNMARKED_LINE if spans else RUNS_UNMARKED, notes)
     if not spec.remove_extra_whitespaces:
@@ -400,10 +400,10 @@ def _losses(
     special: SpecialTokens, normalizer: Normalizer, unmade: Sequence[str], *, spells_bytes: bool
 ) -> Iterator[str]:
     if unmade:
-        yield f"{such(unmade, 'has')} an id that is not used here: no two pieces spell what it is."
+        yield f"{such(unmade, 'has')} an id that VOLT does not use, as no two pieces make it."
     if not spells_bytes:
         yield unknown_runs(special)
     if normalizer.form == "nfkc":
-        yield "Marks of a letter that stand in another order than NFKC's are put in order here, and not there."
+        yield "Marks of a letter in another order than NFKC's are put in order by VOLT, not by sentencepiece."
     if special.user and normalizer != Normalizer():
-        yield "A user token that only normalisation brings about is one for sentencepiece, and text here."
+        yield "A user token that only normalisation makes is a token for sentencepiece, and text for VOLT."
