@@ -1,4 +1,4 @@
-"""Lines as columns → `Samples`: the ids of each field, `[BOS] [prefix …] id … id [EOS]`, and the number of each line."""
+"""Lines as columns → the ids of each field, `[BOS] [prefix …] id … id [EOS]`, and the number of each line."""
 
 from __future__ import annotations
 

@@ -95,17 +95,21 @@ def fetched(ref: Ref) -> Any:
 def _apply(item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job, ...]) -> tuple[VoltError | None, Any]:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
     try:
-        try:
-            os.chdir(folder)  # so that relative paths mean the same, also in errors
-        except OSError as error:
-            raise VoltError(
-                f"{shown_path(folder)}: cannot be entered on {os.uname().nodename}, a machine of the cluster: "
-                f"{reason(error)}; run it in a folder that all of its machines share"
-            ) from None
+        _enter(folder)
         _prepare(jobs)
         return None, _function(functions[0])(item)
     except VoltError as error:
         return error, None
+
+
+def _enter(folder: str) -> None:
+    try:
+        os.chdir(folder)  # so that relative paths mean the same, also in errors
+    except OSError as error:
+        raise VoltError(
+            f"{shown_path(folder)}: cannot be entered on {os.uname().nodename}, a machine of the cluster: "
+            f"{reason(error)}; run it in a folder that all of its machines share"
+        ) from None
 
 
 @lru_cache(maxsize=1)
