@@ -16,7 +16,7 @@ from volt.errors import VocabularyError
 from volt.formats import huggingface, tiktoken
 from volt.formats.registry import format_of, read_vocabulary
 from volt.formats.sentencepiece import model_proto
-from volt.formats.sentencepiece.reading import vocabulary_of
+from volt.formats.sentencepiece.model_file import vocabulary_of
 from volt.formats.sentencepiece.writing import model_rows, to_proto
 from volt.text.patterns.cut_tokens import leaves_gaps
 from volt.text.patterns.splitter import Split

@@ -1,10 +1,6 @@
-"""The rules that turn the samples of a window into steps: `ByTokens`, batches of at most some tokens, and `ByPacks`.
+"""The rules that turn the samples of a window into steps, one batch for each rank: `ByTokens` and `ByPacks`.
 
-A step is one batch for each rank. A rule is a pure function of lengths, ranks, seed and the number of the window.
-
->>> planned = ByTokens(max_tokens=18).planned(Samples.of({"src": [[5] * n for n in (3, 9, 2, 8)]}), world=2)
->>> planned.n_steps, [planned.batches[rank].tolist() for rank in range(2)]
-(1, [[2, 3], [0, 1]])
+A rule is a pure function of lengths, ranks, seed and the number of the window.
 """
 
 from __future__ import annotations
@@ -29,8 +25,8 @@ _MOST = 1 << 53  # tokens of a batch
 class WindowPlan:
     """The steps of a window.
 
-    batches: batch s · world + r belongs to rank r in step s; batches hold rows, or packs
-    packs: the packs; None where batches hold rows
+    batches: of rows, or of packs; batch s · world + r belongs to rank r in step s
+    packs: None where batches hold rows
     left: int64, rows left for the next window, in order
     unused: int64, rows that are too long, and rows that are too short
     """
@@ -42,11 +38,9 @@ class WindowPlan:
 
     @property
     def n_steps(self) -> int:
-        """The number of steps."""
         return len(self.batches) // self.batches.world
 
     def rows_of(self, n_steps: int) -> Longs:
-        """Return the rows of all ranks in the first n_steps steps."""
         n = n_steps * self.batches.world
         placed: Longs = self.batches.order[: int(self.batches.ends[n - 1]) if n else 0]
         if self.packs is None:
@@ -57,7 +51,7 @@ class WindowPlan:
         return rows
 
     def rest(self, n_steps: int) -> Longs:
-        """Return, in order, the rows that follow the first n_steps steps or are left."""
+        """Return, in order, the rows that are not in the first n_steps steps."""
         wanted = np.zeros(sum(map(len, self.unused)) + len(self.left) + len(self.rows_of(self.n_steps)), bool)
         wanted[self.left] = wanted[self.rows_of(self.n_steps)] = True
         wanted[self.rows_of(n_steps)] = False
@@ -68,10 +62,8 @@ class WindowPlan:
 class ByTokens:
     """Batches in which rows times the padded width are at most `max_tokens`: the options of `token_batches`.
 
-    `pad_to_multiple` is an option of `Layout`, from which `Steps` take it.
-
-    >>> ByTokens(max_tokens=4096).multiple
-    8
+    >>> ByTokens(max_tokens=18).planned(Samples.of({"src": [[5] * n for n in (3, 9, 2, 8)]}), world=2).n_steps
+    1
     """
 
     name: ClassVar[str] = "tokens"
@@ -96,7 +88,7 @@ class ByTokens:
         self.check()
 
     def check(self, pad_to_multiple: int = 1) -> None:
-        """Raise ConfigError for an option out of range, or where no sample fits that is padded to a multiple."""
+        """Raise ConfigError for an option out of range, or if a multiple leaves room for no sample."""
         token_batches([], pad_to_multiple=pad_to_multiple, **self._options)
 
     @property
@@ -114,8 +106,7 @@ class ByTokens:
         """Return the steps of a window.
 
         n_old: how many of the first samples earlier windows have left
-        is_last: whether no window follows. Otherwise, with several ranks, one step is left for the next window, so that
-            the last window has rows for all ranks.
+        is_last: whether no window follows; if one does, it gets a step, so that the last window has rows for all ranks
         pad_to_multiple: of the layout of arrays
         """
         batches = token_batches(
@@ -131,11 +122,10 @@ class ByTokens:
         return WindowPlan(retained, None, left, unused)
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
-        """Return the name and value of the option that limits the length of a sample."""
+        """Return the name and value of the limit of lengths."""
         return limit_of(self.max_tokens, self.max_length, self.buckets, pad_to_multiple)
 
     def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arrays of a batch. layout: options of `collate`"""
         width = int(planned.batches.longest[number]) if self.buckets else None
         return collate(samples, planned.batches[number], width=width, **layout)
 
@@ -144,8 +134,8 @@ class ByTokens:
 class ByPacks:
     """Batches of `rows` rows, each `length` ids long and filled with whole samples, for language models.
 
-    on_long: for a sample of more ids than a row: "raise" an error, "report" it and leave it out, or "split" it
-    shuffle: False leaves packs in the order in which they were begun
+    on_long: for a sample longer than a row: "raise" an error, "report" it and leave it out, or "split" it
+    shuffle: whether the order of packs is random
 
     >>> ByPacks(length=1024, rows=8).on_long
     'raise'
@@ -170,11 +160,7 @@ class ByPacks:
         self, samples: Samples, *, world: int, seed: int = 0, window: int = 0, n_old: int = 0, is_last: bool = True,
         pad_to_multiple: int = 1,
     ) -> WindowPlan:  # fmt: skip
-        """Return the steps of a window, with the arguments of `ByTokens.planned`.
-
-        If a window follows, all steps have `rows` rows for each rank; the least filled packs are left for the next
-        window, enough of them for all ranks.
-        """
+        """Return the steps of a window. If another window follows, steps are full; it gets the least filled packs."""
         packs = pack(
             samples.lengths[:, 0], self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window
         )
@@ -192,8 +178,8 @@ class ByPacks:
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
         """Return the packs of whole steps: first packs with rows of earlier windows, then the fullest.
 
-        At least 2 · world − 1 packs are left out, so that the last window has a pack for each rank: two packs of a best
-        fit hold more than one pack can, so these hold more than world − 1, however they are packed again.
+        Two packs of a best fit hold more than one pack can, so the 2 · world − 1 packs left over, or more, fill a pack
+        for each rank of the last window.
         """
         n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
         starts = packs.ends - np.diff(packs.ends, prepend=0)
@@ -204,14 +190,12 @@ class ByPacks:
         return np.sort(np.lexsort((-filled, ~has_old))[:n])
 
     def check(self, pad_to_multiple: int = 1) -> None:
-        """Do nothing, as rows have one length, which is not padded to a multiple."""
+        """Accept any multiple, as all rows have one length."""
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
-        """Return the name and value of the option that limits the length of a sample."""
         return "length", self.length
 
     def arrays(self, planned: WindowPlan, samples: Samples, number: int, layout: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arrays of a batch. layout: options of `collate_packed`"""
         assert planned.packs is not None
         packs = [planned.packs[one].rows for one in planned.batches[number].tolist()]
         return collate_packed(samples, packs, length=self.length, **layout)

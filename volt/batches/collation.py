@@ -1,4 +1,4 @@
-"""`collate`: samples → the padded arrays of one step, as in fairseq; `collate_packed`: packs → the arrays of one step.
+"""Samples or packs → the padded arrays of one step, as in fairseq.
 
 src_tokens            PAD PAD  a   b  EOS        the source, padded on the left
 prev_output_tokens    EOS  x   y   z  PAD        the target with EOS moved to its front
@@ -23,14 +23,12 @@ from volt.errors import ConfigError, StreamError, missing, quoted
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The layout of the arrays of a step.
+    """The layout of the arrays of a step. Packs use only `pad` and `dtype`.
 
     pad: the id that fills rows, or one for each field by name; by default each field's <pad>
     left_pad_source, left_pad_target: whether padding stands on the left
     pad_to_multiple: the width of a batch is a multiple of it
     dtype: of ids
-
-    Packs use only `pad` and `dtype`.
 
     >>> Layout(dtype="int32").left_pad_source
     True
@@ -52,12 +50,10 @@ class Layout:
         arguments.choice(self.dtype, "dtype", ("int64", "int32"))
 
     def of(self, samples: SampleFormat, *, packed: bool = False) -> dict[str, Any]:
-        """Return the options of `collate`, or of `collate_packed`, for samples of a format.
+        """Return the options of `collate` or `collate_packed`. Raises ConfigError if a vocabulary lacks <pad> or EOS.
 
-        samples: the format
+        samples: the format of samples
         packed: whether rows hold packs
-
-        Raises ConfigError if a vocabulary lacks <pad> and `pad` is None, or if the target's vocabulary lacks EOS.
 
         >>> Layout(pad_to_multiple=8).of(SampleFormat({"text": ["<s>", "<pad>", "</s>", "lo"]}))["pad"]
         {'text': 1}
@@ -101,9 +97,9 @@ def collate(
     samples: Samples, rows: Rows, *, pad: Each, eos: Each, left_pad_source: bool = True, left_pad_target: bool = False,
     width: Each | None = None, pad_to_multiple: int = 1, dtype: DTypeLike = np.int64,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the arrays of one step.
+    """Return the arrays of one step. Raises StreamError if a target does not end in EOS.
 
-    samples: of two fields, source and target, or of one, for a language model
+    samples: of source and target, or of one field, for a language model
     rows: indices of the samples of the batch, in order
     pad: the id that fills rows; or one for each field by name
     eos: the id that ends each target and starts its input; or one for each field
@@ -113,14 +109,12 @@ def collate(
     dtype: int64 or int32, of ids
 
     Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target), `target`, `src_mask` and
-    `tgt_mask` (true where ids stand), and `net_input` with `src_tokens`, `src_lengths` and `prev_output_tokens`.
-    With one field, `src_tokens` holds the id before each id of `target`, and there is no `prev_output_tokens`.
-
-    Raises StreamError if a target does not end in EOS.
+    `tgt_mask` (true for ids), and `net_input` with `src_tokens`, `src_lengths` and `prev_output_tokens`; of one field,
+    `src_tokens` holds the id before each id of `target`, and replaces `prev_output_tokens`.
 
     >>> step = collate(Samples.of({"text": [[5, 6, 2]]}), [0], pad=1, eos=2, pad_to_multiple=4)
-    >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist(), step["tgt_mask"].tolist()
-    ([[2, 5, 6, 1]], [[5, 6, 2, 1]], [[True, True, True, False]])
+    >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist()
+    ([[2, 5, 6, 1]], [[5, 6, 2, 1]])
     """
     source, target = _sides(arguments.instance(samples, Samples, "samples"))
     chosen, kind = _rows(rows, len(samples)), _kind(dtype)
@@ -159,15 +153,14 @@ def collate_packed(
 ) -> dict[str, Any]:
     """Return the arrays of one step of a language model whose rows hold several samples each.
 
-    samples: of one field; samples longer than a row must be cut by `cut_samples`
+    samples: of one field, none longer than a row; `cut_samples` cuts them
     packs: for each row, the indices of its samples
     length: the ids of a row
     pad, eos, dtype: as in `collate`
 
     Returns `id`, `nsentences`, `ntokens`, `target` and `tgt_mask` (n_packs, length), and `net_input` with `src_tokens`,
-    `position_ids` (n_packs, length), which start anew with each sample, and, for attention within samples,
-    `cu_seqlens` (n_segments + 1,) int32 and `max_seqlen`: where, in the flat batch, each sample starts. The padding of
-    a row is a segment of its own.
+    `position_ids` (n_packs, length) and, for attention within samples, `cu_seqlens` (n_segments + 1,) int32, where
+    samples and padding start in the flat batch, and `max_seqlen`.
 
     >>> samples = Samples.of({"text": [[5, 2], [6, 7, 2], [2]]})
     >>> step = collate_packed(samples, [[1, 2], [0]], length=4, pad=1, eos=2)
@@ -210,8 +203,6 @@ def to_torch(collated: Any) -> Any:
     """Return the arrays of a step as torch tensors that share their memory.
 
     collated: the result of `collate` or `collate_packed`
-
-    Raises MissingLibraryError if torch is not installed.
     """
     try:
         import torch
@@ -236,7 +227,6 @@ def _each(option: Each, name: str, samples: Samples) -> dict[str, int]:
 
 
 def _of(field: str, option: Each, name: str, samples: Samples) -> int:
-    """Return the number of one field. One number may stand for all fields."""
     if not isinstance(option, Mapping):
         return arguments.whole(option, name, low=0, high=MOST_ID)
     fields = ", ".join(samples.fields)
@@ -273,7 +263,6 @@ def _kind(dtype: DTypeLike) -> np.dtype[Any]:
 
 
 def _sizes(encoded: Encoded, rows: Longs) -> Longs:
-    """Return (n_rows,) the ids of each row, but not of all samples: a window holds many batches."""
     return encoded.offsets.take(rows + 1) - encoded.offsets.take(rows)
 
 
@@ -281,7 +270,7 @@ def _put(
     samples: Samples, name: str, rows: Longs, places: Longs, eos: int, tokens: Ids, before: Ids,
     mask: NDArray[np.bool_], positions: Longs,
 ) -> None:  # fmt: skip
-    """Write samples at their places. Raises StreamError if one does not end in the EOS that starts its input."""
+    """Write samples at their places. Raises StreamError if one does not end in EOS."""
     from volt.kernels.batching import put_rows
 
     encoded: Encoded = samples[name]

@@ -1,4 +1,4 @@
-"""`read_steps`: a configuration file with a section `batches` → the stream, samples, rule and layout of its steps."""
+"""A configuration file with a section `batches` → the stream, samples, rule and layout of its steps."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read_steps(
 
 
 def _samples(values: Batches) -> SampleFormat:
-    """Return the format of samples. Each field is checked by itself, so that an error has its line."""
+    """Return the format of samples, with each field checked by itself, so that an error has its line."""
     loaded = dict[str, Numbering]()
     for name, path in values.vocabularies.items():
         with values.naming("fields", name, "vocabulary"):

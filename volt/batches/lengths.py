@@ -1,4 +1,4 @@
-"""The checks that all functions of batches share: lengths → arrays of whole numbers; ranks and seeds → ints."""
+"""Checks of the lengths, ranks and seeds that functions of batches take."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def table(lengths: Any, name: str = "lengths") -> Longs:
 
 
 def longest_sides(lengths: Longs) -> Longs:
-    """Return (n,) the longest side of each row. NumPy is slow at many short rows, but fast side by side."""
+    """Return (n,) the longest side of each row, side by side, as NumPy is slow at many short rows."""
     result: Longs = reduce(np.maximum, lengths.T)
     return result
 
@@ -65,7 +65,7 @@ def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
 
 
 def cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
-    """Cut rows after every `size` tokens. Return the row of each part, where in the row it starts, and its size.
+    """Cut rows after every `size` tokens. Return each part's row, start and size.
 
     >>> [values.tolist() for values in cut(np.array([5, 0, 2]), 2)]
     [[0, 0, 0, 1, 2], [0, 2, 4, 0, 0], [2, 2, 1, 0, 2]]
@@ -84,7 +84,7 @@ def stable_order(values: Longs) -> NDArray[np.intp]:
 
 
 def refuse_long(rows: Longs, longest: Longs, limit: int, name: str, *, on_long: str, ways: tuple[str, ...]) -> None:
-    """Raise StreamError for the first of the rows that are too long, unless on_long says otherwise."""
+    """Raise StreamError for the first row that is too long, unless on_long is "report" or "split"."""
     if arguments.choice(on_long, "on_long", ways) == "raise" and len(rows):
         others = f", and {counted(len(rows) - 1, 'row')} more" if len(rows) > 1 else ""
         raise StreamError(

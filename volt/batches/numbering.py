@@ -1,8 +1,8 @@
-"""`Numbering`: the ids of the tokens of a field, from a VOLT vocabulary, a SentencePiece model or a list of tokens.
+"""The ids of the tokens of a field, from a VOLT vocabulary, a SentencePiece model or a list of tokens.
 
 >>> numbers = numbering_of(["<s>", "<pad>", "</s>", "<unk>", "lo", "w"], "src")
->>> numbers, numbers.eos, numbers.looked_up(Column.of(["w lo", "", "w low"])).strings()
-(<Numbering: 6 ids, of pieces>, 2, ['5 4', '', '5 3'])
+>>> numbers, numbers.looked_up(Column.of(["w lo", "", "w low"])).strings()
+(<Numbering: 6 ids, of pieces>, ['5 4', '', '5 3'])
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Numbering:
     """The ids of tokens.
 
     pieces: the token of each id
-    unk, bos, eos, pad: the ids of the tokens with a role; None without one
+    unk, bos, eos, pad: the ids of special tokens; None without one
     fingerprint: of everything that the ids depend on
-    encode: a column of text → one of ids; None for a list of tokens, which cuts no text
+    encode: a column of text → one of ids; None for a list of tokens
     """
 
     pieces: tuple[str, ...]
@@ -61,9 +61,9 @@ class Numbering:
         return {piece: number for number, piece in enumerate(self.pieces)}
 
     def looked_up(self, column: Column) -> Column:
-        """Return the ids of a column of pieces between spaces; `unk`, or −1 without it, for unknown pieces.
+        """Return the ids of a column of pieces; `unk`, or −1 without it, for unknown pieces.
 
-        column: of pieces
+        column: of pieces between spaces
         """
         from volt.kernels.batching import look_up
 
@@ -75,7 +75,7 @@ class Numbering:
 
     @cached_property
     def _table(self) -> tuple[Types, NDArray[np.int32]]:
-        """The hash table of pieces, and the id of each entry; the last id, at index −1, is `unk`."""
+        """The hash table of pieces, and the id of each entry; the last id is `unk`."""
         from volt.kernels.tokens import Types, find_words
 
         ids = [number for piece, number in self.ids.items() if piece and " " not in piece]

@@ -1,7 +1,7 @@
-"""`pack`: lengths of rows → packs, rows laid end to end into a fixed length; `cut_samples`: long samples → parts.
+"""Rows laid end to end into packs of a fixed length, and samples cut to that length.
 
-Rows are placed from the longest to the shortest, each into the pack with the least free space that holds it, or into a
-new one: best-fit decreasing takes at most 11/9 of the fewest possible packs, and four (Johnson, 1974).
+Rows are placed from the longest to the shortest, each into the fullest pack that can hold it, or into a new one:
+best-fit decreasing takes at most 11/9 of the fewest possible packs, and four (Johnson, 1974).
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ from volt.stream.transforms.column import frozen
 
 
 def cut_samples(samples: Samples, size: int) -> Samples:
-    """Cut samples into consecutive parts of at most `size` ids. Nothing is cropped.
+    """Cut samples into consecutive parts of at most `size` ids. The id before a part is its context.
 
-    samples: of one field; samples that have been cut may be cut again
-    size: ids, 1 or more, such as the length of a pack
-
-    A model reads before a part the id before it in the line, not EOS; only the last part must end in EOS.
+    samples: of one field; they may have been cut before
+    size: ids, such as the length of a pack
 
     >>> cut_samples(Samples.of({"text": [[5, 6, 7, 8, 2], [9, 2]]}), 3).parts
     Parts(starts=array([0, 3, 0]), before=array([-1,  7, -1]), is_last=array([False,  True,  True]))
@@ -53,7 +51,7 @@ def cut_samples(samples: Samples, size: int) -> Samples:
 def taken_samples(samples: Samples, rows: Longs) -> Samples:
     """Return some samples, with copies of their ids.
 
-    rows: (n,) int64, their indices, in any order
+    rows: (n,) int64, indices in any order
 
     >>> taken_samples(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
     [5, 2, 6, 2]
@@ -73,9 +71,9 @@ LONGEST = 1 << 24  # tokens of a pack: the search for free space takes ten bytes
 class Pack(NamedTuple):
     """The segments of a pack, one after the other.
 
-    rows: (n_segments,) int64, the row of each segment
-    starts: (n_segments,) int64, where in its row it begins: 0, unless the row was split
-    sizes: (n_segments,) int64, its tokens
+    rows: (n_segments,) int64
+    starts: (n_segments,) int64, places in their rows: 0, unless a row was split
+    sizes: (n_segments,) int64, tokens
     """
 
     rows: Longs
@@ -84,7 +82,7 @@ class Pack(NamedTuple):
 
     @property
     def cu_seqlens(self) -> NDArray[np.int32]:
-        """(n_segments + 1,) int32, where segments begin and the last one ends, for variable-length attention.
+        """(n_segments + 1,) int32, the bounds of segments, for variable-length attention.
 
         >>> pack([5, 2], 7, shuffle=False)[0].cu_seqlens.tolist()
         [0, 5, 7]
@@ -93,7 +91,7 @@ class Pack(NamedTuple):
 
     @property
     def position_ids(self) -> Longs:
-        """(n_tokens,) int64, the place of each token in its segment, from 0.
+        """(n_tokens,) int64, the place of each token in its segment.
 
         >>> pack([3, 2], 7, shuffle=False)[0].position_ids.tolist()
         [0, 1, 2, 0, 1]
@@ -107,9 +105,9 @@ class Packs:
     """The packs of an epoch or a window.
 
     segments: of all packs, one after the other
-    ends: (n_packs,) int64, where each pack ends among the segments
+    ends: (n_packs,) int64, the end of each pack among the segments
     size: tokens of a pack
-    too_long, empty: int64, rows in no pack: longer than a pack, or without tokens
+    too_long, empty: int64, rows longer than a pack, or without tokens
     """
 
     segments: Pack
@@ -133,7 +131,7 @@ class Packs:
 
     @property
     def padding_share(self) -> float:
-        """The share of all packs that no row fills; 0.0 if there are no packs."""
+        """The share of all packs that no row fills."""
         return 1 - float(self.segments.sizes.sum()) / (len(self) * self.size) if len(self) else 0.0
 
 
@@ -147,16 +145,13 @@ def pack(
     epoch: int = 0,
     window: int = 0,
 ) -> Packs:
-    """Lay rows end to end into packs of `size` tokens. Nothing is cropped.
+    """Lay rows end to end into packs. Raises StreamError for a row that is too long.
 
     lengths: (n,) whole numbers, tokens
     size: tokens of a pack
-    on_long: for a row of more tokens than a pack: "raise" an error, "report" it in `too_long`, or "split" it into
-        segments of `size` tokens and a rest
-    shuffle: False leaves packs in the order in which they were begun, and equally long rows in their own
-    seed, epoch, window: of the order of packs, and of equally long rows
-
-    Raises StreamError for a row that is too long.
+    on_long: for a row longer than a pack: "raise" an error, "report" it in `too_long`, or "split" it into segments
+    shuffle: whether the order of packs, and of equally long rows, is random
+    seed, epoch, window: of that order
 
     >>> packs = pack([9, 1], 4, on_long="split", shuffle=False)
     >>> [list(zip(one.rows.tolist(), one.starts.tolist(), one.sizes.tolist())) for one in packs]

@@ -1,8 +1,4 @@
-"""`Progress`: steps counted while a trainer takes them: tokens, padding, throughput, and how long the trainer waited.
-
-for step in Progress(Counted(steps, start=1200), every=100, to="progress.jsonl"):
-    train(step)
-"""
+"""Counts of steps that a trainer takes: tokens, padding, throughput, and how long the trainer waited."""
 
 from __future__ import annotations
 
@@ -23,8 +19,7 @@ class StepCounts(NamedTuple):
     """The counts of a step, or of several.
 
     sentences: rows of a batch; of packs, the sentences in them
-    tokens: ids of all fields, without padding
-    laid_out: places in the arrays of all fields, padding included
+    tokens, laid_out: ids of all fields, without and with padding
     longest: the widest array, in ids
     """
 
@@ -35,7 +30,6 @@ class StepCounts(NamedTuple):
 
     @property
     def padding_share(self) -> float:
-        """The share of padding in the arrays; 0.0 without arrays."""
         return 1 - self.tokens / self.laid_out if self.laid_out else 0.0
 
     def plus(self, other: StepCounts) -> StepCounts:
@@ -47,7 +41,7 @@ class StepCounts(NamedTuple):
 
 
 def counts_of(step: object) -> StepCounts:
-    """Count a step: arrays, of numpy or of torch, as `collate` and `collate_packed` return them."""
+    """Count the arrays, of numpy or torch, that `collate` and `collate_packed` return."""
     if not isinstance(step, Mapping) or "ntokens" not in step:
         raise arguments.refusal(step, "a step", "give what volt.batches.Steps gives, or collate")
     inputs, arrays, n_ids = step["net_input"], [step["target"]], int(step["ntokens"])
@@ -65,9 +59,9 @@ class Totals:
     n_steps, n_samples: steps, and samples in its batches
     n_tokens, n_laid_out: ids of all fields, without and with padding
     seconds: how long its trainer has waited for steps
-    n_too_long, n_too_short: samples, of all ranks, that are in no batch
+    n_too_long, n_too_short: samples, of all ranks, in no batch
     too_long: the places of the first ten lines that are too long
-    n_left: samples at the end of the stream that are too few for one batch for each rank
+    n_left: samples at the end that are too few for a step
 
     >>> Totals(n_tokens=75, n_laid_out=100).padding_share
     0.25
@@ -90,7 +84,7 @@ class Totals:
 
     @property
     def padding_share(self) -> float:
-        """The share of padding in all arrays; 0.0 before the first step."""
+        """The share of padding in all arrays."""
         return 1 - self.n_tokens / self.n_laid_out if self.n_laid_out else 0.0
 
 
@@ -102,8 +96,8 @@ _GIVE = "give an open file, such as sys.stderr, the path of a file for JSON line
 class Counted(Generic[T]):
     """An iterator that counts its steps. `n` is the number of steps so far, over all runs.
 
-    steps: any iterable; if it has a number n, as `Steps` do, counting starts from n
-    start: the step to continue at; earlier ones are skipped, by `steps.skip` if it exists
+    steps: any iterable; counting starts from its n, if it has one
+    start: the step to continue at; earlier ones are skipped
 
     >>> counted = Counted("abcde", start=3)
     >>> next(counted), counted.n, list(counted), counted.n
@@ -130,9 +124,9 @@ class Counted(Generic[T]):
         return step
 
     def skip(self, n: int) -> int:
-        """Skip steps. Return how many of them were missing at the end.
+        """Skip steps. Return how many were missing at the end.
 
-        n: how many steps, 0 or more
+        n: how many steps
         """
         n = arguments.whole(n, "n", low=0)
         if n and hasattr(self.steps, "skip"):
@@ -153,8 +147,7 @@ class Report:
     sentences, tokens: of this run; tokens are ids of all fields
     padding: the share of padding in the arrays of this run
     longest: the widest array of this run, in ids
-    tokens_per_second: since the last report
-    waited: the share of time since the last report in which the trainer waited for steps
+    tokens_per_second, waited: since the last report; waited is a share of time
     first_wait: seconds until the first step of this run
     too_long, too_short: rows of this run, of all ranks, that were in no batch
     """
@@ -174,19 +167,11 @@ class Report:
     too_short: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON values.
-
-        >>> list(Report().to_json())[:4]
-        ['step', 'rank', 'world', 'seconds']
-        """
+        """Return the report as JSON values."""
         return {key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(self).items()}
 
     def line(self) -> str:
-        """Return the report as a line of text.
-
-        >>> Report(step=1200, sentences=9, tokens=80, tokens_per_second=8123.4, padding=0.041, too_long=1).line()
-        'step 1,200  8,123 tokens/s  padding 4.1 %  waited 0 %  9 sentences  80 tokens  1 row too long'
-        """
+        """Return the report as a line of text."""
         unused = [("long", self.too_long), ("short", self.too_short)]
         notes = [f"{counted(n, 'row')} too {kind}" for kind, n in unused if n]
         counts = [counted(self.sentences, "sentence"), counted(self.tokens, "token"), *notes]
@@ -197,19 +182,17 @@ class Report:
 class Progress(Generic[T]):
     """An iterator over steps that reports their progress after every few steps, and at their end.
 
-    steps: dicts of arrays, as `collate` and `collate_packed` return them
+    steps: dicts of arrays, as `collate` returns them
     every: how many steps between two reports
-    to: where rank 0 reports to: an open text file, such as sys.stderr; the path of a file for lines of JSON; a function
-        of a `Report`; None for nowhere
+    to: a destination for rank 0: an open text file, the path of a file for lines of JSON, a function, or None
     rank, world: by default of `steps`, or 0 and 1
 
     >>> import sys
     >>> import numpy as np
     >>> step = {"nsentences": 2, "ntokens": 6, "target": np.zeros((2, 4)), "net_input": {}}
-    >>> for step in Progress([step] * 3, every=2, to=sys.stdout):
+    >>> for step in Progress([step] * 2, every=2, to=sys.stdout):
     ...     pass  # doctest: +ELLIPSIS
     step 2  ... tokens/s  padding 25.0 %  waited ... %  4 sentences  12 tokens
-    step 3  ... tokens/s  padding 25.0 %  waited ... %  6 sentences  18 tokens
     """
 
     def __init__(
@@ -230,7 +213,7 @@ class Progress(Generic[T]):
         self._first = self._first_wait = 0.0
 
     def __iter__(self) -> Iterator[T]:
-        """Yield each step. A step counts as given when it is yielded."""
+        """Yield each step, which counts from then on."""
         self._first = self._first or time.perf_counter()
         while True:
             requested = time.perf_counter()
@@ -249,7 +232,7 @@ class Progress(Generic[T]):
             self._send()
 
     def report(self) -> Report:
-        """Return the progress so far. Rates count from the last report."""
+        """Return the progress so far, with rates since the last report."""
         now, before = self._now(), self._reported
         seconds, counts = max(now.seconds - before.seconds, 1e-9), now.counts
         totals = getattr(self._steps.steps, "totals", None)

@@ -1,13 +1,4 @@
-r"""Lines as columns → `Samples`: the ids of each field, framed by BOS, prefixes and EOS, and the number of each line.
-
-    [BOS] [prefix …] id … id [EOS]
-
->>> tokens = ["<unk>", "<s>", "</s>", "<2de>", "lo", "w"]
->>> pairs = SampleFormat({"src": tokens, "tgt": tokens}, prefix={"src": ["<2de>"]})
->>> samples = pairs.samples(Batch.of(["lo w\tw", "w\tlo lo"]))
->>> samples, samples["src"][0].tolist(), samples["tgt"][1].tolist(), samples.lengths.tolist()
-(<Samples: 2 samples of src, tgt>, [3, 4, 5, 2], [4, 4, 2], [[4, 2], [3, 3]])
-"""
+"""Lines as columns → the ids of each field, `[BOS] [prefix …] id … id [EOS]`, and the number of each line."""
 
 from __future__ import annotations
 
@@ -43,7 +34,7 @@ class Parts(NamedTuple):
 
     @classmethod
     def whole(cls, n: int) -> Self:
-        """Return the places of n samples that are whole lines.
+        """Return the places of samples that are whole lines.
 
         n: how many samples
         """
@@ -52,7 +43,7 @@ class Parts(NamedTuple):
     def taken(self, rows: Longs) -> Parts:
         """Return the places of some samples.
 
-        rows: (n,) int64, their indices
+        rows: (n,) int64
         """
         return Parts(self.starts[rows], self.before[rows], self.is_last[rows])
 
@@ -67,7 +58,7 @@ _LINE_END = 0x0A
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Samples of ids: one for each line, or several consecutive ones, where `cut_samples` has cut lines.
+    """Samples of ids: one for each line, or several after `cut_samples`.
 
     fields: name → the ids of all samples, flat, with the places where samples start
     numbers: (n,) int64, the number of each sample's line in the stream
@@ -95,10 +86,10 @@ class Samples:
 
     @classmethod
     def of(cls, fields: Mapping[str, Iterable[Sequence[int]]], numbers: Sequence[int] | None = None) -> Samples:
-        """Return samples of some ids.
+        """Return samples.
 
         fields: name → the ids of each sample
-        numbers: of the samples; by default 0, 1, 2 and so on
+        numbers: of the samples; by default from 0
         """
         flat = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
         sizes = {name: len(encoded) for name, encoded in flat.items()}
@@ -114,13 +105,13 @@ class Samples:
 
     @property
     def lengths(self) -> Longs:
-        """(n, n_fields) int64, how many ids each field of each sample has."""
+        """(n, n_fields) int64, the number of ids."""
         return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
 
     def parts_of(self, rows: Longs) -> Parts:
         """Return the places of some samples in their lines.
 
-        rows: (n,) int64, their indices
+        rows: (n,) int64
         """
         return Parts.whole(len(rows)) if self.parts is None else self.parts.taken(rows)
 
@@ -167,20 +158,23 @@ def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
 
 @dataclass(frozen=True, slots=True)
 class SampleFormat:
-    """The format of samples: how lines become ids.
+    r"""The format of samples: how lines become ids.
 
-    vocabularies: name of the field → its vocabulary: a vocabulary or encoder, the path of a vocabulary or of a
-        SentencePiece model, or a list of tokens with <unk>, <s> and </s>. The names stand for fields 1, 2 and so on.
+    vocabularies: name of each field, in order → a vocabulary or encoder, the path of a vocabulary or SentencePiece
+        model, or a list of tokens with <unk>, <s> and </s>
     holds: "text" to be encoded, "pieces" between spaces, or "ids" as numbers; by default text, or pieces for a list of
         tokens. A column of ids is used as it is.
-    bos, eos: whether samples start with BOS, and end with EOS. Binary shards have EOS already: set eos=False.
+    bos, eos: whether to add BOS and EOS. Binary shards have EOS already: set eos=False.
     prefix: name of the field → the tokens between BOS and the tokens of the line
-    max_length: the most ids of a field, including BOS, prefix and EOS; None for any number
+    max_length: the most ids of a field, including BOS, prefix and EOS
     beyond: for a longer field: "refuse" it, or "truncate" the ids of the line at their end
-    unknown: "replace" pieces that the vocabulary lacks by its <unk>, or "refuse" them
+    unknown: "replace" unknown pieces by <unk>, or "refuse" them
 
-    >>> SampleFormat({"text": ["<s>", "</s>", "lo", "w"]}, bos=True, max_length=3)
-    <SampleFormat: text, with BOS, EOS, at most 3 ids>
+    >>> tokens = ["<unk>", "<s>", "</s>", "<2de>", "lo", "w"]
+    >>> pairs = SampleFormat({"src": tokens, "tgt": tokens}, prefix={"src": ["<2de>"]}, max_length=9)
+    >>> samples = pairs.samples(Batch.of(["lo w\tw", "w\tlo lo"]))
+    >>> pairs, samples, samples["src"][0].tolist()
+    (<SampleFormat: src, tgt, with EOS, at most 9 ids>, <Samples: 2 samples of src, tgt>, [3, 4, 5, 2])
     """
 
     vocabularies: Mapping[str, Any]
@@ -228,11 +222,9 @@ class SampleFormat:
         return f"<SampleFormat: {', '.join(self.vocabularies)}{framed}{most}>"
 
     def samples(self, batch: Batch | StreamBatch) -> Samples:
-        """Return the samples of lines, one for each.
+        """Return a sample for each line. Raises StreamError, with the place of the line, if it does not fit.
 
         batch: of `Stream.batches`, or lines alone, whose samples are numbered from 0
-
-        Raises StreamError, with the place of the line, if one lacks a field, is too long, or holds refused pieces.
         """
         lines = batch.lines if isinstance(batch, StreamBatch) else arguments.instance(batch, Batch, "batch")
         numbers = batch.numbers if isinstance(batch, StreamBatch) else np.arange(len(lines))

@@ -1,7 +1,7 @@
 """`Steps`: a stream → the arrays of each step of one rank, endless and exact to the sample.
 
 Lines are read one window at a time, become samples, and a rule puts these into steps. Every rank makes the same steps
-and takes its own batch of each: all have equally many, of similar cost, without communication.
+and takes its own batch of each, without communication.
 """
 
 from __future__ import annotations
@@ -42,19 +42,16 @@ _GRACE = 2.0  # seconds that the thread has to stop when the steps are closed
 
 
 class Steps:
-    r"""An iterable of steps; each iterator continues where the last one stopped.
+    r"""An iterable of the results of `collate` or `collate_packed`; each iterator continues where the last stopped.
 
     stream: of lines, which the steps own from now on
     samples: how lines become samples of source and target, or of one field, for a language model
     batches: the rule: `ByTokens` or `ByPacks`
-    window: how many lines to read for a window; "epoch" for the lines of an epoch of the source; with several sources,
-        of a virtual epoch (`Stream.epoch_lines`), or all lines if the sources end
+    window: how many lines to read for a window, or "epoch": of one source, or a virtual epoch of several
+        (`Stream.epoch_lines`); all lines if they end
     layout: of the arrays
-    rank, world: this rank, and the number of ranks: each gets one batch of a step. Where each rank has a stream of its
-        own lines, world is 1, and numbers of steps may differ.
+    rank, world: this rank, and the number of ranks; 0 and 1 where each rank has a stream of its own lines
     ahead: whether a thread makes the next window while this one is in use
-
-    A step is the result of `collate` or `collate_packed`. Its `id` is the number of each line in the stream.
 
     >>> from volt.stream import Source
     >>> import tempfile
@@ -99,14 +96,12 @@ class Steps:
         values: Mapping[str, object] | None = None, split: Split = "train", tasks: Sequence[str] | None = None,
         ahead: bool = True, **options: Any,
     ) -> Self:  # fmt: skip
-        """Return the steps that a YAML file describes, in its section `batches`.
+        """Return the steps of a YAML file with a section `batches`. Raises ConfigError, with the line of each mistake.
 
         path: of the file
         rank, world, ahead: as in `Steps`
         user_code, values, split, tasks: as in `Stream.from_config`
         options: of `Stream`, which override the file
-
-        Raises ConfigError, with the line of each mistake. volt.ext.torch has an example.
         """
         from volt.batches.from_config import read_steps
 
@@ -142,11 +137,11 @@ class Steps:
 
     @property
     def n(self) -> int:
-        """The number of steps given so far, over all runs."""
+        """The number of steps so far, over all runs."""
         return self._before + self._n_done
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yield the arrays of each step. A step counts as given when it is yielded."""
+        """Yield the arrays of each step, which counts from then on."""
         while True:
             with self._lock:
                 started = time.monotonic()
@@ -161,7 +156,7 @@ class Steps:
     def skip(self, n: int) -> int:
         """Skip steps. Return how many there were before the end.
 
-        n: how many steps, 0 or more
+        n: how many steps
         """
         left = n = arguments.whole(n, "n", low=0)
         with self._lock:
@@ -171,9 +166,9 @@ class Steps:
         return n - left
 
     def state(self, *, at: int | None = None) -> dict[str, Any]:
-        """Return the state of the steps, as JSON values; it is the same for all ranks after equally many steps.
+        """Return the state, as JSON values; it is the same for all ranks after equally many steps.
 
-        at: an earlier step, within the last windows, for a trainer that has used only so many; by default the next one
+        at: an earlier step, within the last windows; by default the next one
         """
         with self._lock:
             at = self.n if at is None else arguments.whole(at, "at", low=0)
@@ -185,13 +180,12 @@ class Steps:
         raise StreamError(f"step {at:,} is too long ago; ask for one of the last {_RECALLED} windows")
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
-        """Continue where a state was taken, with any rank, number of ranks and number of workers.
+        """Continue where a state was taken, with any number of ranks and workers. Raises StreamError for other steps.
 
         state: of `state`
         accept: the differences to accept: only "window"; the next window then has the size of these steps
 
-        With as many ranks as before, the same steps follow; else the rest of the window is put into other steps. Raises
-        StreamError, with the differences, if the state belongs to other steps or another stream.
+        With as many ranks as before, the same steps follow; else the rest of the window is put into other steps.
         """
         values, current = StepsState.from_json(state), self._configuration
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
@@ -216,8 +210,7 @@ class Steps:
     def close(self) -> None:
         """End the thread, and the workers of the stream. Reading may continue afterwards.
 
-        A thread that does not stop within two seconds, in a slow transform, ends later. At the end of the interpreter,
-        and in a fork, nothing is closed.
+        A thread in a slow transform ends later. In a fork, and at the interpreter's end, nothing is closed.
         """
         if not can_wait(self._pid):
             return
@@ -232,8 +225,10 @@ class Steps:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to pickle: steps own a stream and a position. Send their state."""
-        raise TypeError("Steps cannot be sent to another process; open them there, and restore their state()")
+        """Refuse to pickle, as steps own a stream and a position."""
+        raise TypeError(
+            "Steps cannot be sent to another process; open Steps in that process, and restore their state()"
+        )
 
     # position
 
@@ -245,7 +240,7 @@ class Steps:
         self.totals = Totals(n_left=window.n_left if window else 0)
 
     def _window_of(self, values: StepsState) -> tuple[Window | None, int]:
-        """Return the window of a state, and how many of its steps were given; (None, 0) before the first window."""
+        """Return a state's window, and its number of used steps; (None, 0) before the first window."""
         if values.is_unread:
             self.stream.restore(values.stretches[0].state)
             self._first = values.window
@@ -268,7 +263,9 @@ class Steps:
 
     def _to_next_step(self) -> Window | None:
         if self._pid != os.getpid():
-            raise StreamError("the steps were opened in another process; open them here, and restore their state")
+            raise StreamError(
+                "the steps were opened in another process; open Steps in this one, and restore their state"
+            )
         waiting, fruitless = 0, 0
         while self._window is None or self._n_done == self._window.planned.n_steps:
             window = self._take()
@@ -291,7 +288,7 @@ class Steps:
         return self._window
 
     def _take(self) -> Window | None:
-        """Return the window after this one, and begin the next one in a thread."""
+        """Return the next window, and begin the one after it in a thread."""
         self._resume()
         window = self._following(self._window) if self._next is None else self._awaited(self._next)
         self._next = None
@@ -300,7 +297,7 @@ class Steps:
         return window
 
     def _awaited(self, future: Future[Window | None]) -> Window | None:
-        """Return the window of a thread. If the wait is interrupted, the thread continues, for the next call."""
+        """Return the window of a thread, which continues if the wait is interrupted."""
         try:
             return patiently(future)
         except BaseException:
@@ -312,7 +309,7 @@ class Steps:
         return self._windows.first(self._first) if window is None else self._windows.after(window)
 
     def _has_stopped(self, within: float = math.inf) -> bool:
-        """Stop the thread, unless it is done. Return whether it has stopped within some seconds."""
+        """Stop the thread, if it runs. Return whether it stopped within some seconds."""
         if self._next is None:
             return True
         if not self._next.done():
@@ -323,7 +320,7 @@ class Steps:
         return self._next.done()
 
     def _resume(self) -> None:
-        """Allow windows to be made after a thread was stopped; a window that it did not complete is made again."""
+        """Allow windows to be made again, the incomplete one of a stopped thread first."""
         if self._windows.is_stopped:
             self._has_stopped()
             if self._next is not None and self._next.exception() is not None:

@@ -1,18 +1,15 @@
-"""`token_batches`: lengths of rows → batches of at most max_tokens, of rows of similar length; `deal`: batches → ranks.
+"""Lengths of rows → batches of at most max_tokens, of rows of similar length; batches → ranks.
 
-A batch costs its number of rows times its longest side, rounded up to the multiple that arrays are padded to.
+A batch costs its rows times its longest side, padded. The steps of `token_batches`:
 
-    order    rows are permuted, then sorted by their longest side, ties by the first side less the last: upwards for
-             even lengths, downwards for odd ones, so that neighbours are alike on all sides; with noise ρ, by
-             length + U(−ρ · length, ρ · length) alone. sort="sides" sorts by the last side, then the one before it, …
-    cut      from its first row on, a step takes as many rows as fit, k. It uses m · ⌊k / m⌋ of them, or all where
-             k < m = `multiple`; the rest begins the next step. The last step uses all.
+    order    permute rows, then sort by the longest side, ties by the first side less the last: upwards for even
+             lengths, downwards for odd ones; with noise ρ, by length + U(−ρ, ρ) · length alone. sort="sides" sorts by
+             the last side, then the one before it, …
+    cut      of the k rows that fit, a step takes m · ⌊k / m⌋, or all where k < m = `multiple`; the last step takes all
     buckets  each side of a row counts as long as the smallest bucket that holds it
-    deal     with w ranks, a step is w batches: m is 8 · w, or w where fewer rows fit. Its rows are dealt to ranks in
-             turn. If fewer than w rows would remain for the last step, the step before cedes some, if it can.
-    shuffle  the steps are permuted
-
-All randomness follows from (seed, epoch, window) and, for noise, the row's number.
+    deal     w ranks share a step of w batches: m is 8 · w, or w where fewer rows fit. If fewer than w rows would
+             remain for the last step, the step before cedes some.
+    shuffle  permute the steps
 """
 
 from __future__ import annotations
@@ -60,9 +57,6 @@ class Dealt:
         """Return (n_steps,) the batches of one rank.
 
         rank: from 0
-
-        >>> deal([7, 8, 9], world=2).of_rank(0).shape
-        (1,)
         """
         return self.steps[:, check_rank(rank, self.steps.shape[1])[0]]
 
@@ -74,7 +68,7 @@ def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window:
     world: the number of ranks
     seed, epoch, window: of the choice of batches that are left, and of the order of steps
 
-    The total costs of two ranks differ at most by the difference between the dearest and the cheapest batch.
+    The total costs of two ranks differ by at most the dearest batch less the cheapest.
 
     >>> dealt = deal([10, 20, 11, 21], world=2)
     >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
@@ -95,9 +89,9 @@ class TokenBatches:
 
     order: (n_kept,) int64, rows, batch after batch
     ends: (n_batches,) int64, where each batch ends in `order`
-    longest: (n_batches,) int64, the width of a batch: the longest side of any row of its step, or its bucket, padded
-    too_long, too_short: int64, rows longer than max_length, max_tokens or the last bucket, or shorter than min_length
-    left: int64, rows that are too few for one more step; put them into the next window
+    longest: (n_batches,) int64, the padded width of the batches of a step
+    too_long, too_short: int64, rows in no batch
+    left: int64, rows that are too few for one more step
     world: the number of batches of a step: batch i is for rank i % world
 
     >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, shuffle=False)
@@ -127,12 +121,12 @@ class TokenBatches:
 
     @property
     def sizes(self) -> Longs:
-        """(n_batches,) int64, the number of rows of each batch."""
+        """(n_batches,) int64, the rows of each batch."""
         return np.diff(self.ends, prepend=0)
 
     @property
     def costs(self) -> Longs:
-        """(n_batches,) int64, tokens with padding: rows times the longest side."""
+        """(n_batches,) int64, rows times the longest side."""
         return self.sizes * self.longest
 
     def of_rank(self, rank: int) -> TokenBatches:
@@ -173,14 +167,12 @@ def token_batches(
     pad_to_multiple: the width of a batch counts as the next multiple of it
     sort: "length" leaves less padding; "sides" is fairseq's order
     noise: ρ, from 0 to 1: how far lengths are blurred before sorting
-    buckets: rising lengths, up to max_tokens: `longest` is always one of them, and longer rows are too long
-    max_length, min_length: rows with more tokens (by default more than max_tokens), or fewer, are in no batch
-    on_long: for rows that are too long: "raise" an error, or "report" them in `too_long`
+    buckets: rising lengths, up to max_tokens: `longest` is always one of them
+    max_length, min_length: rows with more tokens (by default more than fit), or fewer, are in no batch
+    on_long: for rows that are too long: "raise" StreamError, or "report" them in `too_long`
     world: the number of ranks; all get equally many batches, of equally many rows
-    shuffle: False leaves steps in the order of lengths, and equally long rows in their own
+    shuffle: whether the order of steps, and of equally long rows, is random
     seed, epoch, window: of all randomness
-
-    A row is in one batch, or listed as too long, too short or left. Raises StreamError for a row that is too long.
 
     >>> batches = token_batches([[3, 4], [9, 7], [2, 2], [8, 9]], max_tokens=18, seed=1)
     >>> sorted(sorted(rows.tolist()) for rows in batches)
@@ -226,11 +218,7 @@ def token_batches(
 def limit_of(
     max_tokens: int, max_length: int | None, buckets: Sequence[int] | None, pad_to_multiple: int
 ) -> tuple[str, int]:
-    """Return the name and value of the option that limits the length of a row.
-
-    >>> limit_of(100, None, None, 64), limit_of(100, 50, [16, 32], 8)
-    (('max_tokens with pad_to_multiple=64', 64), ('the last of buckets', 32))
-    """
+    """Return the name and value of the option that limits the length of a row."""
     fitting = max_tokens - max_tokens % pad_to_multiple
     if not fitting:
         raise ConfigError(
@@ -271,7 +259,7 @@ def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
 
 
 def _turns(n: int, shuffle: bool, *place: str | int) -> Longs:
-    """Return a random order of 0 … n−1 that follows from a place; without shuffle, 0 … n−1."""
+    """Return 0 … n−1, or a random order of them that follows from a place."""
     return permutation(n, "batches", *place) if shuffle else np.arange(n)
 
 
@@ -300,12 +288,11 @@ def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Lon
 def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
     """Return the share of padding in the arrays of batches, each side as wide as its longest row.
 
-    batches: of `token_batches`
-    lengths: as `token_batches` had them
-    to_longest: each side is as wide as `longest` of the batch
+    batches, lengths: of `token_batches`
+    to_longest: each side is as wide as the batch
 
-    >>> padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8])
-    0.08333333333333333
+    >>> round(padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8]), 3)
+    0.083
     """
     sizes = table(lengths)
     if not len(arguments.instance(batches, TokenBatches, "batches", remedy="give what token_batches returns")):

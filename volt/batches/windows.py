@@ -1,13 +1,11 @@
-"""A stream → windows, the samples whose batches are made together; and the state of steps, which can read them again.
+"""A stream → windows, the samples whose batches are made together; and the state of steps.
 
-A window holds samples of one or more stretches of the stream: all of the newest, and the samples that earlier ones
-left. A stretch is the state of the stream at its start and a number of lines, so it can be read again anywhere. A state
-of steps, the same for all ranks, is
+A window holds samples of stretches, each a state of the stream and a number of lines, which can be read again:
 
     {"format": "volt.steps", "version": 1, "n": 812, "window": 3, "steps": 20, "world": 8, "stretches": [{"stream": …,
      "n_lines": 16384, "wanted": null}, …], "configuration": …}
 
-where `wanted` is a bit for each sample of a stretch, as base64 of zlib.
+`wanted` is a bit for each sample of a stretch, as base64 of zlib.
 """
 
 from __future__ import annotations
@@ -42,8 +40,8 @@ class Stretch:
     """Consecutive lines of a stream.
 
     state: of the stream at its start
-    places: (n_lines, 2) int64, the number of each line's source, and its own number in the source
-    wanted: int64, the samples still to be given, in order; None for all
+    places: (n_lines, 2) int64, each line's source and number in the source
+    wanted: int64, the samples not yet used, in order; None for all
     """
 
     state: Mapping[str, Any]
@@ -52,11 +50,9 @@ class Stretch:
     wanted: Longs | None = None
 
     def is_followed_by(self, other: Stretch) -> bool:
-        """Check whether all samples are wanted, and the lines of the other stretch come next."""
         return self.wanted is None and self.state["n"] + self.n_lines == other.state["n"]
 
     def of(self, samples: Longs) -> Stretch:
-        """Return the stretch with only some of its wanted samples."""
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
 
 
@@ -67,7 +63,7 @@ class Window:
     number: from 0
     world: the number of ranks of its steps
     stretches: of its samples, the newest last
-    starts: (n_stretches + 1,) int64, where the samples of each stretch begin, and where the last end
+    starts: (n_stretches + 1,) int64, the bounds of each stretch's samples
     is_last: whether the stream ends with it
     """
 
@@ -81,7 +77,7 @@ class Window:
 
     @property
     def n_left(self) -> int:
-        """The number of samples at the end of the stream that are too few for a step."""
+        """The number of samples at the stream's end that are too few for a step."""
         return len(self.planned.left) if self.is_last else 0
 
     def only(self, rows: Longs) -> list[tuple[Stretch, Samples]]:
@@ -96,7 +92,7 @@ class Window:
         ]
 
     def place(self, row: int) -> tuple[int, int, int]:
-        """Return the number of a sample's line in the stream, its source, and its number in the source."""
+        """Return a sample's line in the stream, its source, and its line in the source."""
         stretch = self.stretches[int(np.searchsorted(self.starts, row, side="right")) - 1]
         number = int(self.samples.numbers[row])
         source, line = stretch.places[number - stretch.state["n"]].tolist()
@@ -106,7 +102,7 @@ class Window:
 class Windows:
     """The windows of a stream, made one after the other.
 
-    size: the number of lines to read for each window, or "epoch" for the lines of an epoch
+    size: the number of lines of each window, or "epoch"
     world: the number of ranks
     """
 
@@ -124,15 +120,15 @@ class Windows:
         self.stream.interrupt()
 
     def first(self, number: int) -> Window:
-        """Return the window that begins at the position of the stream, without earlier samples."""
+        """Return the window at the position of the stream, without earlier samples."""
         return self._with_next(number, [])
 
     def after(self, window: Window) -> Window | None:
-        """Return the next window; None if the stream has ended."""
+        """Return the next window; None at the end of the stream."""
         return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.left))
 
     def again(self, number: int, world: int, stretches: Sequence[Stretch]) -> Window:
-        """Return a window that was made before, from its stretches. The stream then stands where it ends."""
+        """Read a window again, from its stretches, and leave the stream at its end."""
         parts = []
         for stored in stretches:
             self.stream.restore(stored.state)
@@ -147,7 +143,7 @@ class Windows:
         return self._planned(number, world, parts)
 
     def rest(self, window: Window, n_steps: int) -> Window | None:
-        """Return the rest of a window after n_steps steps, in steps for the current ranks; None if it is empty."""
+        """Return the rest of a window after n_steps steps, for the current ranks; None if it is empty."""
         parts = window.only(window.planned.rest(n_steps))
         return self._planned(window.number, self.world, parts) if parts else None
 
@@ -181,7 +177,7 @@ class Windows:
         return window
 
     def shown(self, window: Window, row: int) -> str:
-        """Return the file and line of a sample, for messages."""
+        """Return the file and line of a sample."""
         number, source, line = window.place(row)
         path, at = self.stream.sources[source].place_of(line)
         return f"{shown_path(path)}:{at} (line {number:,} of the stream)"
@@ -192,7 +188,7 @@ class Windows:
         return self.stream.batches(limit=n)
 
     def _epoch(self) -> Iterator[StreamBatch]:
-        """Yield the lines of the current epoch; of several sources, of a virtual epoch, or all lines."""
+        """Yield the lines of an epoch; of several sources, a virtual epoch, or all lines."""
         if len(self.stream.sources) > 1:
             yield from self._read(self.stream.epoch_lines)
             return
@@ -213,7 +209,7 @@ class Windows:
 
 
 def _appended(retained: list[tuple[Stretch, Samples]], read: tuple[Stretch, Samples]) -> list[tuple[Stretch, Samples]]:
-    """Append what was read to the retained stretches: to the last one, if its samples are all wanted."""
+    """Append new lines to the retained stretches: to the last one, if all of its samples are wanted."""
     if not retained:
         return [read]
     (last, samples), (stretch, new) = retained[-1], read
@@ -234,11 +230,11 @@ _MOST_BYTES = 1 << 28  # of bits: two thousand million samples
 class StepsState:
     """The position of steps, and what they depend on.
 
-    n: how many steps were given
-    steps: how many of the window's steps were given
+    n: steps so far
+    steps: steps so far of the window
     world: the number of ranks of the window's steps
     stretches: of the window's samples; one without lines before the first window
-    configuration: fingerprints and options, by name, of everything besides the stream that steps depend on
+    configuration: fingerprints and options that steps depend on, by name
     """
 
     n: int
@@ -250,11 +246,9 @@ class StepsState:
 
     @property
     def is_unread(self) -> bool:
-        """Whether no window has been made yet."""
         return not any(stretch.n_lines for stretch in self.stretches)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state as JSON values."""
         stretches = [
             {"stream": one.state, "n_lines": one.n_lines, "wanted": None if one.wanted is None else bits_of(one.wanted)}
             for one in self.stretches
@@ -295,7 +289,7 @@ class StepsState:
 def configuration_of(
     samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int = 1
 ) -> dict[str, Any]:
-    """Return fingerprints and options, by name, of everything besides the stream that steps depend on."""
+    """Return fingerprints and options that steps depend on, by name."""
     fields = {
         f"field {place} ({name})": {"vocabulary": numbering.fingerprint, "prefix": [*samples.prefix.get(name, ())]}
         for place, (name, numbering) in enumerate(samples.vocabularies.items(), start=1)

@@ -1,4 +1,4 @@
-"""Integrations with other libraries. No other package imports this one; users install what it needs.
+"""Integrations with other libraries, which no other package imports.
 
 volt.ext.torch      steps as a dataset of PyTorch: pip install 'volt-vocab[torch]'
 volt.ext.ray        counting and encoding on a cluster of Ray: pip install 'volt-vocab[ray]'

@@ -1,13 +1,8 @@
 """`Position`: the place of a loader in the steps of a stream, read by one process or by several workers in turn.
 
-Worker i of n reads steps i, i + n, i + 2n … and skips the steps between. So each worker knows a place in the stream, p,
-and how many steps to skip from there, k. The consumer takes the steps in order:
+Worker i of n reads steps i, i + n, i + 2n … So it knows a place in the stream, p, and how many steps to skip, k:
 
     next step of the consumer = min over workers of (p + k)
-
->>> first, second = Position(steps={"n": 5}, skip=1, worker=(0, 2)), Position(steps={"n": 4}, skip=1, worker=(1, 2))
->>> consumed([first, second])
-Position(steps={'n': 5}, skip=0, world=1, until=None, ended=False, worker=None)
 """
 
 from __future__ import annotations
@@ -32,11 +27,11 @@ class Position:
     """The position of the next step.
 
     steps: a state of `Steps`; None for the beginning
-    skip: how many steps to skip from there
-    world: the number of ranks for which these are made
+    skip: how many steps to skip from that state
+    world: the number of ranks of the skipped steps
     until: the number of the step before which the iteration ends; None for all steps
     ended: whether the stream has no further step
-    worker: the number of the worker at this position, and of workers; None for the consumer
+    worker: its worker's number, and the number of workers; None for the consumer
     """
 
     steps: Mapping[str, Any] | None = None
@@ -53,7 +48,6 @@ class Position:
 
     @property
     def is_over(self) -> bool:
-        """Whether the next step is past the end of the iteration."""
         return self.until is not None and self.n >= self.until
 
     @property
@@ -62,7 +56,7 @@ class Position:
         return self.known + self.skip
 
     def begun(self, *, worker: tuple[int, int] | None, world: int, length: int | None) -> Position:
-        """Return the position at which a reader starts an iteration. An unfinished iteration continues."""
+        """Return the position at which a reader starts or continues an iteration."""
         if self.worker is not None:
             return self
         is_new = self.until is None or self.is_over
@@ -72,7 +66,6 @@ class Position:
         return replace(self, skip=skip, world=world, until=until, worker=worker)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the position as JSON values, with their checksum."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "worker"}
         worker = {} if self.worker is None else {"worker": self.worker[0], "of": self.worker[1]}
         result = {"version": VERSION, **values, **worker}
@@ -100,7 +93,7 @@ class Position:
 
 
 def consumed(positions: Sequence[Position], *, since: int = 0) -> Position:
-    """Return the position of the consumer of several workers."""
+    """Return the position of the consumer of workers."""
     n = min(position.n for position in positions) + since
     near = max((position for position in positions if position.known <= n), key=lambda position: position.known)
     ended = all(position.ended for position in positions)
@@ -112,8 +105,6 @@ _MOST_WORKERS, _MOST_BYTES = 256, 1 << 18  # limits of the states that can be no
 
 
 class _Number:
-    """A number in shared memory, read and set as an attribute."""
-
     def __init__(self, place: int) -> None:
         self._place = place
 
@@ -125,7 +116,7 @@ class _Number:
 
 
 class WorkerNotes:
-    """Notes in memory that the workers of a loader and the process that started them share.
+    """Notes in memory that the workers of a loader share with their parent process.
 
     mark: of the workers that read; 0 without workers
     ended: 1 if the stream has no further step
@@ -141,7 +132,7 @@ class WorkerNotes:
         self._text = torch.zeros(_MOST_BYTES, dtype=torch.uint8).share_memory_()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Give a copy its own memory; notes sent to a worker stay in the memory of the sender."""
+        """Give a copy its own memory; notes sent to a worker stay in the sender's."""
         for name, tensor in state.items():
             setattr(self, name, tensor if tensor.is_shared() else tensor.clone().share_memory_())
 
@@ -170,5 +161,5 @@ class WorkerNotes:
 
 
 def mark_of(info: Any) -> int:
-    """Return a number that identifies the workers of one iteration; 0 outside of workers."""
+    """Return a number for the workers of one iteration; 0 outside of workers."""
     return 0 if info is None else int(info.seed - info.id) or 1

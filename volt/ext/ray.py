@@ -1,14 +1,7 @@
 """`RayMap`, `RayWriter`: counting and encoding on a cluster of Ray, with the same results, byte for byte.
 
-    counts = count_words("corpus/*.txt", map=ray_map)                    # a cluster of this machine, for the call
-    counts = count_words("corpus/*.txt", map=RayMap(address="auto"))     # a running cluster
-
-    for outcome in encode_each(encoder, paths, Path("out"), job=EncodeJob("bin"), write=RayWriter(address="auto")):
-        print(outcome.output, outcome.n_lines)
-
-Workers read and write files themselves, so all machines need the same files under the same names: one machine, a shared
-disk, or URLs. A connection of ray.init() is used. The result of a task depends only on its item, so a task runs again
-if its worker or machine dies; as with `map`, the error of the first item that fails is raised.
+Workers read and write files, so all machines need the same files under the same names. The result of a task depends
+only on its item, so a task runs again if its machine dies. The error of the first item that fails is raised.
 """
 
 from __future__ import annotations
@@ -57,7 +50,7 @@ _NOT_THERE = "workers of the cluster cannot import volt; install the same versio
 def finished(
     function: Callable[[Item], object], items: Iterable[Item], *, jobs: Iterable[warmup.Job] = (), n_cores: int = 1
 ) -> Generator[tuple[Item, Ref]]:
-    """Apply a function to items. Yields each item when it is done, and where its result is, in any order."""
+    """Apply a function to items. Yields each finished item, and the reference of its result, in any order."""
     context = [ray.put(function)], os.getcwd(), tuple(jobs)
     task = _apply.options(num_cpus=n_cores)
     waiting, running = enumerate(items), dict[Ref, tuple[int, Item, Ref]]()
@@ -102,17 +95,21 @@ def fetched(ref: Ref) -> Any:
 def _apply(item: Any, functions: list[Ref], folder: str, jobs: tuple[warmup.Job, ...]) -> tuple[VoltError | None, Any]:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # there is a worker for each core
     try:
-        try:
-            os.chdir(folder)  # so that relative paths mean the same, also in errors
-        except OSError as error:
-            raise VoltError(
-                f"{shown_path(folder)}: cannot be entered on {os.uname().nodename}, a machine of the cluster: "
-                f"{reason(error)}; run it in a folder that all of its machines share"
-            ) from None
+        _enter(folder)
         _prepare(jobs)
         return None, _function(functions[0])(item)
     except VoltError as error:
         return error, None
+
+
+def _enter(folder: str) -> None:
+    try:
+        os.chdir(folder)  # so that relative paths mean the same, also in errors
+    except OSError as error:
+        raise VoltError(
+            f"{shown_path(folder)}: cannot be entered on {os.uname().nodename}, a machine of the cluster: "
+            f"{reason(error)}; run it in a folder that all of its machines share"
+        ) from None
 
 
 @lru_cache(maxsize=1)
@@ -122,7 +119,7 @@ def _function(ref: Ref) -> Any:
 
 @cache
 def _prepare(jobs: tuple[warmup.Job, ...]) -> None:
-    """Have one process of a machine compile and cache loops, while others that need them wait."""
+    """Have one process of a machine compile and cache loops, while others wait."""
     place = jit.kept_in()
     if not (place and warmup.missing(*jobs)):
         return
@@ -140,14 +137,13 @@ _FAN = 8  # tables that a worker adds up at a time
 
 @dataclass(frozen=True, slots=True)
 class RayMap:
-    """A map for `count_words`.
+    """A map for `count_words`, which reports the bytes done and the bytes of all files as `progress`.
 
-    address: of a cluster, see `volt.ext.ray_cluster.connected`; None for one of this machine
+        counts = count_words("corpus/*.txt", map=RayMap(address="auto"))
+
+    address: of a cluster, as for `volt.ext.ray_cluster.connected`; None for one of this machine
     range_size: bytes of a range of a large plain file
-    add_up: whether workers add up their counts, so that one table is fetched; False yields each table as it comes, as
-        memory= of `count_words` needs
-
-    `progress` of count_words gets the bytes done and the bytes of all files.
+    add_up: whether workers add up their counts, so that one table is fetched; set False to count with `memory`
     """
 
     address: str | None = None
@@ -183,9 +179,11 @@ class RayMap:
 class RayWriter:
     """A writer for `volt.encode.files.encode_each`: a worker makes each output, in any order.
 
-    address: of a cluster, see `volt.ext.ray_cluster.connected`; None for one of this machine
+        encode_each(encoder, paths, Path("out"), job=EncodeJob("bin"), write=RayWriter(address="auto"))
 
-    A worker has as many cores as the job has threads, by default one. `progress` gets the bytes of the finished files.
+    address: of a cluster, as for `RayMap`
+
+    A worker has as many cores as the job has threads. `progress` gets the bytes of the finished files.
     """
 
     address: str | None = None
@@ -218,7 +216,7 @@ class RayWriter:
 
 @contextmanager
 def _parts_removed(outputs: Collection[Path], job: EncodeJob) -> Iterator[None]:
-    """If the block fails, remove the partial files of its workers, which are killed."""
+    """If the block fails, remove the partial files of its killed workers."""
     try:
         yield
     except BaseException:
@@ -231,8 +229,6 @@ def _parts_removed(outputs: Collection[Path], job: EncodeJob) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Writing:
-    """Write one output. Return its number of lines, and the marks of its files."""
-
     encoder: Encoder
     job: EncodeJob
 
@@ -250,13 +246,12 @@ def _marks(output: Path, job: EncodeJob) -> list[tuple[int, int] | None]:
 class _Sums:
     """Counts that workers add up, a few at a time, while others are still counted.
 
-    levels: the sums of single shards, of _FAN shards, and so on
+    levels: sums of single shards, of _FAN shards, and so on
     """
 
     levels: list[list[Ref]] = field(default_factory=list)
 
     def add(self, counts: Ref, level: int = 0) -> None:
-        """Add the counts of one shard."""
         if level == len(self.levels):
             self.levels.append([])
         waiting = self.levels[level]
@@ -267,7 +262,6 @@ class _Sums:
             self.add(whole, level + 1)
 
     def fetched(self) -> WordCounts:
-        """Return the sum. Raises CorpusError if a count exceeds 64 bits."""
         left = [counts for level in self.levels for counts in level]
         while len(left) > 1:
             left = [_sum.remote(*left[start : start + _FAN]) for start in range(0, len(left), _FAN)]

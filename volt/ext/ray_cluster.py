@@ -1,7 +1,7 @@
-"""`connected`: a connection to Ray for the length of a block: to the current cluster, one at an address, or a new one.
+"""A connection to Ray for the length of a block: to the current cluster, one at an address, or a new one.
 
-A new cluster is this machine alone. It prints nothing, sends no usage statistics, stores its files in a temporary
-folder, and ends with the block, also if this process is killed.
+A new cluster is this machine alone. It prints nothing, sends no usage statistics, and ends with the block, also if this
+process is killed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SETTINGS = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of a future change
 }
 _PATIENCE = 10  # seconds
-_JOINED: list[str] = []  # the address, as it was given, of the cluster that `connected` has joined
+_JOINED: list[str] = []  # the address of the cluster that `connected` has joined, as its caller spelt it
 _CANNOT_START = (
     "Ray cannot start: {}; set TMPDIR to a folder with room and a short name, or give the address of a cluster"
 )
@@ -41,11 +41,9 @@ _CANNOT_START = (
 def connected(address: str | None = None) -> Iterator[None]:
     """Connect to Ray for the length of the block. An existing connection is used, and stays.
 
-    address: of a cluster, as ray.init takes it: "auto", HOST:PORT or ray://HOST:PORT; None for one of this machine,
-        which starts, in some five seconds, and ends with the block
+    address: of a cluster: "auto", HOST:PORT or ray://HOST:PORT; None for a new one of this machine
 
-    Raises ConfigError if there is no cluster at the address, if a new one cannot start, or if the existing connection
-    is to another cluster.
+    Raises ConfigError if the cluster does not answer or start, or if the connection is to another cluster.
     """
     if ray.is_initialized():
         _check_in_use(address)
@@ -67,14 +65,14 @@ def _check_in_use(address: str | None) -> None:
 
 
 def _is_same(address: str, used: str) -> bool:
-    """Check whether HOST:PORT is an address of the current cluster, whose address is numeric."""
+    """Check whether HOST:PORT is the numeric address of the current cluster."""
     (host, _, port), (known, _, known_port) = (one.rpartition(":") for one in (address, used))
     try:
         number = socket.gethostbyname(host.strip("[]"))
     except (OSError, UnicodeError):
         return address == used
-    is_here = number.startswith("127.") and known == ray.util.get_node_ip_address()
-    return port == known_port and (number == known or is_here)
+    is_local = number.startswith("127.") and known == ray.util.get_node_ip_address()
+    return port == known_port and (number == known or is_local)
 
 
 @contextmanager
@@ -82,7 +80,7 @@ def _started() -> Iterator[None]:
     try:
         with scratch_folder() as folder:
             options = {"num_cpus": available_cores(), "include_dashboard": False, "_temp_dir": str(folder)}
-            with watched(str(folder)), _exits_kept():
+            with watched(str(folder)), _exits_reraised():
                 try:
                     _init("local", options)
                     yield
@@ -103,7 +101,7 @@ def _joined(address: str) -> Iterator[None]:
         raise ConfigError(f"no cluster of Ray at address {quoted(address)}: {error}; {remedy}") from error
     _JOINED.append(address)
     try:
-        with _exits_kept():
+        with _exits_reraised():
             yield
     finally:
         _JOINED.remove(address)
@@ -111,7 +109,7 @@ def _joined(address: str) -> Iterator[None]:
 
 
 def _look_for(address: str) -> None:
-    """Raise _StartError if nothing listens at HOST:PORT: Ray would try for ten minutes, then end the process."""
+    """Raise _StartError if nothing listens at HOST:PORT, before Ray tries for ten minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdecimal()):
         return
@@ -122,11 +120,11 @@ def _look_for(address: str) -> None:
 
 
 class _StartError(Exception):
-    """There is no cluster, with the reason that Ray reports."""
+    """The reason that Ray reports for a failed start."""
 
 
 @contextmanager
-def _exits_kept() -> Iterator[None]:
+def _exits_reraised() -> Iterator[None]:
     """Re-raise the exceptions of signal handlers: Ray turns them into SystemExit(1)."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -157,7 +155,7 @@ def _exits_kept() -> Iterator[None]:
 
 
 def _init(address: str, options: dict[str, Any]) -> None:
-    """Connect to Ray, and restore the handler of SIGTERM, which Ray replaces, also if the signal comes meanwhile."""
+    """Connect to Ray, and restore the handler of SIGTERM, which Ray replaces, even if the signal arrives meanwhile."""
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     new = {name: value for name, value in _SETTINGS.items() if name not in os.environ}
@@ -181,5 +179,5 @@ def _init(address: str, options: dict[str, Any]) -> None:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of a message of Ray, without its advice."""
+    """Return the first sentence of a message of Ray."""
     return shown(text.strip().split("\n")[0].split(". ")[0].rstrip("."), 300)

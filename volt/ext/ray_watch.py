@@ -2,9 +2,8 @@
 
     python ray_watch.py FOLDER
 
-The processes of a cluster name its FOLDER in their commands, or are descendants of such processes. They are killed when
-stdin closes, however the other process ends; some would search for their dead cluster for a minute. Without /proc, the
-program does nothing, and they end by themselves.
+When stdin closes, it kills the processes that name FOLDER in their commands, and their descendants, some of which would
+search for their dead cluster for a minute. Without /proc, it does nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Process = tuple[int, str]  # its number and its start, as numbers are reused
 
 @contextmanager
 def watched(folder: str) -> Iterator[None]:
-    """After the block, or when this process dies, end the remaining processes of the cluster of a folder."""
+    """When the block or this process ends, end the remaining processes of a folder's cluster."""
     command = [sys.executable, "-I", __file__, folder]
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     try:
@@ -49,7 +48,6 @@ def cluster_of(folder: str) -> set[Process]:
 
 
 def main() -> None:
-    """Wait for stdin to close, then end the processes of the cluster."""
     folder, known = sys.argv[1], set[Process]()
     while not select.select([sys.stdin], [], [], _STEP)[0]:
         known |= cluster_of(folder)

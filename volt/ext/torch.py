@@ -1,36 +1,14 @@
-r"""Steps of a stream as a dataset of PyTorch: the same sequence for any number of workers, resumable at any step.
+"""Steps of a stream as a dataset of PyTorch: the same sequence for any number of workers, resumable at any step.
 
     dataset = StreamDataset("stream.yaml")                                  # a YAML file with sources and batches
     for batch in DataLoader(dataset, batch_size=None, num_workers=1): ...   # a dict of tensors for each step
 
-The loader must not collate: batch_size=None. Each rank gets its own batch of each step.
+    no workers           the fastest: resume by `state_dict()` and `load_state_dict(state)`
+    StatefulDataLoader   collects states of workers; `StreamDataset.state_of(its state)` resumes with any loader
+    DataLoader           reads ahead with workers: with tell=True, `batch["state"]` is the state after that batch. For
+                         several iterations, set persistent_workers=True.
 
-    an iteration         gives the remaining steps, or the next `epoch` of them; the next one continues from there
-    no workers           use `state_dict()` and `load_state_dict(state)`. This is also the fastest: the stream makes
-                         the next window in a thread, and laying out a batch takes less time than receiving it.
-    StatefulDataLoader   collects the states of its workers; `StreamDataset.state_of(its state)` resumes with any
-                         number of workers and ranks, and any loader
-    DataLoader           with workers reads ahead: with tell=True, `batch["state"]` is the state after that batch. Set
-                         persistent_workers=True to have another iteration.
-
-With workers, n_workers of a stream whose transforms are Python code must be 0, and in_order must be True.
-
->>> import tempfile
->>> from pathlib import Path
->>> from torch.utils.data import DataLoader
->>> from volt import Vocabulary
->>> text = "sources: {a: {path: a.tsv, epochs: 1}}\n"
->>> text += "batches: {fields: {text: v.volt}, max_tokens: 6, multiple: 1, pad: </s>}"
->>> with tempfile.TemporaryDirectory() as folder:
-...     Vocabulary((("l", "o"),), ("l", "o", "lo", "w</w>")).save(Path(folder, "v.volt"))
-...     _ = Path(folder, "a.tsv").write_text("low\n" * 6), Path(folder, "stream.yaml").write_text(text)
-...     dataset = StreamDataset(Path(folder, "stream.yaml"))
-...     batches = iter(DataLoader(dataset, batch_size=None))
-...     next(batches)["target"].tolist()
-...     state = dataset.state_dict()
-...     len([*batches]), dataset.load_state_dict(state), len([*DataLoader(dataset, batch_size=None)])
-[[6, 7, 2], [6, 7, 2]]
-(2, None, 2)
+Set batch_size=None. With workers, in_order must be True, and n_workers of a stream with transforms in Python 0.
 """
 
 from __future__ import annotations
@@ -68,7 +46,7 @@ _NO_OPTIONS = {"self", "path", "options", "sources", "rank", "world", "files"}
 
 
 class Step(dict[str, Any]):
-    """The tensors of a step. Loaders do not collate it."""
+    """The tensors of a step, which loaders do not collate."""
 
 
 def _refuse_to_collate(batch: Any, *, collate_fn_map: Any = None) -> NoReturn:
@@ -80,7 +58,7 @@ _HELD: WeakKeyDictionary[Steps, ReferenceType[Any]] = WeakKeyDictionary()  # the
 
 
 class StreamDataset(IterableDataset[dict[str, Any]]):
-    """The steps of one rank, as dicts of tensors.
+    """The steps of one rank, as dicts of tensors. Each iteration continues where the last one ended.
 
     config: the path of a YAML file with a section `batches:`, or a function of rank, world and the options that returns
         `Steps`; spawned workers need a function of a module
@@ -111,7 +89,6 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         self._forget()
 
     def _forget(self) -> None:
-        """Reset everything that belongs to one process."""
         self._steps: Steps | None = None
         self._first: Mapping[str, Any] = {}  # the state of the steps at their beginning
         self._is_placed = False  # whether the steps are at the position
@@ -143,7 +120,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         return self._read(self._run)
 
     def _enter_process(self) -> None:
-        """Reset the dataset if this is not the process that opened the steps. Raises ConfigError in another rank."""
+        """Reset the dataset if another process opened the steps. Raises ConfigError in another rank."""
         if self._is_detected and _is_distributed() and (now := _detected_rank()) != (self.rank, self.world):
             message = f"rank {self.rank} of {self.world} when the dataset was made, {now[0]} of {now[1]} now"
             raise ConfigError(
@@ -200,7 +177,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._notes.ended = 1
 
     def _taken(self, run: int, start: Position) -> dict[str, Any] | None:
-        """Return the arrays of the next step of a run, each to one thread only; None at the end of the iteration."""
+        """Return the arrays of a run's next step, each to one thread only; None at the end of the iteration."""
         with self._lock:
             self._check_run(run)
             if self._reading != run:
@@ -220,7 +197,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
                 self._position = replace(self._position, ended=True)
                 return None
             if self.tell:
-                arrays["state"] = json.dumps(replace(self._here(), worker=None).to_json(), separators=(",", ":"))
+                arrays["state"] = json.dumps(replace(self._current(), worker=None).to_json(), separators=(",", ":"))
             self._skip = 0 if start.worker is None else start.worker[1] - 1
             return arrays
 
@@ -261,7 +238,6 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
         return steps
 
     def _bring_over(self) -> None:
-        """Skip the steps that were counted for another number of ranks."""
         current = self._position
         if current.world == self.world:
             return
@@ -273,22 +249,22 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
             self._position = replace(current, steps=steps.state(), skip=own, world=self.world)
         self._is_placed = False
 
-    def _here(self) -> Position:
+    def _current(self) -> Position:
         if not self._reading or self._steps is None:
             return self._position
         return replace(self._position, steps=self._steps.state(), skip=self._skip)
 
     def _stop_reading(self, run: int | None = None) -> None:
-        """Stop the reading of a run, or of any; its iterator raises an error at its next step."""
+        """Stop the reading of a run, or of any; its iterator then raises an error."""
         if not can_wait(self._process):
             return
         with self._lock:
             if self._reading and self._steps is not None and run in (None, self._reading):
-                self._position, self._is_placed, self._reading = self._here(), True, 0
+                self._position, self._is_placed, self._reading = self._current(), True, 0
                 self._steps.close()
 
     def close(self) -> None:
-        """Close the steps that this process has open. A later iteration opens them where they stopped."""
+        """Close the open steps of this process. A later iteration opens them where they stopped."""
         if not can_wait(self._process):
             return
         with self._lock:
@@ -311,20 +287,20 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     # states
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the dataset, as JSON values; it is the same for all ranks after equally many steps.
+        """Return the state as JSON values; it is the same for all ranks after equally many steps.
 
-        In a worker it is the state of that worker. Raises StreamError in the main process if workers read the steps.
+        In a worker, it is the worker's. Raises StreamError in the main process if workers read the steps.
         """
         if get_worker_info() is None and self._notes.mark:
             remedy = "take StreamDataset.state_of(loader.state_dict()) of a StatefulDataLoader, or set tell=True"
             raise StreamError(f"workers read this dataset, so only the loader knows how many steps you had; {remedy}")
         with self._lock:
-            return self._here().to_json()
+            return self._current().to_json()
 
     def load_state_dict(self, state: Mapping[str, Any] | str) -> None:
-        """Continue where a state was taken, with any number of ranks and of workers.
+        """Continue where a state was taken, with any number of ranks and workers.
 
-        state: of `state_dict`, `state_of` or a batch, or a state of `Steps`
+        state: of `state_dict`, `state_of`, a batch, or `Steps`
         """
         self._enter_process()
         if isinstance(state, str):
@@ -362,7 +338,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
 
     @staticmethod
     def state_of(loader_state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the state of the consumer of a StatefulDataLoader, for `load_state_dict` of a dataset.
+        """Return the state of the consumer of a StatefulDataLoader, for `load_state_dict`.
 
         loader_state: of the loader's `state_dict`
         """
@@ -407,7 +383,6 @@ def _known_options(config: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refusing(error: VoltError) -> Iterator[dict[str, Any]]:
-    """Raise an error at the first step."""
     raise error
     yield
 

@@ -19,8 +19,7 @@ from volt.files.indexed_dataset import dtype_of
 from volt.stream import Source, Stream, audit
 from volt.stream.config.build import load_config
 from volt.stream.reading.error_policy import ErrorPolicy
-from volt.stream.reading.id_shard import IdShard, open_id_shard
-from volt.stream.reading.shards import open_pair, open_shard
+from volt.stream.reading.shards import IdShard, open_id_shard, open_pair, open_shard
 from volt.stream.tasks.task import look_at
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column

@@ -1,14 +1,20 @@
 """sentencepiece BPE models, both ways: PATH.model, and PATH.vocab for people.
 
-    score(piece) = −rank of the merge that makes it;  characters below all merges
+The model's word marks decide where lines are cut; nothing joins across a cut:
 
-Scaffolding follows the tokens as pieces of type UNUSED, which sentencepiece splits back into their parts.
+    spaces are kept     no piece spans words         before every space
+                        some are several spaces      before every run of spaces
+                        some span words              nowhere
+    spaces are reduced  no piece spans words         at every space, and "▁" or "</w>" marks words
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +22,48 @@ from volt.errors import CandidateError, ConfigError, VocabularyError
 from volt.files.atomic import write_together
 from volt.files.small_files import read_bytes
 from volt.formats.protocol import USUAL, MergeList, Peer
-from volt.formats.sentencepiece.merges import NORMAL, merges_that_make, two_parts
-from volt.formats.sentencepiece.model_proto import load_library, model_class
-from volt.formats.sentencepiece.reading import UNIGRAM, checked, vocabulary_of
-from volt.formats.sentencepiece.writing import BPE, check_scheme, check_spellings, differences, model_rows, to_proto
-from volt.text.characters import PREFIX, SUFFIX
+from volt.formats.sentencepiece import model_proto
+from volt.formats.sentencepiece.merges import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    UNUSED,
+    USER,
+    ImpliedMerges,
+    Letters,
+    merges_that_make,
+    two_parts,
+)
+from volt.formats.sentencepiece.writing import (
+    BPE,
+    END_UNKNOWN,
+    ONLY_SPACES,
+    RUNS_UNMARKED,
+    TRIMMED,
+    UNMARKED_LINE,
+    check_scheme,
+    check_spellings,
+    differences,
+    model_rows,
+    such,
+    to_proto,
+    unknown_runs,
+)
+from volt.text.characters import BYTE_TOKENS, PREFIX, SPLIT_SPACE, SUFFIX, Marker
+from volt.text.normalizer import Normalizer
+from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
 
 FIRST_BYTE = b"\x0a"  # field 1, a piece, with a length
+_DAMAGED = "a damaged sentencepiece model, or another file; copy or train it again"
+UNIGRAM = 1
+_KINDS = {3: "word", 4: "character"}
+_NORMALIZERS = {
+    "identity": "none", "": "none", "nmt_nfkc": "nfkc", "nfkc_cf": "nfkc+lowercase", "nmt_nfkc_cf": "nfkc+lowercase",
+}  # fmt: skip
+_N_UNLIKE = {"nmt_nfkc": 46, "nfkc_cf": 191, "nmt_nfkc_cf": 237}  # below U+20000, in Unicode 15
 
 
 def read_merges(path: str | Path, data: bytes) -> MergeList:
@@ -73,9 +112,12 @@ def files_written(path: Path) -> tuple[Path, ...]:
 
 
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
-    """Read a model; PATH.model if there is no PATH. merges: not used; a model holds its own"""
+    """Read a model; PATH.model if PATH does not exist. merges: not used, as a model holds them"""
     path = _existing(path)
-    model = checked(path, _load(path))
+    model = _load(path)
+    kinds = [piece.type for piece in model.pieces]
+    if not model.HasField("trainer_spec") or not model.HasField("normalizer_spec") or kinds.count(UNKNOWN) != 1:
+        raise VocabularyError(f"{path}: {_DAMAGED}")
     try:
         return vocabulary_of(model)
     except (VocabularyError, ConfigError) as error:
@@ -91,7 +133,7 @@ def normal_pieces(path: Path) -> dict[str, int]:
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """Return the library with that model loaded. Its runs of unknown characters are taken apart, as in VOLT."""
     model = _load(_existing(path))
-    library = load_library()
+    library = model_proto.load_library()
     processor = library.SentencePieceProcessor(model_proto=model.SerializeToString())
     ends = model.trainer_spec.treat_whitespace_as_suffix
 
@@ -141,7 +183,7 @@ def _load(path: Path) -> Any:
 
 
 def _model(path: str | Path, data: bytes) -> Any:
-    proto = model_class()
+    proto = model_proto.model_class()
     from google.protobuf.message import DecodeError
 
     try:
@@ -149,7 +191,7 @@ def _model(path: str | Path, data: bytes) -> Any:
     except DecodeError:
         model = None
     if model is None or not all(isinstance(text, str) for text in _texts(model)):
-        raise CandidateError(f"{path}: a damaged sentencepiece model, or none; copy or train it again")
+        raise CandidateError(f"{path}: {_DAMAGED}")
     return model
 
 
@@ -160,3 +202,208 @@ def _texts(model: Any) -> Iterator[object]:
         for field, value in part.ListFields():
             if field.type == field.TYPE_STRING:
                 yield from [value] if isinstance(value, str | bytes) else value
+
+
+@dataclass(frozen=True, slots=True)
+class WordScheme:
+    """The rules by which lines become words. lost: notes on differences of the library"""
+
+    marker: Marker
+    pretokenizer: str
+    lost: tuple[str, ...] = ()
+
+
+def vocabulary_of(model: Any) -> Vocabulary:
+    """Return the vocabulary of a model. Raises VocabularyError if it is damaged or VOLT cannot encode as it."""
+    _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
+    _refuse_pieces(model)
+    model_proto.check(model.normalizer_spec.precompiled_charsmap)
+    rows = [(_spelled(piece, model), piece.score, piece.type) for piece in model.pieces]
+    joins = _joins(rows)
+    if joins.clash:
+        raise VocabularyError(
+            f"pieces {joins.clash[0]!r} and {joins.clash[1]!r} have scores by which sentencepiece joins what stands "
+            "further left, which no order of merges can tell; train a model with a score for each piece"
+        )
+    words, special = _words(model, list(map("".join, joins.merges))), _special(model)
+    normalizer, notes = _normalizer(model)
+    # a lone marker follows bytes and user tokens
+    has_lone_end = words.marker == "suffix" and any(kind in (BYTE, USER) for _, _, kind in rows)
+    dropped = {*joins.dropped} if has_lone_end else {*joins.dropped, SUFFIX}
+    tokens = tuple(piece for piece, _, kind in rows if kind == NORMAL and piece not in {*dropped, SUFFIX})
+    spells_bytes, order = model.trainer_spec.byte_fallback, _order(rows, dropped)
+    usual = (*special.all, *BYTE_TOKENS * spells_bytes, *(SUFFIX,) * has_lone_end, *tokens)
+    unmade = [piece for piece, _, kind in rows if kind == NORMAL and piece in dropped - {SUFFIX}]
+    lost = [*notes, *words.lost, *_losses(special, normalizer, unmade, spells_bytes=spells_bytes)]
+    return Vocabulary(
+        merges=joins.merges,
+        tokens=tokens,
+        marker=words.marker,
+        normalizer=normalizer,
+        pretokenizer=PreTokenizer(words.pretokenizer),
+        special=special,
+        byte_fallback=spells_bytes,
+        provenance={"format": "sentencepiece", "lost": lost},
+        merging=joins.merging,
+        order=() if order == usual else order,
+    )
+
+
+def _spelled(piece: Any, model: Any) -> str:
+    """Return a piece as VOLT spells it: where spaces end words, "▁" at the end of one is "</w>"."""
+    if model.trainer_spec.treat_whitespace_as_suffix and piece.type in (NORMAL, UNUSED):
+        text = str(piece.piece)
+        return text.removesuffix(PREFIX) + SUFFIX if text.endswith(PREFIX) else text
+    return str(piece.piece)
+
+
+def _order(rows: Sequence[tuple[str, float, int]], dropped: set[str]) -> tuple[str, ...]:
+    """Return the pieces by id; unused pieces at the end, such as scaffolding, have no ids."""
+    order = ["" if kind == UNUSED or (kind == NORMAL and piece in dropped) else piece for piece, _, kind in rows]
+    n_last = len(rows) - sum(1 for _ in dropwhile(lambda row: row[2] == UNUSED, reversed(rows)))
+    return tuple(order[: len(order) - n_last])
+
+
+def _special(model: Any) -> SpecialTokens:
+    trainer, of_kind = model.trainer_spec, dict[int, list[str]]()
+    for piece in model.pieces:
+        of_kind.setdefault(piece.type, []).append(piece.piece)
+    control = of_kind.get(CONTROL, [])
+    bos, eos, pad = (
+        name if name in control else None for name in (trainer.bos_piece, trainer.eos_piece, trainer.pad_piece)
+    )
+    others = tuple(name for name in control if name not in (bos, eos, pad))
+    return SpecialTokens(of_kind[UNKNOWN][0], bos, eos, pad, tuple(of_kind.get(USER, ())), others)
+
+
+def _joins(rows: Sequence[tuple[str, float, int]]) -> ImpliedMerges:
+    scores = {piece: score for piece, score, kind in rows if kind in (NORMAL, UNUSED) and piece != SUFFIX}
+    letters = Letters.of(scores)
+    short = {letters.short(piece): score for piece, score in scores.items()}
+    joins = ImpliedMerges.of({piece: score for piece, score in short.items() if len(piece) > 1})
+    if not letters.atoms:
+        return joins
+    merges = tuple((letters.long(left), letters.long(right)) for left, right in joins.merges)
+    return replace(joins, merges=merges, dropped=tuple(map(letters.long, joins.dropped)))
+
+
+def _words(model: Any, texts: Sequence[str]) -> WordScheme:
+    """Return how lines become words. texts: the pieces that merges make"""
+    spec, table = model.normalizer_spec, model.normalizer_spec.precompiled_charsmap
+    if model.trainer_spec.treat_whitespace_as_suffix:
+        _refuse_other_ends(model)
+        pieces = {piece.piece for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
+        inside = [piece for piece in sorted(pieces - {PREFIX}) if len(piece) == 1 and piece + PREFIX not in pieces]
+        notes = (END_UNKNOWN.format(such(inside, "ends")),) if inside else ()
+        return WordScheme("suffix", _separated(spec.name, table), notes)
+    spans = next((piece for piece in texts if PREFIX in piece.lstrip(PREFIX)), None)
+    runs = any(piece.startswith(2 * PREFIX) for piece in texts)
+    if not spec.add_dummy_prefix:
+        note = "Several spaces in a row, and spaces at the ends of a line, are reduced for sentencepiece, not for VOLT."
+        notes = (note, TRIMMED) * spec.remove_extra_whitespaces
+        return WordScheme("none", UNMARKED_LINE if spans else RUNS_UNMARKED, notes)
+    if not spec.remove_extra_whitespaces:
+        return WordScheme("none", "metaspace-line" if spans else "metaspace-runs" if runs else "metaspace")
+    if spans:
+        raise VocabularyError(
+            f"piece {spans!r} spans words, and spaces are reduced before text is cut, which VOLT does not do; train "
+            "with --split_by_whitespace=true or with --remove_extra_whitespaces=false"
+        )
+    return WordScheme("prefix", _separated(spec.name, table), (TRIMMED,))
+
+
+def _separated(name: str, table: bytes) -> str:
+    """Return the pre-tokeniser of words that stand between spaces: of all kinds, if they all become U+0020."""
+    if name.startswith("nmt_") or all(model_proto.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
+        return "whitespace"
+    return ONLY_SPACES
+
+
+def _refuse_other_ends(model: Any) -> None:
+    """Raise VocabularyError if "▁" is not joined to the last character first, as "</w>" is."""
+    spec = model.normalizer_spec
+    scores = {piece.piece: piece.score for piece in model.pieces if piece.type in (NORMAL, UNUSED)}
+    ends = {piece for piece in scores if len(piece) == 2 and piece.endswith(PREFIX)}
+    others = [piece for piece in scores if len(piece) > 1 and piece not in ends]
+    worst = min((scores[piece] for piece in ends), default=math.inf)
+    wrong = next((piece for piece in others if PREFIX in piece[:-1] or scores[piece] >= worst), None)
+    wrong = wrong or next((piece for piece in others if piece.endswith(PREFIX) and piece[-2:] not in ends), None)
+    if wrong or not (spec.add_dummy_prefix and spec.remove_extra_whitespaces):
+        raise VocabularyError(
+            f"its words end with {PREFIX!r}, which is not joined to their last characters first, as VOLT's '</w>' is; "
+            "train it without --treat_whitespace_as_suffix"
+        )
+
+
+def _refuse_other_kinds(trainer: Any, spec: Any) -> None:
+    if trainer.model_type == UNIGRAM:
+        raise VocabularyError(
+            "a unigram model, whose pieces no merges make, so VOLT cannot encode with it; use its pieces as "
+            "candidates of a search, or train one with --model_type=bpe"
+        )
+    if trainer.model_type != BPE:
+        kind = _KINDS.get(trainer.model_type, "word or character")
+        raise VocabularyError(f"a {kind} model, whose pieces no merges make; train one with --model_type=bpe")
+    if not spec.escape_whitespaces:
+        raise VocabularyError(f"spaces do not become {PREFIX!r}; train it with --escape_whitespaces")
+
+
+def _refuse_pieces(model: Any) -> None:
+    first = dict[str, int]()
+    for number, piece in enumerate(model.pieces):
+        if not piece.piece or math.isnan(piece.score):
+            raise VocabularyError(f"piece {number} is empty or has no score; copy or train the model again")
+        if "\0" in piece.piece:
+            raise VocabularyError(f"piece {number}, {piece.piece!r}, holds U+0000, which no piece can; train it again")
+        if first.setdefault(piece.piece, number) != number:
+            raise VocabularyError(f"piece {number}, {piece.piece!r}, repeats piece {first[piece.piece]}; remove one")
+        if piece.type == USER and PREFIX in piece.piece:
+            raise VocabularyError(
+                f"piece {number}: user token {piece.piece!r} holds a space, which VOLT's cannot; train without it"
+            )
+        if piece.type == CONTROL and len(piece.piece) == 1:
+            raise VocabularyError(
+                f"piece {number}: control token {piece.piece!r} is one character, which text may hold; train with "
+                "another spelling"
+            )
+    result = {piece.piece for piece in model.pieces if piece.type == BYTE}
+    if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
+        raise VocabularyError(
+            f"{len(result)} of the 256 byte pieces with byte_fallback={bool(model.trainer_spec.byte_fallback)}, and "
+            "sentencepiece needs all or none; copy or train the model again"
+        )
+
+
+def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
+    """Return the normaliser by its name, and notes on how the library's differs."""
+    name, table = model.normalizer_spec.name, model.normalizer_spec.precompiled_charsmap
+    try:
+        known = Normalizer.parse(_NORMALIZERS.get(name, name))
+    except ConfigError:
+        known = None
+    if known is None or (known == Normalizer() and table):
+        known, pairs = known or Normalizer(), model_proto.unpack(table).items()
+        others = [(key, text) for key, text in pairs if key != PREFIX and not (key in SPLIT_SPACE and text == " ")]
+        if not others:
+            return known, ()
+        key, text = others[0]
+        return known, (f"{len(others):,} replacements of text are left out, such as of {key!r} by {text!r}.",)
+    if name not in _N_UNLIKE:
+        return known, ()
+    unlike = ["control characters are not removed and zero-width ones are no spaces"] * name.startswith("nmt_")
+    unlike += ["case is lowered, not folded (ß stays ß)"] * name.endswith("_cf")
+    note = f"{_N_UNLIKE[name]} characters become others, as {' and '.join(unlike)}"
+    return known, (f"The normalisation {name!r} becomes {known.name!r}: {note}.",)
+
+
+def _losses(
+    special: SpecialTokens, normalizer: Normalizer, unmade: Sequence[str], *, spells_bytes: bool
+) -> Iterator[str]:
+    if unmade:
+        yield f"{such(unmade, 'has')} an id that VOLT does not use, as no two pieces make it."
+    if not spells_bytes:
+        yield unknown_runs(special)
+    if normalizer.form == "nfkc":
+        yield "Marks of a letter in another order than NFKC's are put in order by VOLT, not by sentencepiece."
+    if special.user and normalizer != Normalizer():
+        yield "A user token that only normalisation makes is a token for sentencepiece, and text for VOLT."

@@ -253,7 +253,7 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
     if normalizer.lowercase:
         yield "A capital sigma at the end of a word becomes σ in sentencepiece and ς here."
     if special.user and normalizer.name != "none":
-        yield "A user token that only normalisation brings about is taken as one by sentencepiece."
+        yield "A user token that only normalisation makes is a token for sentencepiece."
 
 
 def _other_joins(vocabulary: Vocabulary) -> Iterator[str]:

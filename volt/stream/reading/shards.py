@@ -1,6 +1,7 @@
 """A path, a table with its columns, or a pair of paths → a shard: text, ids, a table, or parallel files.
 
 Parallel files are cut at the same numbers of lines; line i of the shard has a field from line i of each file.
+Indexed ids (.bin and .idx) are a column of ids as in the file; any kind of number gives the same columns and digests.
 """
 
 from __future__ import annotations
@@ -13,17 +14,35 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from volt import arguments
 from volt.display import counted
 from volt.errors import ConfigError, CorpusError, StreamError, shown_path
-from volt.files.indexed_dataset import BIN, IDX, prefix_of
-from volt.files.limits import MAX_LINE, LongLineError
+from volt.files.indexed_dataset import BIN, HEAD, IDX, IndexedIds, dtype_of, open_ids, prefix_of
+from volt.files.limits import MAX_LINE, LongLineError, long_line_error
+from volt.files.paths import exists
+from volt.files.remote_files import local_copy
 from volt.files.small_files import read_start
-from volt.stream.reading.id_shard import open_id_shard
-from volt.stream.reading.shard import FileShard, Shard, check_is_file
+from volt.stream.reading.shard import (
+    Facts,
+    FileShard,
+    Segments,
+    Shard,
+    as_stream_errors,
+    check_is_file,
+    identity_of,
+    noted,
+)
+from volt.stream.reading.shard_cache import CacheEntry, Record, default_cache
 from volt.stream.reading.text_shard import open_text
 from volt.stream.transforms.column import Column
+
+_ID_BYTES = 4  # of an id in a column
+_INT32 = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +64,8 @@ class PairShard(Shard):
             side.check_unchanged()
 
 
-def _digest(names: Sequence[str], digests: Sequence[str]) -> str:
-    return blake2b(json.dumps([names, digests]).encode(), digest_size=16).hexdigest()
+def _digest(*parts: str | Sequence[str]) -> str:
+    return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
 def are_ids(path: str) -> bool:
@@ -99,6 +118,114 @@ def open_pair(
         is_clean=not any(side.facts.first_tab for side in sides),
         sides=tuple(sides),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class IdShard(FileShard):
+    """Indexed sentences of ids. index: the sizes of each piece in .idx; dtype: of the ids in .bin."""
+
+    index: Segments
+    dtype: str
+
+    def read(self, piece: int) -> tuple[Column, ...]:
+        n = self.counts[piece]
+        sizes = np.frombuffer(self.index.read(piece)[-4 * n :], "<i4").astype(np.int64)
+        ids = np.frombuffer(self.pieces.read(piece), dtype_of(self.dtype)).astype(np.int32, copy=False)
+        return (Column(ids, np.cumsum(sizes) - sizes, sizes),)
+
+    def check_unchanged(self) -> None:
+        self.pieces.check_unchanged()
+        self.index.check_unchanged()
+
+
+def open_id_shard(
+    path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
+) -> IdShard:
+    """Index sentences of ids, or load their index from the cache; options as for `open_shard`.
+
+    path: of .bin or .idx
+    """
+    data, index = (prefix_of(path) + ending for ending in (BIN, IDX))
+    with as_stream_errors(data):
+        check_is_file(data)
+        if not exists(index):
+            remedy = "restore it, or write both with `volt binarize`"
+            raise StreamError(f"{shown_path(data)}: no {shown_path(index)} says where its sentences are; {remedy}")
+        check_is_file(index)
+        entry = CacheEntry.of(cache or default_cache(), identity_of(data), "ids", split_lines, identity_of(index))
+
+        def load(record: Record) -> IdShard | None:
+            pieces, facts = Segments.of_record(record["pieces"], data), Facts(**record["facts"])
+            sizes = Segments.of_record(record["index"], index)
+            if pieces is None or sizes is None or (max_line is not None and facts.longest > max_line):
+                return None
+            return _shard(pieces, facts, sizes, record["dtype"])
+
+        def build() -> tuple[IdShard, Record]:
+            shard = _indexed(data, index, split_lines, max_line)
+            records = {"pieces": shard.pieces.record(), "index": shard.index.record()}
+            return shard, {**records, "facts": shard.facts._asdict(), "dtype": shard.dtype}
+
+        return entry.cached(load, build)
+
+
+def _shard(pieces: Segments, facts: Facts, index: Segments, dtype: str) -> IdShard:
+    paths, numbers = (pieces.path, index.path), (pieces.counts, facts.n_bytes, facts.digest)
+    return IdShard(paths, (), *numbers, True, True, pieces, facts, index, dtype)
+
+
+def _indexed(data: str, index: str, split_lines: int | None, max_line: int | None) -> IdShard:
+    with local_copy(data, kind=CorpusError, beside=lambda copy: [Path(prefix_of(copy) + IDX)]) as copy:
+        ids = open_ids(copy)
+        ids.check()
+        scan = _Scan(ids, data, max_line)
+        firsts = range(0, len(ids), split_lines or max(1, len(ids)))
+        spans = [(first, min(first + firsts.step, len(ids))) for first in firsts]
+        pieces = noted(data, "plain", scan.at(spans))
+        sizes = noted(index, "plain", _sizes(prefix_of(copy) + IDX, ids, spans))
+        return _shard(pieces, scan.facts(), sizes, ids.dtype)
+
+
+def _sizes(index: str, ids: IndexedIds, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
+    head = HEAD.size + 8 * (ids.documents is not None)
+    with open(index, "rb") as file:
+        for first, last in spans:
+            yield file.read((head if first == 0 else 0) + 4 * (last - first)), last - first
+
+
+class _Scan:
+    def __init__(self, result: IndexedIds, path: str, max_line: int | None) -> None:
+        self.ids, self.path, self.max_line = result, path, max_line
+        self.n_bytes = self.longest = 0
+        self.values, self.sizes = blake2b(digest_size=16), blake2b(digest_size=16)
+
+    def at(self, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
+        """Yield the bytes of each piece, with how many sentences it holds."""
+        for first, last in spans:
+            ids, offsets = self.ids.span(first, last)
+            self._check(ids, offsets, first)
+            self.values.update(ids.astype("<i4", copy=False).data)
+            self.sizes.update(np.diff(offsets).astype("<i4").data)
+            self.n_bytes += _ID_BYTES * len(ids) + last - first
+            yield ids.tobytes(), last - first
+
+    def facts(self) -> Facts:
+        digest = _digest(self.values.hexdigest(), self.sizes.hexdigest())
+        return Facts(self.n_bytes, self.longest, 0, digest, is_utf8=True)
+
+    def _check(self, ids: NDArray[Any], offsets: NDArray[np.int64], first: int) -> None:
+        sizes = np.diff(offsets)
+        self.longest = max(self.longest, _ID_BYTES * int(sizes.max(initial=0)))
+        if self.max_line is not None and self.longest > self.max_line:
+            raise long_line_error(self.path, first + int(np.argmax(sizes)) + 1, self.max_line)
+        if np.can_cast(ids.dtype, np.int32) or not len(ids):
+            return
+        wrong = (ids < _INT32.min) | (ids > _INT32.max)
+        if wrong.any():
+            place = int(np.argmax(wrong))
+            line = first + int(np.searchsorted(offsets, place, side="right"))
+            message = f"id {int(ids[place]):,} is beyond 32 bits"
+            raise CorpusError(f"{shown_path(self.path)}:{line}: {message}; name data of a vocabulary")
 
 
 # ISO 639-1, and of the codes of three letters those that corpora are named by
