@@ -164,7 +164,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Column.of("abc"), "values is 'abc' (str); did you mean Column.of([value])?"),
     (lambda: Column.of(["a", 5]), "values[1] is 5 (int); give a str"),
     (lambda: LineRng(-1, 0), "first is -1; give 0 or more"),
-    (lambda: LineFault({}), "reasons is empty; say what is wrong with one line at least"),
+    (lambda: LineFault({}), "reasons is empty; give the problem of at least one line"),
     (lambda: Lower(fields=5), "fields is 5 (int); give a tuple of numbers, such as (1, 2)"),
     (lambda: Lower(fields=("1",)), "fields is '1' (str); give a whole number"),
     (lambda: Encode(vocabulary=5), "vocabulary is 5 (int); give the path of a file"),

@@ -26,7 +26,7 @@ from volt.stream.reading.shard import (
     noted,
     stamp_of,
 )
-from volt.stream.reading.shard_cache import CacheEntry, Indexed, default_cache, kept_index
+from volt.stream.reading.shard_cache import CacheEntry, Indexed, cached_index, default_cache
 from volt.stream.transforms.column import Column, line_ends_of
 from volt.urls import url_of
 
@@ -37,8 +37,6 @@ _RETURN = 0x0D
 
 @dataclass(frozen=True, slots=True)
 class TextShard(FileShard):
-    """A text file that has been indexed."""
-
     def read(self, piece: int) -> tuple[Column, ...]:
         column = lines_of(self.pieces.read(piece), is_first=piece == 0)
         if len(column) != self.counts[piece]:
@@ -63,7 +61,7 @@ class TextShard(FileShard):
 
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:
-    """Return the lines of some bytes, as views. is_first: a file starts with them."""
+    """Return the lines of some bytes, as views. is_first: at the start of a file"""
     text = np.frombuffer(data, np.uint8)
     ends = line_ends_of(text)
     first = len(BYTE_ORDER_MARK) * (is_first and data.startswith(BYTE_ORDER_MARK))
@@ -79,7 +77,7 @@ def lines_of(data: bytes, *, is_first: bool) -> Column:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Return the lines of bytes without a byte order mark, as bytes."""
+    """Return the lines of bytes, without a byte order mark."""
     is_ended = data.endswith(b"\n")
     data = data.replace(b"\r\n", b"\n")
     return (data[:-1] if is_ended else data.removesuffix(b"\r")).split(b"\n")
@@ -113,7 +111,7 @@ def open_text(
             return TextShard.of(*index())
         entry = CacheEntry.of(cache or default_cache(), identity_of(path), "text", split_lines)
         copy = entry.copy if packing == "frames" else None
-        return TextShard.of(*kept_index(entry, path, max_line=max_line, make=lambda: index(copy)))
+        return TextShard.of(*cached_index(entry, path, max_line=max_line, make=lambda: index(copy)))
 
 
 class _Look:
@@ -122,7 +120,6 @@ class _Look:
         self.hash, self.is_utf8 = blake2b(digest_size=16), True
 
     def at(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
-        """Yield the pieces, each with how many lines it holds."""
         for piece in pieces:
             lines = lines_of(piece, is_first=not self.n_lines)
             self.hash.update(piece)

@@ -43,10 +43,10 @@ class Stretch(NamedTuple):
 class SourceBuffer:
     """The blocks of a source, from its next line on.
 
-    end: how far the source has been read when all lines of the buffer have been given.
+    end: the cursor after all lines of the buffer.
     left: lines in the buffer.
-    n_empty: lines of the source that were read since the last block that gave a line.
-    waiting: the next block, if it must wait until its first line is the next one of the stream.
+    n_empty: lines read since the last block that gave a line.
+    waiting: a block that must wait until its first line is the next one of the stream.
     """
 
     name: str
@@ -60,7 +60,7 @@ class SourceBuffer:
     _is_fresh: bool = True  # whether no block has been loaded yet
 
     def load(self, address: Address, block: ComputedBlock, *, source: int, n: int) -> Opening:
-        """Append a block. Return how the state changes when line n of the stream is given."""
+        """Append a block. Return how the state changes at line n of the stream."""
         part, end = address.part, self.end
         where = (part.epoch, part.start, address.chunk)
         is_resumed = self._is_fresh and end.inside > 0 and where == (end.epoch, end.start, end.chunk)
@@ -82,7 +82,7 @@ class SourceBuffer:
 
     @property
     def place(self) -> tuple[Address, int] | None:
-        """The block of the next line, and how many of its lines come before."""
+        """The block of the next line, and the number of lines before it."""
         return (self._blocks[0][0], self._offset) if self._blocks else None
 
     def stretches(self, n: int) -> Iterator[Stretch]:
@@ -95,7 +95,7 @@ class SourceBuffer:
             n, first = n - (end - first), 0
 
     def drain(self, n: int) -> None:
-        """Drop the next n lines, which have been given."""
+        """Drop the next n lines."""
         self.left -= n
         self._offset += n
         while self._blocks and self._offset >= (size := self._blocks[0][1].n_lines):
@@ -104,7 +104,7 @@ class SourceBuffer:
 
 
 def next_stretches(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[int, Stretch]]:
-    """Return the stretches that hold the lines of these turns, source by source, each with its source."""
+    """Return the stretches that hold the lines of these turns, source by source."""
     counts = np.bincount(turns, minlength=len(buffers))
     sources = np.flatnonzero(counts).tolist()
     return [(source, stretch) for source in sources for stretch in buffers[source].stretches(int(counts[source]))]
@@ -139,10 +139,10 @@ def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> NDArray[np.uint8]:
 class StreamBatch:
     """Consecutive lines of a stream, as columns.
 
-    lines: the columns; `lines.origins` are the numbers, in their sources, of the lines that they were made from.
+    lines: the columns; `lines.origins` are the numbers of the lines in their sources.
     first: the number of the first line in the stream, from 0.
     sources: (n_lines,) int64, the number of each line's source.
-    epochs: (n_lines,) int64, the epoch of the source that each line belongs to.
+    epochs: (n_lines,) int64, the epoch of each line in its source.
     opened: the sources of the stream.
 
     >>> batch = StreamBatch(Batch.of(["a", "b"]), 7, np.zeros(2, np.int64), np.zeros(2, np.int64))
@@ -181,7 +181,7 @@ class StreamBatch:
 def mixed_columns(
     buffers: Sequence[SourceBuffer], turns: Longs, *, first: int, opened: tuple[OpenSource, ...] = ()
 ) -> StreamBatch:
-    """Return the next lines of the buffers in the order of these turns, as columns."""
+    """Return the lines of `mixed` as columns."""
     stretches = next_stretches(buffers, turns)
     parts = [
         stretch.block.batch.take(np.arange(stretch.first, stretch.end))

@@ -2,8 +2,7 @@
 
     {"format": "volt.stream", "version": 3, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "start": 512, …}}}
 
-A checksum covers all values. A state holds fingerprints of everything that the lines depend on, and belongs to one rank
-or, once merged, to any.
+A checksum covers all values. A state belongs to one rank or, once merged, to any.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ _MOST = 1 << 62  # of any count
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a source has been read.
+    """The position in a source.
 
     epoch, start: the address of the part of its next line; start is None before the first part.
     offset: lines of that part that have been given.
     chunk, before: the chunk of the next line, and lines of earlier chunks of the part.
-    deal: what is left, for all ranks, of the epochs that another number of ranks had begun.
+    deal: the rest of the epochs that another number of ranks had begun.
     grown: (epoch, n_lines) pairs: the lines of the source before lines were appended in that epoch.
     """
 
@@ -62,7 +61,7 @@ class Cursor:
 
     @property
     def inside(self) -> int:
-        """The number of lines of the chunk that have been given."""
+        """Lines of the chunk that have been given."""
         return self.offset - self.before
 
     def moved(self, n: int) -> Cursor:
@@ -73,14 +72,14 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The position of a stream, and what it depends on.
+    """The position of a stream, and the fingerprints of everything that its lines depend on.
 
     n: lines given so far.
-    configuration: fingerprints, by name, of all that the lines depend on.
-    since, base, ended: of the mixture: the line at which a source last ended, or ranks or weights last changed; how
-        many lines each source had given there; and which sources have ended.
-    accepted: differences from the first configuration that were accepted.
-    merged: how many ranks' states this one was merged from; 0 for a rank's own.
+    configuration: the fingerprints, by name.
+    since, base, ended: the line of the last change of sources, ranks or weights; the lines of each source there; and
+        the sources that have ended.
+    accepted: accepted differences from the first configuration.
+    merged: the number of merged states; 0 for a rank's own.
     """
 
     n: int
@@ -104,7 +103,7 @@ class State:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> State:
-        """Return the state that `to_json` wrote. Raises StreamError, with what to do, for anything else."""
+        """Return the state that `to_json` wrote. Raises StreamError for anything else."""
         arguments.mapping(stored, "state", remedy="give what Stream.state or volt.stream.load_state returns")
         _check_version(stored)
         own = [one.name for one in fields(cls) if one.name != "cursors"]
@@ -134,13 +133,12 @@ def _volt() -> str:
 
 
 def checksum(stored: Mapping[str, Any]) -> str:
-    """Return 32 hexadecimal digits that depend on all values of a state but its own checksum."""
+    """Return 32 hexadecimal digits that depend on all other values of a state."""
     rest = {name: value for name, value in stored.items() if name != "checksum"}
     return blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def check_checksum(stored: Mapping[str, Any]) -> None:
-    """Raise StreamError unless the checksum of a state matches its values."""
     try:
         expected = checksum(stored)
     except (TypeError, ValueError, RecursionError) as error:
@@ -252,7 +250,7 @@ def listed(value: object, place: str) -> Sequence[Any]:
 
 
 def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") -> None:
-    """Raise StreamError unless a mapping has exactly these keys. place: of the mapping; empty for the state itself."""
+    """Raise StreamError unless a mapping has exactly these keys."""
     at = f"{place}." if place else ""
     for key in stored:
         if key not in keys:
@@ -264,7 +262,7 @@ def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") 
 
 @dataclass(frozen=True, slots=True)
 class FaultCounts:
-    """The number of lines that were read, and of unfit ones by kind of reason."""
+    """Lines read, and unfit ones by kind of reason."""
 
     n_read: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -280,10 +278,10 @@ class FaultCounts:
 
 
 class Opening(NamedTuple):
-    """A block of a source that is opened when line n of the stream is given.
+    """A block of a source that is opened at line n of the stream.
 
-    cursor: at the start of the block, or where a restored state stands in it.
-    counts: the lines that were read for it, unless a state has counted them already.
+    cursor: at the start of the block, or at a restored position in it.
+    counts: the lines read for it, unless a state has counted them already.
     """
 
     n: int
@@ -310,13 +308,13 @@ def check_cursor(
 
 
 def reached(openings: Sequence[Opening], n: int) -> list[Opening]:
-    """Return the openings that a state after n lines includes: up to each source's last block that gave a line."""
+    """Return the openings before line n: up to each source's last block that gave a line."""
     last = {opening.source: place for place, opening in enumerate(openings) if opening.n < n and opening.size}
     return [opening for place, opening in enumerate(openings) if place <= last.get(opening.source, -1)]
 
 
 def advanced(state: State, turns: NDArray[np.integer[Any]], openings: Sequence[Opening] = ()) -> State:
-    """Return the state after some more turns. openings: of blocks for these turns, and for later ones."""
+    """Return the state after these turns. openings: of blocks for these turns, and for later ones"""
     n, names = state.n + len(turns), [*state.cursors]
     opened = reached(openings, n)
     cursors = dict(state.cursors) | {names[opening.source]: opening.cursor for opening in opened}
@@ -339,7 +337,7 @@ _RUN_OPENINGS = 1 << 8  # in one run; each call of `at` goes through those of a 
 
 @dataclass(slots=True)
 class _Run:
-    """A state, the turns taken from it, and the blocks opened for them."""
+    """A state, the turns after it, and the blocks opened for them."""
 
     state: State
     turns: bytearray  # of unsigned integers that are as small as the number of sources allows
@@ -378,7 +376,7 @@ class StateHistory:
         self._runs = deque[_Run]()
 
     def add(self, state: State, turns: NDArray[np.int64], openings: Sequence[Opening]) -> None:
-        """Append a state, the turns that follow it, and the blocks opened for them."""
+        """Append a state, its turns, and the blocks opened for them."""
         if not self._n_lines:
             return
         if not self._runs or not self._runs[-1].continues_at(state):
@@ -400,7 +398,7 @@ class StateHistory:
         self._n_turns = self._n_openings = 0
 
     def at(self, sample: int, *, n: int) -> State:
-        """Return the state after `sample` of n lines. Raises StreamError if it is not remembered."""
+        """Return the state after `sample` of n lines. Raises StreamError if it is too old."""
         for run in reversed(self._runs if n - sample <= self._n_lines else ()):
             first = run.state.n
             if first < sample <= first + len(run) or (first == sample and run is self._runs[0]):

@@ -44,7 +44,7 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class VocabularyNoise(FileTransform, Noise):
-    """Base of the noise that draws from a vocabulary."""
+    """Base of noise that draws from a vocabulary."""
 
     vocabulary: Path
     """A vocabulary file of any format that VOLT reads, or a list of tokens with or without counts."""
@@ -82,16 +82,15 @@ class VocabularyNoise(FileTransform, Noise):
         return each_field(batch, rng, changed, fields=self.fields)
 
     def check(self, vocabulary: NoiseVocabulary) -> None:
-        """Raise VocabularyError if the vocabulary cannot be used."""
+        """Raise VocabularyError if the vocabulary is unusable."""
 
     @abstractmethod
-    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
-        """Return the changed lines."""
+    def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Switchout(VocabularyNoise):
-    """Replace tokens by others of a vocabulary, each equally likely; no line becomes longer or shorter."""
+    """Replace tokens by others of a vocabulary, with equal chances."""
 
     name: ClassVar[str] = "switchout"
 
@@ -102,7 +101,7 @@ class Switchout(VocabularyNoise):
 
 @dataclass(frozen=True, slots=True)
 class Insertion(VocabularyNoise):
-    """Put tokens of a vocabulary, each equally likely, before tokens that are hit."""
+    """Insert tokens of a vocabulary, with equal chances, before random tokens."""
 
     name: ClassVar[str] = "insertion"
 
@@ -115,8 +114,7 @@ class Insertion(VocabularyNoise):
 
 @dataclass(frozen=True, slots=True)
 class WbNoise(VocabularyNoise):
-    """Move word boundaries: a token that is hit loses the ▁ in front, or gets one, where that gives a token of the
-    vocabulary."""
+    """Move word boundaries: random tokens lose a leading ▁, or get one, where the result is in the vocabulary."""
 
     name: ClassVar[str] = "wb_noise"
 
@@ -146,7 +144,7 @@ class WbNoise(VocabularyNoise):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoiseVocabulary:
-    """Tokens to draw from, in the order of their bytes; special tokens and tokens with a space are left out.
+    """Tokens to draw from, in the order of their bytes, without special tokens and tokens with a space.
 
     texts, ids: one value for each token; ids is None for a list without ids.
     marked: the range of the tokens that start with "▁".
@@ -182,7 +180,7 @@ class NoiseVocabulary:
 
 
 def noise_vocabulary(path: Path) -> NoiseVocabulary:
-    """Return the tokens of a file. Raises VocabularyError if it holds none."""
+    """Return the tokens of a file. Raises VocabularyError if it has no usable one."""
     tokens, has_ids = _tokens(path)
     ids = {token: number for token, number in tokens.items() if token and not _BREAKING.search(token)}
     return _vocabulary(path, ids, has_ids=has_ids)
@@ -209,7 +207,7 @@ def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVo
 
 
 def _tokens(path: Path) -> tuple[dict[str, int], bool]:
-    """Return the tokens with their numbers, and True if these are ids."""
+    """Return the tokens with their numbers, and whether these are ids."""
     from volt.files.small_files import read_bytes
     from volt.formats.protocol import HEAD_SIZE
     from volt.formats.registry import listed_pieces, read_vocabulary
