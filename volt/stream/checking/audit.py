@@ -32,9 +32,9 @@ class SourceAudit:
 
     n_lines: lines in an epoch.
     n_parts: checked parts, of all ranks and epochs.
-    missing, repeated: lines that no rank reads in an epoch, or that are read again; summed over epochs.
+    missing, repeated: lines that no rank, or more than one, reads in an epoch; summed over epochs.
     uneven: the largest difference between two ranks' lines after any epoch.
-    content: whether the lines read equal the lines of the files; None if not read.
+    content: whether the lines read equal those of the files; None if not read.
     """
 
     name: str
@@ -123,7 +123,6 @@ def _audit_source(source: OpenSource, epochs: int, world: int, content: bool) ->
 
 
 def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]:
-    """Return how many lines of an epoch are missing and repeated."""
     starts = np.cumsum([0, *source.sizes.tolist()])
     spans = list[tuple[int, int]]()
     missing = repeated = 0
@@ -180,7 +179,7 @@ def _id_lines(path: str) -> Iterator[bytes]:
 
 
 def deviation(weights: Iterable[Any], turns: int) -> float:
-    """Return the largest difference between a source's lines and its share after any of the first turns."""
+    """Return the largest difference between lines and share of a source after any of the first turns."""
     mixture = Mixture(list(weights))
     shares, worst = shares_of(mixture.weights), 0.0
     while (start := mixture.n) < turns:

@@ -50,7 +50,6 @@ class Memory:
 
 @contextmanager
 def watched() -> Iterator[Memory]:
-    """Measure this process's memory, in a thread, during a block."""
     memory, over = Memory(), threading.Event()
 
     def watch() -> None:
@@ -76,13 +75,13 @@ _GROWTH = 1.1  # peaks rise a little for a while, as free memory is fragmented
 class SourcePlan:
     """The plan of one source up to line N, and in a virtual epoch.
 
-    lines: the lines of the stream that come from it.
-    n_lines: the lines of its files.
+    lines: of the stream, from this source.
+    n_lines: of its files.
     yield_: output lines per line, estimated from its first block.
-    epochs: how often its files will have been read.
+    epochs: passes through its files.
     block_lines: lines per block.
-    share: its share of the stream's lines up to N, from 0 to 1.
-    epoch_lines, epoch_passes: its lines in a virtual epoch, and passes through its files; None without virtual epochs.
+    share: of the stream's lines up to N, from 0 to 1.
+    epoch_lines, epoch_passes: lines and passes in a virtual epoch; None without one.
     """
 
     lines: float
@@ -101,7 +100,7 @@ class Plan:
 
     at: N.
     sources: by name.
-    memory: estimated bytes of data, at most, in this process and the workers.
+    memory: estimated bytes of data, at most, in all processes.
     lines_per_second: measured on this machine; None if the stream ended at once.
     epoch_lines: lines of a virtual epoch, see `Stream.epoch_lines`.
 
@@ -162,8 +161,6 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The first block of a source. work: the most bytes of its computation"""
-
     n_lines: int
     n_read: int
     size: int
@@ -230,7 +227,6 @@ def _write(blocks: Iterator[bytes], pipe: int, stream: Stream, *, most: int | No
 
 @contextmanager
 def _reader() -> Iterator[int]:
-    """Yield a pipe whose reader, a thread, counts line ends, as a trainer does."""
     read_end, write_end = os.pipe()
 
     def read() -> None:

@@ -50,10 +50,6 @@ class SubwordCounts:
         """Return the most frequent tokens, with all special tokens.
 
         n: the number of tokens, 1 or more
-
-        >>> table = pl.DataFrame({"word": ["a", "b", "<de>"], "count": [5, 2, 1]})
-        >>> SubwordCounts(table, ("<de>",), 9).top(2).table["word"].to_list()
-        ['a', '<de>']
         """
         is_special = _WORD.is_in(self.special)
         n_others = max(0, arguments.whole(n, "n", low=1) - len(self.special))

@@ -40,11 +40,11 @@ class TraceStep:
 class Trace:
     """The origin of line n of the stream.
 
-    n: its number, from 0.
-    source: the name of its source.
-    path, line: its file and number, from 1.
-    epoch, start, chunk, offset: its place in the source: the block of the epoch that begins at line `start`, the chunk
-        of the block, and the lines of the chunk before it.
+    n: from 0.
+    source: its name.
+    path, line: the file, and the number in it, from 1.
+    epoch, start, chunk, offset: the place in the source: the epoch, the block's first line, the chunk of the block, and
+        the lines of the chunk before it.
     raw: the line as it was read.
     steps: its lines before and after each transform, in order.
     text: the line of the stream.
@@ -134,14 +134,13 @@ class DebugLine:
     """One line of a source, with every step of it.
 
     source: its name.
-    path, line: its file and number, from 1.
+    path, line: the file, and the number in it, from 1.
     raw: the line as it was read.
     steps: its lines before and after each step, up to the step that dropped it.
     faults: reasons why it, or a copy of it, was unfit, each after the name of the step.
     text: its lines in the stream.
 
-    >>> step = TraceStep("upper", ("a",), ("A",))
-    >>> DebugLine("wmt", "data/train.tsv", 2, raw="a", steps=(step,), faults=(), text=("A",))
+    >>> DebugLine("wmt", "data/train.tsv", 2, raw="a", steps=(), faults=(), text=("a",))
     <DebugLine: line 2 of train.tsv>
     """
 
@@ -210,7 +209,6 @@ def _first_lines(source: OpenSource, n_lines: int) -> Iterator[DebugLine]:
 
 
 def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
-    """Yield the chunks of the first epoch, in shorter blocks where that changes no lines."""
     is_whole = source.joins_lines or (source.source.shuffle == "lines" and not source.permutes_late)
     size = source.block_lines if is_whole else min(source.block_lines, n_lines)
     for start in range(0, source.n_lines, size):
@@ -241,12 +239,7 @@ Fields = list[list[Token]]  # of each field of a line, its tokens
 
 
 def compared(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
-    r"""Return the lines before and after a step, in fields and tokens, with different tokens marked.
-
-    >>> before, after = compared(TraceStep("drop", ("a b\tc",), ("a\tc",)))
-    >>> [[token.text for token in field if token.is_changed] for field in before[0]]
-    [['b'], []]
-    """
+    """Return the lines before and after a step, in fields and tokens, with different tokens marked."""
     if not step.before or not step.after:
         return plain(step.before), plain(step.after)
     left = [_pair(line, step.after[min(k, len(step.after) - 1)])[0] for k, line in enumerate(step.before)]

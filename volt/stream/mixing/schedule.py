@@ -182,7 +182,6 @@ def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[F
 
 
 def _whole(shares: list[Fraction]) -> list[int]:
-    """Return shares in whole units that sum to UNIT, unless all are 0, by the largest remainders."""
     if not any(shares):
         return [0] * len(shares)
     exact = [share * UNIT for share in shares]

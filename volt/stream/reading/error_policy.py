@@ -81,7 +81,6 @@ def kind_of(fault: Fault) -> str:
 
 
 def check_quarantine(path: str) -> None:
-    """Raise OutputError if a file cannot be appended to."""
     if url_of(path):
         raise OutputError(f"{shown_path(path)}: cannot be appended to: it is not a file of this machine; name one")
     folder = os.path.dirname(os.path.realpath(path))
@@ -111,7 +110,6 @@ class FaultCounter:
             check_quarantine(self.policy.quarantine)
 
     def charge(self, *, n_read: int, faults: Sequence[Fault]) -> None:
-        """Count a block. Raises StreamError at the limit."""
         self.n_read += n_read
         self.n_faults += len(faults)
         for fault in faults:

@@ -54,7 +54,6 @@ class OpenSource:
 
     faults: files that the policy left out.
     stamps: paths, sizes and times of change of its transforms' files.
-    files: the contents of these files, shared by the sources of a stream.
     grown: (epoch, n_lines) pairs: the lines of the source before lines were appended in that epoch.
     """
 
@@ -109,7 +108,6 @@ class OpenSource:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of text in an epoch."""
         return sum(shard.n_bytes for shard in self.shards)
 
     @property
@@ -141,7 +139,7 @@ class OpenSource:
 
     @cached_property
     def chunk_lines(self) -> int:
-        """The most lines transformed together: few for Python code."""
+        """The most lines transformed together."""
         is_whole = self.is_compiled or self.source.shuffle == "outputs" or self.joins_lines
         return self.block_lines if is_whole else min(CHUNK_LINES, self.block_lines)
 
@@ -177,7 +175,6 @@ class OpenSource:
         return OpenSource(self.source, self.shards, self.seed, self.faults, self.stamps, self.files, grown)
 
     def check_files(self) -> None:
-        """Raise StreamError if a transform's file has changed."""
         for path, stamp in self.stamps:
             if stamp_of(path) != stamp:
                 raise StreamError(f"{path}: changed while the stream was running; start the stream anew")
@@ -188,11 +185,11 @@ class OpenSource:
 
     @cached_property
     def is_small(self) -> bool:
-        """True if its transformed lines are cached between epochs, and only permuted anew."""
+        """True if its transformed lines are cached between epochs."""
         return self.permutes_late and len(self.sizes) == 1 and self.n_bytes <= SMALL
 
     def cached_epoch(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the result of `compute` for all lines, cached. Raises StreamError if a file has changed."""
+        """Return the result of `compute` for all lines, cached."""
         for shard in self.shards:
             shard.check_unchanged()
         return self._epoch.get(key, compute)
@@ -202,7 +199,6 @@ class OpenSource:
         return self.shards[shard], piece - int(self.shard_starts[shard])
 
     def slices(self, epoch: int, start: int, n_lines: int) -> tuple[Slice, ...]:
-        """Return the slices of pieces that make up consecutive lines of an epoch."""
         layout = self._orders.get(epoch, lambda: self._layout(epoch))
         return read_order(layout, start=start, n_lines=n_lines)
 
@@ -279,7 +275,6 @@ def open_source(
 
 
 def groups_of(source: Source) -> list[tuple[str, ...]]:
-    """Return the paths of each shard of a source: several for a pair, else one."""
     if source.names and not source.keys:
         size = len(source.names)
         paths = tuple(map(bin_of, source.paths))
@@ -304,14 +299,14 @@ def part_slices(source: OpenSource, part: BlockRange) -> tuple[Slice, ...]:
 
 
 def line_order(source: OpenSource, part: BlockRange, n: int) -> NDArray[np.int64] | None:
-    """Return the order of a part's n lines (or outputs); None to leave them as they are."""
+    """Return the order of a part's n lines (or outputs), if it permutes them."""
     if source.source.shuffle == "none":
         return None
     return permutation(n, source.seed, source.name, part.epoch, part.start, part.n_lines)
 
 
 def read_part(source: OpenSource, part: BlockRange) -> Batch:
-    """Return the lines of a part, permuted if the source shuffles lines early."""
+    """Return the lines of a part, permuted if the source shuffles early."""
     batch = joined([source.lines_of(one) for one in part_slices(source, part)])
     is_early = source.source.shuffle == "lines" and not source.permutes_late
     order = line_order(source, part, len(batch)) if is_early else None
@@ -319,10 +314,7 @@ def read_part(source: OpenSource, part: BlockRange) -> Batch:
 
 
 def permuted_late(source: OpenSource, part: BlockRange, read: NDArray[np.int64], batch: Batch) -> Batch:
-    """Return the transformed lines of a part, in the order in which they would have been read.
-
-    read: (n_lines,) their origins
-    """
+    """Return the transformed lines of a part, permuted. read: (n_lines,) their origins"""
     from volt.kernels.columns import permuted
 
     order = line_order(source, part, len(read))

@@ -51,7 +51,6 @@ class Layout(NamedTuple):
 
 
 def read_order(layout: Layout, *, start: int, n_lines: int) -> tuple[Slice, ...]:
-    """Return the slices that make up these lines of an epoch."""
     first, last = np.searchsorted(layout.ends, [start, start + n_lines - 1], side="right").tolist()
     slices = list[Slice]()
     for place in range(first, last + 1):
@@ -191,11 +190,7 @@ def _every(picks: tuple[Pick, ...], number: int, world: int) -> tuple[Pick, ...]
 
 
 def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
-    """Return disjoint picks, with complete families of picks as one.
-
-    >>> joined([(3, 2), (4, 4), (6, 4)])
-    ((3, 1),)
-    """
+    """Return disjoint picks, with complete families of picks as one: (3, 2), (4, 4), (6, 4) → (3, 1)."""
     result = set(picks)
     while (more := next(_families(result), None)) is not None:
         result = result - more | {(min(more)[0], min(more)[1] // len(more))}
@@ -203,7 +198,7 @@ def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
 
 
 def _families(picks: set[Pick]) -> Iterator[set[Pick]]:
-    """Yield sets of picks that are one, coarsest first: m picks of step m · d that begin d apart."""
+    """Yield sets of picks that form one, coarsest first: m picks of step m · d, d apart."""
     for step in sorted({step for _, step in picks}, reverse=True):
         firsts = sorted(first for first, other in picks if other == step)
         for m in (m for m in range(len(firsts), 1, -1) if step % m == 0):
@@ -242,7 +237,6 @@ def parts(
 
 
 def remains_of(n_lines: int, deal: Deal, epoch: int) -> Remains:
-    """Return the spans of an epoch that the ranks share."""
     if deal and epoch <= deal[-1].epoch:
         return next((remains for remains in deal if remains.epoch == epoch), Remains(epoch))
     return Remains(epoch, ((0, n_lines),))
@@ -268,8 +262,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int,
 
     environment: the variables; by default of this process
 
-    The first launcher with both variables counts. Raises ConfigError for half a pair, except SLURM_NTASKS and
-    SLURM_PROCID=0 alone, which Slurm sets in scripts that are not tasks.
+    Raises ConfigError for half a pair, except SLURM_NTASKS or SLURM_PROCID=0, which Slurm sets in all scripts.
 
     >>> from_environment({}), from_environment({"RANK": "1", "WORLD_SIZE": "2"})
     ((0, 1), (1, 2))

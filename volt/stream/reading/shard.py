@@ -64,8 +64,7 @@ class Shard(ABC):
         """Return the lines of a piece. Raises StreamError if a file has changed."""
 
     @abstractmethod
-    def check_unchanged(self) -> None:
-        """Raise StreamError if a file has changed or is gone."""
+    def check_unchanged(self) -> None: ...
 
     @property
     def path(self) -> str:
@@ -80,7 +79,6 @@ class Shard(ABC):
         return sum(self.counts)
 
     def place(self, piece: int, index: int) -> tuple[str, int]:
-        """Return the path and number, from 1, of a line."""
         return self.path, sum(self.counts[:piece]) + index + 1
 
 
@@ -127,7 +125,6 @@ class Segments:
 
     @classmethod
     def of_record(cls, record: dict[str, Any], path: str) -> Segments | None:
-        """Read it from an index; None if the data has changed since."""
         lists = {name: tuple(record[name]) for name in ("ends", "counts", "checks", "stamp")}
         pieces = cls(**{**record, **lists, "path": path})
         if pieces.packing != "frames":
@@ -253,7 +250,6 @@ class FileShard(Shard):
 
 @contextmanager
 def as_stream_errors(path: str) -> Iterator[None]:
-    """Raise errors of indexing a file as StreamError."""
     try:
         yield
     except CorpusError as error:

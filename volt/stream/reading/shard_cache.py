@@ -52,7 +52,6 @@ class CacheEntry:
         return self.index.with_suffix(_LOCK)
 
     def load(self) -> Record | None:
-        """Return the index, if it is complete, and mark it as used."""
         if (stored := _stored(self.index)) is None:
             return None
         with suppress(OSError):  # a folder that may only be read can still be used
@@ -135,12 +134,10 @@ def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
 
 
 def default_cache() -> Path:
-    """Return the default cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volt" / "stream"
 
 
 def cache_size(cache: Path) -> int:
-    """Return the bytes of all indices and copies in a cache folder."""
     return sum(_size(path) for stem in _stems(cache) for path in _files(cache, stem))
 
 
@@ -162,7 +159,6 @@ def prune(cache: Path, *, days: float = 30) -> int:
 
 
 def _stems(cache: Path) -> list[str]:
-    """Return the names of the entries in a folder."""
     names = os.listdir(cache) if cache.is_dir() else []
     return sorted({result[1] for name in names if (result := _NAME.fullmatch(name))})
 

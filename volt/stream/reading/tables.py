@@ -212,7 +212,6 @@ def _schema(kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
 
 
 def _are_braced(data: bytes) -> bool:
-    """Check whether each line begins and ends with a brace."""
     lines = lines_of(data, is_first=False)
     first, last = lines.starts, lines.starts + lines.sizes - 1
     if lines.sizes.all() and (lines.data[first] == _OPEN).all() and (lines.data[last] == _CLOSE).all():
@@ -244,7 +243,6 @@ def _value(row: object, key: str, *, missing: object = None) -> Any:
 
 
 def _refused(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
-    """Return the index of the first line that Arrow refuses, and its message."""
     import pyarrow as pa
 
     for number, line in enumerate(split_lines(data)):
@@ -256,7 +254,6 @@ def _refused(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None
 
 
 def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
-    """Return the index of the first unfit line, and its problem."""
     for number, line in enumerate(split_lines(data)):
         try:
             row = json.loads(line)

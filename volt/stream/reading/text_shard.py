@@ -77,7 +77,6 @@ def lines_of(data: bytes, *, is_first: bool) -> Column:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Return the lines of bytes, without a byte order mark."""
     is_ended = data.endswith(b"\n")
     data = data.replace(b"\r\n", b"\n")
     return (data[:-1] if is_ended else data.removesuffix(b"\r")).split(b"\n")
@@ -86,15 +85,7 @@ def split_lines(data: bytes) -> list[bytes]:
 def open_text(
     path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
 ) -> TextShard:
-    r"""Index a text file, or load its index from the cache; options as for `open_shard`.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-    ...     _ = file.write(b"one\ntwo\r\nthree") and file.flush()
-    ...     shard = open_text(file.name, split_lines=2)
-    ...     shard.counts, [column.strings() for column in shard.read(0)]
-    ((2, 1), [['one', 'two']])
-    """
+    """Index a text file, or load its index from the cache; options as for `open_shard`."""
     with as_stream_errors(path):
         check_is_file(path)
         packing: Packing = "frames" if split_lines else "whole"

@@ -34,7 +34,7 @@ FIRST = 1 << 4  # lines of the first chunk; each that follows has twice as many,
 
 
 class Address(NamedTuple):
-    """A chunk of a source: its part, and its number in the part."""
+    """A part of a source, and a chunk's number in it."""
 
     part: BlockRange
     chunk: int
@@ -46,7 +46,6 @@ def most_of(source: OpenSource, part: BlockRange) -> int:
 
 
 def rows_of(chunk: int, *, n_lines: int, most: int) -> tuple[int, int]:
-    """Return the first row of a chunk, and the row after its last."""
     if most >= n_lines:
         return (0, n_lines) if chunk == 0 else (n_lines, n_lines)
     return _start(chunk, most), min(_start(chunk + 1, most), n_lines)
@@ -67,7 +66,6 @@ def n_chunks(n_lines: int, *, most: int) -> int:
 
 
 def invalid_lines(batch: Batch) -> dict[int, str]:
-    """Return index → reason for lines that are not UTF-8."""
     reasons = dict[int, str]()
     for column in (*batch.columns, *([] if batch.rest is None else [batch.rest])):
         if column.is_ids or is_utf8_array(column.data):
@@ -116,8 +114,8 @@ class ComputedBlock:
 
     data, ends: lines with their line ends, and (n_lines,) where each ends in data; empty if batch holds the lines.
     n_read: lines read for it.
-    error: the message that the stream raises when it reaches this block.
-    fields: number of fields → lines with that number, among the first 256.
+    error: raised when the stream reaches this block.
+    fields: number of fields → lines, among the first 256.
     """
 
     data: NDArray[np.uint8]
@@ -153,7 +151,6 @@ class _Run:
         return watched
 
     def without(self, batch: Batch, reasons: dict[int, str]) -> Batch:
-        """Return the batch without its unfit lines, recorded as faults."""
         if not reasons:
             return batch
         order = sorted(reasons)
@@ -175,10 +172,7 @@ def compute_block(
     *,
     form: Form = "lines",
 ) -> ComputedBlock:
-    """Return a chunk as the stream yields it, with its faults and error.
-
-    on_step: called with the position of each transform before it runs
-    """
+    """Return a chunk, with its faults and error. on_step: called with each transform's position before it runs"""
     run = _Run(source, address, keep_text=policy.on_fault == "quarantine", on_step=on_step)
     try:
         batch, n_read = transformed(run)
@@ -208,7 +202,6 @@ class Traced(NamedTuple):
 
 
 def trace_block(source: OpenSource, address: Address) -> Traced:
-    """Compute a chunk again, recording the input and output of every step."""
     raw, _ = _rows(source, address)
     steps: list[tuple[str, Batch, Batch]] = []
     run = _Run(source, address, watch=lambda *step: steps.append(step))

@@ -28,7 +28,7 @@ _OF_LINES = (".lines", ".n_lines", ".block_lines", ".chunk_lines")
 
 
 def differences(stored: Mapping[str, Any], current: Mapping[str, Any], *, at: str = "") -> list[str]:
-    """Return the differences between a state's configuration and the current one, one line for each value."""
+    """Return the differences between two configurations, one line for each value."""
     lines = list[str]()
     for name in sorted({*stored, *current}):
         old, new = stored.get(name), current.get(name)
@@ -83,7 +83,7 @@ def _acceptable(difference: str, grown: Collection[str]) -> str:
 
 
 def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
-    """Return the number of lines a source had in a stored configuration; None unless lines were only appended since."""
+    """Return the number of lines in a stored configuration; None unless lines were only appended since."""
     before, digest = stored.get("n_lines"), stored.get("lines")
     if not isinstance(before, int) or not 0 < before < source.n_lines:
         return None

@@ -73,10 +73,7 @@ class Engine:
         return epoch_lines(self.sources)
 
     def passes(self) -> VirtualEpoch | None:
-        """Return the virtual epoch of the last line, with the part of each source; None if the stream has none.
-
-        Virtual epochs count from the start, or from the last change of weights or ranks.
-        """
+        """Return the virtual epoch of the last line, if any, counted from the last change of weights or ranks."""
         if (n_lines := self.epoch_lines) is None:
             return None
         with self._lock:
@@ -125,7 +122,6 @@ class Engine:
         return advanced(self._settled, self._turns[:n_turns], self._openings)
 
     def _in_use(self) -> dict[int, Opening]:
-        """Return source number → block of its last line."""
         n = self._settled.n + self._n_given
         return self._last | {opening.source: opening for opening in reached(self._openings, n)}
 
@@ -148,7 +144,6 @@ class Engine:
     # reading
 
     def _take_form(self, form: Form) -> None:
-        """Set the form of blocks; recompute blocks of the other form."""
         if self._form != form:
             self._release()
             self._form = form
@@ -178,10 +173,7 @@ class Engine:
         return None
 
     def _fill(self, turns: Longs) -> int:
-        """Load the blocks of these turns, in order, and return how many turns the buffers cover.
-
-        Blocks for later lines are loaded only while that is fast.
-        """
+        """Load the blocks of these turns, and later ones while that is fast; return how many turns they cover."""
         n, buffers = self._settled.n, self._buffers
         if self._failure is not None:
             at, error = self._failure
@@ -271,7 +263,6 @@ class Engine:
         )  # fmt: skip
 
     def _counts(self) -> tuple[int, dict[str, int]]:
-        """Return the lines read so far, and the unfit ones by kind of reason."""
         n = self._settled.n + self._n_given
         ahead = [] if self._over else [opening.counts for opening in self._openings if opening.n >= n]
         reasons = Counter(self._tally.reasons)
@@ -320,7 +311,6 @@ class Engine:
             raise
 
     def _release(self) -> None:
-        """End the workers and drop their blocks."""
         self._settle()
         if self._blocks is not None:
             self._close_blocks()

@@ -35,8 +35,6 @@ Done = tuple[int, Address, ComputedBlock]
 
 
 class Pool(Protocol):
-    """Workers that compute blocks in parallel."""
-
     @property
     def has_room(self) -> bool:
         """True if a worker will soon be idle."""
@@ -47,8 +45,7 @@ class Pool(Protocol):
     def receive(self, timeout: float) -> Sequence[Done]:
         """Return computed blocks, waiting up to `timeout` seconds. Raises StreamError if a worker has failed."""
 
-    def close(self) -> None:
-        """End the workers; may be called twice."""
+    def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -63,7 +60,7 @@ class _Queue:
     share: float = 1.0
 
     def samples(self, addresses: Sequence[Address]) -> float:
-        """Return how many lines of the stream the blocks of these addresses last."""
+        """Return how many lines these blocks last."""
         lines = sum(min(self.chunk_lines, address.part.n_lines) for address in addresses)
         return lines / self.share if self.share > 0 else math.inf
 
@@ -157,8 +154,6 @@ class Prefetcher:
 
 
 class ThisThread:
-    """A `Pool` without workers, which computes a block when it is awaited."""
-
     has_room = False
 
     def __init__(self, sources: Sequence[OpenSource], policy: ErrorPolicy, *, form: Form = "lines") -> None:

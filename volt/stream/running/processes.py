@@ -156,7 +156,6 @@ class Processes:
         raise StreamError(f"{place}worker process {worker.process.pid} {how}{hint}") from None
 
     def close(self) -> None:
-        """Close the pipes, which ends the workers; kill late ones."""
         for worker in self._workers:
             worker.link.close()
         if self._lifeline >= 0:

@@ -31,12 +31,10 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
     Raises StreamError if a rank's state is missing or repeated, or the states are of different runs.
 
-    >>> source = {"n_lines": 10, "block_lines": 4, "epochs": None}
-    >>> ranks = [{"rank": rank, "world": 2, "sources": {"wmt": source}} for rank in (0, 1)]
-    >>> cursors = [Cursor(4, 0, 0, 4), Cursor(4, 0, 5, 4)]
-    >>> states = [State(4, {"wmt": cursors[rank]}, ranks[rank], 0, {"wmt": 0}) for rank in (0, 1)]
-    >>> State.from_json(merge_states([state.to_json() for state in states])).cursors["wmt"].deal[0].spans
-    ((4, 5), (9, 10))
+    >>> merge_states([])
+    Traceback (most recent call last):
+        ...
+    volt.errors.StreamError: no states to merge; give the states of all ranks
     """
     inputs = [State.from_json(state) for state in arguments.several(states, "states", remedy=_STATES)]
     if not inputs:
@@ -88,7 +86,6 @@ def _deals(state: State) -> list[tuple[Deal, Growth]]:
 
 
 def _merged_deal(name: str, states: Sequence[State]) -> Deal:
-    """Return the rest of the epochs of a source that any rank has begun."""
     place, deal = f"configuration.sources.{name}", states[0].cursors[name].deal
     values = states[0].configuration.get("sources", {}).get(name, {})
     n_lines, block_lines = (whole(values.get(key), f"{place}.{key}", low=1) for key in ("n_lines", "block_lines"))
@@ -162,11 +159,9 @@ class Continued(NamedTuple):
 def continued(
     state: State, configuration: Mapping[str, Any], *, sources: Sequence[OpenSource] = (), accept: Collection[str] = ()
 ) -> Continued:
-    """Return the state from which the stream of a configuration continues.
+    """Return the state from which a stream continues. Raises StreamError for another stream or rank.
 
     accept: see `refuse_difference`
-
-    Raises StreamError if the state belongs to another stream or rank.
     """
     rank, world = configuration["rank"], configuration["world"]
     stored = state.configuration if not state.merged else {**state.configuration, "rank": rank, "world": world}

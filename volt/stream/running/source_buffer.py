@@ -44,9 +44,8 @@ class SourceBuffer:
     """The blocks of a source, from its next line on.
 
     end: the cursor after all lines of the buffer.
-    left: lines in the buffer.
     n_empty: lines read since the last block that gave a line.
-    waiting: a block that must wait until its first line is the next one of the stream.
+    waiting: a block that must wait until its first line is the stream's next.
     """
 
     name: str
@@ -82,7 +81,7 @@ class SourceBuffer:
 
     @property
     def place(self) -> tuple[Address, int] | None:
-        """The block of the next line, and the number of lines before it."""
+        """The block of the next line, and the lines before it."""
         return (self._blocks[0][0], self._offset) if self._blocks else None
 
     def stretches(self, n: int) -> Iterator[Stretch]:
@@ -95,7 +94,6 @@ class SourceBuffer:
             n, first = n - (end - first), 0
 
     def drain(self, n: int) -> None:
-        """Drop the next n lines."""
         self.left -= n
         self._offset += n
         while self._blocks and self._offset >= (size := self._blocks[0][1].n_lines):
@@ -111,7 +109,7 @@ def next_stretches(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[
 
 
 def by_source(turns: Longs, n_sources: int) -> Longs:
-    """Return an index into `turns` that sorts them by source, stably."""
+    """Return a stable index that sorts turns by source."""
     return np.argsort(turns.astype(np.min_scalar_type(n_sources)), kind="stable")
 
 
@@ -181,7 +179,6 @@ class StreamBatch:
 def mixed_columns(
     buffers: Sequence[SourceBuffer], turns: Longs, *, first: int, opened: tuple[OpenSource, ...] = ()
 ) -> StreamBatch:
-    """Return the lines of `mixed` as columns."""
     stretches = next_stretches(buffers, turns)
     parts = [
         stretch.block.batch.take(np.arange(stretch.first, stretch.end))
@@ -201,7 +198,6 @@ def mixed_columns(
 
 
 def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:
-    """Raise StreamError if a field is ids in one source and text in another."""
     for index in range(max(len(part.columns) for _, part in parts)):
         kinds = dict[bool, str]()
         for name, part in parts:

@@ -40,7 +40,7 @@ class Cursor:
     """The position in a source.
 
     epoch, start: the address of the part of its next line; start is None before the first part.
-    offset: lines of that part that have been given.
+    offset: lines given of that part.
     chunk, before: the chunk of the next line, and lines of earlier chunks of the part.
     deal: the rest of the epochs that another number of ranks had begun.
     grown: (epoch, n_lines) pairs: the lines of the source before lines were appended in that epoch.
@@ -61,11 +61,9 @@ class Cursor:
 
     @property
     def inside(self) -> int:
-        """Lines of the chunk that have been given."""
         return self.offset - self.before
 
     def moved(self, n: int) -> Cursor:
-        """Return the cursor n lines further on in the same part."""
         lines, offset = self.lines + n, self.offset + n  # `replace` takes six times as long
         return Cursor(lines, self.epoch, self.start, offset, self.chunk, self.before, self.deal, self.grown)
 
@@ -75,9 +73,8 @@ class State:
     """The position of a stream, and the fingerprints of everything that its lines depend on.
 
     n: lines given so far.
-    configuration: the fingerprints, by name.
-    since, base, ended: the line of the last change of sources, ranks or weights; the lines of each source there; and
-        the sources that have ended.
+    since, base, ended: the line of the last change of sources, ranks or weights; each source's lines there; and
+        ended sources.
     accepted: accepted differences from the first configuration.
     merged: the number of merged states; 0 for a rank's own.
     """
@@ -133,7 +130,7 @@ def _volt() -> str:
 
 
 def checksum(stored: Mapping[str, Any]) -> str:
-    """Return 32 hexadecimal digits that depend on all other values of a state."""
+    """Return 32 hexadecimal digits that depend on all other values."""
     rest = {name: value for name, value in stored.items() if name != "checksum"}
     return blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16).hexdigest()
 
@@ -220,7 +217,7 @@ def _counts(stored: object, place: str) -> dict[str, int]:
 
 
 def refusal(problem: str) -> StreamError:
-    """Return the error for an invalid state, with the remedy."""
+    """Return the error for an invalid state."""
     return StreamError(f"{problem}; take one that a stream has written, or start the stream anew")
 
 
@@ -250,7 +247,6 @@ def listed(value: object, place: str) -> Sequence[Any]:
 
 
 def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") -> None:
-    """Raise StreamError unless a mapping has exactly these keys."""
     at = f"{place}." if place else ""
     for key in stored:
         if key not in keys:
@@ -262,8 +258,6 @@ def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") 
 
 @dataclass(frozen=True, slots=True)
 class FaultCounts:
-    """Lines read, and unfit ones by kind of reason."""
-
     n_read: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
 
@@ -280,8 +274,8 @@ class FaultCounts:
 class Opening(NamedTuple):
     """A block of a source that is opened at line n of the stream.
 
-    cursor: at the start of the block, or at a restored position in it.
-    counts: the lines read for it, unless a state has counted them already.
+    cursor: at the start of the block, or a restored position in it.
+    counts: lines read for it, unless already counted.
     """
 
     n: int
@@ -308,7 +302,7 @@ def check_cursor(
 
 
 def reached(openings: Sequence[Opening], n: int) -> list[Opening]:
-    """Return the openings before line n: up to each source's last block that gave a line."""
+    """Return the openings before line n: up to each source's last block with a line."""
     last = {opening.source: place for place, opening in enumerate(openings) if opening.n < n and opening.size}
     return [opening for place, opening in enumerate(openings) if place <= last.get(opening.source, -1)]
 
@@ -337,8 +331,6 @@ _RUN_OPENINGS = 1 << 8  # in one run; each call of `at` goes through those of a 
 
 @dataclass(slots=True)
 class _Run:
-    """A state, the turns after it, and the blocks opened for them."""
-
     state: State
     turns: bytearray  # of unsigned integers that are as small as the number of sources allows
     openings: list[Opening]
@@ -363,20 +355,13 @@ class _Run:
 
 
 class StateHistory:
-    """The turns of the last `n_lines` lines, and the states before some of them.
-
-    >>> history = StateHistory(100)
-    >>> history.add(State(0, {"a": Cursor(), "b": Cursor()}, {}), np.array([0, 1, 0]), [])
-    >>> history.at(2, n=3).cursors["a"].lines
-    1
-    """
+    """The turns of the last `n_lines` lines, and the states before some of them."""
 
     def __init__(self, n_lines: int) -> None:
         self._n_lines, self._n_turns, self._n_openings = n_lines, 0, 0
         self._runs = deque[_Run]()
 
     def add(self, state: State, turns: NDArray[np.int64], openings: Sequence[Opening]) -> None:
-        """Append a state, its turns, and the blocks opened for them."""
         if not self._n_lines:
             return
         if not self._runs or not self._runs[-1].continues_at(state):

@@ -200,16 +200,9 @@ class Stream(Engine):
         return self._taken("lines", limit, lambda turns: mixed(self._buffers, turns).tobytes())
 
     def batches(self, *, limit: int | None = None) -> Iterator[StreamBatch]:
-        r"""Yield many lines at a time, as columns, with their origins. Sizes depend on where reading began.
+        """Yield many lines at a time, as columns, with their origins. Sizes depend on where reading began.
 
         limit: the most lines, which count as given when their batch is yielded
-
-        >>> import tempfile
-        >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-        ...     _ = file.write(b"a\tx\nb\ty\n") and file.flush()
-        ...     with Stream([Source("letters", (file.name,), epochs=1, shuffle="none")]) as stream:
-        ...         [(batch.first, batch.lines.column(2).strings()) for batch in stream.batches()]
-        [(0, ['x', 'y'])]
         """
         return self._taken(
             "columns", limit, lambda turns: mixed_columns(self._buffers, turns, first=self.n, opened=self.sources)
@@ -240,7 +233,7 @@ class Stream(Engine):
         return n - left
 
     def place(self) -> tuple[int, Address, int] | None:
-        """Return the source of the next line, its block, and the number of lines of the block before it."""
+        """Return the source of the next line, its block, and the block's lines before it."""
         with self._lock:
             if self._next(1) is None:
                 return None
@@ -301,7 +294,7 @@ class Stream(Engine):
         self._release()
 
     def interrupt(self) -> None:
-        """Make another thread that waits for workers raise StreamError. The stream stays usable."""
+        """Make another thread that waits for workers raise StreamError."""
         if (blocks := self._blocks) is not None:
             blocks.interrupt()
 

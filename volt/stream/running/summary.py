@@ -35,10 +35,10 @@ class Summary:
 
     n: lines given, over all runs.
     n_lines, seconds: lines given, and time, since the stream was opened or restored.
-    n_read, n_faults: lines of the sources read, and unfit ones among them.
+    n_read, n_faults: lines of the sources read, and unfit ones.
     reasons: kind of reason → unfit lines.
-    fields: number of fields → lines, in a sample: the first 256 lines of each block.
-    sources: source by source.
+    fields: number of fields → lines, in the first 256 lines of each block.
+    sources: by name.
     left_out: unreadable files.
     epoch_lines: lines of a virtual epoch, see `Stream.epoch_lines`.
 
@@ -135,7 +135,6 @@ class VirtualEpoch:
 
 
 def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSource, ...]:
-    """Return the sources with weights by their numbers of lines."""
     for source in (opened.source for opened in sources):
         if source.weight != 1:
             raise ConfigError(

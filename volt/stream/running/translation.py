@@ -237,7 +237,6 @@ def _first_tab(column: Column) -> int | None:
 
 
 def _check_steps(steps: Iterable[Transform]) -> None:
-    """Raise ConfigError for a step that joins lines or overwrites the text to translate."""
     for step in steps:
         if joins_lines(step):
             raise ConfigError(f"step {step.name!r} joins lines, and at translation each line is answered by itself")

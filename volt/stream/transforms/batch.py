@@ -191,7 +191,6 @@ class Batch:
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
-    """Concatenate batches."""
     if not batches:
         return Batch((), None, np.zeros(0, np.int64))
     return batches[0] if len(batches) == 1 else together(batches, np.arange(sum(map(len, batches))))
@@ -221,8 +220,6 @@ def _of_one_kind(slot: list[Column]) -> list[Column]:
 
 
 class _Pool:
-    """Distinct buffers, joined to one."""
-
     def __init__(self, columns: Iterable[Column]) -> None:
         buffers = {id(column.data): column.data for column in columns}
         ends = np.cumsum([len(buffer) for buffer in buffers.values()], dtype=np.int64).tolist()

@@ -93,7 +93,6 @@ def titled(text: str) -> str:
 
 
 def has_case(text: str) -> bool:
-    """Check whether a text has a letter with case."""
     return text.lower() != text.upper()
 
 

@@ -153,7 +153,6 @@ def _through(part: Batch, variant: Variant, rng: LineRng) -> Batch:
 
 
 def most_copies(transforms: Sequence[Transform]) -> int:
-    """Return the most lines that these transforms make of one."""
     n = 1
     for transform in transforms:
         if isinstance(transform, Choice):

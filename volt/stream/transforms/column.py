@@ -112,7 +112,6 @@ class Column:
 
     @property
     def is_ids(self) -> bool:
-        """True for ids, False for text."""
         return self.data.dtype != np.uint8
 
     @property
@@ -250,7 +249,6 @@ def frozen(data: NDArray[Any]) -> NDArray[Any]:
 
 
 def line_ends_of(data: NDArray[np.uint8]) -> Longs:
-    """Return (n,) int64, the places of line feeds."""
     from volt.kernels.columns import line_ends
 
     data, ends = frozen(data), np.empty(len(data) // 32 + 16, np.int64)
@@ -267,7 +265,6 @@ def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
 
 
 def concatenated(columns: Sequence[Column]) -> Column:
-    """Concatenate columns."""
     if len({column.is_ids for column in columns}) > 1:
         columns = [column.as_text() for column in columns]
     before = np.cumsum([0, *(len(column.data) for column in columns)])[:-1].tolist()
@@ -281,7 +278,6 @@ _CONTINUATION = (0x80, 0x3F)  # the bytes from 80 to BF, with which no character
 
 
 def lengths(column: Column, unit: Unit) -> Longs:
-    """Return (n,) int64, the length of each value."""
     if unit == "words":
         if column.is_ids:
             return np.maximum(column.sizes, 0)

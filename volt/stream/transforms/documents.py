@@ -88,7 +88,6 @@ class Documents(ConfiguredTransform):
 
 
 def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column:
-    """Return each run of lines, between two bounds, as one value."""
     from volt.kernels.columns import write_runs
 
     width, between = column.data.itemsize, np.frombuffer(separator.encode(), np.uint8)

@@ -37,16 +37,12 @@ class ConfiguredTransform:
 
 
 class LineTransform(ConfiguredTransform):
-    """Base of compiled transforms that return one line for each."""
-
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
 
 
 class FileTransform(ConfiguredTransform):
-    """Base of transforms that load a file."""
-
     __slots__ = ()
     name: ClassVar[str]
 
@@ -84,7 +80,6 @@ def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
 
 
 def index_of(field: int, *, option: str = "field") -> int:
-    """Return the index of a field, which counts from 1."""
     field = arguments.whole(field, option)
     if field < 1:
         raise ConfigError(f"{option}: {field}; fields count from 1, the first is field 1")
@@ -125,7 +120,6 @@ def map_strings(batch: Batch, function: Callable[[list[str]], Sequence[str]], *,
 
 
 def check_values(columns: Sequence[Column]) -> None:
-    """Raise LineFault for lines with a tab or line feed in a value."""
     reasons = dict[int, str]()
     for column in columns:
         if not column.is_ids and len(breaking := np.flatnonzero(_breaks(column))):
@@ -172,7 +166,6 @@ def check_probability(number: float, option: str) -> None:
 
 
 def take_file(transform: object, option: str) -> None:
-    """Check a path option, and make it a Path, which marks files."""
     path = arguments.path(getattr(transform, option), option)
     if not path:
         raise ConfigError(f"{option} is empty; give the path of a file")

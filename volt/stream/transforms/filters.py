@@ -58,7 +58,7 @@ def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
 
 
 def _candidates(column: Column, runs: list[list[str]], flags: int) -> Longs:
-    """Return the indices of values with the longest fixed text of a match, or else its rarest character."""
+    """Return the indices of values with the fixed text of a match, or else its rarest character."""
     text = needed_text(runs)
     if len(text) < 2 or flags & re.IGNORECASE:
         rarest = min((first_bytes(part, flags) for run in runs for part in run), key=len)
@@ -100,11 +100,7 @@ def _is_character(part: str) -> bool:
 
 
 def needed(compiled: re.Pattern[str]) -> list[list[str]]:
-    r"""Return the characters and classes that every match holds, in runs of neighbours.
-
-    >>> needed(re.compile(r"\bhttps?:[a-z]+(/.*)?")), needed(re.compile("ab|cd"))
-    ([['h', 't', 't', 'p'], [':', '[a-z]']], [])
-    """
+    """Return the characters and classes that every match holds, in runs of neighbours."""
     pattern = _FLAGS.sub("", compiled.pattern)
     if compiled.flags & re.VERBOSE or _UNCLEAR.search(pattern):
         return []
@@ -151,7 +147,6 @@ def selected(batch: Batch, wanted: Mask) -> Batch:
 
 
 def _sides(batch: Batch, fields: Fields | None) -> tuple[Batch, list[tuple[Column, Mask]]]:
-    """Return the batch, split, and the columns of its fields."""
     batch, numbers = with_fields(batch, fields)
     columns = [batch.columns[number - 1] for number in numbers]
     return batch, [(column, ~column.present & (k > 0)) for k, column in enumerate(columns)]

@@ -195,8 +195,6 @@ def take_amount(transform: Any) -> None:
 
 
 class Draws(NamedTuple):
-    """The random numbers of a column's values."""
-
     rng: LineRng
     origins: Longs
 
@@ -220,7 +218,7 @@ class Hit(NamedTuple):
 
     lines: (n_lines,) int64, the lines with such tokens
     tokens: all tokens of these lines
-    drawn: (n_tokens,) int64, a random number for each token that is hit, −1 for the others
+    drawn: (n_tokens,) int64, a random number for each hit, −1 for other tokens
     """
 
     lines: Longs

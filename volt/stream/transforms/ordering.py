@@ -113,5 +113,4 @@ def _output(transform: Any, fields: _Fields) -> _Fields:
 
 
 def _is_tag(text: str) -> bool:
-    """Check whether a text is a token between signs, as <de>, [BT] or __de__."""
     return len(text) > 2 and not text[0].isalnum() and not text[-1].isalnum()

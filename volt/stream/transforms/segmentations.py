@@ -43,8 +43,6 @@ SOURCE, TARGET = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Segmenting(FileTransform, LineTransform):
-    """Base of transforms that sample from a Morfessor model."""
-
     changes: ClassVar[str] = "pieces"
     model: Path
     """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a model of Morfessor as text, `count morph + morph`."""
@@ -199,7 +197,6 @@ def _cut_fields(types: WordTypes, path: Path, fields: Fields | None, batch: Batc
 
 
 def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return the n best segmentations of each word as choices."""
     result = list[Choices]()
     for segmentations in segmenter.best(words, n):
         shares = shares_of([one.score for one in segmentations], theta)

@@ -67,7 +67,6 @@ def symbols_of(symbols: Mapping[str, int]) -> Ints:
 
 
 def codes_of(texts: Sequence[str]) -> tuple[Ints, Longs]:
-    """Return the code points of texts, and the end of each text."""
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.int32)
     return codes, np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
 
@@ -93,11 +92,8 @@ class Scored(NamedTuple):
 
 
 class Segmenter(Protocol):
-    """Finds the segmentations of words."""
-
     @property
-    def fingerprint(self) -> str:
-        """Equal for equal segmentations."""
+    def fingerprint(self) -> str: ...
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         """Return the n best segmentations of each word, best first."""
@@ -171,8 +167,6 @@ class Morfessor(Segmenter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentTable(Segmenter):
-    """Words → their pieces with spaces between them."""
-
     segmentations: Mapping[str, str]
     fingerprint: str = ""
 
@@ -224,7 +218,6 @@ def read_model(path: Path) -> Segmenter:
 
 
 def read_table(path: Path) -> SegmentTable:
-    """Return a table of segmentations. Raises VocabularyError, with the line."""
     data = read_bytes(path, kind=VocabularyError)
     result, places = dict[str, str](), dict[str, int]()
     for number, line in _lines_of(path, data, needs="`word<TAB>subword subword …`"):

@@ -146,7 +146,6 @@ def _model(path: Path) -> _Model:
 
 
 def processor_of(path: Path, data: bytes) -> Any:
-    """Load a model with the library. Raises VocabularyError if it is invalid."""
     try:
         return _library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):

@@ -123,7 +123,7 @@ class BpeSampler:
     """Sampling with a BPE model: joins are skipped at random.
 
     symbol_of: code point → symbol: a piece, a character that is only part of pieces, or −1 − code
-    codes: the characters that are only parts of pieces; their symbols follow the pieces'
+    codes: these characters; their symbols follow the pieces'
     user: finds the user-defined symbols of several characters, which have placeholders
     """
 
@@ -170,7 +170,6 @@ class BpeSampler:
 
 
 def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]) -> JoinTable:
-    """Return all pairs of symbols that spell a piece."""
     from volt.kernels.bpe_tables import ranked_merges
     from volt.kernels.lattice import JoinTable
 

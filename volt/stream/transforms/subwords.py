@@ -179,7 +179,6 @@ def _of_ids(encoder: Encoder, column: Column) -> Column:
 
 
 def _of_pieces(encoder: Encoder, column: Column) -> Column:
-    """Return decoded values, except those with an unknown piece."""
     table = {**encoder.vocabulary.ids, "": _EMPTY, "\n": _LINE_END}
     pieces = _text_of(column).decode().replace("\n", " \n ").split(" ")
     numbers = np.fromiter(map(table.get, pieces, repeat(_UNKNOWN)), np.int32, len(pieces))
@@ -203,7 +202,6 @@ def pieces_of(value: str) -> list[str]:
 
 
 def ids_of(value: str) -> list[int]:
-    """Return the ids of a value. Raises ValueError for other pieces."""
     pieces = pieces_of(value)
     for piece in pieces:
         if not _ID.fullmatch(piece):

@@ -64,7 +64,7 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
     """Return values made of tokens, and of others, separated by spaces.
 
     chosen: numbers of tokens; −1 is the first of the others, −2 the second, and so on
-    ends: (n_values,) int64, the end of each value in `chosen`
+    ends: (n_values,) int64, the end of each value
     """
     column, is_own = tokens.column, chosen >= 0
     own, rest = (chosen, chosen[:0]) if is_own.all() else (chosen[is_own], -1 - chosen[~is_own])
@@ -122,7 +122,6 @@ class WordTypes:
         return WordTypes, (self._choices, self._prepare)
 
     def find(self, column: Column) -> ColumnWords:
-        """Return the words of a column, each with its choices."""
         from volt.kernels.tokens import N_LINES, N_TOKENS, N_TYPES, find_words
 
         column = column.as_text() if self._prepare is None else self._prepare(column.as_text())
@@ -227,7 +226,6 @@ class ColumnWords:
         return out
 
     def written(self, choices: Ints, *, side: int) -> Column:
-        """Return the lines with side 1 or 2 of the choices."""
         from volt.encode.batch_encoder import expanded
 
         part = expanded(self.sides[2 * choices + (side - 1)], self.ends, self.text_starts, self.text)

@@ -160,7 +160,6 @@ def inverse(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 
 
 def _inverse(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Transform, ...]:
-    """Return the inverses; `decoded` counts, by field, the encodings that later steps decode."""
     result = list[Transform]()
     for transform in reversed([declared(step) for step in transforms]):
         if hasattr(transform, "heaviest"):  # a choice
@@ -222,8 +221,6 @@ class LoadedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A transform, its call with loaded files, and its signature."""
-
     transform: Transform
     call: Call
     values: dict[str, Any]

@@ -113,7 +113,6 @@ class User(FileTransform):
         return _batch_of(batch, column, output.origins, output.bad)
 
     def _call(self, call: Function, inputs: Iterator[Any], lines: list[str], output: OutputLines) -> None:
-        """Call the function for each line, up to an error."""
         fields, whole = (self.takes == kind and not self.append for kind in ("fields", "line"))
         add, add_width, add_origin, join = output.rows.append, output.widths.append, output.origins.append, "\t".join
         for place, one in enumerate(inputs, output.n_called):
@@ -138,7 +137,6 @@ class User(FileTransform):
         output.n_called = len(lines)
 
     def _lines_of(self, line: str, result: object) -> list[str]:
-        """Return the lines of a result. Raises TypeError or ValueError."""
         if self.append:
             return [f"{line}\t{value_of(result)}"]
         if result is None:
@@ -212,7 +210,6 @@ class OutputLines:
     bad: dict[int, str] = field(default_factory=dict)
 
     def column(self, fault: Callable[[BaseException], str]) -> Column:
-        """Return the lines; move unwritable lines to `bad`."""
         text = "\n".join([*self.rows, ""])
         is_cut = text.count("\t") == sum(self.widths) - len(self.widths) and text.count("\n") == len(self.rows)
         if is_cut:

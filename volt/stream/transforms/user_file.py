@@ -39,7 +39,6 @@ class UserFile:
 
     @classmethod
     def run(cls, path: Path) -> UserFile:
-        """Run a file as a module. Raises ConfigError, with the line, on failure."""
         source, module = read_bytes(path, kind=ConfigError), ModuleType(f"{_MODULE}{path.stem}")
         module.__file__ = str(path)
         try:
@@ -86,7 +85,6 @@ def _parameters(function: Function) -> Mapping[str, Parameter] | None:
 
 
 def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, Any]) -> str:
-    """Return why a function cannot be called with these options; "" if it can."""
     if parameters is None:
         return ""
     first = next((name for name, parameter in parameters.items() if parameter.kind in _BY_PLACE), None)
@@ -111,13 +109,11 @@ def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, An
 
 
 def pass_signal_on(error: BaseException) -> None:
-    """Raise an error again if it ends this process on a signal."""
     if isinstance(error, SystemExit) and type(error) is not SystemExit:
         raise error
 
 
 def line_of(error: BaseException, file: Path) -> int:
-    """Return the innermost line of the file in a traceback, or 0."""
     return next(
         (frame.lineno or 0 for frame in reversed(extract_tb(error.__traceback__)) if frame.filename == str(file)), 0
     )

@@ -44,8 +44,6 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class VocabularyNoise(FileTransform, Noise):
-    """Base of noise that draws from a vocabulary."""
-
     vocabulary: Path
     """A vocabulary file of any format that VOLT reads, or a list of tokens with or without counts."""
     temperature: float | None = None
@@ -81,8 +79,7 @@ class VocabularyNoise(FileTransform, Noise):
 
         return each_field(batch, rng, changed, fields=self.fields)
 
-    def check(self, vocabulary: NoiseVocabulary) -> None:
-        """Raise VocabularyError if the vocabulary is unusable."""
+    def check(self, vocabulary: NoiseVocabulary) -> None: ...
 
     @abstractmethod
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column: ...
@@ -144,11 +141,11 @@ class WbNoise(VocabularyNoise):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoiseVocabulary:
-    """Tokens to draw from, in the order of their bytes, without special tokens and tokens with a space.
+    """Tokens to draw from, in the order of their bytes, except special tokens and tokens with a space.
 
     texts, ids: one value for each token; ids is None for a list without ids.
     marked: the range of the tokens that start with "▁".
-    toggled: (n_ids,) int32, for each id, the id of the token with "▁" removed or added, or −1.
+    toggled: (n_ids,) int32, id → the id of the token with "▁" removed or added, or −1.
     """
 
     path: Path
@@ -162,7 +159,6 @@ class NoiseVocabulary:
         return len(self.texts)
 
     def like(self, column: Column) -> Column:
-        """Return the tokens as ids or text, like a column."""
         if column.is_ids and self.ids is None:
             raise VocabularyError(
                 f"{self.path}: lists tokens without ids, and the fields hold ids; give a .volt vocabulary or a "
