@@ -22,10 +22,16 @@ from volt.comparison import NamedText
 from volt.encode.chunks import Chunk
 from volt.errors import ArgumentError, ConfigError, VoltError
 from volt.stream import Batch, Checks, Column, ErrorPolicy, LineFault, LineRng, Mixture, Schedule, Source
-from volt.stream.running.state import State
+from volt.stream.running.state import State, checksum
 from volt.stream.transforms.case import Lower
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.subwords import Encode
+
+
+def signed(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state with the checksum of its values."""
+    return {**state, "checksum": checksum(state)}
+
 
 # what is called wrongly → how the error starts
 # ruff: noqa: E501
@@ -171,8 +177,9 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.stream.load_state(None), "path is None; give the path of a file"),
     (lambda: volt.stream.save_state(None, "x"), "state is None; give what Stream.state or volt.stream.load_state returns"),
     (lambda: volt.stream.save_state({**STATE, "seeds": 1}, "x"), "the state has an unknown key, seeds; take one"),
-    (lambda: State.from_json({**STATE, "sources": {"a": {"line": 3}}}), "the state has an unknown key, sources.a.line; take one"),
-    (lambda: State.from_json({**STATE, "sources": 5}), "the state's sources is 5, not a mapping"),
+    (lambda: State.from_json({**STATE, "sources": {"a": {"line": 3}}}), "the state's checksum does not match its values: "),
+    (lambda: State.from_json(signed({**STATE, "sources": {"a": {"line": 3}}})), "the state holds values that no stream writes "),
+    (lambda: State.from_json(signed({**STATE, "sources": 5})), "the state's sources is 5, not a mapping"),
     (lambda: volt.stream.from_environment(5), "environment is 5 (int); give a dict"),
     (lambda: volt.stream.plan("a.yaml", at=5), "stream is 'a.yaml' (str); give a volt.Stream"),
     (lambda: volt.stream.audit(None), "stream is None; give a volt.Stream"),

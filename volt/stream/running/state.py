@@ -106,10 +106,11 @@ class State:
         own = [one.name for one in fields(cls) if one.name != "cursors"]
         check_keys(stored, ("format", "version", "volt", "sources", *own, "checksum"))
         check_checksum(stored)
+        sources = mapping(stored["sources"], "sources")
         try:
             return cls(
                 n=whole(stored["n"], "n"),
-                cursors={name: _cursor(source, f"sources.{name}") for name, source in stored["sources"].items()},
+                cursors={name: _cursor(source, f"sources.{name}") for name, source in sources.items()},
                 configuration=_configuration(stored["configuration"]),
                 since=whole(stored["since"], "since"),
                 base=_counts(stored["base"], "base"),
