@@ -86,9 +86,7 @@ class Audit:
 def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False) -> Audit:
     r"""Check that each line comes once per epoch, that ranks read equal numbers, and that sources keep their shares.
 
-    The stream's own functions compute the positions; transforms are left out.
-
-    stream: its position does not change.
+    stream: its position does not change; its transforms are left out.
     epochs: to check, for all ranks.
     turns: of the mixture, to check.
     content: also read every part and compare its lines with the files.

@@ -197,10 +197,7 @@ def _memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
 
 
 def _measure(stream: Stream, *, seconds: float) -> float | None:
-    """Measure the lines per second that a pipe's reader gets; None if the stream has one block.
-
-    Blocks computed before the first line comes are not counted.
-    """
+    """Measure the lines per second that a pipe's reader gets after the first blocks; None for one block."""
     longest = max(source.block_lines for source in stream.sources)
     ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
     with _reader() as pipe, stream.rehearsal() as rehearsal:  # its workers may hold the pipe: they end first

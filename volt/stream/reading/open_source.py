@@ -227,7 +227,7 @@ class OpenSource:
         return bare(shard.path), origin - before + 1
 
     def lines_of(self, part: Slice) -> Batch:
-        """Return the lines of a slice; a partly read piece is cached for the next block."""
+        """Return the lines of a slice; a partly read piece stays cached."""
         shard, piece = self.piece_place(part.piece)
         if part.n_lines == self.sizes[part.piece]:
             columns = shard.read(piece)
@@ -250,10 +250,7 @@ def open_source(
     policy: ErrorPolicy | None = None,
     files: LoadedFiles | None = None,
 ) -> OpenSource:
-    """Find and index a source's files. Raises StreamError if it has no lines or an unreadable file.
-
-    files: loaded files of the stream's transforms
-    """
+    """Find and index a source's files. Raises StreamError if it has no lines or an unreadable file."""
     shards, faults = list[Shard](), list[Fault]()
     for paths in groups_of(source):
         try:

@@ -85,7 +85,7 @@ class BlockRange(NamedTuple):
 
     @property
     def is_begun(self) -> bool:
-        """True if another number of ranks gave some of its outputs, and counted its lines."""
+        """True if another number of ranks gave some of its outputs."""
         return self.picks != ALL
 
     def chosen(self, n: int) -> NDArray[np.int64]:
@@ -141,7 +141,7 @@ class Remains(NamedTuple):
                 yield BlockRange(self.epoch, first, min(block_lines, end - first))
 
     def since(self, start: int, block_lines: int) -> Remains:
-        """Return a rank's share from the part at line `start` on. Raises StreamError if there is no such part."""
+        """Return a rank's share from the part at line `start` on, or raise StreamError."""
         for place, part in enumerate(self.begun):
             if part.start == start:
                 return self._replace(begun=self.begun[place:])
@@ -162,7 +162,7 @@ class Remains(NamedTuple):
         return Remains(self.epoch, (*(((first, end),) if first < end else ()), *rest.spans[1:]), (part.left(offset),))
 
 
-Deal = tuple[Remains, ...]  # what is left of the epochs that were begun, one after the other
+Deal = tuple[Remains, ...]  # the rest of the epochs that had begun, one after the other
 
 
 def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:

@@ -1,7 +1,6 @@
 """`Shard`: an indexed file, or files that belong together, in numbered pieces that can be read on their own.
 
-A plain file is read in place. The pieces of a compressed file or a table are copied to the cache folder, as LZ4 frames:
-half as much again as zstd, in a third of its time to read.
+A plain file is read in place. The pieces of a compressed file or a table are copied to the cache folder, as LZ4 frames.
 """
 
 from __future__ import annotations
@@ -260,7 +259,7 @@ def as_stream_errors(path: str) -> Iterator[None]:
 
 
 def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
-    """Return index → problem for lines with a value that would shift later fields or start a line."""
+    """Return index → problem for lines with a value that would shift fields or start a line."""
     result = dict[int, str]()
     for field, column in enumerate(columns, 1):
         for row, byte in () if column.is_ids else _breaks(column):
@@ -291,7 +290,7 @@ def stamp_of(path: str | int) -> Stamp:
 
 
 def identity_of(path: str) -> Identity:
-    """Return a file's identity for its index; a digest replaces the query of a URL, which may hold secrets."""
+    """Return a file's identity for its index, with a digest instead of a URL's query, which may hold secrets."""
     if url := url_of(path):
         size, version = look(url).stamp
         query = same(url).partition("?")[2] if is_web(url) else ""

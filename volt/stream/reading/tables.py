@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown, shown_path
@@ -221,7 +220,7 @@ def _are_braced(data: bytes) -> bool:
 
 
 def _kinds(data: bytes, keys: Sequence[str]) -> dict[str, bool | None]:
-    """Return for each key whether its first value is a list; None if all are null."""
+    """Return for each key whether its first value is a list; None if null."""
     result = dict[str, bool | None]()
     for line in split_lines(data) if keys else ():
         with suppress(ValueError, RecursionError):
@@ -307,10 +306,7 @@ def open_table(
     path: str, fields: Mapping[str, str], *, split_lines: int | None, cache: Path | None = None,
     max_line: int | None = MAX_LINE,
 ) -> TableShard:  # fmt: skip
-    """Index a table, or load its index from the cache; options as for `open_shard`.
-
-    split_lines: rows per piece; None for row groups, or 131,072 JSON lines
-    """
+    """Index a table, or load its index from the cache; options as for `open_shard`. split_lines: rows per piece"""
     if not arguments.mapping(fields, "fields", remedy=_FIELDS):
         raise ConfigError(f"fields is empty; {_FIELDS}")
     values = {arguments.text(name, "fields"): arguments.text(key, f"fields[{name!r}]") for name, key in fields.items()}
@@ -351,7 +347,8 @@ class _Look:
         return Facts(self.n_bytes, self.longest, self.first_unfit, digest)
 
     def _measure(self, columns: list[Column]) -> None:
-        sizes = sum((_bytes_of(column) for column in columns), np.full(len(columns[0]), len(columns) - 1))
+        tabs = np.full(len(columns[0]), len(columns) - 1)
+        sizes = sum((np.maximum(column.as_text().sizes, 0) for column in columns), tabs)
         self.n_bytes += int(sizes.sum()) + len(sizes)
         self.longest = max(self.longest, int(sizes.max(initial=0)))
         if self.max_line is not None and self.longest > self.max_line:
@@ -362,11 +359,6 @@ class _Look:
         for column, (values, sizes) in zip(columns, self.hashes, strict=True):
             values.update(column.text().data)
             sizes.update(column.sizes.tobytes())
-
-
-def _bytes_of(column: Column) -> NDArray[np.int64]:
-    sizes: NDArray[np.int64] = np.maximum(column.as_text().sizes, 0)
-    return sizes
 
 
 def _packed(batch: pyarrow.RecordBatch) -> bytes:

@@ -97,7 +97,7 @@ def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
 
 
 def grown_by(state: State, grown: Mapping[str, tuple[int, int]]) -> State:
-    """Return a merged state with appended lines. grown: name → number of lines before, and now"""
+    """Return a merged state with appended lines. grown: name → lines before, and now"""
     cursors = {
         name: _grown(cursor, *grown[name]) if name in grown else cursor for name, cursor in state.cursors.items()
     }

@@ -69,7 +69,7 @@ class Prefetcher:
     """Requests as many blocks of each pool as keep its workers busy.
 
     queues: the addresses of each source's blocks
-    pools: the pool of each source
+    pools: of the sources
     most: blocks requested ahead, besides one for each source
     """
 

@@ -327,7 +327,7 @@ def advanced(state: State, turns: NDArray[np.integer[Any]], openings: Sequence[O
 
 _MOST_CURSORS = 1 << 13  # in all states that are retained: some 200 bytes each
 _MOST_OPENINGS = 1 << 14  # in all runs, some 500 bytes each
-_RUN_OPENINGS = 1 << 8  # in one run; each call of `at` goes through those of a run
+_RUN_OPENINGS = 1 << 8  # in one run; each call of `at` reads all openings of a run
 
 
 @dataclass(slots=True)

@@ -256,9 +256,8 @@ class Stream(Engine):
         """Continue from a state, with any number of workers.
 
         state: from `state` in any process; or the merged states of all ranks
-        accept: differences to accept: "weights"; "sources", for added sources; "data", for lines appended to a source
-
-        Appended lines come in the current epoch, after its other lines. `accepted` lists each accepted difference.
+        accept: differences to accept: "weights"; "sources", for added sources; "data", for appended lines, which come
+            in the current epoch, after its other lines; `accepted` lists each difference
 
         Raises StreamError if the state is invalid or belongs to another stream; the error names the differences.
         """

@@ -161,10 +161,7 @@ def virtual_epoch(
     sources: Sequence[OpenSource], in_use: Mapping[int, Opening], cursors: Sequence[Cursor], mixture: Mixture,
     *, n_lines: int, rank: int = 0, world: int = 1,
 ) -> VirtualEpoch:  # fmt: skip
-    """Return the virtual epoch of the last line given.
-
-    n_lines: V, of all ranks together; each rank gives V / world lines, within one line
-    """
+    """Return the virtual epoch of the last line given. n_lines: of all ranks together"""
     n = sum(cursor.lines for cursor in cursors)
     number = max(0, (n - mixture.since) * world - 1 - rank) // n_lines
     start, end = (mixture.since + (epoch * n_lines + rank) // world for epoch in (number, number + 1))

@@ -64,7 +64,7 @@ class FileTransform(ConfiguredTransform):
 
 
 def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
-    """Return the batch, split as far as these fields, and their numbers; by default the two sides.
+    """Return the batch, split as far as these fields, by default the two sides, and their numbers.
 
     Raises LineFault for lines that lack one of `fields`.
     """

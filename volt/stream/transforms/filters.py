@@ -218,7 +218,7 @@ class Bitext(Filter):
 class Match(Filter):
     """Keep lines in which a pattern matches the same strings, equally often, on both sides, as the same URLs.
 
-    Python matches the lines that hold what every match needs, as "http" or a digit; workers take turns at them.
+    Workers take turns at the lines that hold what every match needs, as "http" or a digit.
     """
 
     name: ClassVar[str] = "match"

@@ -206,7 +206,7 @@ class Draws(NamedTuple):
 def each_field(
     batch: Batch, rng: LineRng, function: Callable[[Column, Draws], Column], *, fields: Fields | None
 ) -> Batch:
-    """Return a batch with `function` applied to the chosen fields, which draws for each field independently."""
+    """Return a batch with `function` applied to the chosen fields; it draws for each independently."""
     batch, numbers = with_fields(batch, fields)
     return batch.with_columns(
         {field: function(batch.columns[field - 1], Draws(rng.at(field), batch.origins)) for field in numbers}

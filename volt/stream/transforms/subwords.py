@@ -118,7 +118,7 @@ class Decode(FileTransform, LineTransform):
 def encoded_fields(
     batch: Batch, rng: LineRng, encode: Callable[[Column, LineRng], Column], *, fields: Fields | None
 ) -> Batch:
-    """Return a batch with `encode` applied to each field, which draws for each field independently.
+    """Return a batch with `encode` applied to each field; it draws for each independently.
 
     encode: (n_lines,) values → as many; a missing one stays missing
     Raises LineFault for lines that hold a line end.

@@ -82,7 +82,7 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
 
 
 def with_values(column: Column, lines: Longs, values: Column) -> Column:
-    """Return the column with other values in some lines (rising), in a small buffer."""
+    """Return the column with other values in some (rising) lines."""
     if not len(lines):
         return column
     others = np.delete(np.arange(len(column)), lines)
@@ -94,10 +94,10 @@ def with_values(column: Column, lines: Longs, values: Column) -> Column:
 
 
 class Choices(NamedTuple):
-    """The replacements of a word; empty for an unknown word.
+    """The replacements of a word; empty if unknown.
 
     sides: of each choice, the numbers of its texts, one for each side
-    bounds: cumulative shares of the choices; the last is 1
+    bounds: cumulative shares; the last is 1
     """
 
     texts: Sequence[str] = ()

@@ -62,9 +62,9 @@ class Transform(Protocol):
         """The name in traces and errors."""
 
     def __call__(self, batch: Batch, rng: LineRng, /) -> Batch:
-        """Return the batch, transformed.
+        """Return the transformed batch.
 
-        batch: some lines of one block
+        batch: lines of one block
         rng: the only source of random numbers
         """
 

@@ -122,7 +122,7 @@ class User(FileTransform):
                 try:
                     add(join(result))
                 except TypeError:
-                    add(row_of(result))  # which says what is not a string
+                    add(row_of(result))  # which names the value that is not a string
                 add_width(len(result))
                 add_origin(place)
             elif whole and type(result) is str:
@@ -198,9 +198,9 @@ class User(FileTransform):
 class OutputLines:
     """The results of a function, line by line.
 
-    n_called: the number of calls
-    rows, origins, widths: the output lines, the input line of each, and its number of fields
-    bad: input line → its problem
+    n_called: calls
+    rows, origins, widths: output lines, their input lines, and numbers of fields
+    bad: input line → problem
     """
 
     n_called: int = 0
@@ -236,7 +236,7 @@ def row_of(result: object) -> str:
             return line
     except (TypeError, UnicodeEncodeError):
         pass
-    return "\t".join([value_of(value) for value in result])  # one of them says what is wrong
+    return "\t".join([value_of(value) for value in result])  # one of them raises the error
 
 
 def value_of(result: object) -> str:

@@ -1,13 +1,6 @@
-r"""Noise that draws from a vocabulary: tokens replaced, tokens inserted, and word boundaries moved.
+"""Noise that draws from a vocabulary: tokens replaced, tokens inserted, and word boundaries moved.
 
->>> import tempfile
->>> with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-...     _ = file.write("9\t▁house\n5\tboat\n4\t▁a\n".encode()) and file.flush()
-...     for noise in (Switchout, Insertion, WbNoise):
-...         noise(vocabulary=Path(file.name), rate=1.0)(Batch.of(["▁a boat"]), LineRng(1, 2)).lines
-['▁house ▁a']
-['▁house ▁a ▁a boat']
-['▁a boat']
+▁a boat  →  Switchout  ▁house ▁a        Insertion  ▁house ▁a ▁a boat        WbNoise  ▁a ▁boat
 """
 
 from __future__ import annotations
