@@ -22,10 +22,16 @@ from volt.comparison import NamedText
 from volt.encode.chunks import Chunk
 from volt.errors import ArgumentError, ConfigError, VoltError
 from volt.stream import Batch, Checks, Column, ErrorPolicy, LineFault, LineRng, Mixture, Schedule, Source
-from volt.stream.running.state import State
+from volt.stream.running.state import State, checksum
 from volt.stream.transforms.case import Lower
 from volt.stream.transforms.registry import TRANSFORMS
 from volt.stream.transforms.subwords import Encode
+
+
+def signed(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state with the checksum of its values."""
+    return {**state, "checksum": checksum(state)}
+
 
 # what is called wrongly → how the error starts
 # ruff: noqa: E501
@@ -164,15 +170,16 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Column.of("abc"), "values is 'abc' (str); did you mean Column.of([value])?"),
     (lambda: Column.of(["a", 5]), "values[1] is 5 (int); give a str"),
     (lambda: LineRng(-1, 0), "first is -1; give 0 or more"),
-    (lambda: LineFault({}), "reasons is empty; say what is wrong with one line at least"),
+    (lambda: LineFault({}), "reasons is empty; give the problem of at least one line"),
     (lambda: Lower(fields=5), "fields is 5 (int); give a tuple of numbers, such as (1, 2)"),
     (lambda: Lower(fields=("1",)), "fields is '1' (str); give a whole number"),
     (lambda: Encode(vocabulary=5), "vocabulary is 5 (int); give the path of a file"),
     (lambda: volt.stream.load_state(None), "path is None; give the path of a file"),
     (lambda: volt.stream.save_state(None, "x"), "state is None; give what Stream.state or volt.stream.load_state returns"),
     (lambda: volt.stream.save_state({**STATE, "seeds": 1}, "x"), "the state has an unknown key, seeds; take one"),
-    (lambda: State.from_json({**STATE, "sources": {"a": {"line": 3}}}), "the state has an unknown key, sources.a.line; take one"),
-    (lambda: State.from_json({**STATE, "sources": 5}), "the state's sources is 5, not a mapping"),
+    (lambda: State.from_json({**STATE, "sources": {"a": {"line": 3}}}), "the state's checksum does not match its values: "),
+    (lambda: State.from_json(signed({**STATE, "sources": {"a": {"line": 3}}})), "the state holds values that no stream writes "),
+    (lambda: State.from_json(signed({**STATE, "sources": 5})), "the state's sources is 5, not a mapping"),
     (lambda: volt.stream.from_environment(5), "environment is 5 (int); give a dict"),
     (lambda: volt.stream.plan("a.yaml", at=5), "stream is 'a.yaml' (str); give a volt.Stream"),
     (lambda: volt.stream.audit(None), "stream is None; give a volt.Stream"),

@@ -20,7 +20,7 @@ from volt.stream.transforms.filters import needed_text
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.ordering import _is_tag
 from volt.stream.transforms.segmentations import JoinPieces, MorfessorEm, marked_where_none_is
-from volt.stream.transforms.transform import Kept, files, inverse, signature, special_tokens
+from volt.stream.transforms.transform import SharedCache, files, inverse, signature, special_tokens
 
 RNG = LineRng(1, 2)
 
@@ -112,7 +112,7 @@ def test_a_step_that_decodes_spares_an_encoding_its_inverse() -> None:
 
 def test_the_oldest_value_leaves_a_full_cache() -> None:
     """A value is computed once while it is in the cache, and again after it has left."""
-    cache = Kept(most=1)
+    cache = SharedCache(most=1)
     values = [cache.get(key, lambda n=n: n) for n, key in enumerate("aaba")]
     assert values == [0, 0, 2, 3]
 

@@ -20,7 +20,7 @@ from volt.stream.running import engine
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.sentencepiece import SpmEncode
-from volt.stream.transforms.transform import Kept, is_compiled
+from volt.stream.transforms.transform import SharedCache, is_compiled
 
 
 class Large:
@@ -29,7 +29,7 @@ class Large:
 
 def test_a_value_is_made_by_one_thread_alone() -> None:
     """Four threads that want the same value at once get one and the same."""
-    kept, made, start = Kept(most=1), list[Large](), threading.Barrier(4)
+    kept, made, start = SharedCache(most=1), list[Large](), threading.Barrier(4)
 
     def make() -> Large:
         time.sleep(0.02)
@@ -47,7 +47,7 @@ def test_a_value_is_made_by_one_thread_alone() -> None:
 
 def test_the_old_value_goes_before_the_next_is_made() -> None:
     """At no time are more values held than may be, so that of whole files there are not two."""
-    kept = Kept(most=1)
+    kept = SharedCache(most=1)
     old = weakref.ref(kept.get("a", Large))
     assert old() is not None
     assert kept.get("b", lambda: old() is None), "the first was still there while the second was made"

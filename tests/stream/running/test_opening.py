@@ -15,7 +15,7 @@ from volt.stream.reading.source import Source
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.subwords import Encode
-from volt.stream.transforms.transform import Kept, LoadedFiles, loaded
+from volt.stream.transforms.transform import LoadedFiles, SharedCache, loaded
 from volt.stream.transforms.user_code import User
 from volt.vocabulary import Vocabulary
 
@@ -30,7 +30,7 @@ def same(fields): return fields
 @given(st.integers(1, 4), st.lists(st.integers(0, 6), max_size=40))
 def test_kept_values_are_those_of_their_keys(most: int, keys: list[int]) -> None:
     """Whatever has been let go, a key's value is its own, and a key asked for twice in a row is made once."""
-    kept, made = Kept(most=most), list[int]()
+    kept, made = SharedCache(most=most), list[int]()
     for key in keys:
         assert kept.get(key, lambda key=key: made.append(key) or key) == key
         before = len(made)

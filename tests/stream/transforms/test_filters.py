@@ -24,7 +24,7 @@ from volt.stream.transforms.filters import (
     SkipBlank,
     Where,
     first_bytes,
-    found_in,
+    matching,
     needed,
 )
 from volt.stream.transforms.line_rng import LineRng
@@ -192,7 +192,7 @@ def test_patterns_are_found_where_re_finds_them(values: list[str], pattern: str)
         compiled = re.compile(pattern)
     except re.error:
         return
-    assert found_in(Column.of(values), compiled).tolist() == [bool(compiled.search(value)) for value in values]
+    assert matching(Column.of(values), compiled).tolist() == [bool(compiled.search(value)) for value in values]
 
 
 @pytest.mark.parametrize(

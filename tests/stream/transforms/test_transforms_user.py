@@ -240,9 +240,9 @@ def test_a_stream_goes_on_behind_a_fault(user: Make) -> None:
         counting(Batch.of(lines), LineRng(1, 2))
     good = [i for i in range(200) if i % 10 != 3]
     assert sorted(fault.value.reasons) == list(range(3, 200, 10))
-    assert fault.value.made is not None
-    assert fault.value.made.lines == [lines[i] for i in good]
-    assert fault.value.made.origins.tolist() == good
+    assert fault.value.result is not None
+    assert fault.value.result.lines == [lines[i] for i in good]
+    assert fault.value.result.origins.tolist() == good
     assert counting.call.args[0].func.__globals__["SEEN"] == lines  # type: ignore[attr-defined]
 
 
@@ -250,7 +250,7 @@ def test_a_generator_that_raises_outside_of_lines(user: Make) -> None:
     """One that raises at its end loses the last line; one that raises before it takes a line loses all, and ends."""
     with pytest.raises(LineFault, match="at the end") as fault:
         run(user("late", takes="stream"), ["a", "b", "c"])
-    assert (list(fault.value.reasons), fault.value.made and fault.value.made.lines) == ([2], ["a", "b"])
+    assert (list(fault.value.reasons), fault.value.result and fault.value.result.lines) == ([2], ["a", "b"])
     with pytest.raises(LineFault, match="before a line") as fault:
         run(user("early", takes="stream"), ["a", "b", "c"])
     assert list(fault.value.reasons) == [0, 1, 2]
@@ -262,7 +262,11 @@ def test_a_fault_brings_what_became_of_the_others(user: Make) -> None:
     with pytest.raises(LineFault) as found:
         run(user("fails"), ["a", "b", "c"])
     fault = pickle.loads(pickle.dumps(found.value))
-    assert (fault.made.lines, fault.made.origins.tolist(), fault.reasons) == (["a", "c"], [0, 2], found.value.reasons)
+    assert (fault.result.lines, fault.result.origins.tolist(), fault.reasons) == (
+        ["a", "c"],
+        [0, 2],
+        found.value.reasons,
+    )
 
 
 def test_what_is_printed_goes_to_stderr(user: Make, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,10 +31,10 @@ class SourceAudit:
     """The audit of one source.
 
     n_lines: lines in an epoch.
-    n_parts: the number of parts that were checked, of all ranks and epochs.
-    missing, repeated: lines that no rank reads in an epoch, or that are read again; the sum over all epochs.
-    uneven: the largest difference, after any epoch, between the numbers of lines that two ranks have read.
-    content: whether the lines that were read equal the lines of the files; None if they were not read.
+    n_parts: checked parts, of all ranks and epochs.
+    missing, repeated: lines that no rank, or more than one, reads in an epoch; summed over epochs.
+    uneven: the largest difference between two ranks' lines after any epoch.
+    content: whether the lines read equal those of the files; None if not read.
     """
 
     name: str
@@ -48,7 +48,7 @@ class SourceAudit:
 
     @property
     def exact(self) -> bool:
-        """True if each line comes exactly once per epoch, and ranks get equal numbers, within one line."""
+        """True if each line comes once per epoch, and ranks get equal numbers, within one."""
         return not self.missing and not self.repeated and self.uneven <= 1 and self.content is not False
 
 
@@ -57,8 +57,8 @@ class Audit:
     """The audit of a stream.
 
     sources: the audit of each source.
-    n_turns: the number of checked turns of the mixture.
-    deviation: the largest difference, after any turn, between a source's lines and its share.
+    n_turns: checked turns of the mixture.
+    deviation: the largest difference between a source's lines and its share after any turn.
 
     >>> source = SourceAudit("wmt", 3, epochs=1, n_parts=1, missing=0, repeated=0, uneven=0, content=None)
     >>> Audit((source,), 9, 0.5)
@@ -75,7 +75,7 @@ class Audit:
 
     @property
     def exact(self) -> bool:
-        """True if all sources are covered exactly, and all shares are right within one line."""
+        """True if all sources are covered exactly, and shares are right within one line."""
         return all(source.exact for source in self.sources) and self.deviation <= 1 + 1e-6
 
     def to_json(self) -> dict[str, Any]:
@@ -84,22 +84,19 @@ class Audit:
 
 
 def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False) -> Audit:
-    """Check that each line comes once per epoch, that ranks read equal numbers, and that sources keep their shares.
+    r"""Check that each line comes once per epoch, that ranks read equal numbers, and that sources keep their shares.
 
-    Positions of lines are computed by the functions that the stream itself uses. Transforms are left out.
-
-    stream: to check; its position does not change.
-    epochs: the number of epochs to check, for all ranks.
-    turns: the number of turns of the mixture to check.
+    stream: its position does not change; its transforms are left out.
+    epochs: to check, for all ranks.
+    turns: of the mixture, to check.
     content: also read every part and compare its lines with the files.
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-    ...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
-    ...     result = audit(Stream([Source("letters", (file.name,), block_lines=2)]), epochs=3, content=True)
-    >>> result.exact, result.sources[0]
-    (True, SourceAudit(name='letters', n_lines=3, epochs=3, n_parts=6, missing=0, repeated=0, uneven=0, content=True))
+    ...     _ = file.write(b"a\nb\nc\n") and file.flush()
+    ...     audit(Stream([Source("letters", (file.name,), block_lines=2)]), epochs=3, content=True).exact
+    True
     """
     arguments.instance(stream, Stream, "stream")
     epochs, turns = arguments.whole(epochs, "epochs", low=1), arguments.whole(turns, "turns", low=0)
@@ -124,7 +121,6 @@ def _audit_source(source: OpenSource, epochs: int, world: int, content: bool) ->
 
 
 def _uncovered(source: OpenSource, own: Iterable[BlockRange]) -> tuple[int, int]:
-    """Return how many lines of an epoch are missing and repeated, from the intervals that its parts read."""
     starts = np.cumsum([0, *source.sizes.tolist()])
     spans = list[tuple[int, int]]()
     missing = repeated = 0
@@ -157,7 +153,6 @@ def _lines(batch: Batch) -> list[bytes]:
 
 
 def _file_lines(source: OpenSource) -> Iterator[bytes]:
-    """Yield all lines of the files of a source, read from start to end."""
     for shard in source.shards:
         paths = [path for path in shard.paths if not path.endswith(IDX)]
         texts = [_id_lines(path) if are_ids(path) else _text_lines(path, source.source.max_line) for path in paths]
@@ -182,11 +177,7 @@ def _id_lines(path: str) -> Iterator[bytes]:
 
 
 def deviation(weights: Iterable[Any], turns: int) -> float:
-    """Return the largest difference between a source's lines and its share after any of the first turns.
-
-    >>> deviation([2.0, 1.0], 3)
-    0.6666666666666667
-    """
+    """Return the largest difference between lines and share of a source after any of the first turns."""
     mixture = Mixture(list(weights))
     shares, worst = shares_of(mixture.weights), 0.0
     while (start := mixture.n) < turns:

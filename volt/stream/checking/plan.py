@@ -1,4 +1,4 @@
-"""`plan`: the epochs of each source at line N, the memory and the speed of a stream, before the run."""
+"""`plan`: the epochs of each source up to line N, the memory and the speed of a stream, before the run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STATM = Path("/proc/self/statm")  # pages: all, in memory, of those shared with
 
 
 def resident() -> int:
-    """Return the bytes of memory of this process alone; 0 if the system does not report them."""
+    """Return the bytes of memory of this process; 0 if unknown."""
     try:
         _, present, shared, *_ = _STATM.read_bytes().split()
     except OSError:
@@ -39,19 +39,17 @@ def resident() -> int:
 
 @dataclass(slots=True)
 class Memory:
-    """The memory of this process at the first measurement, and the largest increase since, in bytes."""
+    """The memory of this process at first, and its largest increase, in bytes."""
 
     first: int = field(default_factory=resident)
     peak: int = 0
 
     def measure(self) -> None:
-        """Measure once more."""
         self.peak = max(self.peak, resident() - self.first)
 
 
 @contextmanager
 def watched() -> Iterator[Memory]:
-    """Measure this process's memory, in a thread, for the length of a block."""
     memory, over = Memory(), threading.Event()
 
     def watch() -> None:
@@ -75,16 +73,15 @@ _GROWTH = 1.1  # peaks rise a little for a while, as free memory is fragmented
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """The plan of one source: the lines that a stream takes from it up to line N, and in a virtual epoch.
+    """The plan of one source up to line N, and in a virtual epoch.
 
-    lines: the lines of the stream that come from it.
-    n_lines: the lines of its files.
-    yield_: lines that come out of its transforms for one that goes in, estimated from its first block.
-    epochs: how often its files will have been read.
+    lines: of the stream, from this source.
+    n_lines: of its files.
+    yield_: output lines per line, estimated from its first block.
+    epochs: passes through its files.
     block_lines: lines per block.
-    share: its share of the stream's lines up to N, from 0 to 1.
-    epoch_lines, epoch_passes: the lines of a virtual epoch that come from it, and how often its files are read for
-        them; None without virtual epochs.
+    share: of the stream's lines up to N, from 0 to 1.
+    epoch_lines, epoch_passes: lines and passes in a virtual epoch; None without one.
     """
 
     lines: float
@@ -103,7 +100,7 @@ class Plan:
 
     at: N.
     sources: by name.
-    memory: an estimate of the most bytes of data that this process and the workers hold together.
+    memory: estimated bytes of data, at most, in all processes.
     lines_per_second: measured on this machine; None if the stream ended at once.
     epoch_lines: lines of a virtual epoch, see `Stream.epoch_lines`.
 
@@ -128,16 +125,16 @@ class Plan:
 
 
 def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
-    """Plan a stream up to a line, and measure its speed. Raises StreamError if a first block cannot be computed.
+    r"""Plan a stream up to a line, and measure its speed. Raises StreamError if a first block cannot be computed.
 
-    stream: to plan; its position does not change
+    stream: its position does not change
     at: the number of the line, 0 or more
     seconds: how long to measure
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-    ...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
+    ...     _ = file.write(b"a\nb\nc\n") and file.flush()
     ...     plan(Stream([Source("letters", (file.name,))]), at=12, seconds=0.01).sources["letters"].epochs
     4.0
     """
@@ -164,8 +161,6 @@ def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The first block of a source; `work` is the most bytes that its computation takes, the block included."""
-
     n_lines: int
     n_read: int
     size: int
@@ -202,10 +197,7 @@ def _memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
 
 
 def _measure(stream: Stream, *, seconds: float) -> float | None:
-    """Measure the lines per second that the reader of a pipe gets; None if the stream has only one block.
-
-    Blocks that workers compute before the first line comes are written first, for `seconds` at most, and not counted.
-    """
+    """Measure the lines per second that a pipe's reader gets after the first blocks; None for one block."""
     longest = max(source.block_lines for source in stream.sources)
     ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
     with _reader() as pipe, stream.rehearsal() as rehearsal:  # its workers may hold the pipe: they end first
@@ -232,7 +224,6 @@ def _write(blocks: Iterator[bytes], pipe: int, stream: Stream, *, most: int | No
 
 @contextmanager
 def _reader() -> Iterator[int]:
-    """Yield a pipe to write to; a thread reads it and counts line ends, as a trainer does."""
     read_end, write_end = os.pipe()
 
     def read() -> None:

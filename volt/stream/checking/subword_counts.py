@@ -1,8 +1,6 @@
 """`count_subwords`: the tokens of a stream, counted on both sides, as the subword vocabulary of a mixture of tasks.
 
-    count, tab, subword        a line of the file; most frequent first, equal counts in the order of the subwords' bytes
-
-Tokens that transforms add, such as language tags, are included.
+count, tab, subword        a line of the file, by falling count, then by bytes
 """
 
 from __future__ import annotations
@@ -34,8 +32,8 @@ class SubwordCounts:
     """The counts of tokens.
 
     table: columns word and count (Int64, 1 at least), in the order of the file.
-    special: the tokens that transforms add, all of them in the table.
-    n_lines: the number of counted lines.
+    special: tokens that transforms add, such as language tags, all in the table.
+    n_lines: counted lines.
 
     >>> SubwordCounts(pl.DataFrame({"word": ["lo"], "count": [2]}), (), 1)
     <SubwordCounts: 1 token in 1 line>
@@ -49,13 +47,9 @@ class SubwordCounts:
         return f"<SubwordCounts: {counted(self.table.height, 'token')} in {counted(self.n_lines, 'line')}>"
 
     def top(self, n: int) -> SubwordCounts:
-        """Return the n most frequent tokens, and in any case all special tokens.
+        """Return the most frequent tokens, with all special tokens.
 
         n: the number of tokens, 1 or more
-
-        >>> table = pl.DataFrame({"word": ["a", "b", "<de>"], "count": [5, 2, 1]})
-        >>> SubwordCounts(table, ("<de>",), 9).top(2).table["word"].to_list()
-        ['a', '<de>']
         """
         is_special = _WORD.is_in(self.special)
         n_others = max(0, arguments.whole(n, "n", low=1) - len(self.special))
@@ -71,7 +65,7 @@ class SubwordCounts:
 def count_subwords(
     stream: Stream, *, n_lines: int = N_LINES, progress: Callable[[int], object] | None = None
 ) -> SubwordCounts:
-    """Count the tokens of a stream's next lines, on both sides.
+    r"""Count the tokens of a stream's next lines, on both sides.
 
     stream: of text or of ids; its position moves
     n_lines: the most lines to count
@@ -80,7 +74,7 @@ def count_subwords(
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-    ...     _ = file.write(b"lo w lo\\n") and file.flush()
+    ...     _ = file.write(b"lo w lo\n") and file.flush()
     ...     count_subwords(Stream([Source("words", (file.name,))]), n_lines=2).table.rows()
     [('lo', 4), ('w', 2)]
     """

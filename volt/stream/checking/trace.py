@@ -1,7 +1,6 @@
 """`trace`: the origin of a line of the stream, and each step of it. `debug`: each step of the first lines of sources.
 
-`debug` also shows lines that a step drops. `debug_page` is one HTML file that works offline: a content security policy
-forbids scripts and network, and all texts enter through an autoescaped template.
+`debug_page` works offline: a content security policy forbids scripts and network, and the template escapes all texts.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from volt.stream.running.blocks import Address, Traced, most_of, n_chunks, shown
 from volt.stream.running.state import State
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.transform import Kept
+from volt.stream.transforms.transform import SharedCache
 from volt.urls import name_of
 
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One transform: the lines of one origin before it, and after it."""
+    """A transform, and the lines of one origin before and after it."""
 
     name: str
     before: tuple[str, ...]
@@ -41,12 +40,12 @@ class TraceStep:
 class Trace:
     """The origin of line n of the stream.
 
-    n: its number, from 0.
-    source: the name of its source.
-    path, line: the file and the number, from 1, of the line that it was made from.
-    epoch, start, chunk, offset: its place in the source: the block of the epoch that begins at line `start`, the chunk
-        of the block, and the number of lines of the chunk before it.
-    raw: the line of the file as it was read.
+    n: from 0.
+    source: its name.
+    path, line: the file, and the number in it, from 1.
+    epoch, start, chunk, offset: the place in the source: the epoch, the block's first line, the chunk of the block, and
+        the lines of the chunk before it.
+    raw: the line as it was read.
     steps: its lines before and after each transform, in order.
     text: the line of the stream.
 
@@ -76,23 +75,23 @@ class Trace:
 
 
 def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | None = None) -> Iterator[Trace]:
-    """Trace lines of a stream. Raises StreamError if the stream ends before a line.
+    r"""Trace lines of a stream. Raises StreamError if the stream ends before a line.
 
-    stream: of the lines; its position does not change
+    stream: its position does not change
     numbers: of the lines, from 0
-    state: a state before these lines to start from; by default the start of the stream
+    state: an earlier state to start from; by default the start of the stream
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-    ...     _ = file.write(b"a\\nb\\nc\\n") and file.flush()
+    ...     _ = file.write(b"a\nb\nc\n") and file.flush()
     ...     [trace.line for trace in trace(Stream([Source("letters", (file.name,), shuffle="none")]), [0, 2])]
     [1, 3]
     """
     arguments.instance(stream, Stream, "stream")
     if isinstance(numbers, str) or not hasattr(numbers, "__iter__"):
         raise arguments.refusal(numbers, "numbers", "give the numbers of lines, such as [0, 7]")
-    blocks = Kept(most=8)  # several of the lines may be in one block
+    blocks = SharedCache(most=8)  # several of the lines may be in one block
     with stream.rehearsal() as rehearsal:
         if state is not None:
             rehearsal.restore(state)
@@ -135,14 +134,13 @@ class DebugLine:
     """One line of a source, with every step of it.
 
     source: its name.
-    path, line: the file and the number of the line in it, from 1.
+    path, line: the file, and the number in it, from 1.
     raw: the line as it was read.
     steps: its lines before and after each step, up to the step that dropped it.
-    faults: why it, or a copy of it, was unfit; each starts with the name of the step that refused it, if any.
-    text: the lines of the stream that come from it.
+    faults: reasons why it, or a copy of it, was unfit, each after the name of the step.
+    text: its lines in the stream.
 
-    >>> step = TraceStep("upper", ("a",), ("A",))
-    >>> DebugLine("wmt", "data/train.tsv", 2, raw="a", steps=(step,), faults=(), text=("A",))
+    >>> DebugLine("wmt", "data/train.tsv", 2, raw="a", steps=(), faults=(), text=("a",))
     <DebugLine: line 2 of train.tsv>
     """
 
@@ -159,12 +157,12 @@ class DebugLine:
 
     @property
     def fate(self) -> str:
-        """The reason that the stream lacks the line: "unfit" or "dropped"; empty if it has the line."""
+        """ "unfit", "dropped", or empty if the stream has the line."""
         return "" if self.text else "unfit" if self.faults else "dropped"
 
     @property
     def dropped_by(self) -> str:
-        """The step that dropped the line; empty if none did."""
+        """The step that dropped the line, if any."""
         return self.steps[-1].name if self.steps and not self.text and not self.steps[-1].after else ""
 
     def to_json(self) -> dict[str, Any]:
@@ -173,15 +171,15 @@ class DebugLine:
 
 
 def debug(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
-    """Show every step of the first lines of each source of a stream, in the order of reading.
+    r"""Show every step of the first lines of each source, with dropped lines, in the order of reading.
 
-    stream: to show; its position does not change
+    stream: its position does not change
     n_lines: the most lines of each source
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-    ...     _ = file.write(b"a\\nb\\n") and file.flush()
+    ...     _ = file.write(b"a\nb\n") and file.flush()
     ...     list(debug(Stream([Source("letters", (file.name,), shuffle="none")]), n_lines=1))[0].text
     ('a',)
     """
@@ -211,7 +209,6 @@ def _first_lines(source: OpenSource, n_lines: int) -> Iterator[DebugLine]:
 
 
 def _addresses(source: OpenSource, n_lines: int) -> Iterator[Address]:
-    """Yield the chunks of the first epoch, with shortened blocks where that changes neither lines nor order."""
     is_whole = source.joins_lines or (source.source.shuffle == "lines" and not source.permutes_late)
     size = source.block_lines if is_whole else min(source.block_lines, n_lines)
     for start in range(0, source.n_lines, size):
@@ -234,8 +231,6 @@ def _reached(source: OpenSource, steps: Sequence[TraceStep], raw: str, faults: S
 
 
 class Token(NamedTuple):
-    """A token of a line, and whether a step changed it."""
-
     text: str
     is_changed: bool
 
@@ -244,12 +239,7 @@ Fields = list[list[Token]]  # of each field of a line, its tokens
 
 
 def compared(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
-    """Return the lines before and after a step, in fields and tokens, with different tokens marked.
-
-    >>> before, after = compared(TraceStep("drop", ("a b\\tc",), ("a\\tc",)))
-    >>> [[token.text for token in field if token.is_changed] for field in before[0]], after[0]
-    ([['b'], []], [[Token(text='a', is_changed=False)], [Token(text='c', is_changed=False)]])
-    """
+    """Return the lines before and after a step, in fields and tokens, with different tokens marked."""
     if not step.before or not step.after:
         return plain(step.before), plain(step.after)
     left = [_pair(line, step.after[min(k, len(step.after) - 1)])[0] for k, line in enumerate(step.before)]
@@ -258,7 +248,6 @@ def compared(step: TraceStep) -> tuple[list[Fields], list[Fields]]:
 
 
 def plain(lines: Sequence[str]) -> list[Fields]:
-    """Return lines in fields and tokens, with no token marked."""
     return [[[Token(token, False) for token in field.split(" ")] for field in line.split("\t")] for line in lines]
 
 
@@ -286,11 +275,6 @@ def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
 
     lines: as `debug` yields them
     title: of the page, such as the name of the configuration
-
-    >>> step = TraceStep("upper", ("<script>",), ("<SCRIPT>",))
-    >>> page = debug_page([DebugLine("s", "a", 1, "<script>", (step,), (), ("<SCRIPT>",))], title="stream.yaml")
-    >>> "<script>" in page.lower(), "<ins>&lt;SCRIPT&gt;</ins>" in page
-    (False, True)
     """
     from jinja2 import Environment, StrictUndefined
 

@@ -3,8 +3,7 @@
 Nothing is random. Weights may follow from sizes. With s_i lines in source i, and a temperature T:
 
     r_i = (s_i / Σs)^(1/T) / Σ_j (s_j / Σs)^(1/T)           the share of source i
-    V   = min(Σ_i (r_i / r_max) · s_max, 1.5 · Σs)          lines of a virtual epoch, in which `max`, the largest
-                                                            source, is read once
+    V   = min(Σ_i (r_i / r_max) · s_max, 1.5 · Σs)          lines of a virtual epoch; `max` is the largest source
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _ROUNDING = Fraction(1, 10**11)  # shares are reported to twelve digits
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A mixture by the sources' numbers of lines, instead of by weights. Raises ConfigError if an option is not valid.
+    """A mixture by the sources' numbers of lines, instead of by weights.
 
     by: "temperature"; "uniform" for equal shares; or "concatenation" for shares in proportion to the lines.
     temperature: above 0; a high one favours small sources; 1 is concatenation.
@@ -75,16 +74,14 @@ class Sampling:
 
 
 def shares(sizes: Sequence[int], *, temperature: float) -> list[float]:
-    """Return shares in proportion to size ^ (1 / temperature), which sum to 1 within twelve digits."""
+    """Return shares ∝ size ^ (1 / temperature), which sum to 1 within twelve digits."""
     largest = max(sizes, default=0) or 1
     powers = [(size / largest) ** (1 / temperature) for size in sizes]
     return [float(f"{power / (sum(powers) or 1):.12g}") for power in powers]
 
 
 def virtual_size(sizes: Sequence[int], weights: Sequence[float]) -> int:
-    """Return the lines of a virtual epoch of sources with these sizes, 1 or more, and weights.
-
-    Rounded down, except within a part in 10¹¹ of a whole line. Of several largest sources, the greatest weight counts.
+    """Return the lines of a virtual epoch, rounded down, of sources with these sizes (1 or more) and weights.
 
     >>> virtual_size([90, 10], [0.9, 0.1]), virtual_size([90, 10], [1, 1]), virtual_size([90, 10], [1, 0])
     (100, 150, 90)
@@ -106,7 +103,7 @@ class Mixture:
     weights: one for each source, numbers or schedules.
     counts: (n_sources,) turns dealt to each source so far.
     ended: sources that get no more turns; the others share them in proportion to their weights.
-    since: the sample at which a source last ended, from which shares are counted.
+    since: the sample at which a source last ended; shares count from it.
     base: (n_sources,) the counts at that sample.
 
     >>> mixture = Mixture((2.0, 1.0))
@@ -142,11 +139,11 @@ class Mixture:
 
     @property
     def left(self) -> int:
-        """Turns until no source has a weight, which can happen once a source has ended; otherwise 2⁶² or so."""
+        """Turns until no source has a weight, at most 2⁶² or so."""
         return self._shares.until(self.n) - self.n
 
     def counts_at(self, n: int) -> NDArray[np.int64]:
-        """Return (n_sources,) the counts after the first n turns.
+        """Return (n_sources,) the counts after n turns.
 
         n: `since` or more; a rising n is fast
         """
@@ -157,7 +154,7 @@ class Mixture:
         return self._earlier.counts.copy()
 
     def owed(self, n: int | None = None) -> list[float]:
-        """Return the samples that each source has been owed so far, by its share.
+        """Return the samples owed to each source, by its share.
 
         n: a sample, by default the next
         """
@@ -171,7 +168,7 @@ class Mixture:
     def turns(self, n: int) -> NDArray[np.int64]:
         """Deal turns; return (n,) int64, the source of each.
 
-        n: 0 or more; fewer are dealt if fewer are `left`
+        n: 0 or more; at most `left` are dealt
         """
         turns = self.peek(n)
         self.advance(turns)
@@ -187,7 +184,7 @@ class Mixture:
     def peek(self, n: int) -> NDArray[np.int64]:
         """Return the next turns without dealing them.
 
-        n: 0 or more; fewer are returned if fewer are `left`
+        n: 0 or more; at most `left` are returned
         """
         n = min(n, self.left)
         if len(self.ended) == len(self.weights) - 1:
@@ -204,9 +201,9 @@ class Mixture:
         return turns
 
     def end(self, source: int) -> Mixture | None:
-        """Return the mixture of the other sources from here on; None if none is left with a weight.
+        """Return the mixture after a source ends; None if no other has a weight.
 
-        source: the number of the one that ends
+        source: its number
         """
         ended = self.ended | {source}
         if len(ended) == len(self.weights):

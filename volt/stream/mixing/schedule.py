@@ -1,7 +1,7 @@
 """Weights that may change while a stream runs → constant, whole-number shares of each stretch of samples.
 
-Shares are whole numbers of 2⁻⁶⁰ of a sample that sum to exactly one sample. A linear schedule moves them in steps, the
-stairs, so short that no source is a hundredth of a sample off the line (for up to 2¹⁷ stairs).
+Shares are whole numbers of 2⁻⁶⁰ of a sample that sum to one sample. A linear schedule moves them in steps so short that
+no source is a hundredth of a sample off the line (for up to 2¹⁷ steps).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Schedule:
     """A weight that changes while the stream runs; after the last point it stays constant.
 
     points: (sample, weight) pairs with rising samples, the first of which is 0.
-    kind: "steps" holds a weight until the next point; "linear" moves towards it, as do the shares in a mixture.
+    kind: "steps" holds a weight until the next point; "linear" moves towards it.
 
     >>> Schedule(((0, 1.0), (1000, 0.0)), "linear").at(250)
     0.75
@@ -65,7 +65,7 @@ class Schedule:
         return float(weights[int(np.searchsorted(samples, sample, side="right")) - 1])
 
     def of_rank(self, rank: int, world: int) -> Schedule:
-        """Return this schedule, whose samples count all ranks together, in samples of one rank.
+        """Convert a schedule in samples of all ranks to samples of one rank.
 
         rank: of the process, from 0; its sample j is sample j · world + rank of all.
         world: the number of ranks.
@@ -78,7 +78,6 @@ Weight = float | Schedule
 
 
 def check_weight(weight: Weight, name: str) -> None:
-    """Raise ConfigError unless every value is finite and not negative."""
     for value in [value for _, value in weight.points] if isinstance(weight, Schedule) else [weight]:
         if not (math.isfinite(arguments.number(value, "weight")) and value >= 0):
             raise ConfigError(f"source {name!r}: weight {value} must be 0 or more, and finite")
@@ -88,8 +87,8 @@ def check_weight(weight: Weight, name: str) -> None:
 class Shares:
     """Whole-number shares, stretch by stretch.
 
-    starts: the sample at which each stretch starts.
-    units: (n_stretches, n_sources) int64; each row sums to UNIT, or to 0 if no source has a weight.
+    starts: the first sample of each stretch.
+    units: (n_stretches, n_sources) int64; each row sums to UNIT, or to 0 without weights.
     """
 
     starts: tuple[int, ...]
@@ -106,19 +105,18 @@ class Shares:
         return bisect_right(self.starts, sample) - 1
 
     def lengths(self, sample: int) -> tuple[int, NDArray[np.int64]]:
-        """Return the stretch that holds a sample, and the length of it, from there, and of each later one."""
+        """Return the stretch of a sample, its length from there, and the lengths of later stretches."""
         first = self._stretch(sample)
         bounds = [sample, *self.starts[first + 1 :], FOREVER]
         return first, np.array([b - a for a, b in pairwise(bounds)], np.int64)
 
     def until(self, sample: int) -> int:
-        """Return the first sample, from this one on, at which no source has a share; FOREVER if there is none."""
+        """Return the first sample from this one on at which no source has a share, or FOREVER."""
         first = self._stretch(sample)
         idle = np.flatnonzero(~self.units[first:].any(axis=1))
         return max(sample, self.starts[first + int(idle[0])]) if len(idle) else FOREVER
 
     def owed(self, sample: int) -> list[int]:
-        """Return the UNITs that each source is owed before a sample, exactly."""
         stretch = self._stretch(sample)
         span = sample - self.starts[stretch]
         row = zip(self._before[stretch], self.units[stretch].tolist(), strict=True)
@@ -126,7 +124,7 @@ class Shares:
 
 
 def shares_of(weights: Sequence[Weight], *, may_end: bool = False) -> Shares:
-    """Return the shares of weights; all may be 0 with `may_end`. Raises ConfigError if a weight rounds to nothing."""
+    """Return the shares of weights, all 0 only with `may_end`. Raises ConfigError if a weight rounds to nothing."""
     schedules = [weight for weight in weights if isinstance(weight, Schedule)]
     points = sorted({0, *(sample for schedule in schedules for sample, _ in schedule.points)})
     starts, rows = list[int](), list[list[int]]()
@@ -184,7 +182,6 @@ def _normalised(values: list[Fraction], sample: int, *, may_end: bool) -> list[F
 
 
 def _whole(shares: list[Fraction]) -> list[int]:
-    """Return shares in whole units that sum to UNIT, unless all are 0: the largest remainders are rounded up."""
     if not any(shares):
         return [0] * len(shares)
     exact = [share * UNIT for share in shares]

@@ -1,6 +1,6 @@
 """Apply the error policy to unfit lines: stop the run, skip them, or write them to a file; and limit their number.
 
-A fault takes effect when the stream reaches its block, so the result does not depend on the number of workers.
+A fault takes effect when the stream reaches its block, whatever the number of workers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MIN_READ = 1000  # lines; a share of fewer says nothing
 class Fault:
     """An unfit line.
 
-    line: its number in the file, from 1; 0 stands for the whole file.
-    text: the line itself, where the policy is to write it to a file.
-    trace: the traceback of the user's code that failed on it, if it is the first of its block.
+    line: its number in the file, from 1; 0 for the whole file.
+    text: the line itself, if it goes to a file.
+    trace: the traceback of user code, for the first of its block.
     """
 
     path: str
@@ -44,11 +44,11 @@ class Fault:
 class ErrorPolicy:
     """The policy for unfit lines.
 
-    on_fault: for an unfit line or, when a source is opened, an unreadable file: "raise" stops, "skip" leaves it out and
-        counts it, "quarantine" also writes it to a file.
-    quarantine: that file, of JSON lines with place, reason and text; it is appended to.
-    max_faults: the run stops when more lines than this are unfit.
-    max_share: the run stops when a greater share of the lines read is unfit, once 1,000 have been read.
+    on_fault: for an unfit line or, at opening, an unreadable file: "raise" stops, "skip" leaves it out and counts it,
+        "quarantine" also writes it to a file.
+    quarantine: that file, of JSON lines with place, reason and text; appended to.
+    max_faults: the most unfit lines.
+    max_share: the largest share of unfit lines, once 1,000 have been read.
 
     >>> ErrorPolicy("skip", max_faults=1).on_fault
     'skip'
@@ -76,12 +76,11 @@ class ErrorPolicy:
 
 
 def kind_of(fault: Fault) -> str:
-    """Return the kind of reason for which a line is unfit: the text before the colon."""
+    """Return the kind of a fault: the text before the colon."""
     return fault.reason.partition(":")[0]
 
 
 def check_quarantine(path: str) -> None:
-    """Raise OutputError if unfit lines could not be appended to a file."""
     if url_of(path):
         raise OutputError(f"{shown_path(path)}: cannot be appended to: it is not a file of this machine; name one")
     folder = os.path.dirname(os.path.realpath(path))
@@ -99,7 +98,7 @@ def is_held(path: str | None) -> bool:
 
 @dataclass(slots=True)
 class FaultCounter:
-    """Counts of lines read and of unfit lines; stops the run at the policy's threshold."""
+    """Counts lines and unfit lines; stops the run at the policy's limit."""
 
     policy: ErrorPolicy
     n_read: int = 0
@@ -111,7 +110,6 @@ class FaultCounter:
             check_quarantine(self.policy.quarantine)
 
     def charge(self, *, n_read: int, faults: Sequence[Fault]) -> None:
-        """Count a block that the stream has reached. Raises StreamError past a threshold."""
         self.n_read += n_read
         self.n_faults += len(faults)
         for fault in faults:

@@ -24,8 +24,8 @@ from volt.stream.reading.source import Source
 from volt.stream.transforms.batch import Batch, joined
 from volt.stream.transforms.ordering import check_order
 from volt.stream.transforms.transform import (
-    Kept,
     LoadedFiles,
+    SharedCache,
     Transform,
     excluding,
     is_compiled,
@@ -50,11 +50,10 @@ def fingerprint(value: object) -> str:
 
 
 class OpenSource:
-    """A source whose files are indexed; no file stays open between two reads. The stream that opens a source owns it.
+    """A source whose files are indexed; no file stays open between two reads.
 
     faults: files that the policy left out.
-    stamps: paths, sizes and times of change of the files that its transforms use.
-    files: the contents of these files, shared by the sources of a stream.
+    stamps: paths, sizes and times of change of its transforms' files.
     grown: (epoch, n_lines) pairs: the lines of the source before lines were appended in that epoch.
     """
 
@@ -75,7 +74,12 @@ class OpenSource:
         self.sizes: NDArray[np.int64] = np.concatenate(sizes)  # (n_pieces,) lines
         self.shard_starts: NDArray[np.int64] = np.cumsum([0, *map(len, sizes)])  # (n_shards + 1,) first pieces
         self.line_starts: NDArray[np.int64] = np.cumsum([0, *self.sizes])  # (n_pieces + 1,) first lines
-        self._orders, self._pieces, self._parts, self._epoch = Kept(most=4), Kept(most=1), Kept(most=1), Kept(most=2)
+        self._orders, self._pieces, self._parts, self._epoch = (
+            SharedCache(most=4),
+            SharedCache(most=1),
+            SharedCache(most=1),
+            SharedCache(most=2),
+        )
 
     def __reduce__(self) -> tuple[type[OpenSource], tuple[object, ...]]:
         return OpenSource, (self.source, self.shards, self.seed, self.faults, self.stamps, self.files, self.grown)
@@ -92,7 +96,7 @@ class OpenSource:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files of its lines, also unreadable ones, and of its transforms."""
+        """The files of its lines, including unreadable ones, and of its transforms."""
         shards = (path for shard in self.shards for path in shard.paths)
         faults = (fault.path for fault in self.faults)
         return (*shards, *faults, *(path for path, _ in self.stamps))
@@ -104,7 +108,6 @@ class OpenSource:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of text in an epoch."""
         return sum(shard.n_bytes for shard in self.shards)
 
     @property
@@ -123,7 +126,6 @@ class OpenSource:
 
     @cached_property
     def is_compiled(self) -> bool:
-        """True if no Python code runs line by line."""
         return all(map(is_compiled, self.transforms))
 
     @cached_property
@@ -132,18 +134,18 @@ class OpenSource:
 
     @cached_property
     def permutes_late(self) -> bool:
-        """True if lines are permuted after the transforms, which gives the same lines sooner."""
+        """True if lines are permuted after the transforms, with the same result."""
         return self.source.shuffle == "lines" and self.is_compiled and not self.joins_lines
 
     @cached_property
     def chunk_lines(self) -> int:
-        """The most lines that are transformed together: few for Python code."""
+        """The most lines transformed together."""
         is_whole = self.is_compiled or self.source.shuffle == "outputs" or self.joins_lines
         return self.block_lines if is_whole else min(CHUNK_LINES, self.block_lines)
 
     @property
     def fingerprints(self) -> dict[str, object]:
-        """The contents that the source's lines depend on, as JSON values."""
+        """The contents that its lines depend on, as JSON values."""
         source = self.source
         return {
             "lines": fingerprint([[shard.digest, shard.n_lines] for shard in self.shards]),
@@ -167,28 +169,27 @@ class OpenSource:
         return OpenSource(source, self.shards, self.seed, self.faults, self.stamps, self.files, self.grown)
 
     def growing(self, grown: Growth) -> OpenSource:
-        """Return the same source with lines that were appended when its epochs had begun."""
+        """Return the source with lines that were appended during its epochs."""
         if grown == self.grown:
             return self
         return OpenSource(self.source, self.shards, self.seed, self.faults, self.stamps, self.files, grown)
 
     def check_files(self) -> None:
-        """Raise StreamError if a file that a transform uses has changed."""
         for path, stamp in self.stamps:
             if stamp_of(path) != stamp:
                 raise StreamError(f"{path}: changed while the stream was running; start the stream anew")
 
-    def kept_part(self, part: BlockRange, read: Callable[[], T]) -> T:
-        """Return the result of `read` for a part, cached until another part is read."""
+    def cached_part(self, part: BlockRange, read: Callable[[], T]) -> T:
+        """Return the result of `read`, cached until another part is read."""
         return self._parts.get(part, read)
 
     @cached_property
     def is_small(self) -> bool:
-        """True if its transformed lines are cached from one epoch to the next, and only permuted anew."""
+        """True if its transformed lines are cached between epochs."""
         return self.permutes_late and len(self.sizes) == 1 and self.n_bytes <= SMALL
 
-    def kept_epoch(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the result of `compute` for all lines, cached. Raises StreamError if a file has changed."""
+    def cached_epoch(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the result of `compute` for all lines, cached."""
         for shard in self.shards:
             shard.check_unchanged()
         return self._epoch.get(key, compute)
@@ -198,12 +199,11 @@ class OpenSource:
         return self.shards[shard], piece - int(self.shard_starts[shard])
 
     def slices(self, epoch: int, start: int, n_lines: int) -> tuple[Slice, ...]:
-        """Return the slices of pieces that make up consecutive lines of an epoch."""
         layout = self._orders.get(epoch, lambda: self._layout(epoch))
         return read_order(layout, start=start, n_lines=n_lines)
 
     def _layout(self, epoch: int) -> Layout:
-        """Return the pieces in the order in which an epoch reads them; appended lines come last."""
+        """Return the pieces in an epoch's order; appended lines come last."""
         appended = [n_lines for last, n_lines in self.grown if epoch <= last]
         n_lines = min(appended, default=self.n_lines)
         n_pieces = int(np.searchsorted(self.line_starts, n_lines))
@@ -220,14 +220,14 @@ class OpenSource:
         return Layout(pieces, firsts, np.cumsum(np.concatenate([sizes[order], sizes[n_pieces:]])))
 
     def place_of(self, origin: int) -> tuple[str, int]:
-        """Return the path and line number, from 1, of a line, given its number in the source, from 0."""
+        """Return the path and number, from 1, of a line of the source (from 0)."""
         piece = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
         shard, number = self.piece_place(piece)
         before = int(self.line_starts[piece - number])
         return bare(shard.path), origin - before + 1
 
     def lines_of(self, part: Slice) -> Batch:
-        """Return the lines of a slice. A piece that is read in part is cached for the next block."""
+        """Return the lines of a slice; a partly read piece stays cached."""
         shard, piece = self.piece_place(part.piece)
         if part.n_lines == self.sizes[part.piece]:
             columns = shard.read(piece)
@@ -250,10 +250,7 @@ def open_source(
     policy: ErrorPolicy | None = None,
     files: LoadedFiles | None = None,
 ) -> OpenSource:
-    """Find and index a source's files. Raises StreamError if it has no lines, or if a file is unreadable.
-
-    files: loaded files of the stream's transforms
-    """
+    """Find and index a source's files. Raises StreamError if it has no lines or an unreadable file."""
     shards, faults = list[Shard](), list[Fault]()
     for paths in groups_of(source):
         try:
@@ -275,7 +272,6 @@ def open_source(
 
 
 def groups_of(source: Source) -> list[tuple[str, ...]]:
-    """Return the paths of each shard of a source: several for a pair, else one."""
     if source.names and not source.keys:
         size = len(source.names)
         paths = tuple(map(bin_of, source.paths))
@@ -300,14 +296,14 @@ def part_slices(source: OpenSource, part: BlockRange) -> tuple[Slice, ...]:
 
 
 def line_order(source: OpenSource, part: BlockRange, n: int) -> NDArray[np.int64] | None:
-    """Return the order of a part's n lines (or outputs); None if they stay as they are."""
+    """Return the order of a part's n lines (or outputs), if it permutes them."""
     if source.source.shuffle == "none":
         return None
     return permutation(n, source.seed, source.name, part.epoch, part.start, part.n_lines)
 
 
 def read_part(source: OpenSource, part: BlockRange) -> Batch:
-    """Return the lines of a part, permuted if the source shuffles lines early."""
+    """Return the lines of a part, permuted if the source shuffles early."""
     batch = joined([source.lines_of(one) for one in part_slices(source, part)])
     is_early = source.source.shuffle == "lines" and not source.permutes_late
     order = line_order(source, part, len(batch)) if is_early else None
@@ -315,10 +311,7 @@ def read_part(source: OpenSource, part: BlockRange) -> Batch:
 
 
 def permuted_late(source: OpenSource, part: BlockRange, read: NDArray[np.int64], batch: Batch) -> Batch:
-    """Return the transformed lines of a part, in the order in which the lines would have been read.
-
-    read: (n_lines,) their origins
-    """
+    """Return the transformed lines of a part, permuted. read: (n_lines,) their origins"""
     from volt.kernels.columns import permuted
 
     order = line_order(source, part, len(read))

@@ -2,7 +2,7 @@
 
 An epoch's lines are laid end to end and divided into a contiguous share for each rank; rank r has share
 (r + epoch) mod world. A share is cut into parts of `block_lines` lines. An epoch permutes the pieces of a source, and
-each part its lines. When the number of ranks changes, the rest of the epochs that had begun is a deal, divided alike.
+each part its lines. After a change of the number of ranks, they divide the rest of the epochs that had begun, the deal.
 
 >>> [[(part.start, part.n_lines) for part in parts(10, 3, rank=rank, world=2, epochs=1)] for rank in (0, 1)]
 [[(0, 3), (3, 2)], [(5, 3), (8, 2)]]
@@ -32,7 +32,7 @@ class Slice(NamedTuple):
 
 
 def permutation(n: int, *place: Place) -> NDArray[np.int64]:
-    """Return a random order of 0 … n−1, (n,) int64, from raw words, which NumPy promises to keep."""
+    """Return a random order of 0 … n−1, (n,) int64, from raw words, which NumPy keeps stable."""
     from volt.kernels.columns import shuffle
 
     order = np.arange(n)
@@ -43,7 +43,7 @@ def permutation(n: int, *place: Place) -> NDArray[np.int64]:
 
 
 class Layout(NamedTuple):
-    """The order in which an epoch reads pieces: from lines `firsts` on, up to `ends`, counted in the epoch."""
+    """The order of an epoch's pieces: from lines `firsts` up to `ends`, counted in the epoch."""
 
     pieces: NDArray[np.int64]
     firsts: NDArray[np.int64]
@@ -51,7 +51,6 @@ class Layout(NamedTuple):
 
 
 def read_order(layout: Layout, *, start: int, n_lines: int) -> tuple[Slice, ...]:
-    """Return the slices that make up at least one line of an epoch."""
     first, last = np.searchsorted(layout.ends, [start, start + n_lines - 1], side="right").tolist()
     slices = list[Slice]()
     for place in range(first, last + 1):
@@ -72,7 +71,7 @@ _MOST_PICKS = 8  # of a part that is dealt out so; dealing multiplies them
 class BlockRange(NamedTuple):
     """Lines of an epoch, in its order, that are read, permuted and transformed together.
 
-    picks: which outputs to give, as (first, step) pairs; all of them unless the part had been begun.
+    picks: the outputs to give, as (first, step) pairs; all of them unless the part had been begun.
     """
 
     epoch: int
@@ -86,15 +85,15 @@ class BlockRange(NamedTuple):
 
     @property
     def is_begun(self) -> bool:
-        """True if another number of ranks gave some of its outputs, and counted its lines."""
+        """True if another number of ranks gave some of its outputs."""
         return self.picks != ALL
 
     def chosen(self, n: int) -> NDArray[np.int64]:
-        """Return which of the part's n outputs are given, in order."""
+        """Return the indices of the outputs to give, of n."""
         return np.sort(np.concatenate([np.arange(first, n, step) for first, step in self.picks]))
 
     def left(self, offset: int) -> BlockRange:
-        """Return the part when the first `offset` of the chosen outputs have been given."""
+        """Return the part after the first `offset` of the chosen outputs."""
         low, high = 0, min(first + step * offset for first, step in self.picks)
         while low < high:  # the least output before which there are so many
             middle = (low + high) // 2
@@ -115,8 +114,8 @@ def _before(pick: Pick, output: int) -> int:
 class Remains(NamedTuple):
     """The rest of an epoch, for all ranks or for one.
 
-    spans: lines of which no output was given; they rise and do not overlap.
-    begun: parts of which some outputs were given, by rising start, with picks of the rest.
+    spans: lines without outputs so far, rising, disjoint.
+    begun: parts with some outputs given, by rising start, with picks of the rest.
     """
 
     epoch: int
@@ -125,11 +124,11 @@ class Remains(NamedTuple):
 
     @property
     def n_lines(self) -> int:
-        """Lines of which no output was given."""
+        """Lines without outputs so far."""
         return sum(end - start for start, end in self.spans)
 
     def share(self, rank: int, world: int) -> Remains:
-        """Return a rank's share. Shares are disjoint, together the whole, and within one line of each other."""
+        """Return a rank's share. Shares are disjoint, complete, and equal within one line."""
         number = (rank + self.epoch) % world
         low, high = number * self.n_lines // world, (number + 1) * self.n_lines // world
         return Remains(self.epoch, tuple(_between(self.spans, low, high)), tuple(_dealt(self.begun, number, world)))
@@ -142,7 +141,7 @@ class Remains(NamedTuple):
                 yield BlockRange(self.epoch, first, min(block_lines, end - first))
 
     def since(self, start: int, block_lines: int) -> Remains:
-        """Return a rank's share from the part on that begins at a line. Raises StreamError if no part does."""
+        """Return a rank's share from the part at line `start` on, or raise StreamError."""
         for place, part in enumerate(self.begun):
             if part.start == start:
                 return self._replace(begun=self.begun[place:])
@@ -152,7 +151,7 @@ class Remains(NamedTuple):
         raise StreamError(f"no part of this rank begins at line {start:,} of epoch {self.epoch:,}")
 
     def after(self, start: int, offset: int, block_lines: int) -> Remains:
-        """Return the rest of a rank's share when `offset` outputs of the part at `start` have been given."""
+        """Return the rest of a rank's share after `offset` outputs of the part at `start`."""
         rest = self.since(start, block_lines)
         if not offset:
             return rest
@@ -163,11 +162,11 @@ class Remains(NamedTuple):
         return Remains(self.epoch, (*(((first, end),) if first < end else ()), *rest.spans[1:]), (part.left(offset),))
 
 
-Deal = tuple[Remains, ...]  # what is left of the epochs that were begun, one after the other
+Deal = tuple[Remains, ...]  # the rest of the epochs that had begun, one after the other
 
 
 def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
-    """Return the spans between two places in spans that are laid end to end."""
+    """Return the spans between two places, in spans laid end to end."""
     for start, end in spans:
         first, last = max(low, 0), min(high, end - start)
         if first < last:
@@ -176,10 +175,7 @@ def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
 
 
 def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[BlockRange]:
-    """Yield a share of the outputs of begun parts: every `world`-th.
-
-    Where parts are many, the first of them go to one rank each; so does a part with many picks.
-    """
+    """Yield a share of the outputs of begun parts: every `world`-th, or whole parts where many have begun."""
     n_whole = -(-max(0, len(begun) - _MOST_SHARED) // world) * world
     for place, part in enumerate(begun):
         if place >= n_whole and len(part.picks) <= _MOST_PICKS:
@@ -194,11 +190,7 @@ def _every(picks: tuple[Pick, ...], number: int, world: int) -> tuple[Pick, ...]
 
 
 def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
-    """Return disjoint picks, with complete families of picks as one.
-
-    >>> joined([(3, 2), (4, 4), (6, 4)])
-    ((3, 1),)
-    """
+    """Return disjoint picks, with complete families of picks as one: (3, 2), (4, 4), (6, 4) → (3, 1)."""
     result = set(picks)
     while (more := next(_families(result), None)) is not None:
         result = result - more | {(min(more)[0], min(more)[1] // len(more))}
@@ -206,7 +198,7 @@ def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
 
 
 def _families(picks: set[Pick]) -> Iterator[set[Pick]]:
-    """Yield sets of picks that are one, coarsest first: m picks of step m · d that begin d apart."""
+    """Yield sets of picks that form one, coarsest first: m picks of step m · d, d apart."""
     for step in sorted({step for _, step in picks}, reverse=True):
         firsts = sorted(first for first, other in picks if other == step)
         for m in (m for m in range(len(firsts), 1, -1) if step % m == 0):
@@ -230,8 +222,8 @@ def parts(
 ) -> Iterator[BlockRange]:
     """Yield a rank's parts of a source, epoch after epoch.
 
-    deal: the rest of the epochs that other ranks had begun; whole epochs come after them.
-    start: the address of the part to begin at. Raises StreamError if the rank has no part there.
+    deal: the rest of begun epochs; whole epochs follow.
+    start: the address of the first part. Raises StreamError if the rank has no part there.
     """
     first = 0 if start is None else start[0]
     whole = max(first, deal[-1].epoch + 1 if deal else 0)
@@ -245,14 +237,12 @@ def parts(
 
 
 def remains_of(n_lines: int, deal: Deal, epoch: int) -> Remains:
-    """Return the spans of an epoch that the ranks share: the rest by the deal, or all of it."""
     if deal and epoch <= deal[-1].epoch:
         return next((remains for remains in deal if remains.epoch == epoch), Remains(epoch))
     return Remains(epoch, ((0, n_lines),))
 
 
 def check_rank(rank: int, world: int) -> tuple[int, int]:
-    """Return rank and world. Raises ConfigError if there is no such rank."""
     rank, world = arguments.whole(rank, "rank"), arguments.whole(world, "world")
     if not 0 <= rank < world:
         raise ConfigError(f"rank {rank} of world {world}: ranks count from 0 to world − 1")
@@ -268,12 +258,11 @@ _NAMES = (
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
-    """Return rank and world from the variables of torchrun, MPI or Slurm, or (0, 1) if none are set.
+    """Return rank and world from the variables of torchrun, MPI or Slurm, or (0, 1).
 
     environment: the variables; by default of this process
 
-    The first launcher with both variables counts. Raises ConfigError for half a pair, as each process would read
-    all lines; SLURM_NTASKS and SLURM_PROCID=0 alone are ignored: Slurm sets them in scripts that are not tasks.
+    Raises ConfigError for half a pair, except SLURM_NTASKS or SLURM_PROCID=0, which Slurm sets in all scripts.
 
     >>> from_environment({}), from_environment({"RANK": "1", "WORLD_SIZE": "2"})
     ((0, 1), (1, 2))

@@ -1,7 +1,6 @@
 """`Shard`: an indexed file, or files that belong together, in numbered pieces that can be read on their own.
 
-A plain file is read in place. The pieces of a compressed file or a table are copied to one file in the cache folder,
-each as an LZ4 frame: half as much again as zstd, in a third of its time to read.
+A plain file is read in place. The pieces of a compressed file or a table are copied to the cache folder, as LZ4 frames.
 """
 
 from __future__ import annotations
@@ -37,15 +36,14 @@ _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a dev
 
 @dataclass(frozen=True, slots=True)
 class Shard(ABC):
-    """Files that have been indexed.
+    """Indexed files.
 
-    paths: the files, as they were named.
-    names: of its columns; () if it has one, of whole lines.
+    names: of the columns; () for one, of whole lines.
     counts: lines per piece.
     n_bytes: of text.
     digest: of all lines, the same in any packing.
     is_utf8: all lines are known to be UTF-8.
-    is_clean: no value can shift the fields of its line: see `shifting_lines`.
+    is_clean: no value can shift the fields of its line, see `shifting_lines`.
     """
 
     paths: tuple[str, ...]
@@ -57,16 +55,15 @@ class Shard(ABC):
     is_clean: bool
 
     def digests_of(self, n_lines: int) -> tuple[str, ...]:
-        """Return the digests that the shard may have had when it ended after its first lines; () if unknown."""
+        """Return the possible digests of the first lines; () if unknown."""
         return ()
 
     @abstractmethod
     def read(self, piece: int) -> tuple[Column, ...]:
-        """Return the lines of a piece. Raises StreamError if a file is not what was indexed."""
+        """Return the lines of a piece. Raises StreamError if a file has changed."""
 
     @abstractmethod
-    def check_unchanged(self) -> None:
-        """Raise StreamError if a file has changed since it was indexed, or is gone."""
+    def check_unchanged(self) -> None: ...
 
     @property
     def path(self) -> str:
@@ -81,7 +78,6 @@ class Shard(ABC):
         return sum(self.counts)
 
     def place(self, piece: int, index: int) -> tuple[str, int]:
-        """Return the path and number, from 1, of a line, given its index in the piece."""
         return self.path, sum(self.counts[:piece]) + index + 1
 
 
@@ -92,8 +88,8 @@ Packing = Literal["plain", "frames", "whole"]
 class Segments:
     """The places of a file's pieces.
 
-    data_path: the file that pieces are read from: `path` itself, or its split copy.
-    packing: of data_path: "plain" text, LZ4 "frames", or "whole", a compressed file that is read as one piece.
+    data_path: the file of the pieces: `path` itself, or its split copy.
+    packing: of data_path: "plain" text, LZ4 "frames", or "whole", a compressed file read as one piece.
     ends: byte offsets in data_path at which pieces end.
     counts: lines per piece.
     checks: the CRC-32 of each piece, or of its frame.
@@ -108,7 +104,7 @@ class Segments:
     stamp: Stamp
 
     def read(self, piece: int) -> bytes:
-        """Return the bytes of a piece. Raises StreamError if the file is not what was indexed, or is damaged."""
+        """Return the bytes of a piece. Raises StreamError if the file has changed or is damaged."""
         stored = self._stored(piece)
         is_frame = self.packing == "frames"
         if crc32(stored) != self.checks[piece]:
@@ -116,7 +112,6 @@ class Segments:
         return _unpacked(stored) if is_frame else stored
 
     def check_unchanged(self) -> None:
-        """Raise StreamError if the file has changed, or is gone."""
         if stamp_of(self.data_path) != self.stamp:
             raise self.changed()
 
@@ -129,7 +124,6 @@ class Segments:
 
     @classmethod
     def of_record(cls, record: dict[str, Any], path: str) -> Segments | None:
-        """Read it from an index; None if the data has changed since. path: the file's name."""
         lists = {name: tuple(record[name]) for name in ("ends", "counts", "checks", "stamp")}
         pieces = cls(**{**record, **lists, "path": path})
         if pieces.packing != "frames":
@@ -185,7 +179,7 @@ class Segments:
 def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy: Path | None = None) -> Segments:
     """Index the pieces of a file in one pass, and write each to `copy`, if any, as a frame.
 
-    cut: the bytes of each piece, and how many lines it holds
+    cut: the bytes of each piece, and its number of lines
     Raises StreamError if the file changes meanwhile.
     """
     before, position = stamp_of(path), 0
@@ -206,7 +200,7 @@ def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy
 
 
 def crc32(data: bytes) -> int:
-    """Return zlib's CRC-32 of some bytes, in a twentieth of its time."""
+    """Return zlib's CRC-32 in a twentieth of its time."""
     from isal import isal_zlib
 
     return int(isal_zlib.crc32(data))
@@ -228,8 +222,8 @@ def _unpacked(frame: bytes) -> bytes:
 class Facts(NamedTuple):
     """Facts about a file's lines.
 
-    longest: bytes of its longest line
-    first_tab: the number of the first line with a tab, or row of a table that is not a line; 0 for none
+    longest: bytes of the longest line
+    first_tab: the number, from 1, of the first line with a tab (or table row that is not a line); 0 for none
     """
 
     n_bytes: int
@@ -241,8 +235,6 @@ class Facts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileShard(Shard):
-    """Base of indexed files."""
-
     pieces: Segments
     facts: Facts
 
@@ -257,7 +249,6 @@ class FileShard(Shard):
 
 @contextmanager
 def as_stream_errors(path: str) -> Iterator[None]:
-    """Raise errors of indexing a file as a StreamError."""
     try:
         yield
     except CorpusError as error:
@@ -268,7 +259,7 @@ def as_stream_errors(path: str) -> Iterator[None]:
 
 
 def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
-    """Return index → problem for each line with a value that would shift the fields after it, or start a line."""
+    """Return index → problem for lines with a value that would shift fields or start a line."""
     result = dict[int, str]()
     for field, column in enumerate(columns, 1):
         for row, byte in () if column.is_ids else _breaks(column):
@@ -288,7 +279,7 @@ def _breaks(column: Column) -> Iterator[tuple[int, int]]:
 
 
 def stamp_of(path: str | int) -> Stamp:
-    """Return size and time of change of a file. Raises StreamError if it is missing."""
+    """Return a file's size and time of change. Raises StreamError if it is missing."""
     try:
         if isinstance(path, str) and (url := url_of(path)):
             return look(url).stamp
@@ -299,7 +290,7 @@ def stamp_of(path: str | int) -> Stamp:
 
 
 def identity_of(path: str) -> Identity:
-    """Return the identity of a file for its index, without secrets of a URL: a digest replaces its query."""
+    """Return a file's identity for its index, with a digest instead of a URL's query, which may hold secrets."""
     if url := url_of(path):
         size, version = look(url).stamp
         query = same(url).partition("?")[2] if is_web(url) else ""
@@ -310,7 +301,7 @@ def identity_of(path: str) -> Identity:
 
 
 def check_is_file(path: str) -> None:
-    """Raise StreamError if a path is missing, or is not a regular file; "-" is standard input."""
+    """Raise StreamError unless a path is a regular file; "-" is standard input."""
     if path == "-" and not os.path.lexists(path):
         raise StreamError(f"-: is standard input, {_AGAIN}")
     try:

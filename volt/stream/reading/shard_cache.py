@@ -1,7 +1,7 @@
 """The cache folder: for each indexed file an index of JSON with a checksum, and perhaps a copy of its pieces.
 
-An entry belongs to one path, size and times of change, or to one version of a URL. One process writes index and copy,
-which appear whole or not at all; others wait.
+An entry belongs to one path, size and times of change, or to one version of a URL. One process writes it, atomically;
+others wait.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """The cache entry of one file. source: the file's `identity_of`."""
+    """The cache entry of one file. source: its `identity_of`"""
 
     index: Path
     source: Identity
 
     @classmethod
     def of(cls, cache: Path, source: Identity, *key: object) -> CacheEntry:
-        """Return the entry for a file. key: further JSON values that index and copy depend on."""
+        """Return the entry of a file. key: further JSON values that it depends on"""
         name = blake2b(json.dumps([VERSION, source, *key]).encode(), digest_size=12).hexdigest()
         return cls(cache / f"{name}{_INDEX}", source)
 
@@ -52,7 +52,6 @@ class CacheEntry:
         return self.index.with_suffix(_LOCK)
 
     def load(self) -> Record | None:
-        """Return the index, if it exists and is whole. Its time of change becomes its last use."""
         if (stored := _stored(self.index)) is None:
             return None
         with suppress(OSError):  # a folder that may only be read can still be used
@@ -66,9 +65,9 @@ class CacheEntry:
             file.write(json.dumps(values).encode())
 
     def cached(self, load: Callable[[Record], T | None], make: Callable[[], tuple[T, Record]]) -> T:
-        """Return what the index stands for; make it if there is none.
+        """Return the cached result; make it if it is missing.
 
-        load: the result from an index; None if that does not fit its file
+        load: an index → the result; None if it does not fit its file
         make: the result, and its index
         """
 
@@ -90,8 +89,8 @@ class CacheEntry:
 Indexed = tuple[Segments, Facts]
 
 
-def kept_index(entry: CacheEntry, path: str, *, max_line: int | None, make: Callable[[], Indexed]) -> Indexed:
-    """Return the cached index of an unchanged file without too long lines; otherwise the result of `make`, cached."""
+def cached_index(entry: CacheEntry, path: str, *, max_line: int | None, make: Callable[[], Indexed]) -> Indexed:
+    """Return the index of an unchanged file without too long lines, from the cache or from `make`."""
 
     def load(record: Record) -> Indexed | None:
         pieces, facts = Segments.of_record(record["pieces"], path), Facts(**record["facts"])
@@ -119,7 +118,7 @@ def _check(record: object) -> str:
 
 @contextmanager
 def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
-    """Yield whether a lock is held, which dies with the process. waits: until nobody else holds it."""
+    """Yield whether a lock is held; it ends with the process. waits: until it is free"""
     with ExitStack() as files:
         while True:
             file = files.enter_context(path.open("w"))
@@ -135,19 +134,17 @@ def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
 
 
 def default_cache() -> Path:
-    """Return the cache folder that is used unless the caller names one."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volt" / "stream"
 
 
 def cache_size(cache: Path) -> int:
-    """Return the bytes of all indices and copies in a cache folder."""
     return sum(_size(path) for stem in _stems(cache) for path in _files(cache, stem))
 
 
 def prune(cache: Path, *, days: float = 30) -> int:
-    """Remove damaged, unused and outdated entries from a cache folder; return the bytes that became free.
+    """Remove damaged, unused and outdated entries from a cache folder; return the freed bytes.
 
-    days: for which an entry was not used
+    days: since the last use
     """
     freed = 0
     for stem in _stems(cache):
@@ -162,7 +159,6 @@ def prune(cache: Path, *, days: float = 30) -> int:
 
 
 def _stems(cache: Path) -> list[str]:
-    """Return the names of the entries in a folder, which may hold other files too."""
     names = os.listdir(cache) if cache.is_dir() else []
     return sorted({result[1] for name in names if (result := _NAME.fullmatch(name))})
 

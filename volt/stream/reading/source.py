@@ -1,6 +1,6 @@
-"""The declaration of a source: paths, weight, transforms, shuffling, and the checks that make a line unfit.
+"""The declaration of a source: paths, weight, transforms, shuffling, and checks of lines.
 
-Lines are always checked for UTF-8. Further `Checks` take time for every line, so they run only where declared.
+Lines are always checked for UTF-8. `Checks` cost time, and run only where declared.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from volt.stream.transforms.transform import MOST_COPIES, Transform
 class Checks:
     """Requirements of lines.
 
-    min_fields, max_fields: how many fields they may have.
-    max_chars: how many characters they may have.
+    min_fields, max_fields: numbers of fields.
+    max_chars: characters.
     blank: allow lines without text.
 
     >>> Checks(max_chars=3, blank=False).reasons(Batch.of(["long", "", "ok"]))
@@ -117,11 +117,11 @@ class Source:
     split_lines: lines per piece, the unit that an epoch permutes; None keeps files whole.
     shuffle: "lines" permutes the lines of a block before its transforms; "outputs" after them, for transforms that join
         consecutive lines; "none" reads the files in order.
-    epochs: how often it is read before it ends; None for no end.
+    epochs: how often it is read; None for no end.
     checks: requirements of lines.
-    max_line: the most bytes of a line, beyond which a file is unreadable; None for no limit.
+    max_line: the most bytes of a line in a readable file; None for no limit.
     names: of the fields; paths are then line-aligned files, one for each field, pair after pair, or tables with `keys`.
-    keys: for each name, the key or column of the tables that holds the field.
+    keys: for each name, the key or column of the tables.
 
     >>> Source("digits", ["digits.tsv"], split_lines=2)
     <Source 'digits': 1 path, weight 1, 0 transforms>
@@ -183,6 +183,5 @@ class Source:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise ConfigError if there are no sources, or two of one name."""
     if not names or len(set(names)) != len(names):
         raise ConfigError(f"sources {list(names)}: a stream needs one or more, with distinct names")

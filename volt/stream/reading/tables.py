@@ -1,7 +1,7 @@
 """JSON lines and Parquet → pieces of rows, read as columns of text or of ids (lists of whole numbers).
 
 A file is converted once, when it is indexed: its named columns are copied to the cache, each piece an LZ4 frame of an
-Arrow batch. Invalid rows are refused then, by file and line.
+Arrow batch. Invalid rows are refused then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volt import arguments
 from volt.errors import ConfigError, CorpusError, StreamError, quoted, shown, shown_path
@@ -31,7 +30,7 @@ from volt.stream.reading.shard import (
     noted,
     shifting_lines,
 )
-from volt.stream.reading.shard_cache import CacheEntry, Indexed, default_cache, kept_index
+from volt.stream.reading.shard_cache import CacheEntry, Indexed, cached_index, default_cache
 from volt.stream.reading.text_shard import cut_lines, lines_of, split_lines
 from volt.stream.transforms.column import Column
 
@@ -43,9 +42,9 @@ _MOST_NAMED = 20  # columns that an error lists
 
 
 def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
-    """Return a column of a table as text or as ids. path: its name; a dot leads into a struct.
+    """Return a column of a table as text or as ids. path: its name; a dot leads into a struct
 
-    Raises StreamError if it is missing or of another type; ArrowInvalid if a value is unfit.
+    Raises StreamError if it is missing or of another type; ArrowInvalid for an unfit value.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -123,7 +122,7 @@ def parquet_rows(
 
 
 class _UnfitRowError(Exception):
-    """A row holds neither text nor a list of whole numbers."""
+    pass
 
 
 def _column(table: pyarrow.Table, column: str, n_before: int) -> pyarrow.Array:
@@ -161,7 +160,7 @@ _MISSING = object()
 
 
 def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | None) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a file, n lines at a time. Raises StreamError for unfit lines and missing keys."""
+    """Yield the rows of a file, n at a time. Raises StreamError for unfit lines and missing keys."""
     import pyarrow as pa
 
     first_line, first_row, are_ids = 1, b"", dict[str, bool | None]()
@@ -212,7 +211,6 @@ def _schema(kinds: Mapping[str, pyarrow.DataType]) -> pyarrow.Schema:
 
 
 def _are_braced(data: bytes) -> bool:
-    """Check whether each line begins and ends with a brace."""
     lines = lines_of(data, is_first=False)
     first, last = lines.starts, lines.starts + lines.sizes - 1
     if lines.sizes.all() and (lines.data[first] == _OPEN).all() and (lines.data[last] == _CLOSE).all():
@@ -222,7 +220,7 @@ def _are_braced(data: bytes) -> bool:
 
 
 def _kinds(data: bytes, keys: Sequence[str]) -> dict[str, bool | None]:
-    """Return whether the first value of each key is a list; None if all values are null."""
+    """Return for each key whether its first value is a list; None if null."""
     result = dict[str, bool | None]()
     for line in split_lines(data) if keys else ():
         with suppress(ValueError, RecursionError):
@@ -244,7 +242,6 @@ def _value(row: object, key: str, *, missing: object = None) -> Any:
 
 
 def _refused(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
-    """Return the index of the first line that Arrow refuses, and its message."""
     import pyarrow as pa
 
     for number, line in enumerate(split_lines(data)):
@@ -256,7 +253,6 @@ def _refused(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None
 
 
 def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None]) -> tuple[int, str] | None:
-    """Return the index of the first line that is unfit, and what is wrong with it."""
     for number, line in enumerate(split_lines(data)):
         try:
             row = json.loads(line)
@@ -278,7 +274,7 @@ def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None])
 
 
 def _barred(row: Mapping[str, Any], key: str) -> str | None:
-    """Return the part of a key that leads to something other than an object or null, if any."""
+    """Return the part of a key that leads to neither an object nor null, if any."""
     parts = key.split(".")
     for n in range(1, len(parts)):
         if not isinstance(_value(row, ".".join(parts[:n])), dict | None):
@@ -299,8 +295,6 @@ _FIELDS = "give names and columns, such as {src: translation.de, tgt: translatio
 
 @dataclass(frozen=True, slots=True)
 class TableShard(FileShard):
-    """A table that has been indexed, and the named columns copied."""
-
     def read(self, piece: int) -> tuple[Column, ...]:
         import pyarrow as pa
 
@@ -312,10 +306,7 @@ def open_table(
     path: str, fields: Mapping[str, str], *, split_lines: int | None, cache: Path | None = None,
     max_line: int | None = MAX_LINE,
 ) -> TableShard:  # fmt: skip
-    """Index a table, or load its index from the cache; options as for `open_shard`.
-
-    split_lines: rows per piece; None makes a piece of each row group, or of 131,072 JSON lines
-    """
+    """Index a table, or load its index from the cache; options as for `open_shard`. split_lines: rows per piece"""
     if not arguments.mapping(fields, "fields", remedy=_FIELDS):
         raise ConfigError(f"fields is empty; {_FIELDS}")
     values = {arguments.text(name, "fields"): arguments.text(key, f"fields[{name!r}]") for name, key in fields.items()}
@@ -330,7 +321,7 @@ def open_table(
                 cut = look.at(rows(str(place), tuple(values.values()), n=split_lines, max_line=max_line))
                 return noted(path, "frames", cut, copy=entry.copy), look.facts()
 
-        pieces, facts = kept_index(entry, path, max_line=max_line, make=make)
+        pieces, facts = cached_index(entry, path, max_line=max_line, make=make)
         return TableShard.of(pieces, facts, names=tuple(values), is_clean=not facts.first_tab)
 
 
@@ -341,7 +332,6 @@ class _Look:
         self.hashes = list[tuple[blake2b, blake2b]]()
 
     def at(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[tuple[bytes, int]]:
-        """Yield the batches as bytes, each with how many rows it holds."""
         for batch in batches:
             columns = [Column.from_arrow(column) for column in batch.columns]
             if not self.first_unfit and (unfit := shifting_lines(columns)):
@@ -357,7 +347,8 @@ class _Look:
         return Facts(self.n_bytes, self.longest, self.first_unfit, digest)
 
     def _measure(self, columns: list[Column]) -> None:
-        sizes = sum((_bytes_of(column) for column in columns), np.full(len(columns[0]), len(columns) - 1))
+        tabs = np.full(len(columns[0]), len(columns) - 1)
+        sizes = sum((np.maximum(column.as_text().sizes, 0) for column in columns), tabs)
         self.n_bytes += int(sizes.sum()) + len(sizes)
         self.longest = max(self.longest, int(sizes.max(initial=0)))
         if self.max_line is not None and self.longest > self.max_line:
@@ -368,11 +359,6 @@ class _Look:
         for column, (values, sizes) in zip(columns, self.hashes, strict=True):
             values.update(column.text().data)
             sizes.update(column.sizes.tobytes())
-
-
-def _bytes_of(column: Column) -> NDArray[np.int64]:
-    sizes: NDArray[np.int64] = np.maximum(column.as_text().sizes, 0)
-    return sizes
 
 
 def _packed(batch: pyarrow.RecordBatch) -> bytes:

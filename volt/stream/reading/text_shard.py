@@ -26,7 +26,7 @@ from volt.stream.reading.shard import (
     noted,
     stamp_of,
 )
-from volt.stream.reading.shard_cache import CacheEntry, Indexed, default_cache, kept_index
+from volt.stream.reading.shard_cache import CacheEntry, Indexed, cached_index, default_cache
 from volt.stream.transforms.column import Column, line_ends_of
 from volt.urls import url_of
 
@@ -37,8 +37,6 @@ _RETURN = 0x0D
 
 @dataclass(frozen=True, slots=True)
 class TextShard(FileShard):
-    """A text file that has been indexed."""
-
     def read(self, piece: int) -> tuple[Column, ...]:
         column = lines_of(self.pieces.read(piece), is_first=piece == 0)
         if len(column) != self.counts[piece]:
@@ -63,7 +61,7 @@ class TextShard(FileShard):
 
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:
-    """Return the lines of some bytes, as views. is_first: a file starts with them."""
+    """Return the lines of some bytes, as views. is_first: at the start of a file"""
     text = np.frombuffer(data, np.uint8)
     ends = line_ends_of(text)
     first = len(BYTE_ORDER_MARK) * (is_first and data.startswith(BYTE_ORDER_MARK))
@@ -79,7 +77,6 @@ def lines_of(data: bytes, *, is_first: bool) -> Column:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Return the lines of bytes without a byte order mark, as bytes."""
     is_ended = data.endswith(b"\n")
     data = data.replace(b"\r\n", b"\n")
     return (data[:-1] if is_ended else data.removesuffix(b"\r")).split(b"\n")
@@ -88,15 +85,7 @@ def split_lines(data: bytes) -> list[bytes]:
 def open_text(
     path: str, *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
 ) -> TextShard:
-    r"""Index a text file, or load its index from the cache; options as for `open_shard`.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-    ...     _ = file.write(b"one\ntwo\r\nthree") and file.flush()
-    ...     shard = open_text(file.name, split_lines=2)
-    ...     shard.counts, [column.strings() for column in shard.read(0)]
-    ((2, 1), [['one', 'two']])
-    """
+    """Index a text file, or load its index from the cache; options as for `open_shard`."""
     with as_stream_errors(path):
         check_is_file(path)
         packing: Packing = "frames" if split_lines else "whole"
@@ -113,7 +102,7 @@ def open_text(
             return TextShard.of(*index())
         entry = CacheEntry.of(cache or default_cache(), identity_of(path), "text", split_lines)
         copy = entry.copy if packing == "frames" else None
-        return TextShard.of(*kept_index(entry, path, max_line=max_line, make=lambda: index(copy)))
+        return TextShard.of(*cached_index(entry, path, max_line=max_line, make=lambda: index(copy)))
 
 
 class _Look:
@@ -122,7 +111,6 @@ class _Look:
         self.hash, self.is_utf8 = blake2b(digest_size=16), True
 
     def at(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
-        """Yield the pieces, each with how many lines it holds."""
         for piece in pieces:
             lines = lines_of(piece, is_first=not self.n_lines)
             self.hash.update(piece)

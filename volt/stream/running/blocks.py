@@ -2,8 +2,7 @@
 
     lines of the part → permuted → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
 
-A chunk is the lines of a part that are transformed together; the first chunks are small, so that a first line comes
-soon. Unfit lines are removed and recorded as `Fault`s.
+A chunk is the lines of a part that are transformed together. Unfit lines are removed and recorded as `Fault`s.
 """
 
 from __future__ import annotations
@@ -35,19 +34,18 @@ FIRST = 1 << 4  # lines of the first chunk; each that follows has twice as many,
 
 
 class Address(NamedTuple):
-    """A chunk of a source: its part, and its number in the part."""
+    """A part of a source, and a chunk's number in it."""
 
     part: BlockRange
     chunk: int
 
 
 def most_of(source: OpenSource, part: BlockRange) -> int:
-    """Return the number of rows of a full chunk. A part that an earlier run had begun is one chunk."""
+    """Return the number of rows of a full chunk; an interrupted part is one chunk."""
     return part.n_lines if part.is_begun else source.chunk_lines
 
 
 def rows_of(chunk: int, *, n_lines: int, most: int) -> tuple[int, int]:
-    """Return the first row of a chunk, and the row after its last. most: rows of a full chunk."""
     if most >= n_lines:
         return (0, n_lines) if chunk == 0 else (n_lines, n_lines)
     return _start(chunk, most), min(_start(chunk + 1, most), n_lines)
@@ -59,7 +57,6 @@ def _start(chunk: int, most: int) -> int:
 
 
 def n_chunks(n_lines: int, *, most: int) -> int:
-    """Return the number of chunks of a part. most: rows of a full chunk."""
     if most >= n_lines:
         return 1
     chunk = n_lines // most
@@ -69,7 +66,6 @@ def n_chunks(n_lines: int, *, most: int) -> int:
 
 
 def invalid_lines(batch: Batch) -> dict[int, str]:
-    """Return index → reason for the lines that are not UTF-8."""
     reasons = dict[int, str]()
     for column in (*batch.columns, *([] if batch.rest is None else [batch.rest])):
         if column.is_ids or is_utf8_array(column.data):
@@ -81,7 +77,6 @@ def invalid_lines(batch: Batch) -> dict[int, str]:
 
 
 def _utf8_fault(line: bytes) -> str:
-    """Return why bytes are not UTF-8; "" if they are."""
     try:
         line.decode()
     except UnicodeDecodeError as error:
@@ -118,9 +113,9 @@ class ComputedBlock:
     """A chunk after all transforms.
 
     data, ends: lines with their line ends, and (n_lines,) where each ends in data; empty if batch holds the lines.
-    n_read: lines of the source that were read for it.
-    error: the message that the stream raises when it reaches this block.
-    fields: number of fields → lines with that number, among the first 256.
+    n_read: lines read for it.
+    error: raised when the stream reaches this block.
+    fields: number of fields → lines, among the first 256.
     """
 
     data: NDArray[np.uint8]
@@ -156,7 +151,6 @@ class _Run:
         return watched
 
     def without(self, batch: Batch, reasons: dict[int, str]) -> Batch:
-        """Return the batch without its unfit lines, and record them as faults."""
         if not reasons:
             return batch
         order = sorted(reasons)
@@ -178,10 +172,7 @@ def compute_block(
     *,
     form: Form = "lines",
 ) -> ComputedBlock:
-    """Return a chunk as the stream yields it; faults and errors are part of the block.
-
-    on_step: called with the position of each transform before it runs
-    """
+    """Return a chunk, with its faults and error. on_step: called with each transform's position before it runs"""
     run = _Run(source, address, keep_text=policy.on_fault == "quarantine", on_step=on_step)
     try:
         batch, n_read = transformed(run)
@@ -202,7 +193,7 @@ def compute_block(
 
 
 class Traced(NamedTuple):
-    """A chunk before, between and after its steps; steps hold name, input and output."""
+    """A chunk before, between and after its steps (name, input, output)."""
 
     raw: Batch
     steps: list[tuple[str, Batch, Batch]]
@@ -211,7 +202,6 @@ class Traced(NamedTuple):
 
 
 def trace_block(source: OpenSource, address: Address) -> Traced:
-    """Compute a chunk once more, and record the input and output of every step."""
     raw, _ = _rows(source, address)
     steps: list[tuple[str, Batch, Batch]] = []
     run = _Run(source, address, watch=lambda *step: steps.append(step))
@@ -229,18 +219,18 @@ def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
     part, most = address.part, most_of(source, address.part)
     if most >= part.n_lines:
         return _read(source, part)
-    batch, invalid = source.kept_part(part, lambda: _read(source, part))
+    batch, invalid = source.cached_part(part, lambda: _read(source, part))
     low, high = rows_of(address.chunk, n_lines=part.n_lines, most=most)
     current = {index - low: reason for index, reason in invalid.items() if low <= index < high}
     return batch.take(np.arange(low, high)).compact(), current
 
 
 def transformed(run: _Run) -> tuple[Batch, int]:
-    """Return a chunk after all steps, and how many lines were read for it."""
+    """Return a chunk after all steps, and the number of lines read for it."""
     source, part = run.source, run.address.part
     cached = None
     if source.is_small and part.n_lines >= source.n_lines and not run.watch and not run.on_step:
-        cached = source.kept_epoch(run.keep_text, lambda: _of_any_epoch(source, run))
+        cached = source.cached_epoch(run.keep_text, lambda: _of_any_epoch(source, run))
     if cached is None:
         batch, read = _unordered(run)
     else:
@@ -256,7 +246,6 @@ def transformed(run: _Run) -> tuple[Batch, int]:
 
 
 def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
-    """Return a chunk after all steps, and the numbers of the lines read for it, in the order of reading."""
     batch, invalid = _rows(run.source, run.address)
     read = batch.origins
     batch = run.without(batch, invalid)
@@ -276,8 +265,6 @@ def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int6
 
 
 class _WatchedRng(LineRng):
-    """A `LineRng` that records in `uses` that a step accessed it."""
-
     __slots__ = ("uses",)
 
     uses: list[str]
@@ -296,8 +283,8 @@ def _step(run: _Run, position: int, transform: Transform, batch: Batch) -> Batch
             reasons = {index: f"{transform.name}: {why}" for index, why in fault.reasons.items()}
             _refuse_mistake(run, transform, batch, reasons)
             batch = run.without(batch, reasons)
-            if fault.made is not None:
-                done = fault.made
+            if fault.result is not None:
+                done = fault.result
                 break
         except Exception as error:
             reasons = _failing_lines(run, position, transform, batch)
@@ -341,7 +328,7 @@ def _failing_lines(run: _Run, position: int, transform: Transform, batch: Batch)
 
 
 def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict[int, str]) -> None:
-    """Raise StreamError for a mistake in the program: the same error in every line."""
+    """Raise StreamError if every line fails with the same error, a mistake in the program."""
     if len(reasons) < max(_MANY, len(batch)):
         return
     kinds = {match[1] if (match := _MISTAKES.search(reason)) else "" for reason in reasons.values()}

@@ -2,8 +2,7 @@
 
     state → save_state → load_state → refuse_difference (is it a state of this stream?) → restored
 
-A state may continue with appended data: at the end of the last file, or in later files. Appended lines are read once in
-the current epoch, after its other lines.
+Appended lines are read once in the current epoch, after its other lines.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _OF_LINES = (".lines", ".n_lines", ".block_lines", ".chunk_lines")
 
 
 def differences(stored: Mapping[str, Any], current: Mapping[str, Any], *, at: str = "") -> list[str]:
-    """Return how the configuration of a state differs from the current one, one line for each value."""
+    """Return the differences between two configurations, one line for each value."""
     lines = list[str]()
     for name in sorted({*stored, *current}):
         old, new = stored.get(name), current.get(name)
@@ -48,10 +47,10 @@ def differences(stored: Mapping[str, Any], current: Mapping[str, Any], *, at: st
 def refuse_difference(
     stored: Mapping[str, Any], current: Mapping[str, Any], *, accept: Collection[str] = (), grown: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Return the accepted differences between the configuration of a state and the current one; refuse others.
+    """Return the accepted differences from a state's configuration; raise StreamError for others.
 
     accept: "weights", "sources" (added ones), "data" (appended lines)
-    grown: names of the sources whose lines begin with those of the state
+    grown: names of the sources with appended lines
     """
     for name in arguments.several(accept, "accept", one="did you mean ['weights']?"):
         arguments.choice(name, "accept", ACCEPTABLE)
@@ -74,7 +73,6 @@ def _refusal(refused: Sequence[str], needed: Collection[str]) -> StreamError:
 
 
 def _acceptable(difference: str, grown: Collection[str]) -> str:
-    """Return the name that accepts a difference; "" if none does."""
     place, _, what = difference.partition(": ")
     if what == "not in the state" and place.startswith("sources."):
         return "sources"
@@ -85,10 +83,7 @@ def _acceptable(difference: str, grown: Collection[str]) -> str:
 
 
 def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
-    """Return how many lines a source had when a state was taken, if lines were only appended since; else None.
-
-    stored: the configuration of the source in the state
-    """
+    """Return the number of lines in a stored configuration; None unless lines were only appended since."""
     before, digest = stored.get("n_lines"), stored.get("lines")
     if not isinstance(before, int) or not 0 < before < source.n_lines:
         return None
@@ -102,7 +97,7 @@ def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
 
 
 def grown_by(state: State, grown: Mapping[str, tuple[int, int]]) -> State:
-    """Return a merged state with appended lines. grown: name of a source → its number of lines before, and now."""
+    """Return a merged state with appended lines. grown: name → lines before, and now"""
     cursors = {
         name: _grown(cursor, *grown[name]) if name in grown else cursor for name, cursor in state.cursors.items()
     }
@@ -128,8 +123,7 @@ def save_state(state: Mapping[str, Any], path: str | Path) -> None:
 
     Raises OutputError if the file cannot be written, StreamError if the state is invalid.
 
-    >>> state = State(3, {"wmt": Cursor(3)}, {}).to_json()
-    >>> save_state(state, "/dev/null")
+    >>> save_state(State(3, {"wmt": Cursor(3)}, {}).to_json(), "/dev/null")
     """
     values = State.from_json(state).to_json()
     with write_atomic(arguments.path(path)) as file:
@@ -141,7 +135,7 @@ def load_state(path: str | Path) -> dict[str, Any]:
 
     path: of the file
 
-    Raises StreamError if the file cannot be read, or does not hold a state.
+    Raises StreamError if the file cannot be read or holds no state.
 
     >>> load_state("/nowhere/state.json")
     Traceback (most recent call last):
@@ -163,7 +157,7 @@ def load_state(path: str | Path) -> dict[str, Any]:
 
 
 def check_own(path: str | Path, rank: int, world: int) -> None:
-    """Raise StreamError if a file holds the state of another rank. The file need not exist, or hold a state."""
+    """Raise StreamError if a file holds the state of another rank."""
     if world == 1 or not is_file(path):
         return
     try:

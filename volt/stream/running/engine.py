@@ -3,8 +3,7 @@
     turns     a b a a b a …    the mixture plans which source gives each of the next lines
     openings  a₀ b₀     a₁     block a₁ is opened for the line that a₀ no longer holds
 
-Lines that have been given count as taken when more are requested: the state then moves on, and with it the blocks that
-were opened for them.
+Given lines are counted when more are requested: the state then advances, with the blocks opened for them.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _AHEAD = 2  # blocks that are requested ahead for each worker
 
 
 class Engine:
-    """The part of a `Stream` that reads: its position, and the buffers of its sources."""
+    """The reading part of a `Stream`: its position, and the buffers of its sources."""
 
     def __init__(
         self, sources: tuple[OpenSource, ...], *, ends: Ends, policy: ErrorPolicy, recall: int, n_workers: int,
@@ -69,16 +68,12 @@ class Engine:
     def epoch_lines(self) -> int | None:
         """Lines of a virtual epoch of endless sources, of all ranks together; of a single source, its lines.
 
-        None if weights change, or if one of several sources ends. Lines that transforms drop count too.
+        None if weights change, or if one of several sources ends. Dropped lines count too.
         """
         return epoch_lines(self.sources)
 
     def passes(self) -> VirtualEpoch | None:
-        """Return the virtual epoch of the last line, with the part of each source; None if the stream has none.
-
-        Virtual epochs count from the start, or from the line at which weights or ranks changed. The first call computes
-        all earlier turns once more, some ten million a second.
-        """
+        """Return the virtual epoch of the last line, if any, counted from the last change of weights or ranks."""
         if (n_lines := self.epoch_lines) is None:
             return None
         with self._lock:
@@ -108,7 +103,7 @@ class Engine:
         counts = np.array([cursor.lines for cursor in cursors.values()])
         self._mixture = Mixture(self._weights(), counts, ended, state.since, np.array([*base.values()]))
         self._over = len(ended) == len(names) or (self.ends == "stop" and bool(ended))
-        self._turns, self._given = np.empty(0, np.int64), 0
+        self._turns, self._n_given = np.empty(0, np.int64), 0
         self._run += 1
         self._fields, self._first, self._started = Counter[int](), state.n, 0.0
         self._recall.clear()
@@ -123,17 +118,15 @@ class Engine:
         self._tally = FaultCounter(self.policy, settled.n_read, settled.n_faults, dict(settled.reasons))
 
     def _state(self, n: int | None = None) -> State:
-        n_turns = self._given if n is None else n - self._settled.n
+        n_turns = self._n_given if n is None else n - self._settled.n
         return advanced(self._settled, self._turns[:n_turns], self._openings)
 
     def _in_use(self) -> dict[int, Opening]:
-        """Return the block of each source's last line, by the number of the source."""
-        n = self._settled.n + self._given
+        n = self._settled.n + self._n_given
         return self._last | {opening.source: opening for opening in reached(self._openings, n)}
 
     def _settle(self) -> None:
-        """Advance the state past the lines that have been given."""
-        n_turns, self._given = self._given, 0
+        n_turns, self._n_given = self._n_given, 0
         if not n_turns:
             return
         turns, self._turns = self._turns[:n_turns], self._turns[n_turns:]
@@ -151,13 +144,12 @@ class Engine:
     # reading
 
     def _take_form(self, form: Form) -> None:
-        """Set the form of the blocks; blocks of the other form are computed again."""
         if self._form != form:
             self._release()
             self._form = form
 
     def _next(self, most: int | None) -> int | None:
-        """Return how many lines can be given at once, at least one; None at the end of the stream."""
+        """Return how many lines can be given at once, at least one; None at the end."""
         if self._blocks is not None and self._pid != os.getpid():  # a fork has no workers
             self._release()
         self._settle()
@@ -181,10 +173,7 @@ class Engine:
         return None
 
     def _fill(self, turns: Longs) -> int:
-        """Load the blocks that these turns need, in order. Return how many turns the buffers then cover.
-
-        Blocks for later lines are loaded only while that takes almost no time.
-        """
+        """Load the blocks of these turns, and later ones while that is fast; return how many turns they cover."""
         n, buffers = self._settled.n, self._buffers
         if self._failure is not None:
             at, error = self._failure
@@ -274,8 +263,7 @@ class Engine:
         )  # fmt: skip
 
     def _counts(self) -> tuple[int, dict[str, int]]:
-        """Return how many lines were read for the lines given, and how many were unfit by kind of reason."""
-        n = self._settled.n + self._given
+        n = self._settled.n + self._n_given
         ahead = [] if self._over else [opening.counts for opening in self._openings if opening.n >= n]
         reasons = Counter(self._tally.reasons)
         for counts in ahead:
@@ -316,7 +304,6 @@ class Engine:
 
     @contextmanager
     def _releasing(self) -> Iterator[None]:
-        """End the workers after an error of theirs."""
         try:
             yield
         except StreamError:
@@ -324,7 +311,6 @@ class Engine:
             raise
 
     def _release(self) -> None:
-        """End the workers and drop their blocks; reading continues from the lines that have been given."""
         self._settle()
         if self._blocks is not None:
             self._close_blocks()

@@ -1,8 +1,8 @@
-"""`Prefetcher`: blocks computed ahead of need, by a pool of threads or processes, and taken in order.
+"""`Prefetcher`: blocks computed ahead by a pool of threads or processes, and taken in order.
 
     addresses of a source → Prefetcher → pool → Prefetcher → blocks in the order of the addresses
 
-Only a few blocks are requested before the first of them is taken, which bounds memory.
+Only a few blocks are requested ahead, which bounds memory.
 
 >>> Threads([], ErrorPolicy(), n=1).close()
 """
@@ -35,25 +35,22 @@ Done = tuple[int, Address, ComputedBlock]
 
 
 class Pool(Protocol):
-    """Workers that compute blocks in parallel."""
-
     @property
     def has_room(self) -> bool:
-        """Whether a worker would soon have nothing to do."""
+        """True if a worker will soon be idle."""
 
     def request(self, source: int, address: Address) -> None:
         """Request a block. Raises StreamError if no worker is left."""
 
     def receive(self, timeout: float) -> Sequence[Done]:
-        """Return the blocks that are done, or wait `timeout` seconds. Raises StreamError if a worker has failed."""
+        """Return computed blocks, waiting up to `timeout` seconds. Raises StreamError if a worker has failed."""
 
-    def close(self) -> None:
-        """End the workers; may be called twice."""
+    def close(self) -> None: ...
 
 
 @dataclass(slots=True)
 class _Queue:
-    """The blocks of one source: addresses to come, requested and not yet taken (in order), and computed."""
+    """A source's blocks: upcoming addresses, requested (in order), and computed."""
 
     addresses: Iterator[Address]
     pool: Pool
@@ -63,17 +60,17 @@ class _Queue:
     share: float = 1.0
 
     def samples(self, addresses: Sequence[Address]) -> float:
-        """Return for how many lines of the stream the blocks of these addresses last."""
+        """Return how many lines these blocks last."""
         lines = sum(min(self.chunk_lines, address.part.n_lines) for address in addresses)
         return lines / self.share if self.share > 0 else math.inf
 
 
 class Prefetcher:
-    """Have pools compute blocks: of each pool, about as many are requested as keep its workers busy.
+    """Requests as many blocks of each pool as keep its workers busy.
 
     queues: the addresses of each source's blocks
-    pools: which pool computes the blocks of each source
-    most: blocks that are requested and not yet taken, besides one for each source
+    pools: of the sources
+    most: blocks requested ahead, besides one for each source
     """
 
     def __init__(
@@ -88,12 +85,11 @@ class Prefetcher:
         self._shares = list[float]()
 
     def is_ready(self, source: int) -> bool:
-        """Check whether the next block of a source has been computed."""
         queue = self._queues[source]
         return bool(queue.requested) and queue.requested[0] in queue.ready
 
     def expect(self, shares: Sequence[float]) -> None:
-        """Request first the blocks of the sources that will run out first, given their shares of the next lines."""
+        """Request first the blocks of the sources that will run out first, by their shares of the next lines."""
         if self._shares != [*shares]:
             self._shares = [*shares]
             self._needs = {pool: [] for pool in self._pools}
@@ -104,7 +100,7 @@ class Prefetcher:
         self._receive()
 
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
-        """Return the next block of a source; None when it has no more. Raises StreamError if a worker has died."""
+        """Return the next block of a source; None at its end. Raises StreamError if a worker has died."""
         queue = self._queues[source]
         self._check()
         while not queue.requested or queue.requested[0] not in queue.ready:
@@ -141,7 +137,7 @@ class Prefetcher:
         return address
 
     def _receive(self, timeout: float = 0.0, awaited: Pool | None = None) -> None:
-        """Store the blocks that are done, waiting at most `timeout` seconds for one pool."""
+        """Store computed blocks, waiting up to `timeout` seconds for one pool."""
         self._fill()
         for pool in self._pools:
             for source, address, block in pool.receive(timeout if pool is awaited else 0.0):
@@ -158,8 +154,6 @@ class Prefetcher:
 
 
 class ThisThread:
-    """A `Pool` without workers: this thread computes a block when it waits for one."""
-
     has_room = False
 
     def __init__(self, sources: Sequence[OpenSource], policy: ErrorPolicy, *, form: Form = "lines") -> None:
@@ -180,7 +174,7 @@ class ThisThread:
 
 
 class Threads:
-    """A `Pool` of n threads, for compiled code, which releases the interpreter's lock."""
+    """A `Pool` of n threads, for compiled code."""
 
     def __init__(self, sources: Sequence[OpenSource], policy: ErrorPolicy, *, n: int, form: Form = "lines") -> None:
         self._sources, self._policy, self._n, self._form = sources, policy, n, form
@@ -224,7 +218,6 @@ class Threads:
             self._done.put((source, address, block))
 
     def close(self) -> None:
-        """End the threads, each after the block that it is computing."""
         self._closed = True
         if not can_wait(self._pid):
             return

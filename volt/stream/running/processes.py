@@ -1,7 +1,6 @@
-"""Processes that compute blocks, for transforms that are Python code, which threads could not run in parallel.
+"""Processes that compute blocks, for transforms in Python, which threads cannot run in parallel.
 
-A worker that dies, or exceeds the time limit, ends the run with an error at once. If the stream's process dies, its
-workers end too: each watches a pipe that only that process keeps open.
+A worker that dies, or exceeds the time limit, ends the run with an error. Workers end with the stream's process.
 
 >>> Processes([], ErrorPolicy(), n=0).close()
 """
@@ -52,7 +51,7 @@ class _Worker:
 
 
 class Processes:
-    """A `Pool` of processes. time_limit: seconds that a block may take before the run is ended."""
+    """A `Pool` of processes. time_limit: seconds per block"""
 
     def __init__(
         self,
@@ -157,7 +156,6 @@ class Processes:
         raise StreamError(f"{place}worker process {worker.process.pid} {how}{hint}") from None
 
     def close(self) -> None:
-        """Close the pipes, which ends the workers; kill workers that do not end in time."""
         for worker in self._workers:
             worker.link.close()
         if self._lifeline >= 0:
@@ -216,7 +214,7 @@ def _work(link: Connection, task: bytes, step: Any) -> None:
 
 
 def _die_with(life: Connection, parent: int) -> None:
-    """End this process when the parent does: its end of the pipe closes, or another process adopts this one."""
+    """End this process when the parent closes its end of the pipe or dies."""
     while not select.select([life], [], [], 1.0)[0] and os.getppid() == parent:
         pass
     os._exit(1)

@@ -1,7 +1,7 @@
 """Resharding: the states of all ranks of a run → one state, from which any number of ranks resume.
 
 For each source, the rest of the epochs that any rank had begun becomes a deal (volt.stream.reading.sampler), which the
-new ranks divide among themselves. Each gets an equal part of the old ranks' counts; the mixture continues from them.
+new ranks divide among themselves, as they do the counts.
 """
 
 from __future__ import annotations
@@ -25,22 +25,20 @@ _OWN = ("rank", "world")  # keys of a configuration that belong to one rank
 
 
 def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the states of all ranks of a run to one state for any number of ranks.
+    """Merge the states of all ranks of a run into one state for any number of ranks.
 
     states: from `Stream.state` of each rank, in any order; ranks may have given different numbers of lines
 
-    Raises StreamError if the state of a rank is missing or repeated, or the states are not of one run.
+    Raises StreamError if a rank's state is missing or repeated, or the states are of different runs.
 
-    >>> source = {"n_lines": 10, "block_lines": 4, "epochs": None}
-    >>> ranks = [{"rank": rank, "world": 2, "sources": {"wmt": source}} for rank in (0, 1)]
-    >>> cursors = [Cursor(4, 0, 0, 4), Cursor(4, 0, 5, 4)]
-    >>> states = [State(4, {"wmt": cursors[rank]}, ranks[rank], 0, {"wmt": 0}) for rank in (0, 1)]
-    >>> State.from_json(merge_states([state.to_json() for state in states])).cursors["wmt"].deal[0].spans
-    ((4, 5), (9, 10))
+    >>> merge_states([])
+    Traceback (most recent call last):
+        ...
+    volt.errors.StreamError: no states to merge; give the states of all ranks
     """
     inputs = [State.from_json(state) for state in arguments.several(states, "states", remedy=_STATES)]
     if not inputs:
-        raise StreamError("no states to merge; give those of all ranks")
+        raise StreamError("no states to merge; give the states of all ranks")
     _check_one_run(inputs)
     return _merged(inputs).to_json()
 
@@ -88,7 +86,6 @@ def _deals(state: State) -> list[tuple[Deal, Growth]]:
 
 
 def _merged_deal(name: str, states: Sequence[State]) -> Deal:
-    """Return what is left of the epochs of a source that any rank has begun."""
     place, deal = f"configuration.sources.{name}", states[0].cursors[name].deal
     values = states[0].configuration.get("sources", {}).get(name, {})
     n_lines, block_lines = (whole(values.get(key), f"{place}.{key}", low=1) for key in ("n_lines", "block_lines"))
@@ -131,7 +128,6 @@ def _gathered(begun: Iterable[BlockRange]) -> list[BlockRange]:
 
 
 def rank_state(merged: State, rank: int, world: int) -> State:
-    """Return the state of a rank that resumes from a merged state."""
     lines = _divided({name: cursor.lines for name, cursor in merged.cursors.items()}, rank, world)
     reasons = _divided(merged.reasons, rank, world)
     n = sum(lines.values())
@@ -145,7 +141,7 @@ def rank_state(merged: State, rank: int, world: int) -> State:
 
 
 def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]:
-    """Return a rank's part of each number. Parts, and sums of parts, differ by at most one between ranks."""
+    """Return a rank's part of each number; parts, and their sums, differ by at most one between ranks."""
     result, before = dict[str, int](), 0
     for name, total in totals.items():
         result[name] = (total + world - 1 - (rank - before) % world) // world
@@ -154,7 +150,7 @@ def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]
 
 
 class Continued(NamedTuple):
-    """The state that a stream continues from, and each accepted difference with the line from which it holds."""
+    """The state to continue from, and each accepted difference with its first line."""
 
     state: State
     accepted: tuple[str, ...]
@@ -163,11 +159,9 @@ class Continued(NamedTuple):
 def continued(
     state: State, configuration: Mapping[str, Any], *, sources: Sequence[OpenSource] = (), accept: Collection[str] = ()
 ) -> Continued:
-    """Return the state from which the stream of a configuration continues.
+    """Return the state from which a stream continues. Raises StreamError for another stream or rank.
 
-    accept: names of the differences to accept; see `refuse_difference`
-
-    Raises StreamError if the state belongs to another stream, or to another rank.
+    accept: see `refuse_difference`
     """
     rank, world = configuration["rank"], configuration["world"]
     stored = state.configuration if not state.merged else {**state.configuration, "rank": rank, "world": world}

@@ -43,10 +43,9 @@ class Stretch(NamedTuple):
 class SourceBuffer:
     """The blocks of a source, from its next line on.
 
-    end: how far the source has been read when all lines of the buffer have been given.
-    left: lines in the buffer.
-    n_empty: lines of the source that were read since the last block that gave a line.
-    waiting: the next block, if it must wait until its first line is the next one of the stream.
+    end: the cursor after all lines of the buffer.
+    n_empty: lines read since the last block that gave a line.
+    waiting: a block that must wait until its first line is the stream's next.
     """
 
     name: str
@@ -60,7 +59,7 @@ class SourceBuffer:
     _is_fresh: bool = True  # whether no block has been loaded yet
 
     def load(self, address: Address, block: ComputedBlock, *, source: int, n: int) -> Opening:
-        """Append a block. Return how the state changes when line n of the stream is given."""
+        """Append a block. Return how the state changes at line n of the stream."""
         part, end = address.part, self.end
         where = (part.epoch, part.start, address.chunk)
         is_resumed = self._is_fresh and end.inside > 0 and where == (end.epoch, end.start, end.chunk)
@@ -82,7 +81,7 @@ class SourceBuffer:
 
     @property
     def place(self) -> tuple[Address, int] | None:
-        """The block of the next line, and how many of its lines come before."""
+        """The block of the next line, and the lines before it."""
         return (self._blocks[0][0], self._offset) if self._blocks else None
 
     def stretches(self, n: int) -> Iterator[Stretch]:
@@ -95,7 +94,6 @@ class SourceBuffer:
             n, first = n - (end - first), 0
 
     def drain(self, n: int) -> None:
-        """Drop the next n lines, which have been given."""
         self.left -= n
         self._offset += n
         while self._blocks and self._offset >= (size := self._blocks[0][1].n_lines):
@@ -104,14 +102,14 @@ class SourceBuffer:
 
 
 def next_stretches(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[int, Stretch]]:
-    """Return the stretches that hold the lines of these turns, source by source, each with its source."""
+    """Return the stretches that hold the lines of these turns, source by source."""
     counts = np.bincount(turns, minlength=len(buffers))
     sources = np.flatnonzero(counts).tolist()
     return [(source, stretch) for source in sources for stretch in buffers[source].stretches(int(counts[source]))]
 
 
 def by_source(turns: Longs, n_sources: int) -> Longs:
-    """Return an index into `turns` that sorts them by source, stably."""
+    """Return a stable index that sorts turns by source."""
     return np.argsort(turns.astype(np.min_scalar_type(n_sources)), kind="stable")
 
 
@@ -139,10 +137,10 @@ def mixed(buffers: Sequence[SourceBuffer], turns: Longs) -> NDArray[np.uint8]:
 class StreamBatch:
     """Consecutive lines of a stream, as columns.
 
-    lines: the columns; `lines.origins` are the numbers, in their sources, of the lines that they were made from.
+    lines: the columns; `lines.origins` are the numbers of the lines in their sources.
     first: the number of the first line in the stream, from 0.
     sources: (n_lines,) int64, the number of each line's source.
-    epochs: (n_lines,) int64, the epoch of the source that each line belongs to.
+    epochs: (n_lines,) int64, the epoch of each line in its source.
     opened: the sources of the stream.
 
     >>> batch = StreamBatch(Batch.of(["a", "b"]), 7, np.zeros(2, np.int64), np.zeros(2, np.int64))
@@ -181,7 +179,6 @@ class StreamBatch:
 def mixed_columns(
     buffers: Sequence[SourceBuffer], turns: Longs, *, first: int, opened: tuple[OpenSource, ...] = ()
 ) -> StreamBatch:
-    """Return the next lines of the buffers in the order of these turns, as columns."""
     stretches = next_stretches(buffers, turns)
     parts = [
         stretch.block.batch.take(np.arange(stretch.first, stretch.end))
@@ -201,7 +198,6 @@ def mixed_columns(
 
 
 def _check_kinds(parts: Sequence[tuple[str, Batch]]) -> None:
-    """Raise StreamError if a field is ids in one source and text in another."""
     for index in range(max(len(part.columns) for _, part in parts)):
         kinds = dict[bool, str]()
         for name, part in parts:

@@ -2,8 +2,7 @@
 
     {"format": "volt.stream", "version": 3, "n": 1000, "sources": {"wmt": {"lines": 750, "epoch": 0, "start": 512, …}}}
 
-A checksum covers all values. A state holds fingerprints of everything that the lines depend on, and belongs to one rank
-or, once merged, to any.
+A checksum covers all values. A state belongs to one rank or, once merged, to any.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ _MOST = 1 << 62  # of any count
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a source has been read.
+    """The position in a source.
 
     epoch, start: the address of the part of its next line; start is None before the first part.
-    offset: lines of that part that have been given.
+    offset: lines given of that part.
     chunk, before: the chunk of the next line, and lines of earlier chunks of the part.
-    deal: what is left, for all ranks, of the epochs that another number of ranks had begun.
+    deal: the rest of the epochs that another number of ranks had begun.
     grown: (epoch, n_lines) pairs: the lines of the source before lines were appended in that epoch.
     """
 
@@ -62,25 +61,22 @@ class Cursor:
 
     @property
     def inside(self) -> int:
-        """The number of lines of the chunk that have been given."""
         return self.offset - self.before
 
     def moved(self, n: int) -> Cursor:
-        """Return the cursor n lines further on in the same part."""
         lines, offset = self.lines + n, self.offset + n  # `replace` takes six times as long
         return Cursor(lines, self.epoch, self.start, offset, self.chunk, self.before, self.deal, self.grown)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The position of a stream, and what it depends on.
+    """The position of a stream, and the fingerprints of everything that its lines depend on.
 
     n: lines given so far.
-    configuration: fingerprints, by name, of all that the lines depend on.
-    since, base, ended: of the mixture: the line at which a source last ended, or ranks or weights last changed; how
-        many lines each source had given there; and which sources have ended.
-    accepted: differences from the first configuration that were accepted.
-    merged: how many ranks' states this one was merged from; 0 for a rank's own.
+    since, base, ended: the line of the last change of sources, ranks or weights; each source's lines there; and
+        ended sources.
+    accepted: accepted differences from the first configuration.
+    merged: the number of merged states; 0 for a rank's own.
     """
 
     n: int
@@ -104,16 +100,17 @@ class State:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> State:
-        """Return the state that `to_json` wrote. Raises StreamError, with what to do, for anything else."""
+        """Return the state that `to_json` wrote. Raises StreamError for anything else."""
         arguments.mapping(stored, "state", remedy="give what Stream.state or volt.stream.load_state returns")
         _check_version(stored)
         own = [one.name for one in fields(cls) if one.name != "cursors"]
         check_keys(stored, ("format", "version", "volt", "sources", *own, "checksum"))
         check_checksum(stored)
+        sources = mapping(stored["sources"], "sources")
         try:
             return cls(
                 n=whole(stored["n"], "n"),
-                cursors={name: _cursor(source, f"sources.{name}") for name, source in stored["sources"].items()},
+                cursors={name: _cursor(source, f"sources.{name}") for name, source in sources.items()},
                 configuration=_configuration(stored["configuration"]),
                 since=whole(stored["since"], "since"),
                 base=_counts(stored["base"], "base"),
@@ -134,13 +131,12 @@ def _volt() -> str:
 
 
 def checksum(stored: Mapping[str, Any]) -> str:
-    """Return 32 hexadecimal digits that depend on all values of a state but its own checksum."""
+    """Return 32 hexadecimal digits that depend on all other values."""
     rest = {name: value for name, value in stored.items() if name != "checksum"}
     return blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def check_checksum(stored: Mapping[str, Any]) -> None:
-    """Raise StreamError unless the checksum of a state matches its values."""
     try:
         expected = checksum(stored)
     except (TypeError, ValueError, RecursionError) as error:
@@ -222,7 +218,7 @@ def _counts(stored: object, place: str) -> dict[str, int]:
 
 
 def refusal(problem: str) -> StreamError:
-    """Return the error for an invalid state, with the remedy."""
+    """Return the error for an invalid state."""
     return StreamError(f"{problem}; take one that a stream has written, or start the stream anew")
 
 
@@ -252,7 +248,6 @@ def listed(value: object, place: str) -> Sequence[Any]:
 
 
 def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") -> None:
-    """Raise StreamError unless a mapping has exactly these keys. place: of the mapping; empty for the state itself."""
     at = f"{place}." if place else ""
     for key in stored:
         if key not in keys:
@@ -264,8 +259,6 @@ def check_keys(stored: Mapping[str, Any], keys: Sequence[str], place: str = "") 
 
 @dataclass(frozen=True, slots=True)
 class FaultCounts:
-    """The number of lines that were read, and of unfit ones by kind of reason."""
-
     n_read: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
 
@@ -280,10 +273,10 @@ class FaultCounts:
 
 
 class Opening(NamedTuple):
-    """A block of a source that is opened when line n of the stream is given.
+    """A block of a source that is opened at line n of the stream.
 
-    cursor: at the start of the block, or where a restored state stands in it.
-    counts: the lines that were read for it, unless a state has counted them already.
+    cursor: at the start of the block, or a restored position in it.
+    counts: lines read for it, unless already counted.
     """
 
     n: int
@@ -310,13 +303,13 @@ def check_cursor(
 
 
 def reached(openings: Sequence[Opening], n: int) -> list[Opening]:
-    """Return the openings that a state after n lines includes: up to each source's last block that gave a line."""
+    """Return the openings before line n: up to each source's last block with a line."""
     last = {opening.source: place for place, opening in enumerate(openings) if opening.n < n and opening.size}
     return [opening for place, opening in enumerate(openings) if place <= last.get(opening.source, -1)]
 
 
 def advanced(state: State, turns: NDArray[np.integer[Any]], openings: Sequence[Opening] = ()) -> State:
-    """Return the state after some more turns. openings: of blocks for these turns, and for later ones."""
+    """Return the state after these turns. openings: of blocks for these turns, and for later ones"""
     n, names = state.n + len(turns), [*state.cursors]
     opened = reached(openings, n)
     cursors = dict(state.cursors) | {names[opening.source]: opening.cursor for opening in opened}
@@ -334,13 +327,11 @@ def advanced(state: State, turns: NDArray[np.integer[Any]], openings: Sequence[O
 
 _MOST_CURSORS = 1 << 13  # in all states that are retained: some 200 bytes each
 _MOST_OPENINGS = 1 << 14  # in all runs, some 500 bytes each
-_RUN_OPENINGS = 1 << 8  # in one run; each call of `at` goes through those of a run
+_RUN_OPENINGS = 1 << 8  # in one run; each call of `at` reads all openings of a run
 
 
 @dataclass(slots=True)
 class _Run:
-    """A state, the turns taken from it, and the blocks opened for them."""
-
     state: State
     turns: bytearray  # of unsigned integers that are as small as the number of sources allows
     openings: list[Opening]
@@ -365,20 +356,13 @@ class _Run:
 
 
 class StateHistory:
-    """The turns of the last `n_lines` lines, and the states before some of them.
-
-    >>> history = StateHistory(100)
-    >>> history.add(State(0, {"a": Cursor(), "b": Cursor()}, {}), np.array([0, 1, 0]), [])
-    >>> history.at(2, n=3).cursors["a"].lines
-    1
-    """
+    """The turns of the last `n_lines` lines, and the states before some of them."""
 
     def __init__(self, n_lines: int) -> None:
         self._n_lines, self._n_turns, self._n_openings = n_lines, 0, 0
         self._runs = deque[_Run]()
 
     def add(self, state: State, turns: NDArray[np.int64], openings: Sequence[Opening]) -> None:
-        """Append a state, the turns that follow it, and the blocks opened for them."""
         if not self._n_lines:
             return
         if not self._runs or not self._runs[-1].continues_at(state):
@@ -400,7 +384,7 @@ class StateHistory:
         self._n_turns = self._n_openings = 0
 
     def at(self, sample: int, *, n: int) -> State:
-        """Return the state after `sample` of n lines. Raises StreamError if it is not remembered."""
+        """Return the state after `sample` of n lines. Raises StreamError if it is too old."""
         for run in reversed(self._runs if n - sample <= self._n_lines else ()):
             first = run.state.n
             if first < sample <= first + len(run) or (first == sample and run is self._runs[0]):

@@ -55,18 +55,18 @@ class Stream(Engine):
 
     sources: with distinct names.
     seed: of all randomness; 0 or more.
-    mix: how weights follow from the sources' numbers of lines; by default each source has a weight of its own.
+    mix: derives weights from numbers of lines; by default each source has its own weight.
     ends: when a source with `epochs` ends, "stop" ends the stream, "drop" continues with the others.
     policy: for unfit lines.
-    rank, world: the number of this process, and of all processes; each reads lines of its own.
+    rank, world: the number of this process, and of all processes, which share the lines.
     n_workers: threads, or processes for Python code, that compute blocks ahead; 0 computes in the reading thread.
     start_method: of processes: "spawn", or "fork" if no thread is running.
-    time_limit: seconds that a block of Python code may take, in a process of its own; None for any time.
+    time_limit: seconds per block of Python code in a process; None for any time.
     cache: the folder for indices and split files.
     recall: how many lines back `state(at=…)` can go.
-    files: the contents of the transforms' files, if loaded already.
+    files: loaded contents of the transforms' files, if any.
 
-    Raises StreamError if a source cannot be opened, ConfigError if options are out of range or contradict each other.
+    Raises StreamError if a source cannot be opened, ConfigError for invalid options.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
@@ -140,13 +140,13 @@ class Stream(Engine):
         """Return the stream that a YAML file describes.
 
         path: of the file
-        user_code: allow the file to name Python files to run; give False for files of others
+        user_code: run the Python files that the file names; give False for files of others
         values: of the placeholders of a template, by key
-        split: "train", or "valid" for the lines of the tasks of that split, each once, without noise
+        split: "train", or "valid" for each line of the tasks of that split once, without noise
         tasks: names of the only tasks to read; by default all
-        options: of `Stream`, which override those of the file
+        options: of `Stream`, which override the file's
 
-        Raises ConfigError, with the line of each fault, if the file describes no stream.
+        Raises ConfigError, with the line of each fault, if the file is invalid.
         """
         from volt.stream.config.build import load_config
 
@@ -163,13 +163,13 @@ class Stream(Engine):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that it reads: of its sources and of their transforms."""
+        """The files of its sources and of their transforms."""
         return tuple(path for source in self.sources for path in source.paths)
 
     @property
     def n(self) -> int:
         """Lines given so far, over all runs."""
-        return self._settled.n + self._given
+        return self._settled.n + self._n_given
 
     def __iter__(self) -> Iterator[str]:
         """Yield lines without line ends. A line counts as given when it is yielded."""
@@ -187,31 +187,22 @@ class Stream(Engine):
                             raise StreamError(
                                 "the stream has been read by another iterator, or restored, since; make a new iterator"
                             )
-                        self._given += 1
+                        self._n_given += 1
                     yield line
                 with self._lock:
                     self._expect()
 
     def blocks(self, *, limit: int | None = None) -> Iterator[bytes]:
-        """Yield many whole lines at a time, as bytes with their line ends, as fast as they come.
+        """Yield many whole lines at a time, as bytes with their line ends.
 
-        limit: how many lines at most. The lines of a block count as given when it is yielded.
+        limit: the most lines, which count as given when their block is yielded
         """
         return self._taken("lines", limit, lambda turns: mixed(self._buffers, turns).tobytes())
 
     def batches(self, *, limit: int | None = None) -> Iterator[StreamBatch]:
-        r"""Yield many lines at a time, as columns, with the place that each came from.
+        """Yield many lines at a time, as columns, with their origins. Sizes depend on where reading began.
 
-        limit: how many lines at most. The lines of a batch count as given when it is yielded.
-
-        The size of a batch depends on where reading began.
-
-        >>> import tempfile
-        >>> with tempfile.NamedTemporaryFile(suffix=".tsv") as file:
-        ...     _ = file.write(b"a\tx\nb\ty\n") and file.flush()
-        ...     with Stream([Source("letters", (file.name,), epochs=1, shuffle="none")]) as stream:
-        ...         [(batch.first, batch.lines.column(2).strings()) for batch in stream.batches()]
-        [(0, ['x', 'y'])]
+        limit: the most lines, which count as given when their batch is yielded
         """
         return self._taken(
             "columns", limit, lambda turns: mixed_columns(self._buffers, turns, first=self.n, opened=self.sources)
@@ -225,24 +216,24 @@ class Stream(Engine):
                 if (size := self._next(left)) is None:
                     return
                 result = take(self._turns[:size])
-                self._given = size
+                self._n_given = size
             left = None if left is None else left - size
             yield result
 
     def skip(self, n: int) -> int:
-        """Compute lines and drop them; return how many there were before the end.
+        """Compute lines and drop them; return their number.
 
-        n: how many lines, 0 or more
+        n: the most lines, 0 or more
         """
         left = n = arguments.whole(n, "n", low=0)
         with self._lock:
             while left > 0 and (size := self._next(left)) is not None:
-                self._given = size
+                self._n_given = size
                 left -= size
         return n - left
 
     def place(self) -> tuple[int, Address, int] | None:
-        """Return the source of the next line, its block, and how many lines of the block come before."""
+        """Return the source of the next line, its block, and the block's lines before it."""
         with self._lock:
             if self._next(1) is None:
                 return None
@@ -252,9 +243,9 @@ class Stream(Engine):
     def state(self, *, at: int | None = None) -> dict[str, Any]:
         """Return the state of the stream, as JSON values.
 
-        at: an earlier line n, as far as `recall` goes back; by default the line after the last one given
+        at: an earlier line n, as far as `recall` goes back; by default the next line
 
-        Raises StreamError if the stream has not reached `at`, or no longer remembers it.
+        Raises StreamError if `at` is not reached yet, or no longer remembered.
         """
         settled, at = self._settled, self.n if at is None else arguments.whole(at, "at", low=0)
         if at > self.n:
@@ -262,21 +253,20 @@ class Stream(Engine):
         return (self._state(at) if at >= settled.n else self._recall.at(at, n=settled.n)).to_json()
 
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
-        """Continue where a state was taken, whatever the number of workers then and now.
+        """Continue from a state, with any number of workers.
 
-        state: from `state`, here or in another process; or the states of all ranks, merged
-        accept: differences to accept: "weights"; "sources", for added sources; "data", for lines appended to a source
+        state: from `state` in any process; or the merged states of all ranks
+        accept: differences to accept: "weights"; "sources", for added sources; "data", for appended lines, which come
+            in the current epoch, after its other lines; `accepted` lists each difference
 
-        Appended lines come in the current epoch, after its other lines. `accepted` lists each accepted difference.
-
-        Raises StreamError if it is not a state, or if it belongs to another stream; the error names the differences.
+        Raises StreamError if the state is invalid or belongs to another stream; the error names the differences.
         """
         result = continued(State.from_json(state), self.configuration, sources=self.sources, accept=accept)
         self._stand_at(result.state)
         self.accepted = result.accepted
 
     def summary(self) -> Summary:
-        """Return what the stream has given so far, in numbers."""
+        """Return the numbers of the stream so far."""
         n_read, reasons = self._counts()
         return Summary(
             n=self.n, n_lines=self.n - self._first,
@@ -299,11 +289,11 @@ class Stream(Engine):
         )  # fmt: skip
 
     def close(self) -> None:
-        """End the workers. The stream may be read on; it then starts new ones."""
+        """End the workers. Reading on starts new ones."""
         self._release()
 
     def interrupt(self) -> None:
-        """Have another thread that waits for workers raise StreamError. The stream may be read on."""
+        """Make another thread that waits for workers raise StreamError."""
         if (blocks := self._blocks) is not None:
             blocks.interrupt()
 

@@ -1,7 +1,7 @@
-"""`Summary`: what a stream and each of its sources have given so far, in numbers; and virtual epochs.
+"""`Summary`: the numbers of a stream and each of its sources so far; and virtual epochs.
 
 A virtual epoch is V lines of a mixture of endless sources, enough to read the largest source once
-(`volt.stream.mixing.mixture`). Sources are not reset at its end.
+(`volt.stream.mixing.mixture`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from volt.stream.running.state import Cursor, Opening
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """The numbers of one source: lines given, lines that its weight asks for, and how often it has been read."""
+    """The numbers of one source: its lines, the lines that its weight asks for, and its passes."""
 
     lines: int
     requested: float
@@ -35,11 +35,11 @@ class Summary:
 
     n: lines given, over all runs.
     n_lines, seconds: lines given, and time, since the stream was opened or restored.
-    n_read, n_faults: lines of the sources that were read, and unfit ones among them.
+    n_read, n_faults: lines of the sources read, and unfit ones.
     reasons: kind of reason → unfit lines.
-    fields: number of fields → lines with so many, in a sample: the first 256 lines of each block.
-    sources: source by source.
-    left_out: files that could not be read.
+    fields: number of fields → lines, in the first 256 lines of each block.
+    sources: by name.
+    left_out: unreadable files.
     epoch_lines: lines of a virtual epoch, see `Stream.epoch_lines`.
 
     >>> summary = Summary(n=10, n_lines=10, seconds=0.5, n_read=12, n_faults=2, fields={2: 10})
@@ -64,11 +64,11 @@ class Summary:
 
     @property
     def lines_per_second(self) -> float:
-        """Lines given per second, 0 before any time has passed."""
+        """Lines given per second, 0 at first."""
         return self.n_lines / self.seconds if self.seconds > 0 else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the summary as JSON values. `fields_sampled` records that `fields` counts a sample."""
+        """Return the summary as JSON values. `fields_sampled` marks `fields` as a sample."""
         fields = {str(number): count for number, count in sorted(self.fields.items())}
         rounded = {"seconds": round(self.seconds, 3), "lines_per_second": round(self.lines_per_second, 1)}
         sampled = {"fields": fields, "fields_sampled": True}
@@ -76,7 +76,7 @@ class Summary:
 
 
 def epochs_read(source: OpenSource, cursor: Cursor, opening: Opening | None) -> float:
-    """Return how often a source has been read. opening: the block of its last line; None if not known."""
+    """Return how often a source has been read. opening: the block of its last line, if known"""
     part = opening.part if opening else BlockRange(cursor.epoch, cursor.start or 0, source.block_lines)
     low, high = rows_of(cursor.chunk, n_lines=part.n_lines, most=most_of(source, part))
     inside = cursor.inside / opening.size * (high - low) if opening and opening.size else 0.0
@@ -100,7 +100,7 @@ def source_summaries(
 
 @dataclass(frozen=True, slots=True)
 class SourcePasses:
-    """The part of a source in a virtual epoch: its lines, how often all of them have been read, and its shares."""
+    """The part of a source in a virtual epoch: its lines, passes, and shares."""
 
     lines: int
     passes: int
@@ -110,11 +110,11 @@ class SourcePasses:
 
 @dataclass(frozen=True, slots=True)
 class VirtualEpoch:
-    """A virtual epoch, with what has been given of it so far.
+    """A virtual epoch and its progress.
 
     number: from 0.
     n_lines: of the epoch; in a stream of one rank, of that rank.
-    given: lines given so far.
+    given: lines so far.
     sources: by name.
 
     >>> VirtualEpoch(number=0, n_lines=1200, given=400, sources={})
@@ -135,7 +135,6 @@ class VirtualEpoch:
 
 
 def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSource, ...]:
-    """Return the sources with the weights that follow from their numbers of lines."""
     for source in (opened.source for opened in sources):
         if source.weight != 1:
             raise ConfigError(
@@ -162,18 +161,15 @@ def virtual_epoch(
     sources: Sequence[OpenSource], in_use: Mapping[int, Opening], cursors: Sequence[Cursor], mixture: Mixture,
     *, n_lines: int, rank: int = 0, world: int = 1,
 ) -> VirtualEpoch:  # fmt: skip
-    """Return the virtual epoch of the last line given.
-
-    n_lines: V, of all ranks together; each rank gives V / world lines, within one line
-    """
+    """Return the virtual epoch of the last line given. n_lines: of all ranks together"""
     n = sum(cursor.lines for cursor in cursors)
     number = max(0, (n - mixture.since) * world - 1 - rank) // n_lines
     start, end = (mixture.since + (epoch * n_lines + rank) // world for epoch in (number, number + 1))
     before, wanted = mixture.counts_at(start).tolist(), mixture.shares()
-    lines_given = [cursor.lines - count for cursor, count in zip(cursors, before, strict=True)]
+    n_lines_given = [cursor.lines - count for cursor, count in zip(cursors, before, strict=True)]
     passes = [int(epochs_read(source, cursors[k], in_use.get(k))) for k, source in enumerate(sources)]
     parts = {
         source.name: SourcePasses(lines, n_passes, share, lines / max(1, n - start))
-        for source, n_passes, lines, share in zip(sources, passes, lines_given, wanted, strict=True)
+        for source, n_passes, lines, share in zip(sources, passes, n_lines_given, wanted, strict=True)
     }
     return VirtualEpoch(number, end - start, n - start, parts)

@@ -43,14 +43,14 @@ Place = Callable[[int], str]  # index of a line → how an error names it
 
 
 class Translation:
-    """The steps of a task before and after a translation system. Each line gives one line.
+    """The steps of a task before and after a translation system, one line for each line.
 
-    config: the path of a configuration. Only the files of its transforms need to exist, not its data.
+    config: the path of a configuration, whose transforms' files must exist
     task: the name of a task, of any split
     values: of the placeholders of a template, by key
-    user_code: whether the configuration may name Python files to run
+    user_code: run the Python files that the configuration names
 
-    Raises ConfigError if there is no such task, or if one of its steps cannot take lines one by one.
+    Raises ConfigError if the task is missing, or if one of its steps cannot take lines one by one.
 
     >>> import tempfile
     >>> text = "tasks: {de_en: {type: para, inputs: {i: {src: a.de, tgt: a.en}}, transforms: [lower, tag: <2en>]}}"
@@ -92,24 +92,22 @@ class Translation:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that the configuration names, including corpora that are not read."""
+        """The files that the configuration names, including unread corpora."""
         return tuple(path for named in self._named for path in (*_expanded(named), *map(str, files_read(named))))
 
     def input(self, lines: Sequence[str]) -> list[str]:
-        """Return the input of the system for some text, one line for each.
+        """Return the input of the system for some text.
 
         lines: without line ends
 
-        Raises StreamError, with the number of the line and the name of the step, if a step refuses one.
+        Raises StreamError, with the line's number and the step's name, if a step refuses a line.
         """
         return self._before.lines(lines)
 
     def output(self, lines: Sequence[str]) -> list[str]:
-        """Return the output of the system as plain text, one line for each.
+        """Return the output of the system as plain text. Raises StreamError as `input` does.
 
         lines: pieces or ids, without line ends
-
-        Raises StreamError as `input` does.
         """
         return self._after.lines(lines)
 
@@ -132,7 +130,7 @@ class Translation:
 class _Passage:
     """Steps that turn each line into one line.
 
-    place: seed, source and epoch, from which their random numbers follow.
+    place: seed, source and epoch, for random numbers.
     side, has_both: the field that holds the text; lines have a source and a target side, one of them empty.
     """
 
@@ -144,27 +142,27 @@ class _Passage:
     def lines(self, lines: Sequence[str]) -> list[str]:
         texts = arguments.texts(lines, "lines", one="give a list of lines")
         _check_lines(texts)
-        output = b"".join(self._made(Column.of(texts), lambda index: f"line {index + 1}", first=0))
+        output = b"".join(self._translated(Column.of(texts), lambda index: f"line {index + 1}", first=0))
         return output.decode().split("\n")[:-1]
 
     def blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
         for block in blocks:
             if block.data:
                 column = _lines_of(block.data)
-                yield from self._made(column, block.place, first=block.first_line - 1)
+                yield from self._translated(column, block.place, first=block.first_line - 1)
 
     def makes_a_target(self) -> bool:
-        """Check, with an empty line, whether the steps add a second side to lines that have one."""
+        """Check whether the steps add a second field to an empty line."""
         try:
-            done = self._passed(Batch((Column.of([""]),), None, np.zeros(1, np.int64)))
+            done = self._transformed(Batch((Column.of([""]),), None, np.zeros(1, np.int64)))
         except Exception:  # the first line of text will report it
             return False
         return bool(done.column(TARGET).present.all())
 
-    def _made(self, column: Column, place: Place, *, first: int) -> Iterator[bytes]:
+    def _translated(self, column: Column, place: Place, *, first: int) -> Iterator[bytes]:
         tab = _first_tab(column)
         if tab is not None:
-            yield from self._made(column.take(np.arange(tab)), place, first=first)
+            yield from self._translated(column.take(np.arange(tab)), place, first=first)
             raise StreamError(f"{place(tab)}: holds a tab, which separates fields; write a space instead")
         empty = (Column.repeated("", len(column)),) * self.has_both
         columns = (column, *empty) if self.side == SOURCE else (*empty, column)
@@ -182,16 +180,16 @@ class _Passage:
             yield line
 
     def _text(self, batch: Batch) -> bytes:
-        output = self._passed(batch).column(self.side)
+        output = self._transformed(batch).column(self.side)
         if unwritable := unwritable_lines(Batch((output,), None, batch.origins)):
             raise _Refused(unwritable[min(unwritable)])
         return output.text().tobytes()
 
-    def _passed(self, batch: Batch) -> Batch:
+    def _transformed(self, batch: Batch) -> Batch:
         for number, step in enumerate(self.steps):
             try:
                 done = step(batch, LineRng.of(*self.place, number))
-                _check_kept(batch, done)
+                _check_origins(batch, done)
             except Exception as error:
                 raise _Refused(f"step {step.name!r}: {_reason(error)}") from error
             batch = done
@@ -206,7 +204,7 @@ def _expanded(path: str) -> list[str]:
 
 
 class _Refused(Exception):
-    """A line was refused."""
+    pass
 
 
 def _reason(error: Exception) -> str:
@@ -215,7 +213,7 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, VoltError) else f"{type(error).__name__}: {error}"
 
 
-def _check_kept(before: Batch, done: object) -> None:
+def _check_origins(before: Batch, done: object) -> None:
     if not isinstance(done, Batch):
         raise StreamError(f"returns a {type(done).__name__}, not a Batch")
     if len(done) != len(before) or not np.array_equal(done.origins, before.origins):
@@ -239,7 +237,6 @@ def _first_tab(column: Column) -> int | None:
 
 
 def _check_steps(steps: Iterable[Transform]) -> None:
-    """Raise ConfigError for a step that joins lines, or that overwrites the text to translate."""
     for step in steps:
         if joins_lines(step):
             raise ConfigError(f"step {step.name!r} joins lines, and at translation each line is answered by itself")

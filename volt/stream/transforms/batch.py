@@ -1,6 +1,6 @@
 """`Batch`: the lines of a block as columns, and the number of the line that each came from.
 
-A line is a sample: fields with tabs between them, split when a transform first reads a field. Parts share buffers.
+Lines are split into fields at tabs when a transform first reads a field.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Batch:
 
     columns: the fields that lines have been split into so far, field 1 first.
     rest: the text after those fields, with tabs; missing where a line has no more; None if no line has.
-    origins: (n_lines,) int64, the number in its source of the line that each was made from, of joined lines the first.
+    origins: (n_lines,) int64, the number of each line in its source; of joined lines, of the first.
 
     >>> batch = Batch.of(["a\tb", "c"])
     >>> batch.with_columns({1: Column.of(["x", "y"])}).lines, batch.take([1, 1]).origins.tolist()
@@ -40,7 +40,7 @@ class Batch:
 
     @classmethod
     def of(cls, lines: Sequence[str]) -> Batch:
-        """Return a new batch, in which line k comes from line k.
+        """Return a new batch, in which line k has origin k.
 
         lines: samples, without line ends
         """
@@ -52,7 +52,7 @@ class Batch:
         """Return the lines with these fields.
 
         rows: the fields of each line
-        origins: (n_lines,) int64, as above
+        origins: (n_lines,) int64
         """
         width = max(map(len, rows), default=0)
         columns = [Column.of([row[k] if k < len(row) else None for row in rows]) for k in range(width)]
@@ -65,7 +65,7 @@ class Batch:
         return len(self.origins)
 
     def split(self, n: int) -> Batch:
-        """Return the same lines, split into at least n fields, missing where a line has fewer.
+        """Return the lines, split into at least n fields, missing where a line has fewer.
 
         n: the number of fields
         """
@@ -90,7 +90,7 @@ class Batch:
         return self.split(field).columns[field - 1]
 
     def with_columns(self, changed: Mapping[int, Column]) -> Batch:
-        """Return the same lines with other values in some fields.
+        """Return the lines with changed fields.
 
         changed: number of the field, from 1 → its values
         """
@@ -119,12 +119,12 @@ class Batch:
         return Batch(tuple(column.take(chosen) for column in self.columns), rest, self.origins[chosen])
 
     def compact(self) -> Batch:
-        """Return the same lines in buffers that hold nothing else."""
+        """Return the lines in buffers of their own."""
         rest = None if self.rest is None else self.rest.compact()
         return Batch(tuple(column.compact() for column in self.columns), rest, self.origins)
 
     def packed(self) -> tuple[NDArray[np.uint8], Longs]:
-        """Return the lines as bytes, each with a line end, and where each ends."""
+        """Return the lines as bytes with line ends, and the end of each."""
         columns = [column.as_text() for column in self._all()]
         if len(columns) == 1:
             return columns[0].packed()
@@ -143,7 +143,7 @@ class Batch:
 
     @property
     def lines(self) -> list[str]:
-        """The lines, as a new list of texts."""
+        """The lines as texts, in a new list."""
         columns = self._all()
         if len(columns) == 1:
             return columns[0].strings()
@@ -151,11 +151,11 @@ class Batch:
 
     @property
     def rows(self) -> list[list[str]]:
-        """The fields of each line, as new lists of texts."""
+        """The fields of each line as texts, in new lists."""
         return [line.split("\t") for line in self.lines]
 
     def map(self, function: Callable[[str], str]) -> Batch:
-        """Return each line passed through a function.
+        """Return the lines, each passed through a function.
 
         function: takes a line, returns a line
         """
@@ -164,14 +164,14 @@ class Batch:
     def with_lines(self, lines: Sequence[str]) -> Batch:
         """Return other lines with the same origins. Raises StreamError if their number differs.
 
-        lines: as many as there are
+        lines: one for each
         """
         if len(lines) != len(self):
             raise StreamError(f"{len(lines)} lines were made from {len(self)}; say their origins with take()")
         return Batch((), Column.of(lines), self.origins)
 
     def keep(self, wanted: Callable[[str], bool]) -> Batch:
-        """Return the lines that are wanted.
+        """Return the wanted lines.
 
         wanted: takes a line, returns True to keep it
         """
@@ -191,14 +191,13 @@ class Batch:
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
-    """Return the lines of several batches, one batch after the other."""
     if not batches:
         return Batch((), None, np.zeros(0, np.int64))
     return batches[0] if len(batches) == 1 else together(batches, np.arange(sum(map(len, batches))))
 
 
 def together(parts: Sequence[Batch], order: Longs) -> Batch:
-    """Return the lines of several batches in an order: (n,) indices, counted through all parts."""
+    """Return the lines of several batches in an order: (n,) indices through all parts."""
     width = max(len(part.columns) for part in parts)
     parts = [part.split(width) for part in parts]
     slots = [[part.columns[k] for part in parts] for k in range(width)]  # of each field, its column in each part
@@ -213,7 +212,7 @@ def together(parts: Sequence[Batch], order: Longs) -> Batch:
 
 
 def _of_one_kind(slot: list[Column]) -> list[Column]:
-    """Return the columns of a field, all text if any is; one without values gets another's buffer."""
+    """Return the columns of a field, all text if any is; an empty one gets another's buffer."""
     held = [column for column in slot if column.present.any()] or slot[:1]
     if len({column.is_ids for column in held}) > 1:
         return _of_one_kind([column.as_text() for column in slot])
@@ -221,8 +220,6 @@ def _of_one_kind(slot: list[Column]) -> list[Column]:
 
 
 class _Pool:
-    """The distinct buffers of several columns, joined to one."""
-
     def __init__(self, columns: Iterable[Column]) -> None:
         buffers = {id(column.data): column.data for column in columns}
         ends = np.cumsum([len(buffer) for buffer in buffers.values()], dtype=np.int64).tolist()
@@ -230,7 +227,6 @@ class _Pool:
         self._data = frozen(np.concatenate(list(buffers.values()))) if buffers else None
 
     def joined(self, slot: list[Column]) -> Column:
-        """Return the columns of a field as one."""
         sizes = np.concatenate([column.sizes for column in slot])
         if self._data is None or all(column.data is slot[0].data for column in slot):
             return Column(slot[0].data, np.concatenate([column.starts for column in slot]), sizes)

@@ -79,7 +79,7 @@ class Upper(_Case):
 
 @dataclass(frozen=True, slots=True)
 class Title(_Case):
-    """Title-case fields: the first letter of each word is a capital, the others are small ("Don't", "Jean-Paul")."""
+    """Title-case fields: a capital starts each word; its other letters are small ("Don't", "Jean-Paul")."""
 
     name: ClassVar[str] = "title"
 
@@ -88,12 +88,11 @@ class Title(_Case):
 
 
 def titled(text: str) -> str:
-    """Return a text in title case; unlike str.title, it starts no word after an apostrophe, a digit or an accent."""
+    """Return a text in title case; unlike str.title, no word starts after an apostrophe, digit or accent."""
     return _FIRST_LETTER.sub(lambda letter: letter[0].title(), text.lower())
 
 
 def has_case(text: str) -> bool:
-    """Check whether a text holds a letter that has case."""
     return text.lower() != text.upper()
 
 
@@ -167,7 +166,7 @@ def _cased() -> NDArray[np.uint8]:
 
 
 def _table(function: Callable[[str], str]) -> NDArray[Any]:
-    """Return (65,536,) each character's result; 0 if that is not one character of as many bytes."""
+    """Return (65,536,) each character's result; 0 unless it is one character of as many bytes."""
     output = [function(chr(code)) for code in range(_N_CODES)]
     codes = np.fromiter((ord(text) if len(text) == 1 else 0 for text in output), np.int64, _N_CODES)
     bounds = [0x80, 0x800, 0x10000]  # from which on characters have more bytes in UTF-8

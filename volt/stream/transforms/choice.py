@@ -39,7 +39,7 @@ from volt.stream.transforms.transform import (
 
 @dataclass(frozen=True, slots=True)
 class Variant(ConfiguredTransform):
-    """A variant of a line's transforms, with its weight."""
+    """A variant of transforms, with its weight."""
 
     weight: float
     """The weight, relative to the other variants; 0.95, 0.04 and 0.01 are as good as 95, 4 and 1."""
@@ -55,7 +55,7 @@ class Variant(ConfiguredTransform):
 class Choice(ConfiguredTransform):
     """Send each line through one of several variants, drawn by their weights.
 
-    Nothing is drawn at validation and translation: each line goes through the heaviest variant, the first of several.
+    Validation and translation use the heaviest variant, the first of several.
     """
 
     name: ClassVar[str] = "choice"
@@ -106,7 +106,6 @@ class Choice(ConfiguredTransform):
 
     @staticmethod
     def in_a_row(transforms: tuple[Transform, ...]) -> Transform | None:
-        """Combine several transforms to one; None if there are none."""
         return Choice((Variant(1.0, transforms),)) if len(transforms) > 1 else next(iter(transforms), None)
 
     @property
@@ -132,7 +131,7 @@ class Choice(ConfiguredTransform):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _VariantRng(LineRng):
-    """The random numbers of steps inside a choice, whose origins index `lines`, which are true draws."""
+    """The random numbers of steps inside a choice; origins index `lines`."""
 
     lines: NDArray[np.uint64]
 
@@ -154,7 +153,6 @@ def _through(part: Batch, variant: Variant, rng: LineRng) -> Batch:
 
 
 def most_copies(transforms: Sequence[Transform]) -> int:
-    """Return the most lines that these transforms can make of one."""
     n = 1
     for transform in transforms:
         if isinstance(transform, Choice):

@@ -1,6 +1,6 @@
-"""`Column`: the values of one field of many lines, as views into a buffer that nobody writes to.
+"""`Column`: the values of one field of many lines, as views into a read-only buffer.
 
-Dropping, repeating and permuting values moves views only; changing values makes a new buffer.
+Dropping, repeating and permuting values moves views; changing values makes a new buffer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Column:
     data: (n_bytes,) uint8 of UTF-8 text, or (n_ids,) int32
     starts: (n,) int64
     sizes: (n,) int64; −1 for a missing value
-    memo: measurements of the values by name, (n,) int64 each; `take` keeps them
+    memo: measurements of the values by name, (n,) int64 each; `take` retains them
 
     >>> column = Column.of(["a house", None, "ein Haus"])
     >>> column.take([2, 0]).strings(), column.sizes.tolist()
@@ -87,7 +87,7 @@ class Column:
     def of_ids(cls, ids: NDArray[np.int32], offsets: Longs) -> Column:
         """Return a column of ids.
 
-        ids: the ids of all values, one value after the other
+        ids: of all values, one value after the other
         offsets: (n + 1,) value i is ids[offsets[i]:offsets[i + 1]]
         """
         return cls(ids, offsets[:-1], np.diff(offsets))
@@ -102,7 +102,7 @@ class Column:
 
     @classmethod
     def repeated(cls, value: str, n: int) -> Column:
-        """Return the same text in every line.
+        """Return a text in every line.
 
         value: the text
         n: the number of lines
@@ -112,7 +112,6 @@ class Column:
 
     @property
     def is_ids(self) -> bool:
-        """True if values are ids, not text."""
         return self.data.dtype != np.uint8
 
     @property
@@ -144,16 +143,16 @@ class Column:
         return Column(out, ends - np.maximum(sizes, 0), sizes)
 
     def text(self, *, end: int = _END) -> NDArray[np.uint8]:
-        """Return the values one after the other, each followed by a byte; a missing one counts as empty.
+        """Return the values, each followed by a byte; a missing one counts as empty.
 
         end: that byte, by default a line feed
         """
         return self.packed(end=end)[0]
 
     def packed(self, *, end: int = _END) -> tuple[NDArray[np.uint8], Longs]:
-        """Return the text, and (n,) int64 where each value ends; a view if the buffer is laid out so.
+        """Return `text`, and (n,) int64 the end of each value; a view where possible.
 
-        end: the byte after each value, included
+        end: the byte after each value
         """
         column = self.as_text()
         starts, sizes, data = column.starts, column.sizes, column.data
@@ -173,7 +172,7 @@ class Column:
         return out, ends
 
     def compact(self) -> Column:
-        """Return the same values in a buffer that holds nothing else."""
+        """Return the values in a buffer of their own."""
         if self.is_ids:
             held = np.maximum(self.sizes, 0)
             starts = np.cumsum(held) - held
@@ -192,7 +191,7 @@ class Column:
         return [data[start : start + size].decode("utf-8", "surrogatepass") for start, size in spans]
 
     def replaced(self, indices: Chosen, values: Column) -> Column:
-        """Return the column with other values at some places, as text if either is text.
+        """Return the column with some values replaced, as text if either is text.
 
         indices: the places, or a boolean mask
         values: one for each place
@@ -204,7 +203,7 @@ class Column:
         return Column(np.concatenate([self.data, values.data]), starts, sizes)
 
     def to_arrow(self) -> pyarrow.Array:
-        """Return the column as an Arrow array: large_string, or large_list<int32>; a missing value is null."""
+        """Return an Arrow array: large_string, or large_list<int32>; a missing value is null."""
         import pyarrow as pa
 
         sizes, mask = np.maximum(self.sizes, 0), ~self.present
@@ -244,14 +243,12 @@ class Column:
 
 
 def frozen(data: NDArray[Any]) -> NDArray[Any]:
-    """Return a read-only view of an array."""
     view = data.view()
     view.flags.writeable = False
     return view
 
 
 def line_ends_of(data: NDArray[np.uint8]) -> Longs:
-    """Return (n,) int64, the places of line feeds."""
     from volt.kernels.columns import line_ends
 
     data, ends = frozen(data), np.empty(len(data) // 32 + 16, np.int64)
@@ -262,13 +259,12 @@ def line_ends_of(data: NDArray[np.uint8]) -> Longs:
 
 
 def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
-    """Return values that lie one after the other, each up to its end, but for the last `gap` bytes."""
+    """Return consecutive values, each up to its end, less the last `gap` bytes."""
     sizes = np.diff(ends, prepend=0)
     return Column(data, ends - sizes, sizes - gap)
 
 
 def concatenated(columns: Sequence[Column]) -> Column:
-    """Return the values of several columns, one column after the other."""
     if len({column.is_ids for column in columns}) > 1:
         columns = [column.as_text() for column in columns]
     before = np.cumsum([0, *(len(column.data) for column in columns)])[:-1].tolist()
@@ -282,7 +278,6 @@ _CONTINUATION = (0x80, 0x3F)  # the bytes from 80 to BF, with which no character
 
 
 def lengths(column: Column, unit: Unit) -> Longs:
-    """Return (n,) int64, the length of each value."""
     if unit == "words":
         if column.is_ids:
             return np.maximum(column.sizes, 0)
@@ -299,7 +294,7 @@ def lengths(column: Column, unit: Unit) -> Longs:
 
 
 def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
-    """Return (n,) int64, the number of bytes of each text from `first` to first + span."""
+    """Return (n,) int64, the number of bytes from `first` to first + span in each text."""
     from volt.kernels.column_text import count_within
 
     out = np.empty(len(column), np.int64)
@@ -308,7 +303,7 @@ def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
 
 
 def holding_bytes(column: Column, wanted: bytes) -> Mask:
-    """Return (n,) bool, True for the texts that hold any of the bytes."""
+    """Return (n,) bool, True for texts with any of the bytes."""
     from volt.kernels.column_text import find_any
 
     table, out = np.zeros(256, bool), np.empty(len(column), bool)
@@ -318,7 +313,7 @@ def holding_bytes(column: Column, wanted: bytes) -> Mask:
 
 
 def blank(column: Column) -> Mask:
-    """Return (n,) bool, True for values that are missing, empty or white space."""
+    """Return (n,) bool, True for missing, empty or white-space values."""
     if column.is_ids:
         return column.sizes <= 0
     from volt.kernels.column_text import find_blank

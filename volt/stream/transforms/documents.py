@@ -1,6 +1,6 @@
 """Pseudo-documents: consecutive lines with the same document id become one line, under limits.
 
-Lines must come in the order of their file (`shuffle: outputs`). A document is cut at a limit or at the end of a block.
+Lines must come in the order of their file (`shuffle: outputs`).
 """
 
 from __future__ import annotations
@@ -81,15 +81,13 @@ class Documents(ConfiguredTransform):
             return joined_runs(column, bounds)
         return joined_runs(column.as_text(), bounds, separator=f" {self.separator} " if self.separator else " ")
 
-    def deterministic(self) -> None:
-        """Leave the step out."""
+    def deterministic(self) -> None: ...
 
     def special_tokens(self) -> tuple[str, ...]:
         return tuple(self.separator.split())
 
 
 def joined_runs(column: Column, bounds: Longs, *, separator: str = "") -> Column:
-    """Return the values of each run of lines, between two bounds, as one."""
     from volt.kernels.columns import write_runs
 
     width, between = column.data.itemsize, np.frombuffer(separator.encode(), np.uint8)

@@ -65,7 +65,7 @@ class Tag(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Untag:
-    """Take a tag off the target side of lines that have it."""
+    """Remove a tag from the target side of lines that have it."""
 
     name: ClassVar[str] = "untag"
     is_compiled: ClassVar[bool] = True
@@ -164,7 +164,7 @@ class Append(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Copy(LineTransform):
-    """Copy one field over another; a field beyond the last is added, with empty ones before it where needed."""
+    """Copy one field over another; a new field may be added, with empty ones before it."""
 
     name: ClassVar[str] = "copy"
     from_: int = 1
@@ -191,7 +191,7 @@ def _filled(column: Column, empty: Column) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateMono(LineTransform):
-    """Copy field 1 to field 2, so that a monolingual line has two sides; a line that has two already is unfit."""
+    """Copy field 1 to field 2 of a monolingual line; a line with two sides is unfit."""
 
     name: ClassVar[str] = "duplicate_mono"
 
@@ -221,7 +221,7 @@ class Multiply(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Repeat(ConfiguredTransform):
-    """Give every line n times in a row; random transforms after it then draw for each copy."""
+    """Give every line n times in a row; later random transforms draw for each copy."""
 
     name: ClassVar[str] = "repeat"
     is_compiled: ClassVar[bool] = True
@@ -234,8 +234,7 @@ class Repeat(ConfiguredTransform):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         return batch.take(np.repeat(np.arange(len(batch)), self.n))
 
-    def deterministic(self) -> None:
-        """Leave the step out."""
+    def deterministic(self) -> None: ...
 
 
 def _check_number(n: int) -> None:
@@ -261,7 +260,7 @@ class KeepFields(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class StripEos(LineTransform):
-    """Take the end-of-sentence id off lines of ids that end with it, once; a line without it stays as it is."""
+    """Remove one end-of-sentence id from the end of lines of ids."""
 
     name: ClassVar[str] = "strip_eos"
     id: int = 2
@@ -286,7 +285,7 @@ class StripEos(LineTransform):
 
 
 def stripped(column: Column, eos: int) -> Column:
-    """Return values of ids without the id `eos` at their ends."""
+    """Return values of ids without a final `eos`."""
     filled = np.flatnonzero(column.sizes > 0)
     sizes = column.sizes.copy()
     sizes[filled] -= column.data[column.starts[filled] + sizes[filled] - 1] == eos

@@ -1,7 +1,7 @@
 """Base classes of transforms, functions over chosen fields, and the checks of options.
 
-Fields count from 1; by convention field 1 is the source side and field 2 the target side. By default a transform takes
-these two, or field 1 alone in lines without a second. A line that lacks a named field is unfit.
+Fields count from 1: field 1 is the source side, field 2 the target side. By default a transform takes both, or field 1
+alone in lines without a second. A line that lacks a named field is unfit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_FIELDS = 1 << 16  # that a number may name: `copy` makes the fields before 
 
 
 class ConfiguredTransform:
-    """Base of the transforms that a configuration can name; its attributes' docstrings are documentation."""
+    """Base of the transforms of configurations; its attributes' docstrings are documentation."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[dict[str, object]] = {
@@ -37,21 +37,17 @@ class ConfiguredTransform:
 
 
 class LineTransform(ConfiguredTransform):
-    """Base of the compiled transforms that return one line for each."""
-
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
     keeps_lines: ClassVar[bool] = True
 
 
 class FileTransform(ConfiguredTransform):
-    """Base of the transforms that load a file."""
-
     __slots__ = ()
     name: ClassVar[str]
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        """Return the call with its file, and the file's fingerprint by option. Raises VoltError if it is not valid."""
+        """Return the call with its file, and the file's fingerprint by option. Raises VoltError for an invalid file."""
         raise NotImplementedError
 
     def opened(self, files: LoadedFiles) -> Opened:
@@ -68,9 +64,9 @@ class FileTransform(ConfiguredTransform):
 
 
 def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
-    """Return the batch, split as far as these fields, and their numbers; by default the two sides.
+    """Return the batch, split as far as these fields, by default the two sides, and their numbers.
 
-    Raises LineFault for the lines that lack one of `fields`.
+    Raises LineFault for lines that lack one of `fields`.
     """
     batch = batch.split(max(fields or (N_SIDES,)))
     if fields is None:
@@ -84,7 +80,6 @@ def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
 
 
 def index_of(field: int, *, option: str = "field") -> int:
-    """Return the index in a row of a field, which counts from 1."""
     field = arguments.whole(field, option)
     if field < 1:
         raise ConfigError(f"{option}: {field}; fields count from 1, the first is field 1")
@@ -98,7 +93,7 @@ def missing(n_fields: int, field: int) -> str:
 
 
 def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: Fields | None = None) -> Batch:
-    r"""Return a batch with the chosen fields passed through `function`, by default fields 1 and 2.
+    r"""Return a batch with `function` applied to the chosen fields, by default 1 and 2.
 
     function: takes a column without missing values; returns as many values
 
@@ -120,12 +115,11 @@ def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: F
 
 
 def map_strings(batch: Batch, function: Callable[[list[str]], Sequence[str]], *, fields: Fields | None = None) -> Batch:
-    """Return the same for a function of lists of texts."""
+    """Apply a function of lists of texts, as `map_columns`."""
     return map_columns(batch, lambda column: Column.of(function(column.strings())), fields=fields)
 
 
 def check_values(columns: Sequence[Column]) -> None:
-    """Raise LineFault for the lines with a value that holds a tab or a line feed."""
     reasons = dict[int, str]()
     for column in columns:
         if not column.is_ids and len(breaking := np.flatnonzero(_breaks(column))):
@@ -153,7 +147,7 @@ def check_text_option(text: str, *, option: str) -> None:
 
 
 def check_fields(fields: Fields | None, *, option: str = "fields", n_fields: int | None = None) -> None:
-    """Raise ConfigError unless fields are distinct numbers from 1, `n_fields` or any; None passes."""
+    """Raise ConfigError unless fields are distinct numbers from 1, `n_fields` of them."""
     if fields is None:
         return
     if not isinstance(fields, tuple | list):
@@ -172,7 +166,6 @@ def check_probability(number: float, option: str) -> None:
 
 
 def take_file(transform: object, option: str) -> None:
-    """Check a transform's option, a path, and make it a Path, which marks files."""
     path = arguments.path(getattr(transform, option), option)
     if not path:
         raise ConfigError(f"{option} is empty; give the path of a file")

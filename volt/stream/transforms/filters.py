@@ -1,7 +1,7 @@
 r"""Filters: transforms that pass or drop whole lines, by regular expression, length or a condition in SQL.
 
-Many patterns need a fixed text, such as "http" in `\bhttps?:\S+`, or a digit: values are first searched for it as
-bytes, and Python's `re` sees the few that have it.
+Python's `re` sees only the values that hold a fixed text or a digit that the pattern needs, such as "http" in
+`\bhttps?:\S+`.
 
 >>> urls = Match(pattern=r"\bhttps?:\S+[a-z]\b")  # the URL filter of SOTASTREAM's Section 6.3
 >>> urls(Batch.of(["see http://a.de\tsiehe http://a.de", "see http://a.de\tsiehe"]), LineRng(1, 2)).lines
@@ -48,8 +48,8 @@ _FLAGS = re.compile(r"\A\(\?[a-zA-Z]+\)")  # of the whole pattern
 _UNCLEAR = re.compile(r"\\[xuUN0-9]|\(\?#|\(\?[a-zA-Z-]*[ixu]")  # escapes of several characters, comments and flags
 
 
-def found_in(column: Column, compiled: re.Pattern[str]) -> Mask:
-    """Return (n,) bool, True for the values that hold a match; a missing one counts as empty."""
+def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
+    """Return (n,) bool, True for values with a match; a missing one counts as empty."""
     column, runs = column.as_text(), needed(compiled)
     candidates = _candidates(column, runs, compiled.flags) if runs else np.arange(len(column))
     result, search = np.zeros(len(column), bool), compiled.search
@@ -58,7 +58,7 @@ def found_in(column: Column, compiled: re.Pattern[str]) -> Mask:
 
 
 def _candidates(column: Column, runs: list[list[str]], flags: int) -> Longs:
-    """Return the indices of the values that hold the longest text of a match, or else its rarest character."""
+    """Return the indices of values with the fixed text of a match, or else its rarest character."""
     text = needed_text(runs)
     if len(text) < 2 or flags & re.IGNORECASE:
         rarest = min((first_bytes(part, flags) for run in runs for part in run), key=len)
@@ -77,7 +77,7 @@ def _places(text: bytes, wanted: bytes) -> Iterator[int]:
 
 @lru_cache(maxsize=256)
 def first_bytes(part: str, flags: int) -> bytes:
-    """Return the first bytes, in UTF-8, of all characters that a character or class of a pattern can match."""
+    """Return the first UTF-8 bytes of all characters that a character or class of a pattern matches."""
     is_plain = part.isascii() and "\\" not in part and not flags & re.IGNORECASE
     characters = _characters(128 if is_plain else sys.maxunicode + 1)
     result = np.array([ord(match) for match in re.findall(part, characters, flags)], np.int64)
@@ -100,11 +100,7 @@ def _is_character(part: str) -> bool:
 
 
 def needed(compiled: re.Pattern[str]) -> list[list[str]]:
-    r"""Return the characters and classes that every match holds, in runs of neighbours.
-
-    >>> needed(re.compile(r"\bhttps?:[a-z]+(/.*)?")), needed(re.compile("ab|cd"))
-    ([['h', 't', 't', 'p'], [':', '[a-z]']], [])
-    """
+    """Return the characters and classes that every match holds, in runs of neighbours."""
     pattern = _FLAGS.sub("", compiled.pattern)
     if compiled.flags & re.VERBOSE or _UNCLEAR.search(pattern):
         return []
@@ -137,7 +133,7 @@ _MOST = 1 << 53  # no text is as long; up to here a double holds every whole num
 
 
 class Filter(ConfiguredTransform):
-    """Base of the filters, which validation and translation leave out."""
+    """Base of the filters; validation and translation leave them out."""
 
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
@@ -151,14 +147,13 @@ def selected(batch: Batch, wanted: Mask) -> Batch:
 
 
 def _sides(batch: Batch, fields: Fields | None) -> tuple[Batch, list[tuple[Column, Mask]]]:
-    """Return the batch, split, and each field's column with the lines that may lack it."""
     batch, numbers = with_fields(batch, fields)
     columns = [batch.columns[number - 1] for number in numbers]
     return batch, [(column, ~column.present & (k > 0)) for k, column in enumerate(columns)]
 
 
 class FieldFilter(Filter):
-    """Base of the filters that drop lines in which a field does not fit."""
+    """Base of filters that drop lines in which a field does not fit."""
 
     __slots__ = ()
     fields: Fields | None
@@ -173,7 +168,7 @@ class FieldFilter(Filter):
 
 @dataclass(frozen=True, slots=True)
 class SkipBlank(FieldFilter):
-    """Drop lines in which a field is empty, or holds nothing but white space."""
+    """Drop lines with an empty or white-space field."""
 
     name: ClassVar[str] = "skip_blank"
     fields: Fields | None = None
@@ -221,9 +216,9 @@ class Bitext(Filter):
 
 @dataclass(frozen=True, slots=True)
 class Match(Filter):
-    r"""Keep lines in which a pattern matches the same strings, equally often, on both sides, as the same URLs.
+    """Keep lines in which a pattern matches the same strings, equally often, on both sides, as the same URLs.
 
-    Workers take turns at the lines that hold what every match needs, as "http" or a digit, since Python matches them.
+    Workers take turns at the lines that hold what every match needs, as "http" or a digit.
     """
 
     name: ClassVar[str] = "match"
@@ -241,7 +236,7 @@ class Match(Filter):
     def __call__(self, batch: Batch, rng: LineRng) -> Batch:
         batch, ((left, _), (right, _)) = _sides(batch, self.fields)
         compiled, same = re.compile(self.pattern), np.ones(len(batch), bool)
-        looked_at = np.flatnonzero(found_in(left, compiled) | found_in(right, compiled))  # elsewhere both have none
+        looked_at = np.flatnonzero(matching(left, compiled) | matching(right, compiled))  # elsewhere both have none
 
         def matches(text: str) -> list[str]:
             return sorted(
@@ -255,7 +250,7 @@ class Match(Filter):
 
 @dataclass(frozen=True, slots=True)
 class Regex(FieldFilter):
-    """Drop lines in which a pattern is found in any of the fields. Workers take turns, as for `match`."""
+    """Drop lines in which a pattern matches any of the fields. Workers take turns, as for `match`."""
 
     name: ClassVar[str] = "regex"
     pattern: str
@@ -270,7 +265,7 @@ class Regex(FieldFilter):
         check_fields(self.fields)
 
     def fits(self, column: Column) -> Mask:
-        is_wanted: Mask = found_in(column, re.compile(self.pattern)) == self.invert
+        is_wanted: Mask = matching(column, re.compile(self.pattern)) == self.invert
         return is_wanted
 
 
@@ -302,7 +297,7 @@ class Length(FieldFilter):
 
 @dataclass(frozen=True, slots=True)
 class FilterTooLong(FieldFilter):
-    """Drop lines in which a field has more than so many tokens: what spaces separate, or ids."""
+    """Drop lines in which a field has too many tokens, separated by spaces, or ids."""
 
     name: ClassVar[str] = "filter_too_long"
     max_len: int

@@ -1,6 +1,6 @@
 """`LineRng`: the random numbers of a line in a step, a function of (seed, source, epoch, step) and the line's number.
 
-A line's numbers do not depend on the other lines of a batch. Copies of a line (`repeat`) draw different numbers.
+Other lines of a batch have no influence. Copies of a line (`repeat`) draw different numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _MOST = (1 << 64) - 1
 
 
 def key(*place: Place) -> int:
-    """Return 128 bits for a place in a stream."""
     return int.from_bytes(blake2b(json.dumps(place).encode(), digest_size=16).digest(), "little")
 
 
@@ -57,7 +56,7 @@ class LineRng:
     def at(self, name: str | int) -> LineRng:
         """Return independent random numbers for the same lines.
 
-        name: distinguishes this draw from others of the step
+        name: of this draw, distinct within the step
         """
         return LineRng.of(self.first, self.second, name)
 

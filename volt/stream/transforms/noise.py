@@ -40,8 +40,6 @@ _WIDE_SCRIPTS = ("HIRAGANA", "KATAKANA", "CJK UNIFIED", "BOPOMOFO")
 
 
 class Noise(LineTransform):
-    """Base of the transforms of noise."""
-
     __slots__ = ()
     changes: ClassVar[str] = "tokens"
     fields: Fields | None
@@ -52,13 +50,12 @@ class Noise(LineTransform):
     def changed(self, column: Column, draws: Draws) -> Column:
         raise NotImplementedError
 
-    def deterministic(self) -> None:
-        """Leave the step out."""
+    def deterministic(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Typos(Noise):
-    """Misspell characters at random, with characters of the same field; spaces stay, and one character of each word."""
+    """Misspell characters at random, with characters of the field, except spaces and one character of each word."""
 
     name: ClassVar[str] = "typos"
     changes: ClassVar[str] = "spelling"
@@ -92,7 +89,7 @@ class Typos(Noise):
 
 @dataclass(frozen=True, slots=True)
 class Punctuation(Noise):
-    """Leave out punctuation marks at random, and the final one, or add a full stop where none is ("。" in Chinese)."""
+    """Leave out punctuation marks at random, and the final one, or add a missing full stop ("。" in Chinese)."""
 
     name: ClassVar[str] = "punctuation"
     changes: ClassVar[str] = "spelling"
@@ -132,7 +129,7 @@ def _marks() -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True)
 class Drop(Noise):
-    """Leave out tokens at random; one of each line stays at least."""
+    """Leave out tokens at random, but never all of a line."""
 
     name: ClassVar[str] = "drop"
     temperature: float | None = None
@@ -185,7 +182,7 @@ class Reorder(Noise):
 
 
 def take_amount(transform: Any) -> None:
-    """Check a transform's temperature or rate; by default, set the usual temperature."""
+    """Check a transform's temperature or rate; set the usual temperature by default."""
     temperature, rate = transform.temperature, transform.rate
     if temperature is not None and rate is not None:
         raise ConfigError(f"temperature: {temperature} and rate: {rate}; give one of them")
@@ -198,8 +195,6 @@ def take_amount(transform: Any) -> None:
 
 
 class Draws(NamedTuple):
-    """The random numbers of a column's values."""
-
     rng: LineRng
     origins: Longs
 
@@ -211,7 +206,7 @@ class Draws(NamedTuple):
 def each_field(
     batch: Batch, rng: LineRng, function: Callable[[Column, Draws], Column], *, fields: Fields | None
 ) -> Batch:
-    """Return a batch with the chosen fields passed through `function`, which draws for each field independently."""
+    """Return a batch with `function` applied to the chosen fields; it draws for each independently."""
     batch, numbers = with_fields(batch, fields)
     return batch.with_columns(
         {field: function(batch.columns[field - 1], Draws(rng.at(field), batch.origins)) for field in numbers}
@@ -221,9 +216,9 @@ def each_field(
 class Hit(NamedTuple):
     """The tokens that are hit.
 
-    lines: (n_lines,) int64, the lines of a column with such tokens
+    lines: (n_lines,) int64, the lines with such tokens
     tokens: all tokens of these lines
-    drawn: (n_tokens,) int64, a random number for each token that is hit, −1 for the others
+    drawn: (n_tokens,) int64, a random number for each hit, −1 for other tokens
     """
 
     lines: Longs
@@ -240,7 +235,7 @@ def hit_tokens(
     spared: int = 0,
     n_choices: int = 1,
 ) -> Hit | None:
-    """Draw the tokens that are hit, with `spared` left in a line, and a number below `n_choices` for each."""
+    """Draw tokens, except `spared` of each line, and a number below `n_choices` for each."""
     from volt.kernels.noise import count_hits
     from volt.kernels.noise import hit_tokens as hit
 
@@ -262,7 +257,7 @@ def hit_tokens(
 
 
 def truncated_geometric(uniform: NDArray[np.float64], counts: Longs, *, temperature: float) -> Longs:
-    """Return (n,) int64, k with P(k) ∝ exp(−temperature k), by inversion of numbers in [0, 1)."""
+    """Return (n,) int64, k with P(k) ∝ exp(−temperature k), by inversion of `uniform`."""
     n = np.maximum(counts, 1)
     if temperature < _FLAT:
         result = uniform * n

@@ -1,6 +1,6 @@
 """Check the order of steps: a step that changes words must come before tags are added or pieces are made.
 
-A tag, such as <de> or [BT], has to stay whole; noise, case and most segmentations would break it.
+Noise, case and most segmentations would break a tag, such as <de> or [BT].
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ def check_order(transforms: Iterable[Transform], files: LoadedFiles) -> None:
 
 
 def _after(transforms: Iterable[Any], fields: _Fields, files: LoadedFiles) -> _Fields:
-    """Return the contents of the fields after steps."""
     for transform in transforms:
         if transform.name == "choice":
             variants, fields = [_after(variant.transforms, fields, files) for variant in transform.variants], {}
@@ -88,7 +87,7 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
 
 
 def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
-    """Return a step's result for a tag in a field; "" if that is random, None if the tag stays whole."""
+    """Return a step's result for a tag in a field; "" if random, None if the tag stays whole."""
     step: Any = next(iter(deterministic([transform])), None)
     if step is None or decodes(step):  # decoding joins a tag and its neighbours
         return ""
@@ -114,5 +113,4 @@ def _output(transform: Any, fields: _Fields) -> _Fields:
 
 
 def _is_tag(text: str) -> bool:
-    """Check whether a text is a token of its own: signs stand around it, as in <de>, [BT] or __de__."""
     return len(text) > 2 and not text[0].isalnum() and not text[-1].isalnum()

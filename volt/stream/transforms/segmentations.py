@@ -1,6 +1,6 @@
 """Transforms that cut words into pieces, drawn anew for each occurrence: subword regularisation.
 
-P(segmentation) ∝ score^theta        theta = 0: all alike; theta = ∞: always the best
+P(segmentation) ∝ score^theta        theta = 0: uniform; theta = ∞: always the best
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ SOURCE, TARGET = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Segmenting(FileTransform, LineTransform):
-    """Base of the transforms that sample from a Morfessor model."""
-
     changes: ClassVar[str] = "pieces"
     model: Path
     """A lexicon of Morfessor EM+Prune, `count<TAB>subword`, or a model of Morfessor as text, `count morph + morph`."""
@@ -89,7 +87,7 @@ class Segmenting(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class MorfessorEm(Segmenting):
-    """Cut words with a Morfessor model, each into one of its best segmentations, drawn anew for each occurrence."""
+    """Cut words with a Morfessor model, each into one of its best segmentations, drawn for each occurrence."""
 
     name: ClassVar[str] = "morfessor_em"
     fields: Fields | None = None
@@ -108,7 +106,7 @@ class MorfessorEm(Segmenting):
 
 @dataclass(frozen=True, slots=True)
 class DeterministicSegmentation(FileTransform, LineTransform):
-    """Cut words as a table says, which must hold them all: a line with another word is unfit."""
+    """Cut words by a table; a line with another word is unfit."""
 
     name: ClassVar[str] = "deterministic_segmentation"
     changes: ClassVar[str] = "pieces"
@@ -172,7 +170,7 @@ class Sentencepiece(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class JoinPieces(LineTransform):
-    """Join pieces: spaces go, then each ▁ becomes a space, but for one at the start of a field."""
+    """Join pieces: remove spaces, then replace each ▁ by a space, except at the start of a field."""
 
     name: ClassVar[str] = "join_pieces"
     decodes: ClassVar[bool] = True
@@ -199,7 +197,6 @@ def _cut_fields(types: WordTypes, path: Path, fields: Fields | None, batch: Batc
 
 
 def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return the n best segmentations of each word as choices."""
     result = list[Choices]()
     for segmentations in segmenter.best(words, n):
         shares = shares_of([one.score for one in segmentations], theta)
@@ -209,7 +206,7 @@ def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float)
 
 
 def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return pairs of the n best segmentations of each word that share no long piece as choices."""
+    """Return pairs of each word's n best segmentations without a common long piece, as choices."""
     result = list[Choices]()
     for word, segmentations in zip(words, segmenter.best(words, n), strict=True):
         characters = segmenter.characters(word) if segmentations else ()
@@ -230,13 +227,13 @@ def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float
 
 
 def long_pieces(pieces: Collection[str], characters: Collection[str] = ()) -> frozenset[str]:
-    """Return the pieces of several characters, apart from markers and `characters`."""
+    """Return the pieces of several characters, except markers and `characters`."""
     bare = {piece: piece.replace(PREFIX, "").removesuffix(SUFFIX) for piece in pieces}
     return frozenset(piece for piece in pieces if len(bare[piece]) > 1 and piece not in characters)
 
 
 def shares_of(scores: Sequence[float], theta: float) -> list[float]:
-    """Return probabilities ∝ score^theta. scores: logarithms, the greatest first"""
+    """Return probabilities ∝ score^theta. scores: logarithms, falling"""
     if not scores:
         return []
     if theta == math.inf:
@@ -262,7 +259,7 @@ def word_types(
 
 
 def marked_where_none_is(column: Column) -> Column:
-    """Return a column with ▁ before each word of the values that hold no ▁."""
+    """Return a column with ▁ before each word of values without ▁."""
     values = column.strings()
     places = [place for place, value in enumerate(values) if value and SPACE not in value]
     if not places:
@@ -272,7 +269,7 @@ def marked_where_none_is(column: Column) -> Column:
 
 
 def known(words: ColumnWords, path: Path) -> ColumnWords:
-    """Return the same words. Raises LineFault for lines with a word that `path` lacks."""
+    """Return the words. Raises LineFault for lines with a word that `path` lacks."""
     places = words.unknown_words()
     if not len(places):
         return words

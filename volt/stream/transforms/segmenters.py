@@ -2,7 +2,7 @@
 
 UnigramLexicon    `count<TAB>subword`, the lexicon of Morfessor EM+Prune: score = Π count / total
 Morfessor         a model of the package `morfessor`, as text
-SegmentTable      `word<TAB>subword subword …`: one segmentation, and none for a word that is missing
+SegmentTable      `word<TAB>subword subword …`: one segmentation of each word
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PieceTrie(NamedTuple):
 
     symbol_of: (n_codes,) int32, code point → symbol, or −1 − code
     steps: a state and a symbol → the next state − 1; the first state is 0
-    pieces: (n_states,) int32, the number of the text that a state spells, or −1
+    pieces: (n_states,) int32, the number of the text that ends at a state, or −1
     """
 
     symbol_of: Ints
@@ -59,7 +59,7 @@ def trie_of(numbers: Mapping[str, int]) -> PieceTrie:
 
 
 def symbols_of(symbols: Mapping[str, int]) -> Ints:
-    """Return the symbol of every code point: its number, or −1 − code."""
+    """Return code point → symbol, or −1 − code."""
     result = -1 - np.arange(_N_CODES, dtype=np.int32)
     single = {ord(text): number for text, number in symbols.items() if len(text) == 1}
     result[list(single)] = list(single.values())
@@ -67,7 +67,6 @@ def symbols_of(symbols: Mapping[str, int]) -> Ints:
 
 
 def codes_of(texts: Sequence[str]) -> tuple[Ints, Longs]:
-    """Return the code points of texts, and where each text ends."""
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.int32)
     return codes, np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
 
@@ -88,24 +87,18 @@ _LONGEST = 30  # characters of a morph, as the package's own commands have it by
 
 
 class Scored(NamedTuple):
-    """A segmentation and the logarithm of its score."""
-
     pieces: tuple[str, ...]
     score: float
 
 
 class Segmenter(Protocol):
-    """Finds the segmentations of words."""
-
     @property
-    def fingerprint(self) -> str:
-        """Equal for equal segmentations."""
+    def fingerprint(self) -> str: ...
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
         """Return the n best segmentations of each word, best first."""
 
     def characters(self, word: str) -> tuple[str, ...]:
-        """Return the word as characters."""
         return tuple(word)
 
     @property
@@ -116,7 +109,7 @@ class Segmenter(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnigramLexicon(Segmenter):
-    """Pieces that occur independently; costs: −log of each probability; unknown: the cost of another character."""
+    """Independent pieces; costs: −log of their probabilities; unknown: the cost of another character."""
 
     pieces: Mapping[str, int]
     costs: NDArray[np.float64]
@@ -131,7 +124,7 @@ class UnigramLexicon(Segmenter):
         return cls(numbers, costs, float(costs.max()) + _UNKNOWN_PENALTY, trie_of(numbers), fingerprint)
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """Return the n best segmentations of each word; in a tie, the longer last different piece comes first."""
+        """Return the n best segmentations; in a tie, the longer last different piece comes first."""
         from volt.kernels.apply_bpe import longest
         from volt.kernels.lattice import Paths, Trie, best_paths
 
@@ -159,8 +152,6 @@ class UnigramLexicon(Segmenter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Morfessor(Segmenter):
-    """A model of the package `morfessor`."""
-
     model: Any
     fingerprint: str = ""
 
@@ -176,8 +167,6 @@ class Morfessor(Segmenter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentTable(Segmenter):
-    """Words → their pieces with spaces between them."""
-
     segmentations: Mapping[str, str]
     fingerprint: str = ""
 
@@ -192,7 +181,7 @@ class SegmentTable(Segmenter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Marked(Segmenter):
-    """Another segmenter, for words that get the marker ▁ before them and are then cut (`first`), or after being cut."""
+    """A segmenter that adds the marker ▁ before words before it cuts them (`first`), or after."""
 
     segmenter: Segmenter
     first: bool
@@ -212,7 +201,7 @@ class Marked(Segmenter):
 
 
 def read_model(path: Path) -> Segmenter:
-    """Return a lexicon, or a model of Morfessor, which has no tab. Raises VocabularyError, with the line."""
+    """Return a lexicon, or a Morfessor model, which has no tab. Raises VocabularyError, with the line."""
     data = read_bytes(path, kind=VocabularyError)
     if data.startswith(_PICKLE):
         raise VocabularyError(
@@ -229,7 +218,6 @@ def read_model(path: Path) -> Segmenter:
 
 
 def read_table(path: Path) -> SegmentTable:
-    """Return a table of segmentations. Raises VocabularyError, with the line."""
     data = read_bytes(path, kind=VocabularyError)
     result, places = dict[str, str](), dict[str, int]()
     for number, line in _lines_of(path, data, needs="`word<TAB>subword subword …`"):

@@ -31,7 +31,7 @@ class _Model(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SpmEncode(FileTransform):
-    """Encode fields with a SentencePiece model: pieces or ids with a space between two."""
+    """Encode fields with a SentencePiece model, as pieces or ids separated by spaces."""
 
     name: ClassVar[str] = "spm_encode"
     keeps_lines: ClassVar[bool] = True
@@ -57,7 +57,7 @@ class SpmEncode(FileTransform):
 
     @property
     def is_compiled(self) -> bool:
-        """False if the library finds the n best encodings, one line at a time."""
+        """False if the library finds the n best encodings, line by line."""
         return not (self.sampled and self.nbest > 1)
 
     @property
@@ -94,7 +94,7 @@ class SpmEncode(FileTransform):
 
 @dataclass(frozen=True, slots=True)
 class SpmDecode(FileTransform, LineTransform):
-    """Decode fields that hold pieces or ids of a SentencePiece model back into text."""
+    """Decode fields of pieces or ids of a SentencePiece model into text."""
 
     name: ClassVar[str] = "spm_decode"
     decodes: ClassVar[bool] = True
@@ -146,7 +146,6 @@ def _model(path: Path) -> _Model:
 
 
 def processor_of(path: Path, data: bytes) -> Any:
-    """Load a model with the library. Raises VocabularyError if it is not valid."""
     try:
         return _library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):

@@ -33,8 +33,6 @@ NORMAL, USER, UNUSED, BYTE = 1, 4, 5, 6  # kinds of pieces
 
 
 class Piece(NamedTuple):
-    """A row of a model."""
-
     text: str
     score: float
     kind: int
@@ -44,7 +42,7 @@ class Piece(NamedTuple):
 class PieceFormat:
     """The output form of pieces.
 
-    text, starts: all pieces, each followed by a space, and where each starts
+    text, starts: all pieces, each followed by a space, and their starts
     bytes: the id of each byte's piece; empty without byte fallback
     """
 
@@ -62,7 +60,7 @@ class PieceFormat:
         return cls(np.frombuffer(b"".join(texts), np.uint8), starts, unknown, byte_ids)
 
     def column(self, numbers: Ints, ends: Longs, form: Form) -> Column:
-        """Return lines of pieces or ids. The number −1 − code is an unknown character; a run of them is one piece."""
+        """Return lines of pieces or ids. −1 − code is an unknown character; a run of them is one piece."""
         from volt.encode.batch_encoder import expanded
 
         n = len(self.starts) - 1
@@ -122,10 +120,10 @@ def sampler_of(processor: Any, proto: Any) -> Sampler:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BpeSampler:
-    """Sampling with a BPE model: joins are passed over at random.
+    """Sampling with a BPE model: joins are skipped at random.
 
-    symbol_of: code point → symbol: a piece, a character of pieces that is not a piece, or −1 − code
-    codes: the characters of pieces that are not pieces; their symbols follow the pieces'
+    symbol_of: code point → symbol: a piece, a character that is only part of pieces, or −1 − code
+    codes: these characters; their symbols follow the pieces'
     user: finds the user-defined symbols of several characters, which have placeholders
     """
 
@@ -172,7 +170,6 @@ class BpeSampler:
 
 
 def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]) -> JoinTable:
-    """Return all pairs of symbols that spell a piece."""
     from volt.kernels.bpe_tables import ranked_merges
     from volt.kernels.lattice import JoinTable
 
@@ -193,7 +190,7 @@ def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnigramSampler:
-    """Sampling with a unigram model, from all paths through the lattice; depth: characters of the longest piece."""
+    """Sampling from all paths through a unigram model's lattice; depth: characters of the longest piece."""
 
     processor: Any
     spelling: PieceFormat
@@ -231,7 +228,7 @@ class UnigramSampler:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BestSampler:
-    """Sampling with a unigram model, from the n best paths."""
+    """Sampling from the n best paths of a unigram model."""
 
     processor: Any
     scores: dict[str, float]
@@ -253,14 +250,13 @@ class BestSampler:
         return Column.of_ids(ids, np.concatenate([[0], np.cumsum(list(map(len, rows)))]).astype(np.int64))
 
     def paths(self, value: str, nbest: int) -> tuple[list[list[str]], list[float]]:
-        """Return the best encodings of a value, and their logarithms."""
         known, unknown = self.scores, self.unknown
         paths: list[list[str]] = self.processor.nbest_encode(value, nbest_size=nbest, out_type=str)
         return paths, [sum(known[piece] if piece in known else unknown * len(piece) for piece in row) for row in paths]
 
 
 def _path_scores(pieces: Sequence[Piece]) -> dict[str, float]:
-    """Return each piece's share of a path's score. A character's first byte counts for all."""
+    """Return each piece's share of a path's score; a character's first byte counts for all."""
     best = max([0.0, *(piece.score for piece in pieces if piece.kind == NORMAL)])  # the library starts from 0
     unknown, scores = unknown_score(pieces), dict[str, float]()
     for piece in pieces:

@@ -42,7 +42,7 @@ _EMPTY, _LINE_END, _UNKNOWN = -1, -2, -3  # instead of an id
 
 @dataclass(frozen=True, slots=True)
 class Encode(FileTransform, LineTransform):
-    """Encode fields with a VOLT vocabulary: pieces or ids with a space between two."""
+    """Encode fields with a VOLT vocabulary, as pieces or ids separated by spaces."""
 
     name: ClassVar[str] = "encode"
     changes: ClassVar[str] = "pieces"
@@ -87,7 +87,7 @@ class Encode(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Decode(FileTransform, LineTransform):
-    """Decode fields that hold pieces or ids of a VOLT vocabulary back into text."""
+    """Decode fields of pieces or ids of a VOLT vocabulary into text."""
 
     name: ClassVar[str] = "decode"
     decodes: ClassVar[bool] = True
@@ -118,9 +118,9 @@ class Decode(FileTransform, LineTransform):
 def encoded_fields(
     batch: Batch, rng: LineRng, encode: Callable[[Column, LineRng], Column], *, fields: Fields | None
 ) -> Batch:
-    """Return a batch with each field passed through `encode`, which draws for each field independently.
+    """Return a batch with `encode` applied to each field; it draws for each independently.
 
-    encode: (n_lines,) values → as many; a missing one counts as empty, and stays missing
+    encode: (n_lines,) values → as many; a missing one stays missing
     Raises LineFault for lines that hold a line end.
     """
     batch, numbers = with_fields(batch, fields)
@@ -142,7 +142,7 @@ def _text_of(column: Column) -> bytes:
 def decoded(
     batch: Batch, whole: Callable[[Column], Column], one: Callable[[str], str], *, fields: Fields | None
 ) -> Batch:
-    """Return a batch with each field decoded by `whole`, or, if that refuses, value by value by `one`.
+    """Return a batch with each field decoded by `whole`, or, if that fails, value by value by `one`.
 
     Raises LineFault for values that `one` refuses, and for text that would break a line.
     """
@@ -179,7 +179,6 @@ def _of_ids(encoder: Encoder, column: Column) -> Column:
 
 
 def _of_pieces(encoder: Encoder, column: Column) -> Column:
-    """Return values of pieces decoded at once, apart from values with an unknown piece."""
     table = {**encoder.vocabulary.ids, "": _EMPTY, "\n": _LINE_END}
     pieces = _text_of(column).decode().replace("\n", " \n ").split(" ")
     numbers = np.fromiter(map(table.get, pieces, repeat(_UNKNOWN)), np.int32, len(pieces))
@@ -203,7 +202,6 @@ def pieces_of(value: str) -> list[str]:
 
 
 def ids_of(value: str) -> list[int]:
-    """Return the ids of a value. Raises ValueError for other pieces."""
     pieces = pieces_of(value)
     for piece in pieces:
         if not _ID.fullmatch(piece):

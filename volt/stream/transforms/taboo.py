@@ -1,10 +1,6 @@
-r"""Taboo segmentation: two segmentations of a text, as source and target, with no long piece in common.
+"""Taboo segmentation: two segmentations of a text, as source and target, with no long piece in common.
 
->>> import tempfile
->>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
-...     _ = file.write("8\tlo\n8\tw\n8\tow\n8\tl\n1\to\n") and file.flush()
-...     MorfessorEmTaboo(Path(file.name), theta=float("inf"))(Batch.of(["low low"]), LineRng(1, 2)).lines
-['l ow l ow\tlo w lo w']
+low low  →  l ow l ow    lo w lo w
 """
 
 from __future__ import annotations
@@ -47,8 +43,8 @@ Kind = Literal["morfessor", "sentencepiece", "vocabulary", "table"]
 class MorfessorEmTaboo(Segmenting):
     """Write field 1 as source and as target, each word in two segmentations that share no piece of several characters.
 
-    The marker ▁ is not a character of a piece. A word whose best segmentations hold no such two has its characters as
-    the second. For autoencoders: no piece can be copied (Grönroos et al. 2020).
+    A word without such segmentations has its characters as the second; ▁ is not a character of a piece. For
+    autoencoders, which then cannot copy pieces (Grönroos et al. 2020).
     """
 
     name: ClassVar[str] = "morfessor_em_taboo"
@@ -62,10 +58,9 @@ class MorfessorEmTaboo(Segmenting):
 
 @dataclass(frozen=True, slots=True)
 class MorfessorEmTabooReordered(MorfessorEmTaboo):
-    """Cut the words of source and target, the same in perhaps another order, into pieces that both sides do not share.
+    """Cut the words of source and target, in possibly different orders, into pieces that the sides do not share.
 
-    Both sides draw alike for each word type of a line; otherwise this is `morfessor_em_taboo`. It belongs after
-    `reorder`.
+    Both sides draw alike for each word type of a line. It belongs after `reorder`; see `morfessor_em_taboo`.
     """
 
     name: ClassVar[str] = "morfessor_em_taboo_reordered"
@@ -116,7 +111,6 @@ class Taboo(MorfessorEmTaboo):
 
 
 def _both_of_one(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> Batch:
-    """Return source and target, both made of the words of field 1."""
     batch, _ = with_fields(batch, (SOURCE,))
     words = known(types.find(batch.column(SOURCE)), model)
     drawn = words.drawn(rng.words(batch.origins))
@@ -124,7 +118,7 @@ def _both_of_one(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> B
 
 
 def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> Batch:
-    """Return source and target, each made of its own words; both draw alike for a word type of a line."""
+    """Return both sides, each made of its own words, with equal draws for a word type of a line."""
     batch, sides = with_fields(batch, None)
     bits, changed = rng.words(batch.origins), dict[int, Column]()
     for side in sides:
@@ -147,7 +141,7 @@ class DropoutSegmenter(Segmenter):
         return f"{self.encoder.vocabulary.fingerprint} {self.dropout!r}"
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """Return the distinct ones of n samples of each word, the most frequent first."""
+        """Return the distinct segmentations among n samples of each word, most frequent first."""
         rows = self._encoded([word for word in words for _ in range(n)], self.dropout if n > 1 else 0.0, n)
         counts = (Counter(rows[first : first + n]) for first in range(0, len(rows), n))
         return [[Scored(pieces, math.log(count)) for pieces, count in each.most_common()] for each in counts]
@@ -156,7 +150,7 @@ class DropoutSegmenter(Segmenter):
         return self._encoded([word], 1.0, 1)[0]
 
     def _encoded(self, words: Sequence[str], dropout: float, n: int) -> list[tuple[str, ...]]:
-        """Return the encodings of words, each n times; the k-th draws by the number k."""
+        """Return each word's n encodings; the k-th draws by the number k."""
         text = "".join(word + "\n" for word in words).encode("utf-8", "surrogatepass")
         numbers = np.tile(np.arange(n), len(words) // n)
         options: dict[str, Any] = {"dropout": dropout, "seed": _SEED, "numbers": numbers} if dropout else {}
@@ -166,8 +160,6 @@ class DropoutSegmenter(Segmenter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SentencePieceSegmenter(Segmenter):
-    """A SentencePiece unigram model."""
-
     sampler: BestSampler
     fingerprint: str = ""
 
@@ -175,7 +167,7 @@ class SentencePieceSegmenter(Segmenter):
         return [self._of_word(word, n) for word in words]
 
     def _of_word(self, word: str, n: int) -> list[Scored]:
-        """Return the segmentations of a word; its own if it is normalised to nothing."""
+        """Return a word's segmentations; the word itself if it is normalised to nothing."""
         rows = zip(*self.sampler.paths(word, n), strict=True)
         result = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
         return sorted(result, key=lambda one: -one.score) or [Scored((word,), 0.0)]

@@ -23,7 +23,7 @@ _MOST_TYPES, _MOST_CHOICES = 1 << 19, 1 << 23  # with more, all are forgotten
 class Tokens(NamedTuple):
     """The tokens of a column, one value after the other.
 
-    starts, sizes: (n_tokens,) int64, where each starts in the column's data, and its bytes, or 1 for an id
+    starts, sizes: (n_tokens,) int64, the start of each in the column's data, and its bytes, or 1 for an id
     ends: (n_values,) int64, the number of tokens up to the end of each value
     """
 
@@ -37,7 +37,6 @@ class Tokens(NamedTuple):
 
 
 def token_counts(column: Column) -> Longs:
-    """Return (n,) int64, the number of tokens of each value."""
     if column.is_ids:
         return np.maximum(column.sizes, 0)
     if _MEMO not in column.memo:
@@ -50,7 +49,6 @@ def token_counts(column: Column) -> Longs:
 
 
 def cut(column: Column, counts: Longs) -> Tokens:
-    """Return the tokens of a column. counts: of each value"""
     ends = np.cumsum(counts)
     n = int(ends[-1]) if len(ends) else 0
     if column.is_ids:
@@ -63,10 +61,10 @@ def cut(column: Column, counts: Longs) -> Tokens:
 
 
 def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Column:
-    """Return values made of tokens, and of others, with one space between two.
+    """Return values made of tokens, and of others, separated by spaces.
 
     chosen: numbers of tokens; −1 is the first of the others, −2 the second, and so on
-    ends: (n_values,) int64, where each value ends in `chosen`
+    ends: (n_values,) int64, the end of each value
     """
     column, is_own = tokens.column, chosen >= 0
     own, rest = (chosen, chosen[:0]) if is_own.all() else (chosen[is_own], -1 - chosen[~is_own])
@@ -84,7 +82,7 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
 
 
 def with_values(column: Column, lines: Longs, values: Column) -> Column:
-    """Return the column with other values in some lines, in rising order, in a small buffer."""
+    """Return the column with other values in some (rising) lines."""
     if not len(lines):
         return column
     others = np.delete(np.arange(len(column)), lines)
@@ -96,10 +94,10 @@ def with_values(column: Column, lines: Longs, values: Column) -> Column:
 
 
 class Choices(NamedTuple):
-    """The replacements of a word; none if the word is unknown.
+    """The replacements of a word; empty if unknown.
 
     sides: of each choice, the numbers of its texts, one for each side
-    bounds: of each choice, its share and the shares before it; the last is 1
+    bounds: cumulative shares; the last is 1
     """
 
     texts: Sequence[str] = ()
@@ -108,7 +106,7 @@ class Choices(NamedTuple):
 
 
 class WordTypes:
-    """The word types met so far, and their choices, computed at a type's first occurrence. Threads may share it.
+    """The known word types and their choices, computed at a type's first occurrence. Thread-safe.
 
     choices: new words → the choices of each
     prepare: changes a column of text before its words are looked up
@@ -124,7 +122,6 @@ class WordTypes:
         return WordTypes, (self._choices, self._prepare)
 
     def find(self, column: Column) -> ColumnWords:
-        """Return the words of a column, each with its choices."""
         from volt.kernels.tokens import N_LINES, N_TOKENS, N_TYPES, find_words
 
         column = column.as_text() if self._prepare is None else self._prepare(column.as_text())
@@ -198,9 +195,9 @@ class ColumnWords:
     """The words of a column, as views into the tables of `WordTypes`.
 
     numbers: (n_words,) int32, the type of each word
-    ends: (n_lines,) int64, where each line's words end
+    ends: (n_lines,) int64, the end of each line's words
     unknown: the types without choices → their words
-    choice_starts, text_starts: where the choices of each type, and the texts, start
+    choice_starts, text_starts: the starts of each type's choices, and of the texts
     bounds, sides: of each choice, as in `Choices`
     text: uint8, the texts, each followed by a space
     """
@@ -229,7 +226,6 @@ class ColumnWords:
         return out
 
     def written(self, choices: Ints, *, side: int) -> Column:
-        """Return the lines with side 1 or 2 of the choices."""
         from volt.encode.batch_encoder import expanded
 
         part = expanded(self.sides[2 * choices + (side - 1)], self.ends, self.text_starts, self.text)
@@ -237,7 +233,7 @@ class ColumnWords:
 
 
 class _GrowingArray:
-    """An array that grows at its end; its views stay valid."""
+    """An array that grows; its views stay valid."""
 
     def __init__(self, values: Sequence[int], dtype: DTypeLike) -> None:
         self._data = np.array(values, dtype)

@@ -1,6 +1,6 @@
-"""`Transform`: the protocol of transforms, the questions that a stream asks about them, and the files that they load.
+"""`Transform`: the protocol of transforms, their properties as a stream needs them, and the files that they load.
 
-A stream's sources share one `LoadedFiles`, so each file is loaded once. A worker receives copies without loaded files.
+A stream's sources share one `LoadedFiles`. A worker receives copies without loaded files.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ MOST_COPIES = 10_000  # of a line, or of a field
 class Transform(Protocol):
     """A transform or filter: a picklable object, usually a frozen dataclass, with a name and a call.
 
-    It is pure: equal lines and an equal `LineRng` give an equal result, whatever other lines the batch holds. It raises
-    LineFault for lines that it cannot take.
+    It is pure: equal lines and an equal `LineRng` give an equal result, whatever the other lines of the batch. It
+    raises LineFault for unfit lines.
 
     Optional attributes, by default False:
     is_compiled: it runs no Python code line by line, so threads can share the work.
@@ -45,7 +45,7 @@ class Transform(Protocol):
     `deterministic()`: the transform for validation and translation, which draws nothing and drops no line, or None.
     `inverse()`: the transform that turns a system's output back into text, or None.
     `special_tokens()`: a tuple of the tokens, such as tags, that it adds.
-    `excluding(tokens)`: the same transform, which draws none of these tokens.
+    `excluding(tokens)`: the transform that draws none of these tokens.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class Transform(Protocol):
         """The name in traces and errors."""
 
     def __call__(self, batch: Batch, rng: LineRng, /) -> Batch:
-        """Return the batch, transformed.
+        """Return the transformed batch.
 
-        batch: some lines of one block
+        batch: lines of one block
         rng: the only source of random numbers
         """
 
@@ -72,22 +72,22 @@ class Transform(Protocol):
 class LineFault(StreamError):
     """Some lines of a transform's batch are unfit.
 
-    reasons: index in the batch → what is wrong with the line; a traceback may follow on further lines.
-    made: the result for the other lines; without it, the transform is called again without the unfit lines.
+    reasons: index in the batch → problem; a traceback may follow on further lines.
+    result: of the other lines; without it, the transform is called again without the unfit lines.
 
     >>> LineFault({3: "2 fields, needs 3"})
     LineFault('1 unfit lines, the first at index 3: 2 fields, needs 3')
     """
 
-    def __init__(self, reasons: Mapping[int, str], *, made: Batch | None = None) -> None:
-        self.reasons = dict(arguments.mapping(reasons, "reasons", remedy="give a dict, index → what is wrong"))
+    def __init__(self, reasons: Mapping[int, str], *, result: Batch | None = None) -> None:
+        self.reasons = dict(arguments.mapping(reasons, "reasons", remedy="give a dict, index → problem"))
         if not self.reasons:
-            raise ConfigError("reasons is empty; say what is wrong with one line at least")
-        self.made, first = made, min(self.reasons)
+            raise ConfigError("reasons is empty; give the problem of at least one line")
+        self.result, first = result, min(self.reasons)
         super().__init__(f"{len(self.reasons)} unfit lines, the first at index {first}: {self.reasons[first]}")
 
     def __reduce__(self) -> tuple[partial[LineFault], tuple[dict[int, str]]]:
-        return partial(LineFault, made=self.made), (self.reasons,)
+        return partial(LineFault, result=self.result), (self.reasons,)
 
 
 def signature(transform: object) -> object:
@@ -152,15 +152,14 @@ def deterministic(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
 
 
 def inverse(transforms: Iterable[Transform]) -> tuple[Transform, ...]:
-    """Return the transforms that turn a system's output back into text: the last one is inverted first.
+    """Return the transforms that turn a system's output back into text, last one first.
 
-    Where a step decodes a field, the nearest encoding of that field before it needs no inverse.
+    An encoding of a field that a later step decodes needs no inverse.
     """
     return _inverse(transforms, Counter())
 
 
 def _inverse(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Transform, ...]:
-    """Return the inverses; `decoded` counts, by field, the encodings that later steps decode."""
     result = list[Transform]()
     for transform in reversed([declared(step) for step in transforms]):
         if hasattr(transform, "heaviest"):  # a choice
@@ -179,7 +178,6 @@ def _inverse(transforms: Iterable[Transform], decoded: Counter[int]) -> tuple[Tr
 
 
 def special_tokens(transforms: Iterable[Transform]) -> tuple[str, ...]:
-    """Return the tokens that transforms add to lines, each once."""
     steps = [step for step in map(declared, transforms) if hasattr(step, "special_tokens")]
     return tuple(dict.fromkeys(token for step in steps for token in step.special_tokens()))
 
@@ -189,8 +187,8 @@ def excluding(transform: Transform, tokens: tuple[str, ...]) -> Transform:
     return result
 
 
-class Kept:
-    """A cache of slow values that threads share; the oldest goes before one too many is computed. A copy is empty."""
+class SharedCache:
+    """A cache of slow values that threads share; the oldest is dropped first. A copy is empty."""
 
     def __init__(self, *, most: int) -> None:
         self._most, self._values, self._lock = most, dict[Hashable, Any](), RLock()
@@ -204,15 +202,15 @@ class Kept:
             result: T = self._values[key]
         return result
 
-    def __reduce__(self) -> tuple[partial[Kept], tuple[()]]:
-        return partial(Kept, most=self._most), ()
+    def __reduce__(self) -> tuple[partial[SharedCache], tuple[()]]:
+        return partial(SharedCache, most=self._most), ()
 
 
 class LoadedFiles:
-    """The contents of files, loaded once each; a file that has changed is loaded again. A copy is empty."""
+    """The contents of files, loaded once each, and again after a change. A copy is empty."""
 
     def __init__(self) -> None:
-        self._cache = Kept(most=1 << 10)
+        self._cache = SharedCache(most=1 << 10)
 
     def load(self, path: Path, read: Callable[[Path], T]) -> T:
         return self._cache.get((read, str(path), mark_of(path)), lambda: read(path))
@@ -223,8 +221,6 @@ class LoadedFiles:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A transform, its call with its files loaded, and its signature."""
-
     transform: Transform
     call: Call
     values: dict[str, Any]

@@ -50,10 +50,9 @@ _ROW = "row"  # the column of a record batch that says from which line each row 
 class User(FileTransform):
     """Call a function of a Python file for every line.
 
-    A function that has a parameter `rng` gets a numpy Generator of its line (of the block, if it takes a
-    stream or a batch), and must draw from no other. It must not keep it. A line for which it raises an error is unfit,
-    and the error policy says what happens to it. What it prints goes to stderr. At validation and translation, where
-    nothing is drawn, a function with `rng` is left out.
+    A function with a parameter `rng` gets a numpy Generator of its line (or block, if it takes a stream or a batch),
+    must draw from no other, and must not store it. A line for which it raises an error is unfit. What it prints goes to
+    stderr. Validation and translation leave out a function with `rng`.
     """
 
     name: ClassVar[str] = "user"
@@ -114,7 +113,6 @@ class User(FileTransform):
         return _batch_of(batch, column, output.origins, output.bad)
 
     def _call(self, call: Function, inputs: Iterator[Any], lines: list[str], output: OutputLines) -> None:
-        """Call the function for each line until it raises an error."""
         fields, whole = (self.takes == kind and not self.append for kind in ("fields", "line"))
         add, add_width, add_origin, join = output.rows.append, output.widths.append, output.origins.append, "\t".join
         for place, one in enumerate(inputs, output.n_called):
@@ -124,7 +122,7 @@ class User(FileTransform):
                 try:
                     add(join(result))
                 except TypeError:
-                    add(row_of(result))  # which says what is not a string
+                    add(row_of(result))  # which names the value that is not a string
                 add_width(len(result))
                 add_origin(place)
             elif whole and type(result) is str:
@@ -139,7 +137,6 @@ class User(FileTransform):
         output.n_called = len(lines)
 
     def _lines_of(self, line: str, result: object) -> list[str]:
-        """Return the lines that a result stands for. Raises TypeError or ValueError."""
         if self.append:
             return [f"{line}\t{value_of(result)}"]
         if result is None:
@@ -151,7 +148,7 @@ class User(FileTransform):
         return [row_of(result)]
 
     def _streamed(self, function: Function, wants_rng: bool, batch: Batch, rng: LineRng) -> Batch:
-        """Let the function run over the block; after an error, drop its last line and start anew."""
+        """Run the function over the block; after an error, restart without its last line."""
         rows, origins, bad, lines, n_taken = list[str](), list[int](), dict[int, str](), batch.rows, 0
         options = {"rng": next(rng.generators(batch.origins[:1]))} if wants_rng and len(batch) else {}
 
@@ -201,9 +198,9 @@ class User(FileTransform):
 class OutputLines:
     """The results of a function, line by line.
 
-    n_called: the number of calls
-    rows, origins, widths: the lines that it returned, the input line of each, and its number of fields
-    bad: input line → what is wrong with it
+    n_called: calls
+    rows, origins, widths: output lines, their input lines, and numbers of fields
+    bad: input line → problem
     """
 
     n_called: int = 0
@@ -213,7 +210,6 @@ class OutputLines:
     bad: dict[int, str] = field(default_factory=dict)
 
     def column(self, fault: Callable[[BaseException], str]) -> Column:
-        """Return the lines; move the lines that cannot be written to `bad`."""
         text = "\n".join([*self.rows, ""])
         is_cut = text.count("\t") == sum(self.widths) - len(self.widths) and text.count("\n") == len(self.rows)
         if is_cut:
@@ -232,7 +228,6 @@ class OutputLines:
 
 
 def row_of(result: object) -> str:
-    """Return the line of a list of fields. Raises TypeError or ValueError."""
     if not isinstance(result, list | tuple) or not result:
         raise TypeError(f"returned {result!r}, not a list of strings")
     try:
@@ -241,7 +236,7 @@ def row_of(result: object) -> str:
             return line
     except (TypeError, UnicodeEncodeError):
         pass
-    return "\t".join([value_of(value) for value in result])  # one of them says what is wrong
+    return "\t".join([value_of(value) for value in result])  # one of them raises the error
 
 
 def value_of(result: object) -> str:
@@ -263,12 +258,11 @@ def checked_line(result: object) -> str:
 def _batch_of(batch: Batch, lines: Column, origins: list[int], bad: Mapping[int, str]) -> Batch:
     output = Batch((), lines, batch.origins[np.array(origins, np.int64)])
     if bad:
-        raise LineFault(bad, made=output)
+        raise LineFault(bad, result=output)
     return output
 
 
 def _batch_of_arrow(batch: Batch, output: pyarrow.RecordBatch | None, function: str) -> Batch:
-    """Return a function's record batch as a batch. Raises TypeError, ValueError or LineFault."""
     import pyarrow as pa
 
     if output is None:

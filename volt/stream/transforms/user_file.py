@@ -1,4 +1,4 @@
-"""A user's Python file: run it once, check its functions, and send what it prints to stderr.
+"""A user's Python file: run it once, check its functions, and send its prints to stderr.
 
 Nothing else is imported, no folder joins the search path, and no byte code is written.
 """
@@ -33,15 +33,12 @@ _MODULE = "volt_user_"  # how the names of modules of users' files start
 
 @dataclass(frozen=True, slots=True)
 class UserFile:
-    """A file that has been run."""
-
     path: Path
     module: ModuleType
     fingerprint: str
 
     @classmethod
     def run(cls, path: Path) -> UserFile:
-        """Run a file as a module. Raises ConfigError, with the line, if it cannot be read or run."""
         source, module = read_bytes(path, kind=ConfigError), ModuleType(f"{_MODULE}{path.stem}")
         module.__file__ = str(path)
         try:
@@ -56,7 +53,7 @@ class UserFile:
         return cls(path, module, blake2b(source, digest_size=8).hexdigest())
 
     def function(self, name: str, options: Mapping[str, Any]) -> Function:
-        """Return a function by name. Raises ConfigError if it is missing or cannot be called so."""
+        """Return a function. Raises ConfigError if it is missing or cannot be called so."""
         names = vars(self.module)
         result = names.get(name)
         if not callable(result):
@@ -88,7 +85,6 @@ def _parameters(function: Function) -> Mapping[str, Parameter] | None:
 
 
 def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, Any]) -> str:
-    """Return why a function cannot be called with these options; "" if it can."""
     if parameters is None:
         return ""
     first = next((name for name, parameter in parameters.items() if parameter.kind in _BY_PLACE), None)
@@ -113,20 +109,18 @@ def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, An
 
 
 def pass_signal_on(error: BaseException) -> None:
-    """Raise again an error that ends this process on a signal."""
     if isinstance(error, SystemExit) and type(error) is not SystemExit:
         raise error
 
 
 def line_of(error: BaseException, file: Path) -> int:
-    """Return the innermost line of the file in a traceback, or 0."""
     return next(
         (frame.lineno or 0 for frame in reversed(extract_tb(error.__traceback__)) if frame.filename == str(file)), 0
     )
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an error, without the frames of volt; "" if it has no others."""
+    """Return the traceback of an error, without the frames of volt."""
     values = TracebackException.from_exception(error)
     values.stack = StackSummary.from_list([frame for frame in values.stack if not frame.filename.startswith(_VOLT)])
     return "".join(values.format()).rstrip() if values.stack else ""
@@ -142,9 +136,9 @@ def place_of(line: int, file: Path) -> str:
 
 
 class _UserCode:
-    """Changes this process while its threads run a user's code: its output goes to stderr, and it cannot exit.
+    """Changes this process while its threads run user code: output goes to stderr, exits become errors.
 
-    has_process: True to lead descriptor 1 to stderr, too, for programs that the code starts.
+    has_process: also redirect descriptor 1, for programs that the code starts.
     """
 
     def __init__(self) -> None:
@@ -155,7 +149,7 @@ class _UserCode:
         self.pid, self.descriptor = 0, -1
 
     def __getattr__(self, name: str) -> Any:
-        """Stand for sys.stdout: stderr in the threads that run a user's code."""
+        """Stand for sys.stdout: stderr in the threads that run user code."""
         return getattr(sys.stderr if get_ident() in self.threads else self.stdout, name)
 
     def __enter__(self) -> None:
@@ -185,7 +179,7 @@ class _UserCode:
                     sys.stdout = self.stdout
 
     def _exit(self, status: int) -> NoReturn:
-        """Stand for os._exit: raise an error in a user's function, but not in a fork."""
+        """Stand for os._exit: raise an error in user code, except in a fork."""
         caller = str(sys._getframe(1).f_globals.get("__name__"))
         if caller.startswith(_MODULE) and os.getpid() == self.pid:
             raise SystemExit(f"os._exit({status})")
@@ -202,10 +196,10 @@ _USER_CODE = _UserCode()  # global as sys.stdout is
 
 
 def lead_descriptor() -> None:
-    """Lead descriptor 1 to stderr while a user's code runs, in a process that writes data to stdout."""
+    """Redirect descriptor 1 to stderr while user code runs, in a process that writes data to stdout."""
     _USER_CODE.has_process = True
 
 
 def printing_to_stderr() -> AbstractContextManager[None]:
-    """Run a user's code within: what it prints in this thread goes to stderr."""
+    """Redirect this thread's prints to stderr."""
     return _USER_CODE
