@@ -121,7 +121,9 @@ class VoltError(Exception):
         super().__init__(self.text(as_argument))
 
     def text(self, spelled: Callable[[str, object], str]) -> str:
-        """Return the message with its hint. spelled: returns an argument as its reader writes it
+        """Return the message with its hint.
+
+        spelled: returns an argument and its value as the reader writes them
 
         >>> VoltError("too long; pass", hint={"max_line": None}).text(lambda name, value: f"{name}: {value}")
         'too long; pass max_line: None'
@@ -129,7 +131,10 @@ class VoltError(Exception):
         return f"{self.message} {' or '.join(starmap(spelled, self.hint.items()))}" if self.hint else self.message
 
     def reworded(self, message: str, kind: type[Kind] | None = None) -> VoltError:
-        """Return an error with another message, and of another kind if one is named, but with this error's hint.
+        """Return an error with another message and this error's hint.
+
+        message: replaces the message
+        kind: class of the new error; by default, this error's
 
         >>> VoltError("too long; pass", hint={"max_line": 9}).reworded("a.txt: too long; pass", CorpusError)
         CorpusError('a.txt: too long; pass max_line=9')

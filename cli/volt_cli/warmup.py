@@ -23,10 +23,10 @@ def warmup(quiet: Quiet = False) -> None:
 
     Compiled code fits the processor it was compiled on; on another kind, the first use compiles again.
     """
-    from volt.kernels.jit import kept_in
+    from volt.kernels.jit import code_folder
     from volt.kernels.warmup import JOBS, missing
 
-    place = kept_in()
+    place = code_folder()
     if place is None:
         raise CannotKeep(
             "compiled loops cannot be stored: no folder for them is writable; set NUMBA_CACHE_DIR to one that can"

@@ -89,7 +89,7 @@ def test_what_ranks_stand_for_are_candidates(run: Run, name: str) -> None:
     merges = Vocabulary.load("s.volt").merges
     assert list(dict.fromkeys(map("".join, merges)))[:4] == ["th", "he", "the", to_characters(b" the")]
     told = run(*[word for word in search if word not in ("--level", "bytes")], status=1).stderr
-    assert b"find a vocabulary of bytes on your corpus" in told
+    assert b"search with --level bytes" in told
 
 
 def test_files_of_other_kinds_are_told_by_name(run: Run) -> None:

@@ -54,7 +54,7 @@ def test_after_warmup_no_command_compiles(run: Run) -> None:
 
 def test_warmup_fails_where_nothing_can_be_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The status is 1, and the message names the setting that helps."""
-    monkeypatch.setattr(jit, "kept_in", lambda: None)
+    monkeypatch.setattr(jit, "code_folder", lambda: None)
     assert b"NUMBA_CACHE_DIR" in run("warmup", status=1).stderr
 
 

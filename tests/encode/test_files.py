@@ -13,7 +13,7 @@ import pytest
 from texts_to_encode import LINES, write_texts
 
 from volt.encode.encoder import Encoder
-from volt.encode.files import EncodeJob, Outcome, encode_each, encode_one, encode_stream
+from volt.encode.files import EncodeJob, Outcome, encode_each, encode_one, encode_stream, output_files, outputs_of
 from volt.errors import ConfigError, CorpusError, OutputError
 from volt.files.paths import expand
 from volt.vocabulary import Vocabulary
@@ -62,6 +62,13 @@ def test_arrays_hold_the_ids_and_offsets_beside(files: list[str], tmp_path: Path
         assert (ids == expected.ids).all()
         assert (offsets == expected.offsets).all()
         assert outcome.n_lines == len(expected)
+
+
+def test_outputs_are_named_after_their_files() -> None:
+    """The ending of a compressed file is dropped; arrays have offsets, and a folder its manifest."""
+    assert outputs_of(["a.txt.gz"], Path("out"), ".npy") == {"a.txt.gz": Path("out/a.txt.npy")}
+    written = output_files(["a.txt"], Path("out"), job=EncodeJob(form="npy"), each=True)
+    assert [path.name for path in written] == ["a.txt.npy", "a.txt.offsets.npy", ".volt-encoded.json"]
 
 
 def test_all_files_can_share_an_array(files: list[str], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from patterns import any_texts, patterns
 
 from volt.errors import ConfigError
-from volt.kernels.regex_cutting import SplitTables, behind_replaced, cut_texts
+from volt.kernels.regex_cutting import SplitTables, cut_texts, end_of_replaced
 from volt.text.patterns import NAMED, Split, Splitter, named_splitter
 
 PIECES = [
@@ -133,7 +133,7 @@ def test_one_replacement_stands_for_as_many_bytes_as_in_python(data: bytes) -> N
     text, ends = replaced(data)
     for start, end, character in zip([0, *ends], ends, text, strict=False):
         if character == "\ufffd" and data[start:end] != b"\xef\xbf\xbd":
-            assert behind_replaced(np.frombuffer(data, np.uint8), start, len(data)) == end
+            assert end_of_replaced(np.frombuffer(data, np.uint8), start, len(data)) == end
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -115,7 +115,7 @@ def _start(merged: MergedWords, new_codes: Sequence[int]) -> _Start:
     numbers = np.where(is_made, np.cumsum(is_made) + n_first, np.cumsum(~is_made)).astype(np.int32) - 1
     news = {-1 - code: n_old + place for place, code in enumerate(new_codes)}
     retained = np.ones(len(tokens), bool)
-    retained[numbers] = tables.kept > 0
+    retained[numbers] = tables.retained > 0
     atoms, words = _renumbered(merged.atoms, numbers, news), _renumbered(merged.words, numbers, news)
     return _Start(tokens, n_first, retained, words, occurrences(atoms, n_first))
 

@@ -78,7 +78,7 @@ class Drops:
         always = keep_atoms or vocabulary.pretokenizer.is_bytes
         times = np.repeat(merged.words.counts, np.diff(merged.words.ends, prepend=0))
         drops = cls(
-            vocabulary, tables.tokens, (tables.kept > 0).tolist(), [True] * n, merged.token_counts().tolist(),
+            vocabulary, tables.tokens, (tables.retained > 0).tolist(), [True] * n, merged.token_counts().tolist(),
             int(times[merged.words.symbols < 0].sum()),
             [None if key < 0 else (key >> 32, key & 0xFFFFFFFF) for key in keys], parts, needs,
             [is_atom[number] and (always or bool(occur[number])) for number in range(n)], closed,

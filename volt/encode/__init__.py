@@ -1,4 +1,4 @@
-"""Text → pieces and ids by a vocabulary, and back. It does so line by line, or by the million lines in threads."""
+"""Text → pieces and ids by a vocabulary, and back: line by line, or by the million lines in threads."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 r"""`BatchEncoder`: bytes → ids or text, by the million lines, without a Python object for a word or a line.
 
-Text is cut into chunks at line ends. Threads look up the values of a chunk's units (volt.encode.pretokens). The
-compiled loop encodes simple new units; Python encodes the others, all at once. Each thread has its own `UnitCache`, so
-nothing is locked; idle caches are reused.
+Threads look up the values of the units of chunks (volt.encode.pretokens). The compiled loop encodes simple new units;
+Python encodes the others together. Each thread borrows its own `UnitCache`, so nothing is locked.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Dropout:
-    """Merges are skipped at random.
+    """Random skipping of merges.
 
-    probability: the probability of skipping a merge
-    seed: a 64-bit number; it and a line's number start the generator of the line
+    probability: of skipping a merge
+    seed: 64 bits; with a line's number, it starts the generator of the line
     """
 
     probability: float
@@ -45,7 +44,7 @@ class Dropout:
 
     @classmethod
     def of(cls, probability: float, seed: int | None) -> Dropout | None:
-        """Return the dropout, or None if the probability is 0. Raises ConfigError if it is above 0 without a seed."""
+        """Return the dropout, or None for probability 0. Raises ConfigError if it lacks a seed."""
         if not 0.0 <= (probability := arguments.number(probability, "dropout")) <= 1.0:
             raise ConfigError(f"dropout is {probability}; give a probability from 0 to 1")
         seed = None if seed is None else arguments.whole(seed, "seed")
@@ -59,9 +58,9 @@ class Dropout:
 class BatchEncoder:
     """Encodes many lines with one vocabulary. Safe to share between threads.
 
-    tables: the vocabulary as compiled code sees it
-    rendering: the form of the output: ids, pieces as text, or ids as text
-    sampled: whether units are cached as atoms, to draw dropout for each occurrence
+    tables: the vocabulary for compiled code
+    rendering: the output: ids, pieces, or ids as text
+    sampled: whether to cache atoms of units, for dropout
     limit: about how many units each thread caches
     """
 
@@ -77,7 +76,7 @@ class BatchEncoder:
     def encode(
         self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
     ) -> Iterator[EncodedPart]:
-        """Yield the encoded lines of each chunk, in order; of an awaited chunk, before the next is requested."""
+        """Yield the encoded lines of each chunk, in order; an awaited chunk's before the next is requested."""
         assert self.sampled == (dropout is not None)
         encode, n_threads = partial(self._encode, dropout=dropout), n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
@@ -122,7 +121,7 @@ class BatchEncoder:
         cache.fill_pending(values, _ends_of_groups(ends, result.n_words), result.irregular)
 
     def _values(self, text: str, lengths: Longs) -> tuple[NDArray[Any], Longs]:
-        """Return the values of words, and where each word ends: for dropout, atoms, the last of a word marked."""
+        """Return the values of words, and where each word ends; for dropout, atoms, each word's last marked."""
         symbols, ends = self.tables.atoms(text, lengths)
         if self.sampled:
             atoms = 2 * symbols
@@ -133,7 +132,7 @@ class BatchEncoder:
         return values, _ends_of_groups(symbol_ends, np.diff(ends, prepend=0))
 
     def _with_left_lines(self, lines: EncodedPart, text: bytes, separator: int) -> EncodedPart:
-        """Encode the lines that the compiled loop left out, each as a whole, and insert their values."""
+        """Insert the values of the lines that the compiled loop left out, each encoded as a whole."""
         numbers, mark = lines.left[:, 0], bytes([separator])
         left = [text[text.rfind(mark, 0, end) + 1 : end].decode() for end in lines.left[:, 1].tolist()]
         split = split_lines(self.tables.vocabulary, left)
@@ -169,11 +168,6 @@ def expanded(numbers: NDArray[np.int32], ends: Longs, starts: Longs, values: NDA
 
 
 def _ends_of_groups(ends: Longs, sizes: Longs) -> Longs:
-    """Return where each group ends, from where its items end and the size of each group.
-
-    >>> _ends_of_groups(np.array([2, 3, 7]), np.array([1, 0, 2])).tolist()
-    [2, 2, 7]
-    """
     return np.concatenate([[0], ends])[np.cumsum(sizes)]
 
 
@@ -215,7 +209,7 @@ class Encoded:
         """Concatenate the lines of parts.
 
         parts: the encoded chunks
-        n_bytes: the size of the text: about the most ids that it has
+        n_bytes: the size of the text: about the most ids
         """
         try:
             ids = np.empty(n_bytes, np.int32)  # unused pages cost nothing

@@ -1,7 +1,7 @@
 """Text → sentences of ids as fairseq and Megatron read them: NAME.bin and NAME.idx (`volt.files.indexed_dataset`).
 
-Each line becomes a sentence: bos, a language's token, the ids of the line, eos. An empty line becomes a sentence
-without ids of its own, so that line i of a text stays line i of its translation.
+Each line becomes a sentence: bos, a language's token, the ids of the line, eos. An empty line has only the frame, so
+that line i of a text stays line i of its translation.
 """
 
 from __future__ import annotations
@@ -29,11 +29,7 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The ids that enclose each line: front, before it, and back, after it.
-
-    >>> Frame((1,), (2,)).around(np.array([7, 8, 9], np.int32), np.array([2, 2, 3]))
-    (array([1, 7, 8, 2, 1, 2, 1, 9, 2], dtype=int32), array([4, 2, 3]))
-    """
+    """The ids before (front) and after (back) each line."""
 
     front: tuple[int, ...] = ()
     back: tuple[int, ...] = ()
@@ -49,13 +45,13 @@ class Frame:
         cls, encoder: Encoder, *, bos: int | str | None = None, prepend: int | str | None = None,
         eos: int | str | None = None,
     ) -> Frame:  # fmt: skip
-        """Return the frame of tokens, each an id or a token of the vocabulary; None for no token."""
+        """Return the frame of ids or tokens of the vocabulary; None for none."""
         values = {"bos": bos, "prepend": prepend, "eos": eos}
         ids = {name: () if token is None else (_id_of(encoder, token, name),) for name, token in values.items()}
         return cls(ids["bos"] + ids["prepend"], ids["eos"])
 
     def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
-        """Put the frame around each line. Returns the ids, and (n_lines,) how many each line then has."""
+        """Put the frame around each line. Returns the ids, and each line's new length, (n_lines,)."""
         more = len(self.front) + len(self.back)
         starts = np.concatenate([[0], ends])[:-1]
         firsts = starts + more * np.arange(len(ends))  # where lines start among all ids
@@ -71,7 +67,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Binarized:
-    """A pair of files that was written. n_ids: ids of all sentences, frames included."""
+    """A written pair of files. n_ids: ids of all sentences, frames included."""
 
     prefix: Path
     n_lines: int
@@ -86,8 +82,8 @@ def binarize(
     """Encode files into one pair of files, one text after the other.
 
     prefix: of the pair, without .bin and .idx
-    frame: the ids that enclose each line; by default the vocabulary's eos after it
-    dtype: of the ids, such as u16 or i32; by default u16 for fewer than 65,500 ids, else i32
+    frame: around each line; by default the vocabulary's eos after it
+    dtype: of the ids; by default u16 for fewer than 65,500 ids, else i32
     Raises ConfigError if the ids do not fit or an output is an input; OutputError if it cannot be written.
     """
     paths, prefix = input_paths(paths), Path(arguments.path(prefix, "prefix"))
@@ -101,7 +97,7 @@ def binarize_each(
     encoder: Encoder, paths: Iterable[str], folder: Path, *, frame: Frame | None = None, dtype: str | None = None,
     job: EncodeJob = _JOB, progress: Progress | None = None,
 ) -> Iterator[Binarized]:  # fmt: skip
-    """Encode each file into a pair of the same name in a folder, which is created. Options: see `binarize`."""
+    """Encode each file into a pair of the same name in a folder, created if needed. Options: see `binarize`."""
     check_both(encoder, job)
     outputs = outputs_of(input_paths(paths), folder, "")
     check_distinct([file for output in outputs.values() for file in pair_files(output)], outputs)
@@ -113,7 +109,7 @@ def binarize_each(
 
 
 def pair_files(prefix: Path) -> list[Path]:
-    """Return the two files of a pair. prefix: without their endings, or either of them."""
+    """Return the two files of a pair. prefix: without their endings, or one of them."""
     name = prefix_of(prefix)
     return [Path(name + BIN), Path(name + IDX)]
 

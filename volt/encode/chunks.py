@@ -1,4 +1,4 @@
-"""Text and files → chunks: whole lines with the number of the first, which threads encode one by one."""
+"""Text and files → chunks: whole lines with the number of the first, which threads encode."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Chunk:
     r"""Whole lines of UTF-8 text, each followed by the separator byte (the last may lack it).
 
     first: the number of the first line, for dropout
-    numbers: (n_lines,) int64, the number of each line, where they do not count up from the first
+    numbers: (n_lines,) int64, where lines do not count up from the first
     strips_return: whether lines end at "\r\n" too
-    whole: the block that the chunk was cut from, for messages
-    padded: whether `PADDING` bytes after the text may be read
-    awaited: whether to yield its result before requesting the next chunk, which may take time to arrive
+    whole: the block of the chunk, for messages
+    padded: whether `PADDING` bytes after the text are readable
+    awaited: whether to yield its result before requesting the next chunk
     """
 
     text: bytes | memoryview | FileSpan
@@ -47,13 +47,11 @@ class Chunk:
 
     @property
     def next_line(self) -> int:
-        """The number of the line after the last."""
         text = bytes(self.text)
         return self.first + text.count(self.separator) + (text[-1:] not in (b"", bytes([self.separator])))
 
     @property
     def block(self) -> Block:
-        """The block that it was cut from."""
         if isinstance(self.text, FileSpan):
             return self.text.block()
         return self.whole or Block("text", 1 + self.first, 0, bytes(self.text), 0)
@@ -66,10 +64,7 @@ def chunks_of(
     r"""Cut text after separators into chunks of about `size` bytes.
 
     first, numbers: see `Chunk`
-    numbered: whether each chunk must know the number of its first line, as dropout needs
-
-    >>> [bytes(chunk.text) for chunk in chunks_of(b"one\ntwo\nthree", size=5)]
-    [b'one\n', b'two\n', b'three']
+    numbered: whether each chunk needs the number of its first line, for dropout
     """
     from volt.kernels.memory import PADDING
 
@@ -84,14 +79,14 @@ def chunks_of(
 
 
 def checked_threads(n_threads: int | None) -> int | None:
-    """Check a number of threads; None stands for one for each core."""
+    """Check a number of threads; None means one a core."""
     return None if n_threads is None else arguments.whole(n_threads, "n_threads", low=1)
 
 
 def shares(n_bytes: int, n_threads: int | None) -> tuple[int, int]:
     """Return the size of a text's chunks in bytes, and the number of threads that it can occupy.
 
-    All threads get equally many chunks, of a megabyte at most.
+    Chunks have a megabyte at most, and each thread gets equally many.
 
     >>> shares(10_000, 2), shares(10_000_000, 2)
     ((65536, 1), (1000001, 2))
@@ -106,7 +101,7 @@ def file_chunks(
     path: str, *, errors: Errors = "strict", first: int = 0, numbered: bool = True, size: int = CHUNK_SIZE,
     max_line: int | None = MAX_LINE, wait: Wait | None = None,
 ) -> Iterator[Chunk]:  # fmt: skip
-    """Yield the chunks of a file, or of stdin ("-"). A compressed file is unpacked ahead in a thread."""
+    """Yield the chunks of a file or of stdin ("-"). A thread decompresses ahead."""
     if errors == "strict" and not numbered and (file := open_plain(path)) is not None:
         yield from (Chunk(span, strips_return=True) for span in file_spans(file, size=size, max_line=max_line))
         return
@@ -119,7 +114,7 @@ def file_chunks(
 
 
 def joined_lines(lines: Sequence[str]) -> tuple[bytes, int]:
-    r"""Join lines to one text, each followed by a separator: "\n" unless a line holds one. Return both."""
+    r"""Join lines, each followed by a separator: "\n" unless a line holds one. Return both."""
     try:
         text = "\n".join(lines) + "\n" if lines else ""
         if text.count("\n") == len(lines):

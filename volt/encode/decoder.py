@@ -1,4 +1,4 @@
-"""Pieces or ids → the lines that they spell: markers become the spaces between words, byte tokens become characters."""
+"""Pieces or ids → the lines that they spell: markers become spaces, byte tokens become characters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
 
 
 def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
-    """Return the line that the pieces spell. Invalid UTF-8 becomes U+FFFD; special tokens stay as they are."""
+    """Return the line that the pieces spell. Invalid UTF-8 becomes U+FFFD; special tokens stay."""
     if vocabulary.pretokenizer.is_bytes:
         text = b"".join(_byte_texts(vocabulary, pieces)).decode(errors="replace")
         return text.removesuffix(" ") if _ends_with_space(vocabulary) else text
@@ -43,7 +43,7 @@ class Decoder:
     """Decodes ids of one vocabulary. Safe to share between threads, to pickle and to fork.
 
     texts: the UTF-8 text of each id
-    drops: which space each line drops, by its number in volt.kernels.decode
+    drops: the space that each line drops, see volt.kernels.decode
     """
 
     vocabulary: Vocabulary
@@ -52,7 +52,7 @@ class Decoder:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> Decoder:
-        """Return the decoder of a vocabulary. It costs as much as to `decode` some hundred lines."""
+        """Return the decoder of a vocabulary, at the cost of some hundred lines of `decode`."""
         from volt.kernels.decode import FIRST_SPACE, LAST_SPACE, NO_SPACE
 
         drops = FIRST_SPACE if _starts_with_space(vocabulary) else NO_SPACE
@@ -62,12 +62,12 @@ class Decoder:
         return Decoder.of, (self.vocabulary,)
 
     def decode_lines(self, ids: Ids, offsets: Longs) -> list[str]:
-        """Return the lines that flat ids spell: line i has ids[offsets[i]:offsets[i + 1]]."""
+        """Return the lines of flat ids: line i has ids[offsets[i]:offsets[i + 1]]."""
         ids, offsets = self._checked(ids, offsets)
         return self._lines(ids, offsets, self._unusual(ids, offsets))
 
     def decode_bytes(self, ids: Ids, offsets: Longs) -> bytes:
-        """Return the lines that flat ids spell as UTF-8 text, with a line end after every line."""
+        """Return the lines of flat ids as UTF-8 text, each with a line end."""
         ids, offsets = self._checked(ids, offsets)
         if unusual := self._unusual(ids, offsets):
             return "".join(f"{line}\n" for line in self._lines(ids, offsets, unusual)).encode()
@@ -78,15 +78,9 @@ class Decoder:
     def decode_text(self, text: bytes, *, place: Callable[[int], str] | None = None) -> bytes:
         r"""Decode lines of ids, with a space between two, to lines of UTF-8 text.
 
-        place: returns the name of a line for errors, by its index from 0; by default the line's number
+        place: line's index → its name in errors, by default its number
 
         Raises CorpusError if a word is not an id, VocabularyError if an id is out of range.
-
-        >>> decoder = Decoder.of(Vocabulary(merges=(), tokens=("a</w>", "b")))
-        >>> decoder.decode_text(b"5 4\n4 9\n", place=lambda index: f"a.ids:{index + 1}")
-        Traceback (most recent call last):
-            ...
-        volt.errors.VocabularyError: a.ids:2: id 9 at position 1: ids go from 0 to 5
         """
         from volt.kernels.decode import parse_ids
 
@@ -110,7 +104,7 @@ class Decoder:
         return lines
 
     def _blocks(self, ids: Ids, offsets: Longs) -> Iterator[tuple[Longs, NDArray[np.uint8]]]:
-        """Yield where the text of each line ends, and the text, from 1 on. The next block overwrites it."""
+        """Yield where each line's text ends, and the text, from 1 on. The next block overwrites it."""
         from volt.kernels.decode import expand_lines
         from volt.kernels.memory import PADDING
 
@@ -124,7 +118,7 @@ class Decoder:
             first = done
 
     def _checked(self, ids: Ids, offsets: Longs) -> tuple[Ids, Longs]:
-        """Return valid arrays for compiled code, which checks no bounds: the ids of the lines, offsets from 0."""
+        """Check bounds, because compiled code does not. Return the ids, and offsets from 0."""
         # as unsigned numbers, ids below 0 are large
         if len(ids) and not (ids.dtype == np.int32 and ids.view(np.uint32).max() < self._n_pieces):
             for place in np.flatnonzero((ids < 0) | (ids >= self._n_pieces)).tolist():
@@ -138,8 +132,8 @@ class Decoder:
     def _unusual(self, ids: Ids, offsets: Longs) -> list[int]:
         """Return the lines that only `decode` decodes correctly.
 
-        In these, byte tokens spell a "▁", or a piece without text, such as an unused id, follows a byte token and may
-        separate it from the next.
+        Byte tokens spell a "▁", or a piece without text, such as an unused id, follows a byte token and may separate it
+        from the next.
         """
         vocabulary = self.vocabulary
         if not vocabulary.byte_fallback or vocabulary.pretokenizer.is_bytes or not _shows_spaces(vocabulary):
@@ -177,12 +171,10 @@ def _starts_with_space(vocabulary: Vocabulary) -> bool:
 
 
 def _ends_with_space(vocabulary: Vocabulary) -> bool:
-    """Check whether "</w>" stands for a space, so that every line ends with one that is not in the text."""
     return vocabulary.marker == "suffix" and not vocabulary.pretokenizer.keeps_spaces
 
 
 def _byte_texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes]:
-    """Yield the bytes of byte-level pieces. Special tokens are plain text."""
     special = set(vocabulary.special.all)
     if vocabulary.marker == "suffix":
         pieces = (piece if piece in special else next(_texts(vocabulary, [piece]), "") for piece in pieces)
@@ -190,7 +182,6 @@ def _byte_texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[bytes
 
 
 def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
-    """Yield the text of each piece, and of each run of byte tokens. A piece that ends a word may end with a space."""
     ends_words, space = vocabulary.marker == "suffix", " " * _ends_with_space(vocabulary)
     for is_byte, run in groupby(pieces, key=lambda piece: vocabulary.byte_fallback and piece in _BYTES):
         if is_byte:
@@ -201,7 +192,6 @@ def _texts(vocabulary: Vocabulary, pieces: Iterable[str]) -> Iterator[str]:
 
 
 def _table(vocabulary: Vocabulary) -> TextTable:
-    """Return the text of every id; a byte token's is its byte."""
     from volt.kernels.decode import LONG, SHORT, TextTable
     from volt.kernels.memory import PADDING
 
@@ -221,7 +211,7 @@ def _table(vocabulary: Vocabulary) -> TextTable:
 
 
 def _split(out: NDArray[np.uint8], ends: Longs) -> list[str]:
-    """Return the lines of a block. Decoding them at once, if they hold no line end, is several times faster."""
+    """Return the lines of a block, which decode several times faster together, if they hold no line end."""
     lines = str(out[1 : ends[-1]].data, "utf-8", "replace").split("\n")
     if len(lines) == len(ends):
         return lines

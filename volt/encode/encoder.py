@@ -1,8 +1,8 @@
 """`Encoder`: text ⇄ pieces and ids, by the merges of a vocabulary.
 
 A word starts as atoms; the applicable merge of the lowest rank is applied, from left to right, until none applies
-(`Vocabulary.merging` may say otherwise). Pieces that are not in the vocabulary are then split back into the two parts
-of their first merge. Unknown text stays as it is among pieces, and becomes bytes or `<unk>` among ids.
+(`Vocabulary.merging` may say otherwise). Pieces outside the vocabulary are then split back into the parts of their
+first merge. Unknown text stays as it is among pieces, and becomes bytes or `<unk>` among ids.
 """
 
 from __future__ import annotations
@@ -54,15 +54,17 @@ class HasVocabulary(Protocol):
 class Encoder:
     """Applies one vocabulary. Safe to share between threads and to pickle.
 
-    vocabulary: a vocabulary, the path of its file, or an object that has one, such as the result of a search
-    cache_words: the most words that each thread caches, at about 200 bytes each; a full cache is emptied
+    vocabulary: a vocabulary, its path, or an object that has one, such as the result of a search
+    cache_words: the most words that each thread caches, about 200 bytes each
 
     Raises VocabularyError for a file that is not a vocabulary.
 
     >>> from volt.vocabulary import Vocabulary
     >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
-    >>> encoder, encoder.encode("low")
-    (<Encoder of <Vocabulary: 4 tokens, 1 merge, suffix, whitespace>>, ['lo', 'w</w>'])
+    >>> encoder
+    <Encoder of <Vocabulary: 4 tokens, 1 merge, suffix, whitespace>>
+    >>> encoder.encode("low"), encoder.encode_ids("low t"), encoder.decode_ids([6, 7])
+    (['lo', 'w</w>'], array([6, 7, 0], dtype=int32), 'low')
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class Encoder:
         """Return the pieces of one line.
 
         line: text
-        dropout: the probability of skipping a merge, 0 to 1; above 0 it needs a seed
+        dropout: the probability of skipping a merge; above 0 it needs a seed
         seed: a whole number, 0 or more
 
         Raises CorpusError if the line holds a lone surrogate.
@@ -104,19 +106,15 @@ class Encoder:
         """Return the ids of one line, (n_pieces,) int32, without bos or eos.
 
         line, dropout, seed: see `encode`
-
-        >>> from volt.vocabulary import Vocabulary
-        >>> Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>"))).encode_ids("low t")
-        array([6, 7, 0], dtype=int32)
         """
         return self.ids(self._pieces([_line(line, "encode_ids")], Dropout.of(dropout, seed))[0])
 
     def encode_lines(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, first: int = 0
     ) -> list[list[str]]:
-        """Return the pieces of each line. Line i draws its dropout from (seed, first + i), however lines are grouped.
+        """Return the pieces of each line. Line i draws its dropout from (seed, first + i).
 
-        lines: any iterable of texts
+        lines: texts
         dropout, seed: see `encode`
         first: the number of the first line
         """
@@ -124,7 +122,7 @@ class Encoder:
         return self._pieces(lines, Dropout.of(dropout, seed), _first(first))
 
     def encode_words(self, words: Iterable[str]) -> list[tuple[str, ...]]:
-        """Return the pieces of each pre-token, which is neither normalised nor cut.
+        """Return the pieces of pre-tokens, neither normalised nor cut.
 
         words: pre-tokens; an empty one raises ConfigError
         """
@@ -139,14 +137,9 @@ class Encoder:
     ) -> Encoded:
         """Return the ids of many lines at once. A line may hold line ends.
 
-        lines: any iterable of texts
+        lines: texts
         dropout, seed: see `encode`
-        n_threads: how many threads encode; by default one for each core
-
-        >>> from volt.vocabulary import Vocabulary
-        >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
-        >>> encoder.encode_batch(["low", "", "low low"]).ids
-        array([6, 7, 6, 7, 6, 7], dtype=int32)
+        n_threads: by default one a core
         """
         text, separator = joined_lines(arguments.several(lines, "lines", one=_ONE.format("encode_batch")))
         return self._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
@@ -155,15 +148,11 @@ class Encoder:
         self, text: bytes, *, dropout: float = 0.0, seed: int | None = None, numbers: Numbers | None = None,
         n_threads: int | None = None,
     ) -> Encoded:  # fmt: skip
-        """Return the ids of the lines of UTF-8 text, which end at "\\n".
+        r"""Return the ids of the lines of UTF-8 text, which end at "\n".
 
-        text: bytes; CorpusError names the line that is not UTF-8
+        text: bytes; CorpusError names an invalid line
         dropout, seed, n_threads: see `encode_batch`
         numbers: (n_lines,) int64. Line i draws its dropout from (seed, numbers[i]); by default from (seed, i)
-
-        >>> from volt.vocabulary import Vocabulary
-        >>> len(Encoder(Vocabulary(merges=(), tokens=("l", "o"))).encode_bytes(b"lo\\n\\nol\\n"))
-        3
         """
         text = _utf8(text, "encode_bytes")
         return self._ids_of_text(text, NEWLINE, _numbers(numbers, text), Dropout.of(dropout, seed), n_threads)
@@ -172,14 +161,14 @@ class Encoder:
         self, path: str | os.PathLike[str], *, dropout: float = 0.0, seed: int | None = None,
         errors: Errors = "strict", n_threads: int | None = None, max_line: int | None = MAX_LINE,
     ) -> Encoded:  # fmt: skip
-        """Return the ids of the lines of a file, plain or compressed. Lines end at "\\n" or "\\r\\n".
+        r"""Return the ids of the lines of a file, plain or compressed. Lines end at "\n" or "\r\n".
 
-        path: path of the file, or "-" for stdin
+        path: of the file, or "-" for stdin
         dropout, seed, n_threads: see `encode_batch`
         errors: for a line that is not UTF-8: "strict", "replace" or "skip"
         max_line: the most bytes of a line; None for no limit
 
-        Raises CorpusError, with file and line, if the file cannot be read or is not text, or a line is too long.
+        Raises CorpusError, with file and line, for an unreadable file, invalid text, or a line that is too long.
         """
         path = arguments.path(path)
         arguments.choice(errors, "errors", get_args(Errors))
@@ -197,15 +186,10 @@ class Encoder:
 
         text: bytes
         form: "pieces" or "ids"
-        separator: follows pieces that do not end a word, as "@@" does in subword-nmt
+        separator: follows pieces that do not end a word, such as "@@"
         dropout, seed, n_threads: see `encode_batch`
         first: the number of the first line
         numbers: see `encode_bytes`; overrides `first`
-
-        >>> from volt.vocabulary import Vocabulary
-        >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
-        >>> encoder.encode_text(b"low low\\n", separator="@@")
-        b'lo@@ w lo@@ w\\n'
         """
         text = _utf8(text, "encode_text")
         size, n_threads = shares(len(text), n_threads)
@@ -253,7 +237,7 @@ class Encoder:
         return list(encode_offsets(self.vocabulary, _line(line, "encode_offsets"), encode_words=self._encoded))
 
     def ids(self, pieces: Iterable[str]) -> Ids:
-        """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, or none.
+        """Return the ids of pieces, (n_pieces,) int32. Unknown pieces get the id of `unk`, if any.
 
         pieces: strings
         """
@@ -262,20 +246,16 @@ class Encoder:
         return np.array([number for number in result if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
-        """Return the line that these pieces spell. Pieces of `encode` give its normalised form, with single spaces.
+        """Return the line of these pieces. Pieces of `encode` give its normalised form, with single spaces.
 
         pieces: strings
         """
         return decode(self.vocabulary, _pieces(pieces, "decode"))
 
     def decode_ids(self, ids: Iterable[int]) -> str:
-        """Return the line that these ids spell.
+        """Return the line of these ids.
 
-        ids: whole numbers; VocabularyError is raised for an id out of range
-
-        >>> from volt.vocabulary import Vocabulary
-        >>> Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>"))).decode_ids([4, 5, 6])
-        'low'
+        ids: whole numbers; VocabularyError for one out of range
         """
         if isinstance(ids, Encoded):
             raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
@@ -286,20 +266,15 @@ class Encoder:
         return decode(self.vocabulary, (pieces[number] for number in numbers))
 
     def decode_batch(self, encoded: Encoded | Iterable[Iterable[int]]) -> list[str]:
-        """Return the lines that ids spell.
+        """Return the lines of ids.
 
         encoded: the result of `encode_batch`, or the ids of each line
-
-        >>> from volt.vocabulary import Vocabulary
-        >>> encoder = Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>")))
-        >>> encoder.decode_batch(encoder.encode_batch(["low", "", "low"]))
-        ['low', '', 'low']
         """
         encoded = _flat_ids(encoded)
         return self._decoder.decode_lines(encoded.ids, encoded.offsets)
 
     def decode_bytes(self, encoded: Encoded | Iterable[Iterable[int]]) -> bytes:
-        """Return the lines that ids spell as UTF-8 text, with a line end after every line.
+        """Return the lines of ids as UTF-8 text, each with a line end.
 
         encoded: see `decode_batch`
         """
@@ -310,10 +285,6 @@ class Encoder:
         """Decode lines of ids, with a space between two, to lines of UTF-8 text.
 
         text: bytes; CorpusError names the word that is not an id
-
-        >>> from volt.vocabulary import Vocabulary
-        >>> Encoder(Vocabulary(merges=(), tokens=("l", "o", "w</w>"))).decode_text(b"4 5 6\\n\\n4 6\\n")
-        b'low\\n\\nlw\\n'
         """
         return self._decoder.decode_text(_utf8(text, "decode_text"))
 

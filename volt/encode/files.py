@@ -5,7 +5,7 @@
     bin           all ids as raw int32, little-endian
 
 An array has a second file, NAME.offsets.npy, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. A folder
-of outputs holds a manifest with the origin of each; up-to-date outputs are not rewritten.
+of outputs holds a manifest with their origins; up-to-date outputs are not rewritten.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".xz")
 class EncodeJob:
     """Options for encoding files.
 
-    form: pieces, ids, npy or bin: see the module
+    form: pieces, ids, npy or bin
     separator, dropout, seed, errors, n_threads, max_line: see `Encoder.encode_text` and `Encoder.encode_file`
     """
 
@@ -71,7 +71,6 @@ class EncodeJob:
 
     @property
     def is_text(self) -> bool:
-        """Whether the output is lines of text."""
         return self.form not in _ARRAYS
 
 
@@ -85,7 +84,6 @@ class Outcome:
 
 
 def check_both(encoder: Encoder, job: EncodeJob) -> None:
-    """Raise ArgumentError unless these are an `Encoder` and an `EncodeJob`."""
     arguments.instance(encoder, Encoder, "encoder")
     arguments.instance(
         job, EncodeJob, "job", remedy="give an EncodeJob, such as volt.encode.files.EncodeJob(form='ids')"
@@ -93,7 +91,7 @@ def check_both(encoder: Encoder, job: EncodeJob) -> None:
 
 
 def input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the files to encode. Raises ConfigError if there are none."""
+    """Return the files to encode. Raises ConfigError without any."""
     if isinstance(paths, os.PathLike):
         raise arguments.refusal(paths, "paths", "did you mean [path]?")
     result = arguments.several(paths, "paths", one="did you mean [path]?", remedy="give a list of paths")
@@ -108,7 +106,7 @@ def encode_stream(
     """Yield the lines of all files as text, in order, chunk by chunk.
 
     progress: called with the bytes of text done
-    wait: waits for pipes; data that has arrived is yielded before
+    wait: waits for pipes, after the arrived data is yielded
     """
     check_both(encoder, job)
     if not job.is_text:
@@ -122,7 +120,7 @@ def encode_one(
 ) -> int:
     """Encode files into one file. Returns the number of lines.
 
-    Raises ConfigError if the output is one of the inputs, OutputError if it cannot be written.
+    Raises ConfigError if the output is an input, OutputError if it cannot be written.
     """
     check_both(encoder, job)
     paths = input_paths(paths)
@@ -134,10 +132,10 @@ def encode_each(
     encoder: Encoder, paths: Iterable[str], folder: Path, *, job: EncodeJob, progress: Progress | None = None,
     write: Write | None = None,
 ) -> Iterator[Outcome]:  # fmt: skip
-    """Encode each file into one of the same name in a folder, which is created.
+    """Encode each file into one of the same name in a folder, created if needed.
 
-    An output is rewritten only if the file, the vocabulary or an option has changed, or its offsets are missing. Inputs
-    that earlier runs wrote into the folder are left out.
+    An output is rewritten only if the file, the vocabulary or an option has changed, or its offsets are missing.
+    Earlier outputs in the folder are not inputs.
     write: writes the outputs; by default `write_each`, in this process
     Raises ConfigError if two files share an output or an output is an input, OutputError if one cannot be written.
     """
@@ -160,7 +158,7 @@ def encode_each(
 
 
 def without_outputs(paths: Iterable[str], folder: Path) -> list[str]:
-    """Leave out the files that earlier runs of `encode_each` wrote into a folder, by its manifest."""
+    """Leave out the files that earlier `encode_each` wrote into a folder, by its manifest."""
     paths = list(paths)
     listed = {
         file.name
@@ -174,18 +172,14 @@ def without_outputs(paths: Iterable[str], folder: Path) -> list[str]:
 def write_each(
     encoder: Encoder, outputs: Mapping[str, Path], job: EncodeJob, progress: Progress
 ) -> Iterator[tuple[str, int]]:
-    """Write the output of each file, in order. Yields the file and its number of lines once the output is complete."""
+    """Write each file's output, in order. Yields the file and its number of lines once complete."""
     parts = encoded_parts(encoder, outputs, job, restart=True, progress=progress)
     for path, output in outputs.items():
         yield path, _write(output, of_one_file(parts), job)
 
 
 def output_files(paths: Iterable[str], output: Path, *, job: EncodeJob, each: bool = False) -> list[Path]:
-    """Return the files that `encode_one` writes, or, with `each`, `encode_each` in a folder.
-
-    >>> [str(path) for path in output_files(["a.txt"], Path("out"), job=EncodeJob(form="npy"), each=True)]
-    ['out/a.txt.npy', 'out/a.txt.offsets.npy', 'out/.volt-encoded.json']
-    """
+    """Return the files that `encode_one` writes, or, with `each`, `encode_each` in a folder."""
     if not each:
         return _files_of(output, job.form)
     created = [file for one in outputs_of(paths, output, f".{job.form}").values() for file in _files_of(one, job.form)]
@@ -201,7 +195,7 @@ def encoded_parts(
     encoder: Encoder, paths: Iterable[str], job: EncodeJob, *, restart: bool, progress: Progress | None = None,
     wait: Wait = is_ready,
 ) -> Iterator[tuple[Chunk, EncodedPart]]:  # fmt: skip
-    """Yield each chunk of the files, encoded. A chunk without text, which is not awaited, ends each file."""
+    """Yield each encoded chunk of the files. A chunk without text, not awaited, ends each file."""
     waiting = deque[Chunk]()
 
     def chunks() -> Iterator[Chunk]:
@@ -265,7 +259,6 @@ def _write(output: Path, parts: Iterable[tuple[Chunk, EncodedPart]], job: Encode
 
 
 def _refuse_pipe(output: Path, job: EncodeJob) -> None:
-    """Raise ConfigError if an array and its offsets, two files, would go to a pipe or a device."""
     try:
         is_pipe = follow(output).is_written_through
     except (OSError, ValueError):  # opening it reports the error
@@ -275,7 +268,7 @@ def _refuse_pipe(output: Path, job: EncodeJob) -> None:
 
 
 def _write_npy(file: BinaryIO, arrays: Iterable[NDArray[Any]]) -> None:
-    """Write a numpy file of ids. The header, which fits any length, is rewritten when the length is known."""
+    """Write a numpy file of ids; the header is rewritten with the length."""
     head = {"descr": "<i4", "fortran_order": False}
     np.lib.format.write_array_header_1_0(file, {**head, "shape": (0,)})
     start, n = file.tell(), 0
@@ -293,11 +286,7 @@ def _little_endian(array: NDArray[Any]) -> memoryview:
 
 
 def outputs_of(paths: Iterable[str], folder: Path, ending: str) -> dict[str, Path]:
-    """Return the output of each file in a folder. Raises ConfigError if two would share one.
-
-    >>> outputs_of(["a.txt.gz"], Path("out"), ".npy")
-    {'a.txt.gz': PosixPath('out/a.txt.npy')}
-    """
+    """Return the output of each file in a folder. Raises ConfigError if two would share one."""
     outputs, taken = dict[str, Path](), set[Path]()
     for path in paths:
         name = name_of(path)
@@ -324,10 +313,10 @@ def _origin(encoder: Encoder, path: str, job: EncodeJob) -> dict[str, Any]:
 
 
 class _Manifest:
-    """The origin of each output of a folder; the origin of an output that is being written has no "files".
+    """The origin of each output of a folder; while an output is being written, its origin has no "files".
 
-    The file is a JSON object. Each new output appends a line with another object, so that a kill loses nothing. A URL
-    cannot be appended to: the file is rewritten once an eighth is new.
+    The file is a JSON object. Each new output appends a line, so that a kill loses nothing; a URL is rewritten instead,
+    once an eighth is new.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -335,17 +324,15 @@ class _Manifest:
         self._origins = _read_manifest(folder)
 
     def has(self, output: Path, origin: dict[str, Any], job: EncodeJob) -> bool:
-        """Check whether an output and its offsets are unchanged since they were written from this origin."""
         marks = _marks(output, job.form)
         return marks is not None and self._origins.get(output.name) == origin | {"files": marks}
 
     def plan(self, origins: Mapping[str, dict[str, Any]]) -> None:
-        """Record outputs before they are written: a kill may leave old or incomplete files."""
+        """Record outputs before they are written: a kill may leave incomplete files."""
         self._origins |= origins
         self._save()
 
     def add(self, name: str, origin: dict[str, Any]) -> None:
-        """Record an output that was written."""
         self._origins[name] = origin
         self._n_unsaved += 1
         if url_of(self._path) is None:
@@ -354,7 +341,7 @@ class _Manifest:
             self._save()
 
     def close(self) -> None:
-        """Write the manifest as one object. After a failure, outputs are only encoded again."""
+        """Write the manifest as one object. After a failure, outputs are encoded again."""
         if self._n_unsaved:
             with suppress(OutputError):
                 self._save()
@@ -366,7 +353,7 @@ class _Manifest:
 
 
 def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the origin of each output of a folder, up to where the file is damaged or cut off by a kill."""
+    """Return the origin of each output, up to where a kill has damaged the file."""
     origins, end = dict[str, Any](), 0
     try:
         text = read_bytes(folder / _MANIFEST, kind=OutputError).decode()

@@ -1,11 +1,10 @@
 """`MergeTables`: a vocabulary's merges as arrays for compiled code, and symbols → pieces.
 
 Atoms are numbered first, then tokens in the order in which merges make them. A symbol is such a number, or −1 − code
-for an unknown character and for the placeholder of a user token. An unknown private character of the text has a code
-beyond Unicode.
+for an unknown character (beyond Unicode for a private one) and for the placeholder of a user token.
 
-With merging "ranks", any neighbours that spell a token may join, lowest rank first. Still, one pair makes each token
-(see volt.encode.reachable): `own_pairs` finds these. Dropout skips joins, so it needs `all_pairs`.
+With merging "ranks", any neighbours that spell a token may join, lowest rank first; without dropout, just one pair
+makes each (see volt.encode.reachable).
 """
 
 from __future__ import annotations
@@ -46,18 +45,17 @@ Longs = NDArray[np.int64]
 
 
 class Spelled(NamedTuple):
-    """The symbols of tokens: symbols, (n_symbols,) int32, and ends, (n_tokens,) int64, where each token ends."""
+    """The symbols of tokens: symbols, (n_symbols,) int32; ends, (n_tokens,) int64, where each token ends."""
 
     symbols: Ints
     ends: Longs
 
     @property
     def sizes(self) -> Longs:
-        """The number of symbols of each token, (n_tokens,)."""
         return np.diff(self.ends, prepend=0)
 
     def only(self, chosen: NDArray[np.bool_]) -> Spelled:
-        """Return the chosen tokens; the others have no symbols, so that tokens keep their numbers."""
+        """Remove the symbols of other tokens, which keep their numbers."""
         sizes = np.where(chosen, self.sizes, 0)
         return Spelled(self.symbols[np.repeat(chosen, self.sizes)], np.cumsum(sizes))
 
@@ -66,9 +64,9 @@ NOTHING = Spelled(np.zeros(0, np.int32), np.zeros(0, np.int64))
 
 
 def own_pairs(spelled: Spelled, results: Ints) -> Merges:
-    """Return the joins that occur without dropout: one for each token that joining makes.
+    """Return the joins that occur without dropout, one for each joined token.
 
-    results: (n_ranks,), the token that each rank makes
+    results: (n_ranks,), the token of each rank
     """
     from volt.kernels.bpe_tables import filled
 
@@ -76,7 +74,7 @@ def own_pairs(spelled: Spelled, results: Ints) -> Merges:
 
 
 def _entered(merges: Merges, spelled: Spelled) -> bool:
-    """Enter the pairs of all tokens, shorter tokens first. Returns False if the table must be larger."""
+    """Enter the pairs of all tokens, shorter tokens first. Return whether there was room."""
     from volt.kernels.bpe_tables import fill
 
     ranks, sizes = _ranks(merges.results, len(spelled.ends)), spelled.sizes
@@ -104,7 +102,7 @@ def _joined(spelled: Spelled, merges: Merges) -> tuple[Ints, Longs]:
 
 
 def all_pairs(spelled: Spelled, results: Ints) -> Merges:
-    """Return all ways to join two tokens into one that has a rank. results: see `own_pairs`."""
+    """Return all ways to join two tokens into one with a rank. results: see `own_pairs`."""
     from volt.kernels.bpe_tables import cuts, ranked_merges, spellings
 
     ranks = _ranks(results, len(spelled.ends))
@@ -114,7 +112,7 @@ def all_pairs(spelled: Spelled, results: Ints) -> Merges:
 
 
 def unmerged(spelled: Spelled, merges: Merges, eligible: NDArray[np.bool_]) -> Spellings:
-    """Return the tokens that merging their own symbols does not make: encoding must look words up for them."""
+    """Return the tokens that their own symbols do not merge into: encoding must look words up for them."""
     from volt.kernels.bpe_tables import spellings
 
     chosen = spelled.only(eligible & (spelled.sizes > 1))
@@ -141,10 +139,10 @@ class MergeTables:
     symbol_of: (2 · 0x110000,) int32, the atom of each code; −1 − code without one
     codes: the code of each atom
     merges: the ranked merges that occur without dropout
-    kept: (n_tokens,) uint8, 1 for tokens of the vocabulary
-    parts: (n_tokens,) int64, the pair key of each token's parts; −1 for tokens that no merge makes
-    words: the tokens that only a lookup of whole words gives
-    tokens: the string of each token: atoms, results of merges, then tokens that only whole words give
+    retained: (n_tokens,) uint8, 1 for tokens of the vocabulary
+    parts: (n_tokens,) int64, the pair key of each token's parts; −1 without a merge
+    words: the tokens that need a lookup of whole words
+    tokens: the strings of atoms, results of merges, then other `words`
     spelled: the symbols of each token, for merging by ranks and whole words
     """
 
@@ -152,7 +150,7 @@ class MergeTables:
     symbol_of: Ints
     codes: list[int]
     merges: Merges
-    kept: NDArray[np.uint8]
+    retained: NDArray[np.uint8]
     parts: Longs
     words: Spellings
     tokens: tuple[str, ...]
@@ -160,7 +158,7 @@ class MergeTables:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> MergeTables:
-        """Return the tables of a vocabulary. Raises VocabularyError for more than two million tokens or merges."""
+        """Return a vocabulary's tables. Raises VocabularyError for over two million tokens or merges."""
         from volt.kernels.bpe_tables import MOST, no_spellings, ranked_merges, ranks_met
 
         codes = [atom_code(atom, marker=vocabulary.marker) or 0 for atom in vocabulary.atoms]
@@ -194,28 +192,26 @@ class MergeTables:
 
     @cached_property
     def sampled_merges(self) -> Merges:
-        """The merges that dropout draws from; for merging by ranks, all ways to make each token."""
+        """The merges that dropout draws from; for merging by ranks, all pairs."""
         is_ranked = self.vocabulary.merging == "ranks"
         return all_pairs(self.spelled, self.merges.results) if is_ranked else self.merges
 
     @property
     def rule(self) -> PieceRule:
-        """The rule that splits merged tokens back into pieces."""
         from volt.kernels.apply_bpe import PieceRule
 
-        return PieceRule(self.kept, self.parts, self.words)
+        return PieceRule(self.retained, self.parts, self.words)
 
     def atoms(self, text: str, lengths: Longs) -> tuple[Ints, Longs]:
         """Return the atoms of words as symbols, and where each word ends. text: the words, concatenated."""
         return self._symbols(*text_codes(text, lengths, marker=self.vocabulary.marker))
 
     def encode(self, words: Sequence[str], *, dropout: float = 0.0, state: int = NO_STATE) -> tuple[Ints, Longs]:
-        """Return the pieces of words as symbols, and where each word ends. state: of the generator of dropout."""
+        """Return the pieces of words as symbols, and where each word ends. state: the generator of dropout."""
         symbols, ends = self._symbols(*atom_codes(words, marker=self.vocabulary.marker))
         return self.encode_atoms(symbols, ends, dropout=dropout, state=state)
 
     def _symbols(self, codes: Longs, ends: Longs) -> tuple[Ints, Longs]:
-        """Return the symbols of atoms, without the marks of private characters, and where each word ends."""
         symbols, characters = self.symbol_of[codes], codes >> 1
         if not self.vocabulary.special.user or characters.max(initial=0) < FIRST_HIDDEN:
             return symbols, ends
@@ -228,15 +224,14 @@ class MergeTables:
     def encode_atoms(
         self, atoms: Ints, ends: Longs, *, dropout: float = 0.0, state: int = NO_STATE
     ) -> tuple[Ints, Longs]:
-        """Return the pieces of words from their atoms."""
         from volt.kernels.apply_bpe import encode_words
 
         merges = self.sampled_merges if dropout else self.merges
         return encode_words(atoms, ends, merges, self.rule, dropout, np.array([state]))
 
     def spell(self, symbol: int) -> tuple[str, ...]:
-        """Return the pieces of a symbol: usually one; more for a user token that ends a word, and for bytes."""
-        if symbol >= 0 and (self.kept[symbol] or not self.vocabulary.byte_fallback):
+        """Return the pieces of a symbol: several for bytes, and for a user token that ends a word."""
+        if symbol >= 0 and (self.retained[symbol] or not self.vocabulary.byte_fallback):
             return (self.tokens[symbol],)
         code = -1 - symbol if symbol < 0 else self.codes[symbol]
         user = self.vocabulary.special.revealed(code >> 1) if symbol < 0 else None
@@ -269,8 +264,8 @@ def _spelled(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spelled:
 class MergedWords:
     """Words after a vocabulary's merges, before tokens are split back.
 
-    atoms: the words as atoms
-    words: the words as tokens, scaffolding included; −1 − code for an unknown character
+    atoms: of the words
+    words: as tokens, scaffolding included; −1 − code for an unknown character
     """
 
     tables: MergeTables
@@ -279,7 +274,7 @@ class MergedWords:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, counts: WordCounts) -> MergedWords:
-        """Merge counted words. Raises CorpusError if they were not normalised and cut as the vocabulary does."""
+        """Merge counted words. Raises CorpusError if they are not normalised and cut as the vocabulary does."""
         from volt.kernels.apply_bpe import PieceRule, encode_words
         from volt.kernels.arrays import Words
 
@@ -287,17 +282,17 @@ class MergedWords:
         tables, result = MergeTables.of(vocabulary), counts.words
         lengths = np.fromiter(map(len, result), np.int64, len(result))
         atoms, ends = tables.atoms("".join(result), lengths)
-        whole = PieceRule(tables.kept, np.full_like(tables.parts, -1), tables.words)
+        whole = PieceRule(tables.retained, np.full_like(tables.parts, -1), tables.words)
         symbols, merged_ends = encode_words(atoms, ends, tables.merges, whole, 0.0, np.zeros(1, np.int64))
         return cls(tables, Words(atoms, ends, counts.counts), Words(symbols, merged_ends, counts.counts))
 
     def token_counts(self) -> Longs:
-        """Return how often each token of the tables occurs, (n_tokens,) int64."""
+        """Count the occurrences of each token of the tables, (n_tokens,) int64."""
         return occurrences(self.words, len(self.tables.tokens))
 
 
 def occurrences(words: Words, n_symbols: int) -> Longs:
-    """Return how often each symbol from 0 up to n_symbols occurs, (n_symbols,) int64."""
+    """Count the occurrences of each symbol from 0 on, (n_symbols,) int64."""
     result, known = np.zeros(n_symbols, np.int64), words.symbols >= 0
     np.add.at(result, words.symbols[known], np.repeat(words.counts, np.diff(words.ends, prepend=0))[known])
     return result

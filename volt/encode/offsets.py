@@ -3,7 +3,7 @@
 original line → line with user tokens hidden → normalised line → pre-tokens → pieces
                                             `align`         `pretoken_spans`
 
-Each step records spans in the form before it, so that a piece is mapped back to the original.
+Each step maps spans to the form before it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,7 @@ _LINE = r"(?s)^.*$"
 def align(normalizer: Normalizer, line: str) -> tuple[str, NDArray[np.int64]]:
     """Normalise one line; return the text, and the span in the line that each character came from.
 
-    spans: (n_characters, 2) int64, starts and ends; characters with the same source share a span
-
-    >>> text, spans = align(Normalizer("nfkc"), "ﬁn")
-    >>> text, spans.tolist()
-    ('fin', [[0, 1], [0, 1], [1, 2]])
+    spans: (n_characters, 2) int64, starts and ends, maybe shared
     """
     import polars as pl
 
@@ -59,9 +55,6 @@ def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True
     """Return each pre-token with its start and end in a normalised text, in characters. A dummy "▁" has no width.
 
     hidden: whether private characters stand for user tokens
-
-    >>> pretoken_spans(PreTokenizer("metaspace"), "ab c")
-    [('▁ab', 0, 2), ('▁c', 2, 4)]
     """
     words = pretokenizer.split(text, hidden=hidden)
     if pretokenizer.isolates_users:
@@ -74,7 +67,6 @@ def pretoken_spans(pretokenizer: PreTokenizer, text: str, *, hidden: bool = True
 
 
 def _word_spans(pretokenizer: PreTokenizer, text: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the positions of words that a text holds in this order: the next occurrence is always the word itself."""
     end, source = 0, text.replace(SPACE, " ") if pretokenizer.keeps_spaces else text
     for word in words:
         plain = to_bytes(word).decode() if pretokenizer.is_bytes else word
@@ -83,7 +75,6 @@ def _word_spans(pretokenizer: PreTokenizer, text: str, words: Sequence[str]) -> 
 
 
 def _match_spans(pretokenizer: PreTokenizer, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the positions of the regex's matches, bracketed by two characters that the text lacks."""
     import polars as pl
 
     about_to_use_polars()
@@ -126,7 +117,7 @@ def encode_offsets(vocabulary: Vocabulary, line: str, *, encode_words: EncodeWor
 
 
 def _within_word(vocabulary: Vocabulary, pieces: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield each piece with its span in its word, in characters. A user token takes one; bytes share theirs."""
+    """Yield each piece with its span in its word; bytes share their character's."""
     if vocabulary.pretokenizer.is_bytes:
         ending = SUFFIX if vocabulary.marker == "suffix" else ""
         spelled = [piece.removesuffix(ending) for piece in pieces]

@@ -1,13 +1,13 @@
 """Lines → pre-tokens: user tokens are hidden, the text is normalised and cut. Also, units → their pre-tokens.
 
-A unit is a stretch between spaces: encoding and counting cache units, so that each distinct one is cut once.
+A unit is a stretch between spaces, cut once and cached for encoding and counting.
 
     line        "the  lowest"
     units       "the", "lowest"            breaks part them: spaces, or white space
     pre-tokens  one or more for each unit
 
-Where a pattern or normaliser may look beyond a unit, each pre-token is a unit. Units whose neighbours could matter,
-such as one that ends with a no-break space, are `irregular`: their lines are cut as a whole.
+Where a pattern or normaliser may look beyond a unit, each pre-token is a unit. Lines with an `irregular` unit, whose
+neighbours could matter, as one that ends with a no-break space, are cut as a whole.
 """
 
 from __future__ import annotations
@@ -46,18 +46,17 @@ def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]
 
 
 def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> Placeholders:
-    """Return placeholders for the texts' private characters while they are cut; none without user tokens."""
+    """Return placeholders for the texts' private characters; none without user tokens."""
     return stand_ins(texts) if vocabulary.special.user else Placeholders({})
 
 
 def cutter_of(vocabulary: Vocabulary) -> WordCutter | None:
-    """Return the cutter of a vocabulary's pattern, which isolates user tokens; None if Polars cuts the texts."""
+    """Return the cutter of a vocabulary's pattern, which isolates user tokens; None if Polars cuts."""
     cutter = vocabulary.pretokenizer.cutter
     return cutter if cutter is None or vocabulary.special.user else cutter.without_user_tokens
 
 
 def _lone_cutter(vocabulary: Vocabulary) -> WordCutter | None:
-    """Return the cutter if texts need no normaliser and no user tokens; None if Polars has work to do."""
     is_plain = vocabulary.normalizer.name == "none" and not vocabulary.special.user
     return cutter_of(vocabulary) if is_plain else None
 
@@ -74,9 +73,9 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
 
 
 def joined_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False) -> memoryview:
-    r"""Return the pre-tokens of lines of UTF-8 text with a space between two, and the byte 0xFF after each line.
+    r"""Return the pre-tokens of UTF-8 lines with a space between two, and 0xFF after each line.
 
-    Raises UnicodeDecodeError if a line is not UTF-8.
+    Raises UnicodeDecodeError for other text.
 
     >>> bytes(joined_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\n\nc", separator=10))
     b'a b\xff\xffc\xff'
@@ -99,7 +98,6 @@ def _pretokens(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
 
 
 def _normal(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
-    """Return the lines with user tokens hidden, normalised, as column text."""
     import polars as pl
 
     about_to_use_polars()
@@ -112,16 +110,13 @@ _SPACES_BEYOND_ASCII = frozenset(SPLIT_SPACE) - set(ascii_bytes(SPLIT_SPACE).dec
 
 @dataclass(frozen=True, slots=True)
 class UnitRule:
-    """The rule by which a line is parted into units.
+    """The rule that parts a line into units.
 
     breaks: bit b is set if byte b ≤ 32 parts units
-    clinging: the subset of breaks that part units after some characters only
-    keeps_breaks: whether a break belongs to the unit after it
+    clinging: the breaks that part units after some characters only
+    keeps_breaks: whether a break belongs to the next unit
     marks_first: whether a line's first unit is cut differently
-    words: whether each unit is a pre-token of a line that has been cut before
-
-    >>> UnitRule.of(Vocabulary(merges=(), tokens=("a",))).breaks == _bits(ascii_bytes(SPLIT_SPACE))
-    True
+    words: whether each pre-token of a cut line is a unit
     """
 
     breaks: int
@@ -132,7 +127,6 @@ class UnitRule:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> UnitRule:
-        """Return the rule that fits a vocabulary's pre-tokeniser."""
         pretokenizer = vocabulary.pretokenizer
         if parting := parting_of_units(vocabulary):
             return cls(parting.breaks, parting.clinging, keeps_breaks=True)
@@ -147,7 +141,7 @@ class UnitRule:
 
 
 def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
-    """Return the split points of the pre-tokeniser's own pattern; None without a pattern."""
+    """Return the split points of the pre-tokeniser's own pattern, if any."""
     cutter = vocabulary.pretokenizer.cutter if vocabulary.pretokenizer.has_own_pattern else None
     if cutter is None or vocabulary.normalizer.name != "none" or (cutter.matches_only and vocabulary.special.user):
         return None
@@ -159,7 +153,7 @@ def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
 class UnitWords:
     """The pre-tokens of units.
 
-    text: all pre-tokens, concatenated
+    text: all, concatenated
     lengths: (n_words,) int64, characters of each
     n_words: (n_units,) int64, pre-tokens of each unit
     irregular: (n_units,) bool
@@ -172,7 +166,6 @@ class UnitWords:
 
 
 def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, first: NDArray[np.uint8]) -> UnitWords:
-    """Return the pre-tokens that units have within lines."""
     text, starts_character = data.decode(), (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     if not starts_character[ends[:-1]].all():  # the end of a unit splits a character: raise the error
         for start, end in pairwise([0, *ends.tolist()]):
@@ -197,7 +190,7 @@ def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, 
 
 
 def _simple(vocabulary: Vocabulary, text: str, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Check which units are letters after at most one space, so one pre-token by GPT-2's pattern: (n_units,)."""
+    """Check which units are letters after at most one space, one pre-token by GPT-2's pattern: (n_units,)."""
     plain = vocabulary.normalizer.name == "none" and not vocabulary.special.user
     if not plain or vocabulary.pretokenizer.name not in ("gpt2", "bytes"):
         return np.zeros(len(ends), bool)
@@ -261,7 +254,7 @@ def _bits(characters: bytes) -> int:
 
 
 def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
-    """Return the pre-tokens of column normal. A unit inside a line is cut after a dummy word, which is dropped."""
+    """Return the pre-tokens of column normal. Inner units are cut after a dummy word, which is dropped."""
     import polars as pl
 
     normal, first = pl.col("normal"), pl.col("first")
@@ -272,7 +265,7 @@ def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
 
 
 def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
-    """Check whether a unit's neighbours could matter: it ends with a space that is not a break, or holds "▁"."""
+    """Check whether neighbours could matter: a unit ends with a space that is not a break, or holds "▁"."""
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")

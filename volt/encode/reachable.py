@@ -1,10 +1,9 @@
 """`reach`: which tokens some text produces, with such a text; which tokens no text produces, and why.
 
 No merge crosses the ends of a stretch of text before it is one symbol: so some word gives a symbol if and only if the
-symbol's own characters give it. Normaliser, user tokens and pre-tokeniser may still forbid a token. So the characters
-of each candidate are encoded between an unknown letter, number, sign or white space, which is all that the named
-pre-tokenisers distinguish. Where a regex cuts, and for parts of characters, many texts are tried, and some tokens stay
-undecided.
+symbol's own characters do. Normaliser, user tokens and pre-tokeniser may still forbid a token. So each candidate is
+encoded between unknown letters, numbers, signs and white space, which is all that named pre-tokenisers distinguish.
+Where a regex cuts, and for parts of characters, many texts are tried, and some tokens stay undecided.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Form(NamedTuple):
     """A stretch of text that merges into one symbol.
 
     text: its characters, or its bytes in GPT-2's alphabet, without the marker
-    at_edge: whether it carries the marker, so that it ends its word, or starts it
+    at_edge: whether it has the marker, at the start or end of its word
     """
 
     symbol: int
@@ -62,7 +61,7 @@ class Form(NamedTuple):
 
 
 def spelled(vocabulary: Vocabulary, text: str) -> str | None:
-    """Return the text of a form as it stands in a line; None for bytes that are not whole characters."""
+    """Return the text of a form in a line; None for bytes that are not whole characters."""
     if not vocabulary.pretokenizer.is_bytes:
         return text.replace(SPACE, " ") if vocabulary.pretokenizer.keeps_spaces else text
     try:
@@ -72,7 +71,7 @@ def spelled(vocabulary: Vocabulary, text: str) -> str | None:
 
 
 def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
-    """Check whether no text produces a form, after all trials have failed."""
+    """Check that no text produces a form, after all trials have failed."""
     special, marker, cut = vocabulary.special, vocabulary.marker, vocabulary.pretokenizer
     text = spelled(vocabulary, form.text)
     if text is None:
@@ -87,11 +86,7 @@ def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
 
 
 def neighbours(vocabulary: Vocabulary) -> list[str]:
-    r"""Return a letter, a number, a sign and a white space that the vocabulary does not know, as far as some exist.
-
-    >>> neighbours(Vocabulary(merges=(), tokens=("a",)))
-    ['一', '٠', '←', '\x85']
-    """
+    r"""Return a letter, a number, a sign and a white space that the vocabulary does not know, if they exist."""
     taken = set("".join(chain(vocabulary.atoms, vocabulary.unmade, vocabulary.special.user)))
     result = list[str]()
     for codes in (_LETTERS, _NUMBERS, _SIGNS, map(ord, WHITE_SPACE[6:])):
@@ -104,12 +99,7 @@ Trial = Callable[[Form], list[str]]
 
 
 def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
-    """Yield functions that put a form into lines, the likeliest first.
-
-    >>> low = Form(7, "low", False)
-    >>> [line for trial in islice(trials(Vocabulary(merges=(), tokens=("a",))), 3) for line in trial(low)]
-    ['low', 'low一', 'low٠']
-    """
+    """Yield functions that put a form into lines, the likeliest first."""
     contexts = ("", *neighbours(vocabulary))
     yield partial(_alone, vocabulary)
     yield from (
@@ -125,7 +115,6 @@ def trials(vocabulary: Vocabulary) -> Iterator[Trial]:
 
 
 def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
-    """Return a form alone, and the contractions that a pattern cuts whole."""
     cut, contractions = vocabulary.pretokenizer, list[str]()
     if cut.name in ("gpt2", "bytes") or cut.has_own_pattern:
         contractions = CONTRACTIONS.split("|")
@@ -135,7 +124,7 @@ def _alone(vocabulary: Vocabulary, form: Form) -> list[str]:
 
 
 def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[str]:
-    """Return a form between two contexts. With a dummy prefix, a line without its own space is tried, too."""
+    """Return a form between two contexts; with a dummy prefix, also without the line's own space."""
     text = spelled(vocabulary, form.text)
     if text is None:
         return []
@@ -144,7 +133,6 @@ def _between(vocabulary: Vocabulary, left: str, right: str, form: Form) -> list[
 
 
 def _completed(data: bytes) -> list[str]:
-    """Return texts that hold these bytes, which begin or end inside a character."""
     middle = whole_characters(data)
     if middle is None:
         return []
@@ -158,7 +146,7 @@ def _completed(data: bytes) -> list[str]:
 
 
 def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) -> list[str]:
-    r"""Return characters whose UTF-8 holds these bytes, and further bytes except at the named end."""
+    r"""Return characters whose UTF-8 holds these bytes, at its start and end only where named."""
     result = list[str]()
     for n, first in _FIRST.items():
         for place in range(n - len(part) + 1):
@@ -198,7 +186,7 @@ class Reach:
         "normalizer"    normalising changes its characters
         "user tokens"   it holds a user token
         "pretokenizer"  it is always cut, or its bytes are never part of UTF-8
-    undecided: tokens that merges allow, without a known text or proof that none exists
+    undecided: tokens without a known text, or proof that none exists
 
     >>> reach(Vocabulary(merges=(), tokens=("a", "B"), normalizer="lowercase"))
     <Reach: 1 token reached, 1 never, 0 undecided>
@@ -214,7 +202,7 @@ class Reach:
 
 
 def reach(vocabulary: Vocabulary) -> Reach:
-    """Return which tokens some text produces when it is encoded without dropout. Special tokens are left out.
+    """Return which tokens some text produces without dropout, special tokens left out.
 
     vocabulary: a vocabulary
 
@@ -238,7 +226,6 @@ def reach(vocabulary: Vocabulary) -> Reach:
 
 
 def _whole_forms(tables: MergeTables) -> list[Form]:
-    """Return the forms of all tokens, scaffolding included, that merge into one symbol."""
     marker, numbered = tables.vocabulary.marker, list(enumerate(tables.tokens))
     inner = _becoming_one(tables, [Form(number, token, False) for number, token in numbered])
     if marker == "prefix":  # the same symbols, where a word starts
@@ -250,11 +237,11 @@ def _whole_forms(tables: MergeTables) -> list[Form]:
 
 
 def _words(tables: MergeTables) -> list[Form]:
-    """Return the forms of tokens that encoding looks up as whole words, if they are whole characters."""
+    """Return the forms, of whole characters, of tokens that encoding looks up as whole words."""
     vocabulary = tables.vocabulary
     if not vocabulary.whole_words:
         return []
-    forms = [Form(number, token, False) for number, token in enumerate(tables.tokens) if tables.kept[number]]
+    forms = [Form(number, token, False) for number, token in enumerate(tables.tokens) if tables.retained[number]]
     if vocabulary.marker == "suffix":
         forms = [Form(number, text.removesuffix(SUFFIX), True) for number, text, _ in forms if text.endswith(SUFFIX)]
     elif vocabulary.marker == "prefix":
@@ -263,7 +250,7 @@ def _words(tables: MergeTables) -> list[Form]:
 
 
 def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
-    """Return the forms that become their symbol, or an unknown one with the same spelling: all at an edge, or none."""
+    """Return the forms that become their symbol, or an unknown one spelled alike: all at an edge, or none."""
     from volt.kernels.apply_bpe import encode_words
     from volt.kernels.bpe_tables import no_spellings
 
@@ -272,7 +259,7 @@ def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
     lengths = np.fromiter((len(form.text) for form in forms), np.int64, len(forms))
     marker: Marker = "suffix" if forms[0].at_edge else "none"
     codes, ends = text_codes("".join(form.text for form in forms), lengths, marker=marker)
-    rule = tables.rule._replace(kept=np.ones(len(tables.kept), np.uint8), words=no_spellings())
+    rule = tables.rule._replace(retained=np.ones(len(tables.retained), np.uint8), words=no_spellings())
     pieces, piece_ends = encode_words(tables.symbol_of[codes], ends, tables.merges, rule, 0.0, np.zeros(1, np.int64))
     lone, last = np.diff(piece_ends, prepend=0) == 1, pieces[piece_ends - 1]
     return [
@@ -283,13 +270,12 @@ def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
 
 
 def _forms_of_tokens(tables: MergeTables, forms: Iterable[Form]) -> Forms:
-    """Return, for each token, the forms that become it or are split back into it."""
     result: Forms = {}
     for form in forms:
         stack, pieces = [form.symbol], set[int]()
         while stack:  # split back
             number = stack.pop()
-            if tables.kept[number]:
+            if tables.retained[number]:
                 pieces.add(number)
             elif (parts := int(tables.parts[number])) >= 0:
                 stack += [parts >> 32, parts & 0xFFFFFFFF]
@@ -299,7 +285,7 @@ def _forms_of_tokens(tables: MergeTables, forms: Iterable[Form]) -> Forms:
 
 
 def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
-    """Return the forms that normalising leaves unchanged: only these stand in a text that it leaves unchanged."""
+    """Return the forms that normalising leaves unchanged."""
     import polars as pl
 
     if vocabulary.normalizer.name == "none":
@@ -325,7 +311,6 @@ def _producing_texts(encoder: Encoder, forms: Forms) -> dict[str, str]:
 
 
 def _why(vocabulary: Vocabulary, allowed: list[Form], normal: list[Form]) -> Why | None:
-    """Return why no text produces a token; None if that is not certain."""
     if not allowed:
         return "merges"
     if not normal:

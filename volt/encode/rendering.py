@@ -1,11 +1,4 @@
-"""`Rendering`: symbols → a form of output: ids, pieces as text, or ids as text.
-
->>> from volt.vocabulary import Vocabulary
->>> tables = MergeTables.of(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "w</w>", "lo")))
->>> values, ends = as_pieces(tables, separator="@@").expand(tables.encode(["low", "lot"])[0])
->>> bytes(values), ends.tolist()
-(b'lo@@ w lo@@ t ', [5, 7, 12, 14])
-"""
+"""`Rendering`: symbols → a form of output: ids, pieces as text, or ids as text."""
 
 from __future__ import annotations
 
@@ -29,9 +22,9 @@ Kind = Literal["ids", "pieces", "id text"]
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The values of symbols. Row r stands for values[starts[r]:starts[r + 1]].
+    """The values of symbols: row r is values[starts[r]:starts[r + 1]].
 
-    known: the row of each symbol below 0 that has been met
+    known: the row of each symbol below 0 so far
     """
 
     starts: Longs
@@ -39,7 +32,6 @@ class _Rows:
     known: dict[int, int]
 
     def extended(self, symbols: Sequence[int], spelled: Sequence[Sequence[int] | bytes]) -> _Rows:
-        """Return the rows with one more for each of the symbols, which are below 0."""
         first = len(self.starts) - 1
         ends = self.starts[-1] + np.cumsum([len(values) for values in spelled], dtype=np.int64)
         new = np.fromiter(chain.from_iterable(spelled), self.values.dtype)
@@ -50,7 +42,7 @@ class _Rows:
 class Rendering:
     """The values of each symbol. Safe to share between threads.
 
-    Rows for unknown characters are added as they are met, by an atomic replacement that needs no lock.
+    Rows for unknown characters are added by atomic replacement, without a lock.
     """
 
     def __init__(
@@ -59,7 +51,7 @@ class Rendering:
         """single: (n_tokens,), the value of each token of the vocabulary, if each has just one."""
         self.dtype, self._spell = np.dtype(dtype), spell
         empty = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {})
-        retained, is_atom = tables.kept != 0, tables.parts < 0  # all others are split back
+        retained, is_atom = tables.retained != 0, tables.parts < 0  # all others are split back
         if single is None:
             spelled = [spell(symbol) if occurs else b"" for symbol, occurs in enumerate((retained | is_atom).tolist())]
             self._rows = empty.extended([], spelled)
@@ -76,7 +68,6 @@ class Rendering:
 
     @property
     def are_ids(self) -> bool:
-        """Whether values are ids, not text."""
         return self.dtype == np.int32
 
     def known_rows(self, n: int) -> tuple[Longs, NDArray[Any]]:
@@ -85,14 +76,13 @@ class Rendering:
         return rows.starts[: n + 1], rows.values[: rows.starts[n]]
 
     def expand(self, symbols: NDArray[np.int32]) -> tuple[NDArray[Any], Longs]:
-        """Return the values of symbols, concatenated, and where each symbol's values end."""
+        """Return the values of symbols, concatenated, and where each symbol's end."""
         numbers, rows = self.numbered(symbols)
         starts = rows.starts[numbers]
         sizes = rows.starts[numbers + 1] - starts
         return rows.values[places_of(starts, sizes)], np.cumsum(sizes)
 
     def numbered(self, symbols: NDArray[np.int32]) -> tuple[NDArray[np.int32], _Rows]:
-        """Return the row of each symbol, and the rows."""
         rows, unknown = self._rows, symbols < 0
         if not unknown.any():
             return symbols, rows
@@ -108,7 +98,7 @@ class Rendering:
 
 
 def checked_separator(separator: str) -> str:
-    """Check the mark that follows pieces that do not end a word; it may be empty."""
+    """Check the mark after pieces that do not end a word; it may be empty."""
     if arguments.storable(separator, "separator") and (separator.split() != [separator] or not separator.isprintable()):
         raise ConfigError(
             f"separator {quoted(separator)} is white space, holds some, or cannot be printed; give a mark such as '@@'"
@@ -128,14 +118,13 @@ def places_of(starts: Longs, sizes: Longs) -> Longs:
 
 
 def rendering_of(kind: Kind, tables: MergeTables, *, separator: str = "") -> Rendering:
-    """Return the rendering of a kind. separator: see `as_pieces`."""
     if kind == "pieces":
         return as_pieces(tables, separator=separator)
     return as_ids(tables) if kind == "ids" else as_id_text(tables)
 
 
 def as_ids(tables: MergeTables) -> Rendering:
-    """Render ids, int32. An unknown piece has the id of `unk`; none without that token."""
+    """Render ids, int32; `unk` for unknown pieces, if any."""
     ids = tables.vocabulary.ids
     single = np.fromiter(map(ids.get, tables.tokens, repeat(0)), np.int32, len(tables.tokens))
     return Rendering(tables, lambda symbol: _ids(tables, symbol), dtype=np.int32, single=single)
@@ -160,18 +149,13 @@ def as_pieces(tables: MergeTables, *, separator: str = "") -> Rendering:
 
 
 def as_id_text(tables: MergeTables) -> Rendering:
-    """Render ASCII text: ids, each followed by a space."""
     return Rendering(
         tables, lambda symbol: "".join(f"{number} " for number in _ids(tables, symbol)).encode(), dtype=np.uint8
     )
 
 
 def joined(pieces: Iterable[str], separator: str) -> list[str]:
-    """Spell pieces as subword-nmt does: a separator follows each piece that does not end its word.
-
-    >>> joined(["lo", "w</w>"], "@@")
-    ['lo@@', 'w']
-    """
+    """Spell pieces as subword-nmt does: a separator follows each piece that does not end its word."""
     spelled: list[str] = []
     for piece in pieces:
         if piece == SUFFIX and spelled:  # the word ends after a user token or a byte

@@ -1,7 +1,7 @@
-r"""`UnitCache`: bytes → values, line by line, by a table of the units met so far and the values of each.
+r"""`UnitCache`: bytes → values, line by line, by a table of known units and their values.
 
-A cache belongs to one thread at a time, and is emptied when it exceeds its limit. `unit_encoder_of` builds the tables
-by which the compiled loop encodes new units. volt.kernels explains unit, pending and irregular.
+A cache belongs to one thread at a time, and is emptied when it exceeds its limit. volt.kernels explains unit, pending
+and irregular.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
 
 
 def unit_encoder_of(tables: MergeTables, rendering: Rendering | None, classes: CharacterClasses) -> UnitEncoder:
-    """Return the tables by which compiled code encodes a unit; `UnitEncoder.for_thread` adds a thread's own memory."""
+    """Return the tables by which compiled code encodes units; `UnitEncoder.for_thread` adds memory."""
     from volt.kernels.unit_encoder import ID_SIZE, numbering
 
-    starts, values = rendering.known_rows(len(tables.kept)) if rendering else (np.zeros(1, np.int64), _NOTHING)
+    starts, values = rendering.known_rows(len(tables.retained)) if rendering else (np.zeros(1, np.int64), _NOTHING)
     starts, values = starts * values.itemsize, np.concatenate([values.view(np.uint8), np.zeros(8, np.uint8)])
     empty, widths, vocabulary, byte_ids = numbering(), np.diff(starts), tables.vocabulary, _NOTHING
     is_by_bytes = vocabulary.byte_fallback and not vocabulary.pretokenizer.is_bytes and vocabulary.marker != "suffix"
@@ -109,8 +109,8 @@ class EncodedPart:
     """The encoded lines of a chunk.
 
     values: ids (n,) int32, or text (n,) uint8 with a line end after each line
-    ends: (n_lines,) int64, where the values of each line end
-    left: (n_left, 2) int64, the lines left to Python, absent from `values`: number, and where the text ends
+    ends: (n_lines,) int64, where each line's values end
+    left: (n_left, 2) int64, lines that Python must encode, absent from `values`: number, and end of text
     """
 
     values: NDArray[Any]
@@ -119,7 +119,7 @@ class EncodedPart:
 
 
 class UnitCache:
-    """The distinct units met so far, and their values.
+    """The distinct units so far, and their values.
 
     rule: where units begin and end
     encoder: the tables for new units
@@ -137,16 +137,13 @@ class UnitCache:
 
     @property
     def uses_classes(self) -> bool:
-        """Whether the classes of characters decide where units are cut."""
         return _uses_classes(self._encoder.cutter.cut)
 
     def trim(self) -> None:
-        """Remove all units if there are more than the limit."""
         if self.n_units > self.limit:
             self.clear()
 
     def clear(self) -> None:
-        """Remove all units."""
         from volt.kernels.encode_units import ROOM
         from volt.kernels.unit_table import UnitRows
 
@@ -159,11 +156,11 @@ class UnitCache:
         self.n_units = self._n_values = self._n_pending = 0
 
     def read(self, text: bytes | memoryview | FileSpan, *, separator: int, padded: bool = False) -> Padded:
-        """Return a text padded for the loop, in memory that the next call reuses: see `PaddedMemory`."""
+        """Return a text padded for the loop, in reused memory: see `PaddedMemory`."""
         return self._memory.read(text, separator=separator, padded=padded)
 
     def encode(self, text: Padded, *, strips_return: bool = False) -> EncodedPart:
-        """Return the values of a text's lines, which are valid only if no units are `pending`: see `fill_pending`."""
+        """Return the values of a text's lines, valid only if no units are `pending`: see `fill_pending`."""
         from volt.kernels.encode_units import ROOM, Rule, encode_units
         from volt.kernels.unit_encoder import LoopState
 
@@ -185,7 +182,7 @@ class UnitCache:
         return EncodedPart(out[: state.written].view(self._dtype), ends, self._left[: state.n_left].copy())
 
     def _with_room(self, status: int, out: NDArray[np.uint8], state: LoopState, text: Padded) -> NDArray[np.uint8]:
-        """Enlarge the array that is full. Return `out`, or a longer copy of it."""
+        """Enlarge the full array. Return `out`, or a longer copy of it."""
         from volt.kernels.encode_units import LINES_FULL, OUT_FULL
         from volt.kernels.pretokenize import LONGEST
         from volt.kernels.unit_table import rebuild
@@ -211,7 +208,7 @@ class UnitCache:
 
     @property
     def pending(self) -> Longs:
-        """The numbers of the pending units that the last text held, (n,)."""
+        """The numbers of the last text's pending units, (n,)."""
         return self._table.pending[: self._n_pending]
 
     def units(self, numbers: Longs) -> tuple[bytes, Longs]:
@@ -220,11 +217,10 @@ class UnitCache:
         return self._table.bytes[places_of(starts, sizes)].tobytes(), np.cumsum(sizes)
 
     def firsts(self, numbers: Longs) -> NDArray[np.uint8]:
-        """Check which units are the first of their line, where that is marked."""
         return self._table.firsts[numbers]
 
     def encode_pending(self) -> None:
-        """Encode the pending units that compiled code can encode, as more characters have a class now."""
+        """Encode pending units whose characters have a class now."""
         from volt.kernels.encode_units import ROOM, encode_pending
         from volt.kernels.unit_table import complete
 
@@ -241,7 +237,6 @@ class UnitCache:
         self._table.pending[: len(left)], self._n_pending = left, len(left)
 
     def fill_pending(self, values: NDArray[Any], ends: Longs, irregular: NDArray[np.bool_]) -> None:
-        """Store the values of the pending units."""
         from volt.kernels.encode_units import ROOM
         from volt.kernels.unit_encoder import IRREGULAR
         from volt.kernels.unit_table import complete

@@ -119,8 +119,8 @@ def _function(ref: Ref) -> Any:
 
 @cache
 def _prepare(jobs: tuple[warmup.Job, ...]) -> None:
-    """Have one process of a machine compile and cache loops, while others wait."""
-    place = jit.kept_in()
+    """Have one process of a machine compile and cache loops, while others that need them wait."""
+    place = jit.code_folder()
     if not (place and warmup.missing(*jobs)):
         return
     handle = os.open(place, os.O_RDONLY)

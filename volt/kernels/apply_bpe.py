@@ -2,9 +2,9 @@
 
     repeat: of the adjacent pairs that have a merge, take the lowest rank and merge its occurrences from left to right
 
-or, one by one: merge only the leftmost occurrence. Then tokens outside the vocabulary are split back into the parts of
-the first merge that makes them. In a long word, pairs wait in a binary heap: O(n log n). Dropout (Provilkov et al.
-2020) skips each applicable merge with a probability, drawn anew at every step.
+or only the leftmost. Then tokens outside the vocabulary are split back into the parts of their first merge. In a long
+word, pairs wait in a binary heap: O(n log n). Dropout (Provilkov et al. 2020) skips each merge with a probability,
+drawn at every step.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Word(NamedTuple):
 
 
 class WordBuffers(NamedTuple):
-    """Room for encoding a word, whose symbols start at 1; those of a long word are then moved to 0."""
+    """Room for encoding a word. Its symbols start at 1; those of a long word are moved to 0."""
 
     word: Word
     positions: IntArray  # of one merge in a long word; the rank and position of each pair in a short one
@@ -88,7 +88,6 @@ def _push_pair(p: int, size: int, word: Word, merges: Merges) -> int:
 
 @borrowing
 def _random(state: LongArray) -> float:
-    """Return the next number in [0, 1) of SplitMix64, whose state advances."""
     state[0] += np.int64(-7046029254386353131)
     return fraction_of(mixed(np.uint64(state[0])))
 
@@ -144,7 +143,7 @@ def _merge_at(p: int, result: int, word: Word) -> None:
 
 @borrowing
 def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: Merges) -> tuple[int, int]:
-    """Merge at the positions that still hold the pair. Return their number, and the heap's size."""
+    """Merge at the positions that still hold the pair. Return their number and the heap's size."""
     n_done = 0
     for p in positions:
         if word.follows[p] >= 0 and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
@@ -166,7 +165,7 @@ def line_state(seed: int, line: int) -> int:
 
 @releasing
 def start_line(state: LongArray, seed: int, line: int) -> None:
-    """Initialise the generator of a line from the seed and the line's number alone."""
+    """Initialise the generator of a line from the seed and the line's number."""
     state[0] = seed
     _random(state)
     state[0] ^= line * np.int64(-4417276706812531889)
@@ -175,13 +174,13 @@ def start_line(state: LongArray, seed: int, line: int) -> None:
 
 @inlined
 def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
-    """Return the rank of a pair above its position, so that the least is the one to merge."""
+    """Return the rank of a pair above its position: the least place is merged next."""
     return np.int64(np.uint64(rank_of(left, right, pairs)) << _SHIFT | p)
 
 
 @inlined
 def _least(places: IntArray, n: Any) -> Any:
-    """Return the least of places 1 to n − 1, four at a time; up to n + 2 are read."""
+    """Return the least of places 1 to n − 1; up to n + 2 are read."""
     one, two, three, four, p = places[_U1], places[_U2], places[_U3], places[_U4], _U5
     while p < n:
         one, two = min(one, places[p]), min(two, places[p + _U1])
@@ -203,7 +202,6 @@ def _least_drawn(places: IntArray, passed: ByteArray, n: Any, dropout: float, st
 
 @inlined
 def _merge_place(p: Any, rank: Any, places: IntArray, word: Word, merges: Merges) -> Any:
-    """Merge the pair at a position. Return whether that makes a pair of a lower rank."""
     second, before, output = np.uint64(word.follows[p]), np.uint64(word.precedes[p]), token_of(rank, merges)
     after = np.uint64(word.follows[second])
     word.symbols[p], word.follows[p], word.precedes[after] = output, np.int64(after), np.int64(p)
@@ -265,7 +263,7 @@ def merge_word(n: int, room: WordBuffers, merges: Merges, dropout: float, state:
 class PieceRule(NamedTuple):
     """How a word becomes pieces, other than by merging."""
 
-    kept: ByteArray  # (n_tokens,), whether each token may stay
+    retained: ByteArray  # (n_tokens,), whether each token may stay
     parts: LongArray  # (n_tokens,), the pair key of the two parts that each token is split back into, −1 for an atom
     words: Spellings  # tokens that are looked up as whole words, unless dropout is on
 
@@ -300,23 +298,23 @@ def encode_word(
     """Write the pieces of the n symbols that start at 1 in the room. Return the new n_out."""
     if n <= rule.words.longest and dropout == 0.0:
         token = token_spelled(room.word.symbols, 1, n, rule.words)
-        if token != NO_TOKEN and rule.kept[token]:
+        if token != NO_TOKEN and rule.retained[token]:
             out[n_out] = token
             return n_out + 1
     p, end = merge_word(n, room, merges, dropout, state)
     while p != end:
         symbol, p = room.word.symbols[p], room.word.follows[p]
-        if symbol < 0 or rule.kept[symbol]:
+        if symbol < 0 or rule.retained[symbol]:
             out[n_out], n_out = symbol, n_out + 1
         else:
-            n_out = _split_back(symbol, rule.kept, rule.parts, out, n_out, room.stack)
+            n_out = _split_back(symbol, rule.retained, rule.parts, out, n_out, room.stack)
     return n_out
 
 
 def encode_words(
     symbols: IntArray, ends: LongArray, merges: Merges, rule: PieceRule, dropout: float, state: LongArray
 ) -> tuple[IntArray, LongArray]:
-    """Encode words of atoms into pieces. Return these, and where each word's pieces end."""
+    """Encode words of atoms. Return the pieces, and where each word's pieces end."""
     out, piece_ends, room = np.empty(len(symbols), np.int32), np.empty(len(ends), np.int64), room_of(longest(ends))
     n_out = encode_each(symbols, ends, merges, rule, dropout, state, room, out, piece_ends)
     return out[:n_out], piece_ends
@@ -375,8 +373,7 @@ def sample_each(
 def trace(words: Words, merges: Merges, progress: LongArray) -> tuple[LongArray, LongArray, LongArray]:
     """Encode every word with all merges and note when each replacement happens as the merges are added one by one.
 
-    With only the merges below rank k, a word goes through the same replacements up to the first whose rank is k or
-    more. So a replacement of rank r happens at step max(r, all ranks before it in that word).
+    A replacement of rank r happens at step max(r, all ranks before it in its word).
     Returns the weights of replacements whose step is their rank, and of the late ones: keys step << 32 | rank, weights.
     """
     regular = np.zeros(len(merges.results), np.int64)

@@ -1,6 +1,6 @@
 """Types of arrays, growing arrays, hash slots and token strings, for all loops.
 
-Hash tables are open-addressing tables of 64-bit keys. A slot holds the key's number + 1, or 0; half are free.
+Hash tables are open-addressing tables of 64-bit keys; a slot holds the key's number + 1, or 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def slot_of(key: int, mask: int) -> int:
 
 @inlined
 def mixed(word: Any) -> Any:
-    """Mix all bits of a number: the finaliser of SplitMix64 (Steele et al. 2014)."""
+    """Mix all bits of a number, as SplitMix64 ends (Steele et al. 2014)."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
@@ -67,8 +67,6 @@ LongCube = Annotated[NDArray[Any], types.int64[:, :, ::1]]
 
 
 class Words(NamedTuple):
-    """The distinct words."""
-
     symbols: IntArray  # (n_symbols,), the atoms, word after word
     ends: LongArray  # (n_words,), where each word's symbols end
     counts: LongArray  # (n_words,), > 0
@@ -76,7 +74,7 @@ class Words(NamedTuple):
 
 @borrowing
 def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: int) -> None:
-    """target[at:] = source[start:end], which numba takes ten times as long to compile."""
+    """target[at:] = source[start:end], which numba compiles ten times more slowly."""
     for i in range(start, end):
         target[at + i - start] = source[i]
 
@@ -130,7 +128,7 @@ def grown_longs(array: LongArray, length: int) -> LongArray:
 
 
 class TokenStrings(NamedTuple):
-    """The strings of tokens, compared where merges tie: token t is chars[starts[t]:starts[t + 1]]."""
+    """The strings of tokens, for merges that tie: token t is chars[starts[t]:starts[t + 1]]."""
 
     chars: IntArray  # (room,), code points
     starts: LongArray  # (room + 1,)
@@ -151,7 +149,7 @@ def compare_texts(texts: TokenStrings, a: int, b: int) -> int:
 
 @compiled
 def append_text(texts: TokenStrings, token: int, left: int, right: int) -> TokenStrings:
-    """Return the strings with those of two tokens joined as the new last one."""
+    """Append the joined strings of two tokens."""
     starts, chars = texts.starts, texts.chars
     start = starts[token]
     middle = start + starts[left + 1] - starts[left]

@@ -17,12 +17,11 @@ NEVER = 1 << 62
 def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: LongArray, whole: int) -> None:
     """Fill `turns` with the sources of the next samples and advance `lags`.
 
-    A source's j-th sample may come once more than j − 1 samples are owed to it, and must come before more than j are;
-    of the sources that may come, the one with the earliest deadline does. The shares are a fractional plan that meets
-    these windows, so a whole one exists, and this rule finds it (Tijdeman, The chairman assignment problem, 1980).
+    A source's j-th sample comes once more than j − 1 samples are owed to it, and before more than j are: the earliest
+    deadline first (Tijdeman, The chairman assignment problem, 1980).
 
     lags: (n_sources,), what each is owed, in units;  whole: the units of a sample
-    units: (n_stretches, n_sources), the share of each source in a sample;  lengths: the samples of each stretch
+    units: (n_stretches, n_sources), the share of each source;  lengths: the samples of each stretch
     """
     deadlines = np.full(len(lags), -1)
     stretch, left = 0, lengths[0]
@@ -108,7 +107,7 @@ def put_rows(
     ids: IdArray, offsets: LongArray, rows: LongArray, places: LongArray, firsts: LongArray, is_last: FlagArray,
     eos: int, out: LongArray | IntArray, before: LongArray | IntArray, mask: FlagArray, positions: LongArray,
 ) -> int:  # fmt: skip
-    """Write row i's sample at places[i]; for each id, arrays that are not empty get the id before it, True, its place.
+    """Write row i's sample at places[i]; arrays that are not empty get, for each id, the id before it, True, its place.
 
     Returns the first row that must end in EOS and does not, if `before` is written, or −1.
     """
@@ -140,10 +139,6 @@ def cut_steps(
     """Cut rows into steps, see `volt.batches.token_batches`. Return the number of steps.
 
     longest: (n,), the longest side of each row;  ends: (n // world,), is written
-
-    >>> ends = np.empty(3, np.int64)
-    >>> cut_steps(np.array([2, 3, 4]), 6, 9, 8, 1, ends), ends.tolist()[:2]
-    (2, [2, 3])
     """
     n, n_steps, start = len(longest), 0, 0
     while n - start >= world:
@@ -210,8 +205,8 @@ def _mark(tree: ByteArray, leaf: int, flag: int) -> None:
 def fit_best(sizes: LongArray, space: int, tree: ByteArray, tops: LongArray, below: LongArray, packs: LongArray) -> int:
     """Put each size into the pack with the least free space that holds it, else a new one. Return the number of packs.
 
-    Packs with the same free space lie on a stack (`tops`, `below`); a tree of flags over all free spaces finds the next
-    stack: tree[n_leaves + space], and above it whether any leaf below is set.
+    Packs with equal free space form a stack (`tops`, `below`); a tree of flags over all free spaces finds the next
+    stack.
     """
     n_packs = 0
     for i in range(len(sizes)):

@@ -1,7 +1,7 @@
 """Hash tables of merges: pair of tokens → rank, and symbols → token with all ways to cut it in two.
 
-A run of symbols s_1 … s_n has the hash Σ (s_i + 1) · B^(n − i + 1) modulo 2^64, so that the hash of a suffix follows
-from the hashes of the prefix and the whole.
+Symbols s_1 … s_n have the hash Σ (s_i + 1) · B^(n − i + 1) modulo 2^64: the hashes of the prefix and the whole give the
+suffix's.
 """
 
 from __future__ import annotations
@@ -84,11 +84,7 @@ def enter(table: Spellings) -> None:
 
 
 def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
-    """Return all ways to cut a token into two: the lefts, the rights, and the whole tokens.
-
-    >>> [column.tolist() for column in cuts(spellings(np.array([0, 1, 0, 1], np.int32), np.array([1, 2, 4])))]
-    [[0], [1], [2]]
-    """
+    """Return all ways to cut a token into two: the lefts, the rights, and the whole tokens."""
     lefts, rights, wholes = (np.empty(len(table.symbols), np.int32) for _ in range(3))
     n = find_cuts(table, np.empty(table.longest + 1, np.uint64), lefts, rights, wholes)
     return lefts[:n], rights[:n], wholes[:n]
@@ -126,8 +122,6 @@ _MOST_DOUBLINGS = 7  # of the size that should do
 
 
 class Merges(NamedTuple):
-    """Ranked merges."""
-
     # of uint64, a cuckoo table (Pagh and Rodler 2001) of pairs and their ranks; of equal pairs, the first
     pairs: KeyArray
     results: IntArray  # (n_merges,), the token that each merge makes
@@ -154,7 +148,7 @@ def _slots(pair: Any, pairs: LongArray) -> tuple[Any, Any]:
 
 @inlined
 def rank_of(left: int, right: int, pairs: LongArray) -> Any:
-    """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) are part of no pair.
+    """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) have none.
 
     Both slots are read without a branch, because no processor can predict it.
     """
@@ -183,7 +177,6 @@ def ranked_merges(
 
 
 def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, one_by_one: bool) -> Merges:
-    """Return a table that is large enough for `enter` to fill."""
     n_slots, results = table_size(n_pairs), results.astype(np.int32)
     first = int(results[0]) if len(results) and (np.diff(results) == 1).all() else -1
     for _ in range(_MOST_DOUBLINGS):
@@ -196,7 +189,7 @@ def filled(n_pairs: int, results: IntArray, enter: Callable[[Merges], bool], *, 
 
 
 def pairs_met(merges: Merges) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the left tokens, right tokens and ranks of the pairs in the table, in any order."""
+    """Return the left tokens, right tokens and ranks of the table's pairs, in any order."""
     pairs = merges.pairs[merges.pairs != 0] >> _RANK_BITS
     lefts, rights = (pairs >> _TOKEN_BITS) - _U1, pairs & ((_U1 << _TOKEN_BITS) - _U1)
     return np.asarray(lefts, np.int64), np.asarray(rights, np.int64), ranks_met(merges)
@@ -208,7 +201,7 @@ def ranks_met(merges: Merges) -> IntArray:
 
 @releasing
 def fill(pairs: KeyArray, first_ranks: IntArray, lefts: IntArray, rights: IntArray, ranks: IntArray) -> bool:
-    """Enter pairs into a table. Return False if it must be larger; then a pair is lost."""
+    """Enter pairs into a table. Return False if a longer one is needed."""
     for i in range(len(lefts) - 1, -1, -1):
         if max(lefts[i], rights[i]) < N_FIRST:
             first_ranks[lefts[i] * N_FIRST + rights[i]] = ranks[i]

@@ -1,6 +1,6 @@
 """Measure, search and change values of text, given by starts in `data` and sizes in bytes, −1 for a missing field.
 
-White space is as in `str.split()`. Sixty-four bytes give one bit each in a mask: whether the byte is white.
+White space is as in `str.split()`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from volt.kernels.jit import inlined, releasing
 from volt.kernels.memory import BLOCK as BLOCK
 from volt.kernels.memory import load64, ones, store64, trailing_zeros, within
 
-NO_CASE, CASED, UNTOLD = 0, 1, 2  # what `find_case` finds, of a character and of a value
+NO_CASE, CASED, UNCLEAR = 0, 1, 2  # what `find_case` finds, of a character and of a value
 
 
 @releasing
@@ -75,10 +75,10 @@ def change_case(
 ) -> None:  # fmt: skip
     """Write each value in another case, by tables.
 
-    letter: if not 0, ASCII letters from this one on flip their case, eight bytes at a time
-    inner, first: (65,536,) code point → its new one, of as many bytes, 0 where only the caller can decide; `first` for
-        a character at the start, or after one of those in `opens`
-    is_hard: is set for the values that the caller must change
+    letter: if not 0, ASCII letters from this one on flip their case
+    inner, first: (65,536,) code point → its new one, of as many bytes, 0 where the caller must decide; `first` for a
+        character at the start, or after one of `opens`
+    is_hard: set for the values that the caller must change
     """
     high = np.uint64(0x8080808080808080)
     for i in range(len(starts)):
@@ -103,13 +103,13 @@ def change_case(
 def find_case(data: TextArray, starts: LongArray, sizes: LongArray, cased: ByteArray, out: ByteArray) -> None:
     """Check whether each value holds a character that has case; an ASCII letter decides.
 
-    cased: (65,536,) code point → NO_CASE, CASED, or UNTOLD where its neighbours matter
+    cased: (65,536,) code point → NO_CASE, CASED, or UNCLEAR where its neighbours matter
     """
     for i in range(len(starts)):
         place, end, known = starts[i], starts[i] + max(sizes[i], 0), NO_CASE
         while place < end:
             code, width = code_at(data, place, end)
-            case = UNTOLD if code < 0 else int(cased[code])
+            case = UNCLEAR if code < 0 else int(cased[code])
             known, place = max(known, case), place + width
             if case == CASED and code < 0x80:
                 known, place = CASED, end
@@ -145,7 +145,7 @@ def _wide_space(data: ByteArray, place: Any, end: int) -> int:
 
 @inlined
 def _white(data: ByteArray, place: int, end: int, spilled: Any) -> tuple[Any, Any]:
-    """Return which of 64 bytes are white, or after `end`; and `spilled`: which of the next 64 are."""
+    """Return which of 64 bytes are white or after `end`, and which of the next 64 (`spilled`)."""
     last = len(data) - BLOCK
     shift = np.uint64(max(place - last, 0))
     at = min(place, last)
@@ -168,13 +168,7 @@ def _white(data: ByteArray, place: int, end: int, spilled: Any) -> tuple[Any, An
 
 @releasing
 def count_words(data: TextArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    r"""Count the words of each value; data: 64 bytes at least.
-
-    >>> data, out = np.frombuffer("a\u3000 né".encode() + bytes(60), np.uint8), np.empty(1, np.int64)
-    >>> count_words(data, np.array([0]), np.array([8]), out)
-    >>> out.tolist()
-    [2]
-    """
+    r"""Count the words of each value; data: 64 bytes at least."""
     for i in range(len(starts)):
         place, end, total = starts[i], starts[i] + sizes[i], 0
         before, spilled = np.uint64(1), np.uint64(0)  # a value starts as if white space stood before it
@@ -188,7 +182,6 @@ def count_words(data: TextArray, starts: LongArray, sizes: LongArray, out: LongA
 
 @releasing
 def find_blank(data: TextArray, starts: LongArray, sizes: LongArray, out: FlagArray) -> None:
-    """Check whether each value has no words."""
     for i in range(len(starts)):
         place, end, spilled = starts[i], starts[i] + sizes[i], np.uint64(0)
         is_blank = True

@@ -1,6 +1,6 @@
 """Values of many lines as views into one buffer: cut at tabs, written, shuffled, joined to documents.
 
-A value is its start in `data` and its size, in bytes; the size is −1 if the line has no such field.
+A value is its start in `data` and its size in bytes, −1 if the line has no such field.
 """
 
 from __future__ import annotations
@@ -91,7 +91,6 @@ def cut(data: TextArray, starts: LongArray, sizes: LongArray, cut_starts: LongTa
 
 @inlined
 def copy_bytes(data: ByteArray, start: int, out: IntArray, at: int, size: int) -> None:
-    """Copy eight bytes at a time."""
     done = 0
     while done + 8 <= size:
         store64(out, at + done, load64(data, start + done))
@@ -172,7 +171,7 @@ def write_numbers(ids: IdArray, starts: LongArray, sizes: LongArray, ends: LongA
 def shuffle(words: KeyArray, order: LongArray) -> None:
     """Permute `order` (Durstenfeld 1964), each choice by the upper half of a random word.
 
-    Some permutations are more likely than others, by less than n / 2³².
+    Probabilities of permutations differ by less than n / 2³².
     """
     for i in range(len(order) - 1, 0, -1):
         j = np.int64((words[i] >> np.uint64(32)) * np.uint64(i + 1) >> np.uint64(32))
@@ -180,18 +179,18 @@ def shuffle(words: KeyArray, order: LongArray) -> None:
 
 
 @releasing
-def permuted(read: LongArray, made: LongArray, order: LongArray, firsts: LongArray, out: LongArray) -> int:
+def permuted(inputs: LongArray, outputs: LongArray, order: LongArray, firsts: LongArray, out: LongArray) -> int:
     """Write the places of output lines when the input lines that they come from are permuted.
 
-    read, made: the origins of input and output lines, in one order
-    Returns the number of lines written, fewer than `made` if that is out of order.
+    inputs, outputs: the origins of lines, in one order
+    Returns the number of lines written, fewer than `outputs` if that is out of order.
     """
     done = 0
-    for i in range(len(read)):
+    for i in range(len(inputs)):
         firsts[i] = done
-        while done < len(made) and made[done] == read[i]:
+        while done < len(outputs) and outputs[done] == inputs[i]:
             done += 1
-    firsts[len(read)] = done
+    firsts[len(inputs)] = done
     at = 0
     for i in order:
         for line in range(firsts[i], firsts[i + 1]):
@@ -202,7 +201,7 @@ def permuted(read: LongArray, made: LongArray, order: LongArray, firsts: LongArr
 
 @releasing
 def draw(first: np.uint64, second: np.uint64, origins: LongArray, out: KeyArray) -> None:
-    """Draw a random number for each line from a key, its origin and its place in a run of lines of that origin."""
+    """Draw a random number for each line from a key, its origin and its place among lines of that origin."""
     copy = np.uint64(0)
     for i in range(len(origins)):
         copy = copy + np.uint64(1) if i > 0 and origins[i] == origins[i - 1] else np.uint64(0)
@@ -240,7 +239,7 @@ def find_starts(
     """Write where documents start: each takes lines while they have its id and its limits allow. Return their number.
 
     n_tokens: (n_fields, n);  totals: (n_fields,), room;  ids, starts, sizes: a line whose id is empty stands alone
-    joins, limits: whether a document that starts at a line may have more lines, and its most tokens
+    joins, limits: by the line that a document starts at: whether more lines may follow, and its most tokens
     """
     n, start = 0, 0
     for i in range(len(starts)):

@@ -1,7 +1,6 @@
 """Decode ids to text, parse ids written as text, and expand numbers to the values that they stand for.
 
-A row of 16 bytes holds the text of a piece of at most 15 bytes and its length: decoding a short piece reads one place
-in memory.
+A row of 16 bytes holds a piece of at most 15 bytes and its length.
 """
 
 from __future__ import annotations
@@ -46,8 +45,6 @@ _SPACE, _NEWLINE, _RETURN, _ZERO, _NINE = 32, 10, 13, 48, 57
 
 
 class TextTable(NamedTuple):
-    """The texts of all pieces."""
-
     rows: KeyArray  # (2 · n_pieces,) uint64, the first 15 bytes of each text, then their number or LONG
     starts: LongArray  # (n_pieces + 1,), where each text starts in `bytes`
     bytes: ByteArray  # uint8, text after text, and PADDING
@@ -99,10 +96,10 @@ def expand_lines(
 
 @loop
 def parse_ids(data: TextArray, limit: int, ids: IntArray, offsets: LongArray) -> int:
-    r"""Read whole numbers below `limit` with spaces between them, line by line; lines end in "\n" or "\r\n".
+    r"""Read whole numbers below `limit`, separated by spaces, line by line; lines end in "\n" or "\r\n".
 
-    offsets: (n_lines + 1,), is set to where each line's ids start and end; offsets[0] is 0
-    Returns the place of the first invalid byte, or −1; of a number that is too large, one of its digits.
+    offsets: (n_lines + 1,), set to where each line's ids start and end; offsets[0] is 0
+    Returns the place of the first invalid byte, or of a digit of a number that is too large; else −1.
     """
     result, line, value = 0, 0, -1
     for p in range(len(data)):

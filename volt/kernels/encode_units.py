@@ -7,13 +7,10 @@
                                                  |            +--- pending -------------------> nothing is written
                                                  |            +--- there is no row -+
                                                  |                                  v
-                                                 +--- row is entered <--- encoded here: it has values or is open;
-                                                                          where Python must encode it, it is pending
+                                                 +--- row is entered <--- encoded now: it has values, is open, or is
+                                                                          pending, where Python must encode it
 
-What `encode_units` returns, and what the caller (volt.encode.unit_cache) does then:
-
-    DONE         all is read: if units are pending, Python encodes these, and the loop starts anew
-    others       lengthen the table, `out`, or `line_ends` and `left_lines`; the loop continues
+After DONE, volt.encode.unit_cache encodes pending units in Python and starts anew; else it lengthens the full array.
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +22,7 @@ from volt.kernels.jit import borrowing, inlined, releasing
 from volt.kernels.memory import character, load64, store64, trailing_zeros, within
 from volt.kernels.pretokenize import CARRIES, OPEN, PARTS, Cutter, cut_unit
 from volt.kernels.unit_encoder import (
-    BEHIND_BREAK,
+    AFTER_BREAK,
     HOLDS_IRREGULAR,
     IRREGULAR,
     IS_INSIDE,
@@ -81,12 +78,11 @@ def _kind_before(data: ByteArray, place: Any, rule: Rule, cutter: Cutter) -> int
 @inlined
 def _find_units(
     data: ByteArray, base: Any, stop: Any, rule: Rule, rows: LongArray, shift: Any, ring: LongArray, head: Any,
-    start: Any, behind_break: Any, flag: Any, cutter: Cutter,
+    start: Any, after_break: Any, flag: Any, cutter: Cutter,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Find the ends of units and lines in a block of 64 bytes, and let the units wait in the ring.
 
-    Returns the ring's new head, where the next unit starts, the place after the last break, and the next unit's flag:
-    FIRST if it is a marked first one, else 0.
+    Returns the ring's new head, the next unit's start, the place after the last break, and the next unit's flag.
     """
     separator = np.uint64(rule.separator)
     breaks, clinging = np.uint64(rule.breaks) | _U1 << (separator & _LAST), np.uint64(rule.clinging)
@@ -105,11 +101,11 @@ def _find_units(
                 end = place - _U1
             is_unit = start < end
         else:
-            is_unit = place != behind_break
+            is_unit = place != after_break
             if is_unit and (clinging >> byte) & _U1 != _U0:
                 kind_before = _kind_before(data, place, rule, cutter)
                 if kind_before != PARTS:
-                    behind_break = behind_break if kind_before == CARRIES else place + _U1
+                    after_break = after_break if kind_before == CARRIES else place + _U1
                     continue
         if is_unit:
             next_head = wait_for_row(data, start, end - start, flag, rows, shift, ring, head)
@@ -117,22 +113,19 @@ def _find_units(
             head, flag = next_head, _U0
         elif ends_line:
             ring[head + _U2], ring[head + _U3], head = _U0, end << _U2 | _U2, (head + _U4) & _RING_MASK
-        behind_break = place + _U1
+        after_break = place + _U1
         if ends_line or not (is_unit or rule.keeps_breaks):
-            start = behind_break
+            start = after_break
         elif is_unit:
-            start = place if rule.keeps_breaks else behind_break
+            start = place if rule.keeps_breaks else after_break
         if ends_line:
             flag = FIRST if rule.marks_first else _U0
-    return head, start, behind_break, flag
+    return head, start, after_break, flag
 
 
 @inlined
 def _is_closed(data: ByteArray, end: Any, ends_line: Any, rule: Rule) -> bool:
-    """Check whether an open unit has the values of its row: its line ends, or one break and then text follow.
-
-    White space beyond ASCII, which would extend it, starts with 0xC2 or 0xE1 to 0xE3; a private character with 0xF4.
-    """
+    """Check whether an open unit has the values of its row: its line ends, or one break and then text follow."""
     if ends_line != _U0:
         return True
     byte = np.uint64(data[end + _U1])
@@ -151,7 +144,7 @@ def _write_unit(
     data: ByteArray, ring: LongArray, tail: Any, row: Any, rule: Rule, table: UnitRows, out: IntArray, at: Any,
     room: Any, state: LongArray,
 ) -> tuple[Any, int]:  # fmt: skip
-    """Write the values of the unit that has waited longest. Return where the next values go, and DONE or OUT_FULL."""
+    """Write the values of the next unit. Return where the following values go, and DONE or OUT_FULL."""
     rows, entry = table.rows, table.rows[row + _U2]
     n = entry & _SIZE
     store64(out, at, rows[row + _U3])
@@ -178,7 +171,6 @@ def _end_line(
     end: Any, is_text: bool, out: IntArray, at: Any, line_ends: LongArray, line: Any, left_lines: LongArray,
     state: LongArray,
 ) -> Any:  # fmt: skip
-    """Note where a line's values end, or leave it to Python. Return where the next line's start."""
     line_start = np.uint64(line_ends[line - _U1]) if line > _U0 else _U0
     if state[HOLDS_IRREGULAR] != 0:
         at, left_lines[state[N_LEFT], 0], left_lines[state[N_LEFT], 1] = line_start, line, end
@@ -197,7 +189,6 @@ def encode_units(
 ) -> int:  # fmt: skip
     """Write the values of the units of data[:stop], and add new units to the table.
 
-    A unit's row is prefetched when the unit's end is found, and read `_LAG` units later, when it is in the cache.
     Parts are inlined, because a call with all these arrays takes longer than most units do.
 
     data: with a separator at stop − 1, and PADDING
@@ -205,7 +196,7 @@ def encode_units(
     """
     shift, mark = slot_shift(table.rows), FIRST if rule.marks_first else _U0
     base, end_of_all, room = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(len(out) - ROOM)
-    start, behind_break = np.uint64(state[START]), np.uint64(state[BEHIND_BREAK])
+    start, after_break = np.uint64(state[START]), np.uint64(state[AFTER_BREAK])
     at, line, flag = np.uint64(state[WRITTEN]), np.uint64(state[LINE]), mark if state[IS_INSIDE] == 0 else _U0
     most_lines, most_left, status = np.uint64(len(line_ends) - LINES), len(left_lines) - LINES, DONE
     head = tail = _U0
@@ -214,8 +205,8 @@ def encode_units(
             status = OUT_FULL if at > room else LINES_FULL
             break
         if base < end_of_all:
-            head, start, behind_break, flag = _find_units(
-                data, base, end_of_all, rule, table.rows, shift, ring, head, start, behind_break, flag, encoder.cutter
+            head, start, after_break, flag = _find_units(
+                data, base, end_of_all, rule, table.rows, shift, ring, head, start, after_break, flag, encoder.cutter
             )
             base += _BLOCK
         lag = _LAG if base < end_of_all else _U0
@@ -239,10 +230,10 @@ def encode_units(
             tail = (tail + _U4) & _RING_MASK
     if tail != head:  # go on with the first unit that is not yet written
         kind = ring[tail + _U3]
-        start = behind_break = kind >> _U2
+        start = after_break = kind >> _U2
         base = _unit_end(ring, tail)
         flag = mark & ring[tail + _U1] if kind & _U1 != _U0 else mark
-    state[POSITION], state[START], state[BEHIND_BREAK] = base, start, behind_break
+    state[POSITION], state[START], state[AFTER_BREAK] = base, start, after_break
     state[WRITTEN], state[LINE], state[IS_INSIDE] = at, line, flag != mark
     return status
 
@@ -251,9 +242,9 @@ def encode_units(
 def encode_pending(
     data: TextArray, table: UnitRows, encoder: UnitEncoder, numbers: LongArray, sizes: LongArray, used: int
 ) -> int:  # fmt: skip
-    """Try to encode pending units now that more characters are known. Return the bytes of values then in use.
+    """Encode pending units of which more characters are known now. Return the bytes of values then in use.
 
-    sizes: is set to the bytes of each unit's values, −1 if it stays pending
+    sizes: set to the bytes of each unit's values, −1 if it stays pending
     """
     for i in range(len(numbers)):
         start, end = int(table.starts[numbers[i]]), int(table.starts[numbers[i] + 1])

@@ -6,18 +6,12 @@
     borrowing     a part of a loop that allocates nothing
     inlined       the same, copied into its callers together with what it calls
 
-Borrowing avoids counting references to each array at every call, for which all threads wait: encoding a new unit, with
-29 arrays and six calls, took 3.1 µs with such counts and 0.6 µs without.
+Borrowing avoids counting references to arrays, for which all threads wait: a new unit is encoded in 0.6 instead of
+3.1 µs. A part is intermediate code, optimised with its loops: this halves the time to compile (experiments/LOG.md).
 
-A part is only intermediate code, linked into its loops and optimised with them; Python calls the plain function. This
-halves the time to compile (experiments/LOG.md). Whole numbers of all sizes count as int64.
-
-numba keeps code until the function's own file changes, but loops hold code of other files too. So code lies in a folder
-named by a digest of all files of this package and of Python, numba and llvmlite. It is loaded without numba's compiler,
-whose import takes longer than all else.
-
-If a version of numba lacks the private names used here, `PARTS_DIFFER` or `LOADS_ALONE` is False and numba does its
-own, more slowly.
+Code lies in a folder named by a digest of this package, Python, numba and llvmlite, and is loaded without numba's slow
+compiler. Without the private names of numba used here, `PARTS_DIFFER` or `LOADS_ALONE` is False and numba does its own,
+more slowly.
 """
 
 from __future__ import annotations
@@ -51,14 +45,14 @@ _deciding = Lock()
 
 
 @contextmanager
-def kept() -> Iterator[bool]:
+def in_code_folder() -> Iterator[bool]:
     """Set the folder in which numba stores functions that are decorated inside; yield whether code can be stored.
 
-    NUMBA_CACHE_DIR, a documented setting, comes before numba's own choice.
+    The setting NUMBA_CACHE_DIR comes before numba's own choice.
     """
     settings = vars(config)
     with _deciding:
-        folder, users = kept_in(), settings["CACHE_DIR"]
+        folder, users = code_folder(), settings["CACHE_DIR"]
         settings["CACHE_DIR"] = folder or users
         try:
             yield folder is not None
@@ -73,7 +67,7 @@ def is_on_disk(kernel: Any) -> bool:
 
 
 @cache
-def kept_in() -> str | None:
+def code_folder() -> str | None:
     """Return the folder of compiled code, empty where numba chooses it; None if nothing can be stored."""
     if hasattr(sys, "frozen"):  # numba looks at the whole program, which holds all loops
         return ""
@@ -101,7 +95,7 @@ def kept_in() -> str | None:
 
 
 def _example() -> None:
-    """A function for numba to choose a folder for. It is never called."""
+    """Let numba choose a folder for this function, which is never called."""
 
 
 def _digest(sources: list[Path]) -> str:
@@ -113,10 +107,7 @@ def _digest(sources: list[Path]) -> str:
 
 
 def _remove_damaged(folder: Path) -> None:
-    """Remove files that were cut short or emptied, as by a full disk: with them, numba fails in every process.
-
-    Whole ones are pickles, which start with 0x80 and end with a full stop.
-    """
+    """Remove pickles that a full disk cut short: with them, numba fails in every process."""
     for path in folder.glob("*/*.nb[ic]"):
         with suppress(OSError):  # another process has removed it
             with path.open("rb") as file:
@@ -128,7 +119,7 @@ def _remove_damaged(folder: Path) -> None:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove the folders of other versions that no process has started with for a day. One with it recompiles."""
+    """Remove folders of other versions, unused for a day."""
     for other in folder.parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # another process is removing it
             if other != folder and other.stat().st_mtime < time() - UNUSED:
@@ -154,11 +145,11 @@ MESSAGE = "volt compiles its loops, once on this machine, which takes some 10 s;
 
 
 class CompilingWarning(UserWarning):
-    """A call takes long because loops are compiled, once on this machine; `volt warmup` does it ahead."""
+    """A call compiles loops, once on this machine, and takes long; `volt warmup` does it ahead."""
 
 
 class _Notice:
-    """Reports once a process that loops are compiled: at once if stderr is a terminal, else by a warning later."""
+    """Reports compilation once a process: at once if stderr is a terminal, else by a warning later."""
 
     def __init__(self) -> None:
         self.is_due, self._start, self._spent, self._timer = True, 0.0, 0.0, Timer(0, self._print)
@@ -198,9 +189,7 @@ def announced() -> Iterator[None]:
         _notice.is_due = was_due
 
 
-class KeptCode(FunctionCache):
-    """The code of a loop on disk."""
-
+class StoredCode(FunctionCache):
     def __init__(self, function: Callable[..., Any], *, allocates: bool) -> None:
         make: Any = super().__init__
         make(function)
@@ -227,7 +216,7 @@ def keep(loop: Any, *, allocates: bool) -> None:
     if not isinstance(loop, Dispatcher):
         return
     if LOADS_ALONE:
-        vars(loop)["_cache"] = KeptCode(loop.py_func, allocates=allocates)
+        vars(loop)["_cache"] = StoredCode(loop.py_func, allocates=allocates)
     else:
         loop.enable_caching()
 
@@ -237,8 +226,6 @@ def _untyped(thing: Any) -> Any:
 
 
 class _Code(JITCodeLibrary):
-    """Intermediate code, for loops to link."""
-
     def _optimize_final_module(self) -> None:
         """The loop's code is optimised."""
 
@@ -248,23 +235,18 @@ class _Code(JITCodeLibrary):
 
 
 class _PartCompiler(Compiler):
-    """numba's compiler up to intermediate code."""
-
     def __init__(self, typing: Any, target: Any, library: Any, arguments: Any, result: Any, flags: Any, local: Any):
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
         make, compiler = _untyped(_Code), _untyped(super())
         compiler.__init__(typing, target, library or make(target.codegen(), "part"), arguments, result, flags, local)
 
     def compile_extra(self, function: Callable[..., Any]) -> Any:
-        """Return the compiled part, known to the compiler by an entry point that nobody calls."""
         result = _untyped(super()).compile_extra(function)._replace(entry_point=(function, object()))
         self.state.targetctx.insert_user_function(result.entry_point, result.fndesc, [result.library])
         return result
 
 
 class _Part(CPUDispatcher):
-    """A part, for each combination of types that it is called with."""
-
     def __call__(self, *arguments: Any) -> Any:
         return self.py_func(*arguments)
 
@@ -276,7 +258,6 @@ class _Part(CPUDispatcher):
 
 
 def _widened(kind: Any) -> Any:
-    """Return int64 for whole numbers but bytes, and the type of a constant."""
     kind = _untyped(types).unliteral(kind)
     return types.int64 if kind in (types.int16, types.int32) else kind
 
@@ -285,8 +266,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Decorator(Protocol):
-    """A decorator that compiles a function without changing its signature."""
-
     def __call__(self, function: F, /) -> F: ...
 
 
@@ -295,8 +274,8 @@ def _loop(**options: Any) -> Decorator:
     def decorate(function: F) -> F:
         settings: dict[str, Any] = {"no_cfunc_wrapper": True, "nogil": True, **options}
         decorated: F = njit(**settings)(function)
-        with kept() as can_be_kept:
-            if can_be_kept:
+        with in_code_folder() as can_store:
+            if can_store:
                 keep(decorated, allocates=options.get("_nrt", True))
         return decorated
 

@@ -1,7 +1,7 @@
 """Segment lines and words by SentencePiece's models: sampled segmentations, and the n best.
 
-BPE       each join is skipped with a probability, drawn once (sentencepiece's reading of BPE-dropout)
-unigram   a path of the lattice, with probability ∝ exp(Σ score): forward sums, then draws from the end backwards
+BPE       each join is skipped with a probability, drawn once (sentencepiece's BPE-dropout)
+unigram   a path with probability ∝ exp(Σ score): forward sums, then draws from the end backwards
 n best    Viterbi's algorithm with n paths to each place; of equal costs, the longer last piece comes first
 """
 
@@ -33,7 +33,7 @@ class JoinTable(NamedTuple):
     pairs: KeyArray  # two symbols → a row, as in volt.kernels.bpe_tables
     results: IntArray  # (n_rows,), the piece that a row makes
     orders: IntArray  # (n_rows,), the priority: the lowest first, then the leftmost
-    kept: ByteArray  # (n_symbols,), 0 for a piece that is split back into what it was joined from
+    retained: ByteArray  # (n_symbols,), 0 for a piece that is split back into what it was joined from
 
 
 @borrowing
@@ -44,14 +44,14 @@ def _push_join(p: int, size: int, word: Word, joins: JoinTable, parts: LongArray
     row = rank_of(left, right, joins.pairs)
     if row == NO_RANK:
         return size
-    if joins.kept[joins.results[row]] == 0:
+    if joins.retained[joins.results[row]] == 0:
         parts[joins.results[row]] = (np.int64(left) << 32) | np.int64(right)
     return _push(word.heap, size, int((np.int64(joins.orders[row]) << 32) | np.int64(p)))
 
 
 @borrowing
 def _join(word: Word, size: int, joins: JoinTable, parts: LongArray, dropout: float, state: LongArray) -> None:
-    """Join the symbols of a line. Each pair is drawn once: one that is passed over comes back only as a new pair."""
+    """Join the symbols of a line. Each pair is drawn once: a skipped one comes back only as a new pair."""
     while size > 0:
         entry = word.heap[0]
         size = _pop(word.heap, size)
@@ -73,7 +73,7 @@ def join_lines(
 ) -> int:  # fmt: skip
     """Write the pieces of lines, and where each line's end. Return the number of pieces.
 
-    parts, states: are overwritten: what pieces were joined from, and the initial state of each line's generator
+    parts, states: overwritten: the parts of joined pieces, and the initial state of each line's generator
     """
     n_out, start, word = 0, 0, room.word
     for line in range(len(ends)):
@@ -84,7 +84,7 @@ def join_lines(
         _join(word, size, joins, parts, dropout, states[line : line + 1])
         p = 0 if n > 0 else -1
         while p >= 0:
-            n_out = _split_back(word.symbols[p], joins.kept, parts, out, n_out, room.stack)
+            n_out = _split_back(word.symbols[p], joins.retained, parts, out, n_out, room.stack)
             p = word.follows[p]
         start, out_ends[line] = ends[line], n_out
     return n_out
@@ -101,8 +101,6 @@ class Trie(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """Room for the lattice of one line of n characters."""
-
     sums: FloatArray  # (n + 1,) float64, the logarithm of the sum over all paths up to a position
     heads: IntArray  # (n + 1,), the last node that ends at a position, or −1
     nexts: IntArray  # of each node: the node before it that ends there too; where it begins; its piece
@@ -225,7 +223,7 @@ def best_paths(
     """Write the best paths of words. Return their number.
 
     n_paths: the paths of each word;  costs, sizes: of each path, and its number of pieces
-    cuts: where the pieces of each path start in its word, the last piece first
+    cuts: where the pieces of each path start, the last first
     """
     start = n = at = 0
     for word in range(len(ends)):

@@ -2,14 +2,13 @@
 
     best pair = greatest (count, left string, right string), as in subword-nmt
 
-The symbols of all words lie one after the other, linked within each word. Each pair lists the positions where it
-occurs, one stretch of a common pool, so a merge touches only its own occurrences. Positions that another merge has
-destroyed are recognised when met. The best pair comes from a heap that is refreshed lazily: an entry whose count has
-fallen is pushed again.
+The symbols of all words lie one after the other, linked within each word. Each pair lists its positions, so a merge
+touches only its own occurrences; outdated positions are recognised when met. The best pair comes from a lazy heap: an
+entry whose count has fallen is pushed again.
 
 Two merges never spell the same token: until a stretch of text becomes one token, no merge has crossed its ends, so it
-has gone through the same merges wherever it stands. Hence all pairs with a merge's token are new, and their lists are
-complete, from left to right, once the merge is done.
+goes through the same merges everywhere. Hence all pairs with a merge's token are new, and their lists are complete once
+the merge is done.
 """
 
 from typing import NamedTuple
@@ -108,7 +107,6 @@ def _best(heap: LongArray, size: int, pairs: LongArray, texts: TokenStrings) -> 
 
 @compiled
 def _link_words(words: Words) -> IntArray:
-    """Return the table of positions: symbol, next and previous position in the word or −1, word."""
     at, start = int_table(len(words.symbols), 4), 0
     for word in range(len(words.ends)):
         end = words.ends[word]
@@ -140,7 +138,6 @@ def _pair_slot(key: int, pairs: LongArray, slots: IntArray) -> int:
 
 @inlined
 def _find_pair(key: int, n_pairs: int, pairs: LongArray, slots: IntArray) -> int:
-    """Return the number of the pair with this key; a new key gets `n_pairs`."""
     slot = _pair_slot(key, pairs, slots)
     if slots[slot] == 0:
         slots[slot] = n_pairs + 1
@@ -158,7 +155,7 @@ def _slots_for(pairs: LongArray, n_pairs: int) -> IntArray:
 
 @compiled
 def _place(result: IntArray, n_new: int, first: int, pool: IntArray, pairs: LongArray) -> int:
-    """Write the occurrences of new pairs (−1: none) to the pool, by pair and in their order. Return its new end."""
+    """Write the occurrences of new pairs (−1: none) to the pool. Return its new end."""
     for i in range(n_new):
         if result[i, PAIR] >= 0:
             pairs[result[i, PAIR], SIZE] += 1
@@ -178,7 +175,6 @@ def _place(result: IntArray, n_new: int, first: int, pool: IntArray, pairs: Long
 
 @compiled
 def _list_pairs(at: IntArray, counts: LongArray, n_atoms: int) -> tuple[LongArray, int, IntArray, int]:
-    """Return all pairs of the words, their number, and the pool of their positions and its end."""
     pairs = long_table(min(n_atoms * n_atoms, len(at)) + 1, 5)
     result, pool, slots, n_pairs = int_table(len(at), 2), ints(2 * len(at) + 1), _slots_for(pairs, 0), 0
     for p in range(len(at)):
@@ -209,7 +205,7 @@ def _merge(
     pair: int, new: int, stamp: int, n_pairs: int, positions: IntArray, at: IntArray, counts: LongArray,
     result: IntArray, known: LongArray, pairs: LongArray, slots: IntArray,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Replace the pair by `new` wherever `positions` still hold it; list occurrences of pairs with `new` in `result`.
+    """Replace the pair by `new` wherever `positions` hold it; list occurrences of pairs with `new` in `result`.
 
     known: (4, n_tokens), stamp << 32 | pair of each token with the pair's left part, right part, and with `new`
     Returns the weight of the replacements, the number of occurrences listed, and the number of pairs.
@@ -272,8 +268,6 @@ def _push_new(
 
 
 class Until(NamedTuple):
-    """When learning ends."""
-
     n_merges: int  # the most merges
     min_count: int  # how often a pair must occur to be merged
     n_sure: int  # after so many merges, the best pair must occur `common` times
@@ -286,10 +280,10 @@ def learn(
     """Learn merges until one of the ends is reached.
 
     texts: the atoms' strings, with room for until.n_merges + 1 more starts
-    final_atoms: which atoms carry the end-of-word marker; no merge makes a token that reads as if it did and does not
-    progress: [0] counts merges for a watching thread, [1] is set by it to stop the loop
-    Returns the left and right token of each merge (n, 2), of which merge k makes token n_atoms + k, the replacements
-    weighted by word count, and how often the best pair left occurs.
+    final_atoms: which atoms carry the end-of-word marker; no other token may read as if it did
+    progress: [0] counts merges for a watching thread, which sets [1] to stop the loop
+    Returns each merge's left and right token, (n, 2), merge k making token n_atoms + k; the replacements weighted by
+    word count; and the count of the best remaining pair.
     """
     n_merges = until.n_merges
     merges, replacements = np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int64)

@@ -3,9 +3,8 @@
     worst source = greatest pieces / units;  of equal ones, the first
     best pair    = greatest (count in that source, left string, right string)
 
-The merge is then made in all sources. Token t of source s of n is t · n + s in the tables of `volt.kernels.learn`; each
-source has a heap. No pair's count in a source rises above that of a pair of that source that it comes from, so a source
-whose best pair is too rare stays without a choice.
+The merge is applied in all sources. Token t of source s of n is t · n + s in the tables of `volt.kernels.learn`. New
+pairs are no more frequent than those they come from, so a source whose best pair is too rare stays without a choice.
 """
 
 import numpy as np
@@ -83,8 +82,8 @@ def learn_parity(
     """Learn up to `n_merges` merges, fewer where no pair occurs `min_count` times in any source.
 
     words, texts: atom a of source s is the symbol a · n_sources + s
-    units, pieces: how long each source is, and how many symbols it has
-    Returns the left and right token of each merge, of which merge k makes token n_atoms + k, and who chose it.
+    units, pieces: the length of each source, in units and in symbols
+    Returns each merge's left and right token, merge k making token n_atoms + k, and the source that chose it.
     """
     merges, chosen_by = np.zeros((n_merges, 2), np.int32), np.zeros(n_merges, np.int32)
     known = np.zeros((4, len(units) * (len(final_atoms) + n_merges + 1)), np.int64)

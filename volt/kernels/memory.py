@@ -44,7 +44,7 @@ def is_white(code: int) -> bool:
     return code <= 0x200A or code in (0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 
 
-PADDING = 96  # bytes that the loops may read, and write, behind the last that they are asked about
+PADDING = 96  # bytes that the loops may read, and write, after the last that they are asked about
 BLOCK = 64  # bytes that are looked at together
 
 

@@ -1,7 +1,7 @@
 """Add noise to the values of many lines: typos, changed punctuation, tokens hit, reordered or re-marked.
 
-Each value draws from a generator of its own. No character is cut in two, and no value becomes empty. Value i has the
-tokens ends[i − 1] to ends[i].
+Each value draws from its own generator, and stays whole UTF-8 and not empty. Value i has the tokens ends[i − 1] to
+ends[i].
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ def stepped(state: Any) -> Any:
 
 @inlined
 def fraction(state: Any) -> float:
-    """Draw a number in [0, 1) in a state."""
     return fraction_of(mixed(state))
 
 
@@ -64,12 +63,12 @@ def drawn_place(data: ByteArray, begin: int, end: int, place: int, state: Any) -
 def edited(
     data: ByteArray, begin: int, place: int, end: int, kind: int, is_bare: bool, state: Any, out: IntArray, at: int
 ) -> tuple[int, int]:
-    """Write what becomes of a character that is hit. Return where to continue reading, and writing."""
+    """Write a character that is hit, changed. Return where to continue reading, and writing."""
     after = next_place(data, place, end)
     has_next = after < end and data[after] > _SPACE
     if kind == SWAP and has_next:
-        behind = next_place(data, after, end)
-        return behind, put(data, place, after, out, put(data, after, behind, out, at))
+        next_end = next_place(data, after, end)
+        return next_end, put(data, place, after, out, put(data, after, next_end, out, at))
     if kind == DROP and (has_next or not is_bare):
         return after, at
     if kind >= INSERT:
@@ -101,7 +100,7 @@ def n_letters(word: Any) -> int:
 
 
 @inlined
-def behind_letters(data: ByteArray, place: int, end: int, n: int) -> int:
+def after_letters(data: ByteArray, place: int, end: int, n: int) -> int:
     """Return the place of the character that has n others before it, without spaces."""
     if n >= end - place:
         return end
@@ -124,7 +123,7 @@ def misspell(
     data: TextArray, starts: LongArray, sizes: LongArray, seeds: KeyArray, powers: FloatArray, kinds: ByteArray,
     out: ByteArray, ends: LongArray,
 ) -> None:  # fmt: skip
-    """Write values with misspelt characters. Spaces stay, and of each word one character at least.
+    """Write values with misspelt characters. Spaces stay, and at least one character of each word.
 
     powers: powers[k] is the probability that none of k + 1 characters is hit; so one number draws which is hit next
     kinds: what can happen to a character, equally often
@@ -136,7 +135,7 @@ def misspell(
         while place < end:
             state = stepped(state)
             spared = n_spared(powers, fraction(state))
-            hit = behind_letters(data, place, end, spared)
+            hit = after_letters(data, place, end, spared)
             copy_bytes(data, place, out, at, hit - place)
             place, at = hit, at + hit - place
             if hit < end and spared < len(powers):
@@ -180,7 +179,7 @@ def thinned(
 ) -> int:
     """Write a value as far as `stop`, without some of its marks. Return where the next one goes.
 
-    A mark takes a neighbouring space along where it would leave two, or one at an end.
+    A mark takes a neighbouring space along where two would remain, or one at an end.
     """
     first, place, is_inside = at, begin, False
     while place < stop:
@@ -220,7 +219,7 @@ def change_marks(
 ) -> None:  # fmt: skip
     """Write values without some of their punctuation marks, or with one more full stop.
 
-    drop: the probability that a mark is dropped;  final: that final marks are, or that a value without gets a full stop
+    drop: the probability that a mark is dropped;  final: that a final mark is, or a missing full stop added
     kinds: (65,536,) code point → MARK; INNER for one that stays between letters; FINAL; WIDE before a wide stop
     """
     at = 0
@@ -248,7 +247,6 @@ TOKEN_MARK = (0xE2, 0x96, 0x81)  # "▁" in UTF-8
 
 @inlined
 def below(state: Any, n: int) -> Any:
-    """Draw a whole number from 0 to n − 1 in a state."""
     return np.int64((mixed(state) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32))
 
 
@@ -265,7 +263,7 @@ def count_hits(counts: LongArray, rate: float, seeds: KeyArray, out: LongArray) 
 
 @releasing
 def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: KeyArray, hits: LongArray) -> None:
-    """Hit numbers[i] tokens of value i, all sets being equally likely (selection sampling, Knuth 3.4.2)."""
+    """Hit numbers[i] tokens of value i, all sets equally likely (selection sampling, Knuth 3.4.2)."""
     place = 0
     for i in range(len(ends)):
         state, left = seeds[i], numbers[i]
@@ -337,7 +335,7 @@ def toggle_marks(
     data: TextArray, starts: LongArray, sizes: LongArray, hits: LongArray, others: TextArray, other_starts: LongArray,
     other_sizes: LongArray, low: int, high: int, chosen: LongArray,
 ) -> None:  # fmt: skip
-    """Remove or add the mark before tokens that are hit, where that gives a token of a sorted vocabulary (`others`)."""
+    """Toggle the mark before tokens that are hit, where that gives one of the sorted `others`."""
     for token in range(len(hits)):
         chosen[token] = token
         if hits[token] < 0:

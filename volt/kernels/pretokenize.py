@@ -12,8 +12,8 @@
                 as GPT2 and PATTERN, and bytes become GPT-2's alphabet
     NEVER       Python must cut it
 
-Left to Python are units of more than `LONGEST` bytes, with a character of unknown class, with a "▁" where that stands
-for a space, or with what may be a user token.
+Python cuts units of more than `LONGEST` bytes, with a character of unknown class, a "▁" where that stands for a space,
+or a possible user token.
 """
 
 from typing import Any, NamedTuple
@@ -38,8 +38,6 @@ _QUOTE = ord("'")
 
 
 class Cutter(NamedTuple):
-    """How units become words, and words atoms."""
-
     cut: int  # how units are cut, see above
     marker: int  # NO_MARKER, SUFFIX or PREFIX
     classes: ByteArray  # (0x110000,), the class of each character; for a pattern, those of its tables
@@ -106,7 +104,6 @@ def _split(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
 
 @borrowing
 def _metaspace(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> int:
-    """Find one word for each space but the last, and one from there on."""
     p, n_words, has_marker = start, 0, first
     while p < end and data[p] == 32:
         if has_marker:
@@ -160,11 +157,10 @@ def _contraction(data: ByteArray, p: int, end: int) -> int:
 
 @borrowing
 def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
-    """Find the words of GPT-2's pattern, and the unit's shape.
+    """Find the words of GPT-2's pattern, and the unit's shape, which is open if it ends with white space beyond ASCII.
 
     Words are, repeatedly: white space without its last character; that character, unless it is a space; and a
-    contraction, or a run of one class together with the space before it. White space beyond ASCII that ends the unit
-    could extend into the next unit, so the unit is open then.
+    contraction, or a run of one class with the space before it.
     """
     p, n_words, shape = start, 0, APART
     while p < end:
@@ -174,7 +170,7 @@ def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, i
             shape = TOGETHER if data[p] >= 0x80 else shape
             last, p = p, after
             if p == end:
-                if data[last] >= 0x80 and len(cutter.user_starts) > 0:  # one may end the run behind the next space
+                if data[last] >= 0x80 and len(cutter.user_starts) > 0:  # one may end the run after the next space
                     return TOGETHER, LEFT_TO_PYTHON
                 shape = OPEN if data[last] >= 0x80 else shape
                 return shape, _add(start, end, n_words, cutter)
@@ -193,10 +189,7 @@ def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, i
 
 @borrowing
 def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
-    """Return the shape of a unit that a pattern cuts, or LEFT_TO_PYTHON.
-
-    White space that is not a break may mean something else where a unit stands alone.
-    """
+    """Return the shape of a unit that a pattern cuts, or LEFT_TO_PYTHON."""
     p, shape = start, APART if cutter.alone else TOGETHER
     while p < end:
         code = np.int64(data[p])
@@ -226,8 +219,8 @@ def _by_pattern(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[
 def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
     """Note where the words of a unit are. Return the unit's shape and its number of words, or LEFT_TO_PYTHON.
 
-    The shape is APART if each word is cut the same when it stands alone, TOGETHER if not, OPEN if the next unit decides
-    how the last word ends.
+    The shape is APART if each word alone is cut the same, TOGETHER if not, OPEN if the next unit decides how the last
+    word ends.
     """
     if cutter.cut == NEVER or (end - start > LONGEST and cutter.cut != NUMBER):
         return TOGETHER, LEFT_TO_PYTHON

@@ -3,9 +3,8 @@ r"""Cut UTF-8 text into words (pre-tokens) by the tables of any pattern: one tab
     kind = the class of the character at p          row = moves[row + kind] >> 1
     a match ends at p if moves[row + kind] is odd   row 0 ends the search: the last match noted is the result
 
-A split cuts a span into the matches of its pattern and the text between them; each split cuts every span of the one
-before, or reads it from its end: \d{1,3} then gives groups of three from the right. Invalid UTF-8 counts as U+FFFD, as
-in Python's errors="replace".
+A split cuts each span of the one before, some from its end: \d{1,3} then gives groups of three from the right. Invalid
+UTF-8 counts as U+FFFD, as in Python's errors="replace".
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ _U0, _U1 = np.uint64(0), np.uint64(1)
 
 
 class SplitTables(NamedTuple):
-    """A sequence of splits."""
-
     classes: ByteArray  # (0x110000,), the class of each character
     moves: IntArray  # (n_rows · (n_classes + 1),), as above; a row is named by where it starts
     end: int  # the column of the end of a span, after those of the classes
@@ -37,12 +34,12 @@ def _kind_at(data: ByteArray, p: int, end: int, tables: SplitTables) -> tuple[An
         return tables.classes[data[p]], p + 1
     code, after = character(data, p, end)
     if code < 0:
-        code, after = REPLACEMENT, behind_replaced(data, p, end)
+        code, after = REPLACEMENT, end_of_replaced(data, p, end)
     return tables.classes[code], after
 
 
 @borrowing
-def behind_replaced(data: ByteArray, p: int, end: int) -> int:
+def end_of_replaced(data: ByteArray, p: int, end: int) -> int:
     """Return the end of the bytes at p that one U+FFFD stands for."""
     first = data[p]
     n = 1 if first < 0xC2 or first > 0xF4 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
@@ -67,7 +64,7 @@ def _before(data: ByteArray, start: int, p: int, tables: SplitTables) -> tuple[A
 
 @inlined
 def _move(row: Any, kind: Any, tables: SplitTables) -> Any:
-    """Return the move from a row on a class. Unsigned places, which cannot count from the end, are 8 % faster."""
+    """Return the move from a row on a class. Unsigned places are 8 % faster."""
     return np.uint64(tables.moves[row + np.uint64(kind)])
 
 
@@ -200,12 +197,10 @@ def cut_texts(
 
 LINE_END, SPACE = 0xFF, 0x20
 _WIDTH = 4
-WIDEST, MORE = 4, 4  # bytes that one byte may become, with the space behind its word; room behind the last
+WIDEST, MORE = 4, 4  # bytes that one byte may become, with the space after its word; room after the last
 
 
 class WordSpelling(NamedTuple):
-    """How words are written."""
-
     spelled: ByteArray  # (256 · 4,), how many bytes each byte becomes, and which
     keeps_hidden: int  # 1 if a word that is one private character of the user tokens stays as it is
     matches_only: int  # 1 if text between the matches of the one split is dropped
@@ -237,10 +232,7 @@ def write_words(
     data: TextArray, line_starts: LongArray, line_ends: LongArray, tables: SplitTables, spelling: WordSpelling,
     starts: LongArray, ends: LongArray, out: ByteArray,
 ) -> int:  # fmt: skip
-    """Write the words of lines, a space after each but a line's last, and 0xFF after each line. Return the bytes.
-
-    Words hold neither byte, because a table spells each byte.
-    """
+    """Write the words of lines, a space after each but a line's last, and 0xFF after each line. Return the bytes."""
     n = 0
     for line in range(len(line_starts)):
         n_words = find_words(data, line_starts[line], line_ends[line], tables, spelling.matches_only, starts, ends)

@@ -30,8 +30,6 @@ N_TYPES, N_BYTES, N_LINES, N_TOKENS = 0, 1, 2, 3  # what the state counts
 
 
 class Types(NamedTuple):
-    """The word types met so far."""
-
     slots: LongArray  # (a power of two,), the type's number + 1, or 0 while free
     hashes: KeyArray  # of uint64
     starts: LongArray  # (room + 1,), where each type's bytes start, and where the last ends
@@ -50,7 +48,7 @@ def read_word(data: ByteArray, place: int, end: int) -> tuple[Any, Any]:
 
 @inlined
 def type_slot(data: ByteArray, start: int, size: int, code: Any, types: Types) -> int:
-    """Return the slot of a word's type, or the free one where it belongs."""
+    """Return the slot of a word's type, or the free one for it."""
     mask = len(types.slots) - 1
     slot = slot_of(code, mask)
     while types.slots[slot] != 0:
@@ -117,8 +115,8 @@ def choose(
 ) -> None:  # fmt: skip
     """Draw one of the choices of its type for each word, by the line's random bits, words[line].
 
-    by_type: whether all words of a type in a line get one choice; otherwise each draws by its place
-    choice_starts: where each type's choices start;  bounds: the share of each choice and those before it
+    by_type: whether all words of a type in a line get one choice
+    choice_starts: where each type's choices start;  bounds: the cumulative share of each choice
     """
     start = 0
     for line in range(len(ends)):
@@ -135,7 +133,7 @@ def choose(
 
 @inlined
 def spaces(data: ByteArray, place: int, end: int) -> Any:
-    """Return which of 64 bytes are spaces, or stand after the end: bit i stands for byte place + i."""
+    """Return which of 64 bytes are spaces, or after the end: bit i stands for byte place + i."""
     result, n = ~np.uint64(0), end - place
     if place + BLOCK <= len(data):
         result = within(data, place, SPACE, 0)
@@ -208,7 +206,7 @@ def write_tokens(
 ) -> None:  # fmt: skip
     """Write values of chosen tokens, with a space between two, one value after the other.
 
-    chosen: tokens by their number; −1 is the first of the others, −2 the second, and so on
+    chosen: tokens by their number; −1 − i is the i-th of the others
     """
     at = place = 0
     for i in range(len(ends)):

@@ -1,7 +1,6 @@
 """Encode a new unit: cut its bytes into words (volt.kernels.pretokenize), merge these, enter the values.
 
-Each word of a unit has a row of its own, as if it were a unit: "low," costs little once "low" is known, and "low"
-costs nothing once "low," is.
+Each word of a unit has a row of its own, as if it were a unit: "low," costs little once "low" is known.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from volt.kernels.unit_table import FIRST, UnitRows, find_row, home_slot, slot_s
 
 
 class LoopState(NamedTuple):
-    """The position of the loop between two calls. All fields but the first two start at zero with each text."""
+    """The position of the loop between two calls; a new text restarts all but the first two at zero."""
 
     n_units: int = 0  # units that have a row
     n_values: int = 0  # bytes of values in use
     n_pending: int = 0  # pending units that this text has added
     position: int = 0  # byte from which the loop looks for ends of units
     start: int = 0  # byte at which the next unit starts
-    behind_break: int = 0  # the byte after the last break
+    after_break: int = 0  # the byte after the last break
     is_inside: int = 0  # 1 if the next unit is not the first of its line
     written: int = 0  # bytes that have been written
     line: int = 0  # lines that have ended
@@ -60,7 +59,7 @@ class LoopState(NamedTuple):
 
 # The place of each field in the array.
 (
-    N_UNITS, N_VALUES, N_PENDING, POSITION, START, BEHIND_BREAK, IS_INSIDE, WRITTEN, LINE, HOLDS_IRREGULAR, N_LEFT,
+    N_UNITS, N_VALUES, N_PENDING, POSITION, START, AFTER_BREAK, IS_INSIDE, WRITTEN, LINE, HOLDS_IRREGULAR, N_LEFT,
 ) = range(len(LoopState._fields))  # fmt: skip
 
 ID_SIZE = 4  # bytes of an id, an atom or a number
@@ -68,8 +67,6 @@ _FINAL = 256  # where the atoms of bytes that end a word stand in their table
 
 
 class UnitEncoder(NamedTuple):
-    """How the bytes of a unit become its values."""
-
     cutter: Cutter
     sampled: bool  # whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
     merges: Merges
@@ -205,7 +202,7 @@ def _enter(
 ) -> None:  # fmt: skip
     """Fill the row of a unit whose values, n bytes, follow those in use; it is pending if n is below 0.
 
-    The first eight bytes of an open unit's values say how many follow.
+    An open unit's values start with their size.
     """
     number, used = state[N_UNITS], state[N_VALUES]
     at = table.starts[number]

@@ -1,11 +1,8 @@
 """The hash table of units, and the loops that count the units of a text and their words.
 
 The table is open addressing with rows of four 64-bit words: two for the key, one for the unit's number + 1 and the size
-of its values, one for their first eight bytes, or a count. A unit of at most 15 bytes is its own key; for a longer one
-the key is a hash, and its bytes are compared too.
-
-A row is prefetched when the unit's end is found, and read `_LAG` units later. Where breaks are kept, a unit does not
-end after white space, because the meaning of white space depends on all of it.
+of its values, one for their first eight bytes, or a count. A unit of at most 15 bytes is its own key; a longer one is
+hashed, and its bytes are compared too. Rows are prefetched when the unit's end is found, and read `_LAG` units later.
 """
 
 from __future__ import annotations
@@ -95,7 +92,7 @@ def find_row(data: ByteArray, start: Any, length: Any, low: Any, high: Any, slot
 
 @borrowing
 def slot_shift(rows: LongArray) -> Any:
-    """Return 64 less the bits of a slot number, which is a product's upper bits."""
+    """Return 64 less the bits of a slot number, a product's upper bits."""
     shift, n_slots = 64, len(rows) // 4
     while n_slots > 1:
         shift, n_slots = shift - 1, n_slots // 2
@@ -147,8 +144,6 @@ _STEP, _MASK, _LATE = np.uint64(_BLOCK), np.uint64(RING - 1), np.uint64(4 * _LAG
 
 
 class Ends(NamedTuple):
-    """Where lines and units end."""
-
     separator: int  # the byte that ends a line
     strips_return: bool  # whether a "\r" before the separator ends the line too
     breaks: int  # bit b is set if byte b ≤ 32 parts units
@@ -157,7 +152,7 @@ class Ends(NamedTuple):
 
 
 @borrowing
-def _is_behind_white(data: ByteArray, place: Any) -> bool:
+def _follows_white(data: ByteArray, place: Any) -> bool:
     first = int(place) - 1
     if data[first] < 0x80:
         return bool(data[first] <= 32 and (_WHITE >> np.int64(data[first])) & 1 != 0)
@@ -169,7 +164,7 @@ def _is_behind_white(data: ByteArray, place: Any) -> bool:
 @inlined
 def wait_for_row(data: ByteArray, start: Any, length: Any, flag: Any, rows: LongArray, shift: Any, ring: LongArray,
                  head: Any) -> Any:  # fmt: skip
-    """Prefetch a unit's row, and let the unit wait for it in the ring. Return the new head."""
+    """Prefetch a unit's row, and queue the unit in the ring. Return the new head."""
     low, high = unit_key(data, start, length)
     high |= flag
     slot = home_slot(low, high, shift)
@@ -186,7 +181,7 @@ def _find_units(
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Find the ends of units in a block of bytes, and let the units wait in the ring.
 
-    Returns the ring's new head, where the next unit starts, and its flag: FIRST if it is a marked first one, else 0.
+    Returns the ring's new head, where the next unit starts, and its flag: FIRST or 0.
     """
     separator, breaks = np.uint64(ends.separator), np.uint64(ends.breaks)
     result = within(data, base, 0, 32) | within(data, base, ends.separator, 0)
@@ -204,7 +199,7 @@ def _find_units(
                 head = wait_for_row(data, start, end - start, flag, rows, shift, ring, head)
             start, flag = place + _U1, FIRST if ends.marks_first else _U0
         elif (breaks >> (byte & _LAST)) & _U1 != _U0:
-            if start < place and not (ends.keeps_breaks and _is_behind_white(data, place)):
+            if start < place and not (ends.keeps_breaks and _follows_white(data, place)):
                 head, flag = wait_for_row(data, start, place - start, flag, rows, shift, ring, head), _U0
                 start = place
             if not ends.keeps_breaks:
@@ -233,11 +228,11 @@ def enter_row(
 def count_units(data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: KeyArray, state: LongArray) -> bool:
     """Count the units of data[:stop], and add new units to the table. Return whether all is counted.
 
-    If not, a new unit finds no room; with a longer table, the loop continues with it.
+    If not, the loop continues with a longer table.
 
     data: UTF-8 with a separator at stop − 1, and PADDING
     state: units that have a row; the byte to continue from; where the next unit starts; 1 if it is not the first of its
-        line. All but the first start at zero with each text
+        line. All but the first restart at zero with each text
     """
     shift, mark = slot_shift(table.rows), FIRST if ends.marks_first else _U0
     base, end_of_all, start = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(state[START])
@@ -266,7 +261,7 @@ def count_units(data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: K
     return has_room
 
 
-UNIT, WORD = 1, 2  # places in the loop's state, behind that of the words that have a row
+UNIT, WORD = 1, 2  # places in the loop's state, after the number of words that have a row
 _U2, _U3 = np.uint64(2), np.uint64(3)
 
 
@@ -275,9 +270,9 @@ def add_words(
     data: TextArray, starts: LongArray, ends: LongArray, counts: LongArray, tables: SplitTables, matches_only: int,
     word_starts: LongArray, word_ends: LongArray, table: UnitRows, state: LongArray,
 ) -> bool:  # fmt: skip
-    """Add to the count of each word how often the units that hold it were met. Return whether all are added.
+    """Add to the count of each word how often its units occur. Return whether all are added.
 
-    If not, a new word finds no room; with a longer table, the loop continues with it.
+    If not, the loop continues with a longer table.
 
     data: with PADDING;  state: words that have a row; the unit to continue from, and which word of it
     """

@@ -1,7 +1,7 @@
 """Compile loops ahead, on two cores, or load their code from disk: once per machine and version.
 
-A job is what a command does; each job runs some of the loops (`JOBS`). A second process compiles some while this one
-compiles the others: threads would wait for each other, because LLVM holds the interpreter's lock.
+A job is what a command does; each runs some of the loops (`JOBS`). A second process compiles some of them: threads
+would wait for each other, because LLVM holds the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
-from volt.kernels.jit import announced, is_on_disk, kept_in
+from volt.kernels.jit import announced, code_folder, is_on_disk
 
 Job = Literal[
     "count", "learn", "parity", "replay", "words", "encode", "dropout", "decode", "stream", "steps", "tokens",
@@ -28,7 +28,7 @@ Job = Literal[
 
 
 class Loop(NamedTuple):
-    """A loop that Python calls: its module in volt.kernels with its name, and the seconds it takes to compile."""
+    """A loop that Python calls, by module and name, and the seconds it takes to compile."""
 
     place: str
     seconds: float
@@ -40,7 +40,6 @@ class Loop(NamedTuple):
 
     @property
     def is_on_disk(self) -> bool:
-        """Whether an earlier process has stored its code."""
         return is_on_disk(self.kernel)
 
 
@@ -100,7 +99,7 @@ _SCALARS: dict[Any, Any] = {
 
 
 def missing(*jobs: Job) -> list[Loop]:
-    """Return the loops of these jobs that are neither compiled in this process nor stored on disk."""
+    """Return the loops of these jobs that are compiled neither in this process nor on disk."""
     from numba import config
 
     if vars(config)["DISABLE_JIT"]:
@@ -109,12 +108,7 @@ def missing(*jobs: Job) -> list[Loop]:
 
 
 def compile_kernels(*jobs: Job) -> None:
-    """Compile the loops that these jobs run, or load them from the disk.
-
-    >>> compile_kernels("learn")
-    >>> missing("learn")
-    []
-    """
+    """Compile the loops that these jobs run, or load them from the disk."""
     for loop in _loops(*jobs):
         compile_loop(loop.place)
 
@@ -128,9 +122,9 @@ def compile_loop(place: str) -> None:
 
 
 def signatures(place: str) -> list[tuple[Any, ...]]:
-    """Return the numba types that the loop at this place is compiled for: its annotations.
+    """Return the numba types of a loop's annotations.
 
-    Of arguments with alternatives, as in `IntArray | ByteArray`, each signature takes the next ones.
+    Each signature takes the next alternatives, as in `IntArray | ByteArray`.
 
     >>> signatures("columns.shuffle")
     [(Array(uint64, 1, 'C', False, aligned=True), Array(int64, 1, 'C', False, aligned=True))]
@@ -164,7 +158,7 @@ _SECOND_PROCESS = "import sys; from volt.kernels import warmup; warmup.compile_p
 
 
 def halves(loops: Iterable[Loop]) -> tuple[list[Loop], list[Loop]]:
-    """Divide loops between this process and a second one, which starts later, so that both end early."""
+    """Divide loops between this process and a second one, which starts later, so that both end together."""
     first, second = list[Loop](), list[Loop]()
     for loop in sorted(loops, key=lambda loop: -loop.seconds):
         is_sooner = START + _seconds([*second, loop]) < _seconds([*first, loop])
@@ -185,7 +179,7 @@ def seconds_for(loops: Iterable[Loop]) -> int:
 def helping(loops: Iterable[Loop]) -> Iterator[list[Loop]]:
     """Yield the loops for this process to compile, while a second process compiles the others; then wait for it.
 
-    If that fails, this process compiles the rest in the end.
+    If that fails, this process compiles the rest.
     """
     first, second = halves(loops) if _can_help() else (list(loops), [])
     process = _started(second) if second else None
@@ -206,9 +200,9 @@ def compile_places(places: Sequence[str]) -> None:
 
 
 def _can_help() -> bool:
-    """Check whether a second process has a core to run on and a folder to store code in."""
+    """Check that a second process has a core and a folder to store code in."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores > 1 and bool(sys.executable) and not hasattr(sys, "frozen") and kept_in() is not None
+    return cores > 1 and bool(sys.executable) and not hasattr(sys, "frozen") and code_folder() is not None
 
 
 def _started(loops: Sequence[Loop]) -> subprocess.Popen[bytes] | None:

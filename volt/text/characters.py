@@ -4,9 +4,9 @@ Atoms are the symbols that merging starts from: characters, one of which may car
 
     suffix   the last character of a word carries "</w>": low → l o w</w>, as in subword-nmt 0.2
     prefix   "▁" starts a word: low → ▁ l o w, as in sentencepiece
-    none     characters alone, for pre-tokens that hold their spaces
+    none     no marker, for pre-tokens that hold their spaces
 
-Compiled code sees an atom as 2 · code point, + 1 if it carries the end-of-word marker.
+An atom's code is 2 · code point, + 1 with the end-of-word marker.
 """
 
 from __future__ import annotations
@@ -32,24 +32,19 @@ Marker = Literal["suffix", "prefix", "none"]
 
 
 def check_marker(marker: str) -> None:
-    """Raise ConfigError unless a marker of this name exists."""
+    """Raise ConfigError for an unknown marker."""
     arguments.choice(marker, "marker", get_args(Marker))
 
 
 def atom_codes(words: Sequence[str], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the codes of the atoms of words, none of them empty, and where each word ends.
-
-    >>> codes, ends = atom_codes(["low", "a"], marker="prefix")
-    >>> [atom_text(code) for code in codes.tolist()], ends.tolist()
-    (['▁', 'l', 'o', 'w', '▁', 'a'], [4, 6])
-    """
+    """Return the codes of the atoms of non-empty words, and where each word ends."""
     import numpy as np
 
     return text_codes("".join(words), np.fromiter(map(len, words), np.int64, len(words)), marker=marker)
 
 
 def text_codes(text: str, lengths: NDArray[np.int64], *, marker: Marker) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return `atom_codes` of the words of one text, given their lengths in characters, (n_words,)."""
+    """Return `atom_codes` of the words of one text, given their lengths in characters."""
     import numpy as np
 
     codes = 2 * np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int64)
@@ -67,11 +62,7 @@ def atom_text(code: int) -> str:
 
 
 def atom_code(atom: str, *, marker: Marker) -> int | None:
-    """Return the code of an atom's string; None if the string is not an atom.
-
-    >>> atom_code("w</w>", marker="suffix") == 2 * ord("w") + 1, atom_code("wo", marker="suffix")
-    (True, None)
-    """
+    """Return the code of an atom's string; None for another string."""
     carries = marker == "suffix" and atom.endswith(SUFFIX) and atom != SUFFIX
     character = atom.removesuffix(SUFFIX) if carries else atom
     return 2 * ord(character) + carries if len(character) == 1 else None
@@ -80,10 +71,7 @@ def atom_code(atom: str, *, marker: Marker) -> int | None:
 def token_lengths(tokens: Sequence[str], *, marker: Marker) -> NDArray[np.int64]:
     """Return the characters of each token without its marker, at least 1, (n_tokens,).
 
-    Without an end marker, a "▁" inside a token is a space, and not counted either.
-
-    >>> token_lengths(["low</w>", "lo"], marker="suffix"), token_lengths(["▁low", "▁"], marker="prefix")
-    (array([3, 2]), array([3, 1]))
+    Without an end marker, a "▁" inside is a space, and not counted.
     """
     import numpy as np
 
@@ -103,26 +91,18 @@ _BYTE_OF = {character: byte for byte, character in enumerate(ALPHABET)}
 
 
 def to_characters(data: bytes, *, keeps_line_ends: bool = False) -> str:
-    """Return bytes in GPT-2's alphabet of 256 characters, in which a line feed may stay as it is."""
+    """Return bytes in GPT-2's alphabet of 256 characters; a line feed may stay."""
     # 200,000 tokens take a fifth of the time of a loop
     return charmap_decode(data, "strict", _LINES if keeps_line_ends else _ALL)[0]
 
 
 def to_bytes(text: str) -> bytes:
-    r"""Return the bytes of a text in GPT-2's alphabet. Other characters stand for their own UTF-8.
-
-    >>> to_characters("é ".encode()), to_bytes("ÃĠ")
-    ('Ã©Ġ', b'\xc3 ')
-    """
+    r"""Return the bytes of a text in GPT-2's alphabet. Other characters stand for their own UTF-8."""
     return b"".join(bytes([_BYTE_OF[character]]) if character in _BYTE_OF else character.encode() for character in text)
 
 
 def readable(text: str) -> str:
-    """Return the text that GPT-2's alphabet spells, for people: bytes that are not whole UTF-8 as <0xNN>.
-
-    >>> print(readable("ÃłĠla"), readable("Ġc"), readable("Ãł"[0]))
-    à la  c <0xC3>
-    """
+    """Return the text that GPT-2's alphabet spells, with invalid UTF-8 as <0xNN>."""
     decoded = to_bytes(text).decode("utf-8", "surrogateescape")
     return "".join(BYTE_TOKENS[ord(one) - 0xDC00] if "\udc80" <= one <= "\udcff" else one for one in decoded)
 
@@ -172,7 +152,7 @@ def ascii_bytes(characters: str) -> bytes:
 
 
 def ranges(characters: str) -> str:
-    """Return rising characters as the inside of a class [...] of any regex engine, if none has a meaning there.
+    """Return sorted characters, none special, as the inside of a regex class [...].
 
     >>> ranges("acdefxy")
     'ac-fxy'
@@ -193,8 +173,7 @@ _IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)
 class CharacterClasses:
     """The class of every character, looked up when it is first met.
 
-    An encoder shares one with its threads, without a lock: two threads write equal values, and one that reads too early
-    finds NO_CLASS and looks the class up.
+    Threads share it without a lock: they write equal values, and a NO_CLASS read too early only causes a look-up.
     """
 
     @cached_property
@@ -207,7 +186,7 @@ class CharacterClasses:
         return table
 
     def classify(self, text: str) -> bool:
-        """Look up the classes of a text's characters. Return whether any was unknown."""
+        """Look up the classes of a text's characters. Return whether any was new."""
         new = [code for code in map(ord, set(text)) if not self.table[code]]
         if new:
             self.table[new] = classes_of(new)
@@ -216,10 +195,7 @@ class CharacterClasses:
 
 @cache
 def known_classes() -> NDArray[np.uint8]:
-    """Return the classes of the characters of Unicode 3.2 that have not changed since, (0x10000,), read-only.
-
-    Computing them takes 10 ms.
-    """
+    """Return the classes of the characters unchanged since Unicode 3.2, (0x10000,), read-only, in 10 ms."""
     import numpy as np
 
     from volt.kernels.pretokenize import LETTER, OTHER, WHITE
@@ -245,7 +221,7 @@ def _class_of_category() -> dict[str, int]:
 
 
 def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
-    """Return the classes of characters, (n,), by the engine that runs the patterns."""
+    """Return the classes of characters, (n,)."""
     import numpy as np
     import polars as pl
 

@@ -53,11 +53,7 @@ class Normalizer:
 
     @property
     def name(self) -> str:
-        """The name that a vocabulary stores and `parse` reads.
-
-        >>> Normalizer().name, Normalizer("nfc", lowercase=True).name
-        ('none', 'nfc+lowercase')
-        """
+        """The name that a vocabulary stores and `parse` reads."""
         parts = [self.form] * (self.form != "none") + ["lowercase"] * self.lowercase
         return "+".join(parts) or "none"
 
@@ -82,10 +78,6 @@ class Normalizer:
         """Normalise every string of a series.
 
         series: of Polars, of strings
-
-        >>> import polars as pl
-        >>> Normalizer(lowercase=True).apply_series(pl.Series(["A", "É"])).to_list()
-        ['a', 'é']
         """
         return _over_series(self.apply, series)
 

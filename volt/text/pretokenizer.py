@@ -1,8 +1,7 @@
 """Normalised line → pre-tokens: declared once, saved by name, applied when counting and when encoding.
 
-Either the white space between words is dropped, and decoding joins words with one space; or it is kept
-(`keeps_spaces`): "▁" stands for a space inside pre-tokens, and `dummy_prefix` ones have one more "▁" at the start of
-each line, which decoding drops.
+White space between words is either dropped, and decoding joins words with one space, or kept (`keeps_spaces`): "▁"
+stands for a space inside pre-tokens. `dummy_prefix` ones have one more "▁" at each line's start, which decoding drops.
 """
 
 from __future__ import annotations
@@ -89,45 +88,31 @@ class PreTokenizer:
     def of_pattern(cls, pattern: str, *, level: Level = "characters") -> PreTokenizer:
         """Return the pre-tokeniser that cuts by a pattern, which its name holds.
 
-        pattern: the name of a published one, such as cl100k (see volt.text.patterns.published), or a regular expression
-        level: what is merged in its words: "characters" or "bytes"
+        pattern: a regular expression, or the name of a published one (see volt.text.patterns.published)
+        level: of merging: "characters" or "bytes"
         Raises ConfigError if the pattern is neither, or is not supported.
 
         >>> PreTokenizer.of_pattern("cl100k").split("It's 12345")
         ['It', "'s", '▁', '123', '45']
-        >>> PreTokenizer.of_pattern("[0-9]", level="bytes").name
-        'bytes+split:[0-9]'
         """
         arguments.choice(level, "level", get_args(Level))
         return cls(declared(arguments.text(pattern, "pattern"), is_bytes=level == "bytes"))
 
     @property
     def pattern(self) -> str:
-        """The regex whose matches are the pre-tokens (for gpt2, after its runs of white space are cut).
-
-        >>> PreTokenizer("regex:[a-z]+").pattern
-        '[a-z]+'
-        """
+        """The regex whose matches are the pre-tokens (for gpt2, after its runs of white space are cut)."""
         if self.name.startswith("regex:"):
             return self.name.removeprefix("regex:")
         return _LOSSLESS.get(self.name, _WHITESPACE)
 
     @property
     def has_own_pattern(self) -> bool:
-        """Whether the name holds the pattern.
-
-        >>> PreTokenizer("split:a+").has_own_pattern, PreTokenizer("gpt2").has_own_pattern
-        (True, False)
-        """
+        """Whether the name holds the pattern."""
         return self.name.startswith("regex:") or is_declared(self.name)
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """The splits in the name, if it holds any.
-
-        >>> PreTokenizer("split:a+").splits, PreTokenizer("gpt2").splits
-        ((Split(pattern='a+', from_end=False),), ())
-        """
+        """The splits in the name, if any."""
         return splits_of(self.name) if is_declared(self.name) else ()
 
     @property
@@ -139,11 +124,7 @@ class PreTokenizer:
 
     @property
     def keeps_spaces(self) -> bool:
-        """Whether spaces survive, as "▁", inside the pre-tokens; a regex keeps them if it matches a lone one.
-
-        >>> PreTokenizer("unicode").keeps_spaces, PreTokenizer("whitespace").keeps_spaces
-        (True, False)
-        """
+        """Whether pre-tokens hold spaces, as "▁"; a regex does if it matches a lone one."""
         if self.name.startswith("regex:"):
             return _keeps_lone_space(self.pattern)
         if drops_rest(self.name):
@@ -152,40 +133,25 @@ class PreTokenizer:
 
     @property
     def is_bytes(self) -> bool:
-        """Whether pre-tokens are spelled in GPT-2's byte alphabet.
-
-        >>> PreTokenizer("bytes").split("é à")
-        ['Ã©', 'ĠÃł']
-        """
+        """Whether pre-tokens are spelled in GPT-2's byte alphabet."""
         return self.name == "bytes" or (self.name.startswith(BYTES) and is_declared(self.name))
 
     @property
     def dummy_prefix(self) -> bool:
-        """Whether a "▁" that is not in the text starts every line; decoding strips it.
-
-        >>> PreTokenizer("metaspace").dummy_prefix, PreTokenizer("gpt2").dummy_prefix
-        (True, False)
-        """
+        """Whether a "▁" that is not in the text starts every line; decoding strips it."""
         return self.name == "unicode" or self.name.startswith("metaspace")
 
     def dummy_of(self, text: str) -> str:
         """Return the "▁" that starts the words of a text and is not in it, or "".
 
         text: normalised
-
-        >>> PreTokenizer("metaspace").dummy_of(" a"), PreTokenizer("metaspace-if-absent").dummy_of(" a")
-        ('▁', '')
         """
         has_own = self.name.endswith(IF_ABSENT) and text.startswith((" ", SPACE))
         return SPACE * (self.dummy_prefix and text != "" and not has_own)
 
     @property
     def isolates_users(self) -> bool:
-        """Whether no marker ends user tokens, because they are not words, as in CLIP.
-
-        >>> PreTokenizer("bytes+matches:[a-z]+").isolates_users, PreTokenizer("bytes").isolates_users
-        (True, False)
-        """
+        """Whether user tokens end without a marker, as in CLIP, because they are not words."""
         return drops_rest(self.name)
 
     def extract(self, expr: pl.Expr, *, hidden: bool = True) -> pl.Expr:
@@ -238,7 +204,7 @@ class PreTokenizer:
 
 
 def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:
-    """Return a pre-tokeniser, given itself or its name. Raises ConfigError if the name is unknown."""
+    """Return a pre-tokeniser from itself or its name. Raises ConfigError for an unknown name."""
     if isinstance(value, PreTokenizer):
         return value
     remedy = "give a name, such as 'metaspace', or a PreTokenizer"
@@ -247,7 +213,7 @@ def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:
 
 @lru_cache(maxsize=64)  # a pure function of the pattern, which takes half a millisecond
 def _keeps_lone_space(pattern: str) -> bool:
-    """Check whether the pattern matches " ". Raises ConfigError with the reason if it is not a regex."""
+    """Check whether the pattern matches " ". Raises ConfigError with the reason for an invalid regex."""
     from polars.exceptions import ComputeError
 
     try:

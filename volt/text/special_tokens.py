@@ -1,8 +1,7 @@
 """Special tokens: those with a role, control tokens, and user tokens, which are found in text and never split.
 
-Before a text is normalised and cut, each user token is replaced by one private character (from U+10F000), so it
-survives both. Private characters of the text itself are first replaced by placeholders that the text lacks, so that no
-text can forge a user token; a pre-token gets them back, each after a `MARK`.
+Before a text is normalised and cut, private characters (from U+10F000) replace user tokens. The text's own ones are
+first replaced by placeholders, so that no text can forge a user token; pre-tokens get them back, each after a `MARK`.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ class SpecialTokens:
 
     unk, bos, eos, pad: the tokens with a role, or None; one token may have several roles
     user: found in text and never split, at most 4,093; they may have roles too
-    control: further tokens that have ids and are never found in text, such as those that mark the turns of a chat
+    control: further tokens with ids, never found in text, such as marks of the turns of a chat
 
-    Raises ConfigError if a token is empty, unprintable, longer than 1,000 characters, repeated, or an atom of text.
+    Raises ConfigError for an empty, unprintable or repeated token, one of over 1,000 characters, or an atom of text.
 
     >>> SpecialTokens(user=["<url>"]).all[4:], SpecialTokens("<|end|>", "<|end|>", "<|end|>", None).all
     (('<url>',), ('<|end|>',))
@@ -100,17 +99,13 @@ class SpecialTokens:
 
     @property
     def has_four_roles(self) -> bool:
-        """Whether four tokens have a role each, and all others are user tokens.
-
-        >>> SpecialTokens(user=("<url>",)).has_four_roles, SpecialTokens(pad=None).has_four_roles
-        (True, False)
-        """
+        """Whether four tokens have a role each, and all others are user tokens."""
         return not self.control and len(self.roles) == 4 and len(self.all) == 4 + len(self.user)
 
     def hide(self, text: pl.Expr) -> pl.Expr:
-        """Return the String expression with every user token as one private character; longer tokens first.
+        """Replace every user token by one private character; longer tokens first.
 
-        text: of Polars
+        text: String expression of Polars
         """
         if not self.user:
             return text
@@ -118,14 +113,9 @@ class SpecialTokens:
         return text.str.replace_many(longest_first, [hidden[token] for token in longest_first], leftmost=True)
 
     def hide_text(self, text: str) -> str:
-        """Replace every user token of one string by its private character.
+        """Replace every user token of a string by its private character.
 
         text: any
-
-        >>> special = SpecialTokens(user=("<url>",))
-        >>> hidden = special.hide_text("see <url>!")
-        >>> len(hidden), special.reveal(hidden)
-        (6, 'see <url>!')
         """
         return _finder(self.user).sub(lambda match: _hidden(self.user)[match[0]], text) if self.user else text
 
@@ -147,7 +137,7 @@ class SpecialTokens:
         return "".join(self.revealed(ord(char)) or char for char in text) if self.user else text
 
     def revealed(self, code_point: int) -> str | None:
-        """Return the user token that a private character stands for, or None for any other character.
+        """Return the user token that a private character stands for, if any.
 
         code_point: of the character
         """
@@ -185,7 +175,7 @@ class Placeholders:
         return [text.translate(self.of_text.get(place, {})) for place, text in enumerate(texts)]
 
     def restored(self, words: Sequence[Sequence[str]], *, is_bytes: bool = False) -> list[list[str]]:
-        """Return the pre-tokens of each text with their own private characters again; is_bytes: in GPT-2's alphabet."""
+        """Return each text's pre-tokens with their private characters; is_bytes: in GPT-2's alphabet."""
         result = list(map(list, words))
         for place, others in self.of_text.items():
             pairs = ((code, other) for code, other in others.items() if other != _NONE_LEFT)
@@ -199,14 +189,9 @@ class Placeholders:
 
 
 def stand_ins(texts: Sequence[str]) -> Placeholders:
-    r"""Return placeholders for the private characters of texts that stand for user tokens elsewhere.
+    r"""Return placeholders for the texts' own private characters.
 
     A text with more than 122,000 different ones gets U+FFFD for the rest.
-
-    >>> own = stand_ins(["a", "b\U0010f000"])
-    >>> texts = own.put(["a", "b\U0010f000"])
-    >>> texts[1] == "b\U00100000", own.restored([["a"], [texts[1]]])[1] == [f"b{MARK}\U0010f000"]
-    (True, True)
     """
     if _HIDDEN_START not in "".join(texts).encode():
         return Placeholders({})
@@ -220,12 +205,7 @@ def stand_ins(texts: Sequence[str]) -> Placeholders:
 
 
 def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the places of marks among the characters of pre-tokens. A marked character may be a mark itself.
-
-    >>> import numpy as np
-    >>> marked(np.array([97, ord(MARK), 0x10F000, ord(MARK), ord(MARK)])).tolist()
-    [1, 3]
-    """
+    """Return the places of marks among the characters of pre-tokens. A marked character may be a mark itself."""
     import numpy as np
 
     places, after = list[int](), -1
@@ -237,5 +217,4 @@ def marked(codes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def with_marks(word: str) -> str:
-    """Return a pre-token with a mark before each private character."""
     return _HIDDEN.sub(rf"{MARK}\g<0>", word)

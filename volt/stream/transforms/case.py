@@ -97,12 +97,12 @@ def has_case(text: str) -> bool:
 
 
 def _have_case(column: Column) -> Mask:
-    from volt.kernels.column_text import CASED, UNTOLD, find_case
+    from volt.kernels.column_text import CASED, UNCLEAR, find_case
 
     column, result = column.as_text(), np.empty(len(column), np.uint8)
     find_case(column.data, column.starts, column.sizes, _cased(), result)
     is_cased: Mask = result == CASED
-    unclear = np.flatnonzero(result == UNTOLD)
+    unclear = np.flatnonzero(result == UNCLEAR)
     is_cased[unclear] = [has_case(value) for value in column.take(unclear).strings()]
     return is_cased
 
@@ -158,11 +158,11 @@ def _title() -> _Tables:
 
 @cache
 def _cased() -> NDArray[np.uint8]:
-    from volt.kernels.column_text import CASED, NO_CASE, UNTOLD
+    from volt.kernels.column_text import CASED, NO_CASE, UNCLEAR
 
     lower, upper = _lower().inner, _upper().inner
     classes = np.where(lower == upper, NO_CASE, CASED)
-    return np.where((lower == 0) | (upper == 0), UNTOLD, classes).astype(np.uint8)
+    return np.where((lower == 0) | (upper == 0), UNCLEAR, classes).astype(np.uint8)
 
 
 def _table(function: Callable[[str], str]) -> NDArray[Any]:

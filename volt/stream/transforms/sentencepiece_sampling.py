@@ -159,7 +159,8 @@ class BpeSampler:
         if self.user:
             texts = [self.user.sub(lambda match: self.placeholders[match[0]], text) for text in texts]
         codes, ends = codes_of(texts)
-        out, out_ends, parts = np.empty(len(codes), np.int32), np.empty_like(ends), np.full(len(self.joins.kept), -1)
+        out, out_ends = np.empty(len(codes), np.int32), np.empty_like(ends)
+        parts = np.full(len(self.joins.retained), -1)
         states = words.view(np.int64).copy()
         room = room_of(longest(ends))
         n = join_lines(self.symbol_of[codes], ends, self.joins, parts, how.alpha, states, room, out, out_ends)

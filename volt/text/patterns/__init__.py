@@ -2,9 +2,9 @@
 
 regex_parser   pattern → tree
 regex_tree     sets of characters → classes of characters
-automaton      tree → states, in the order in which a backtracking engine tries; proof of linear time
+automaton      tree → states; proof of linear time
 splitter       a sequence of splits, compiled
-split_points   where a text may be parted, so that repeated parts are cut once
+split_points   where to part a text, so that repeated parts are cut once
 published      the splits of published tokenizers
 cut_tokens     which tokens a pattern always cuts
 """

@@ -1,18 +1,16 @@
 """The tree of a pattern → an automaton that finds the match which a backtracking engine chooses.
 
-The automaton follows all ways through the pattern at once: a state is a list of places in the program, the preferred
-one first (Pike's threads, determinised). Where a way of the list reaches the end of the pattern, the ways after it are
-dropped; those before it may still find a preferred match. So the last match noted is the chosen one.
+A state is a list of places in the program, the preferred one first (Pike's threads, determinised). Where a place
+accepts, the places after it are dropped; those before it may still match. So the last match noted is the chosen one.
 
     program     Char: take a character of a set;  Look: look ahead at a set;  Fork: to one of several places;  Accept
     moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:
                     2 · (the next state) + (1 if a match ends before that character)
-                State 0 has no way at all.
+                State 0 is dead.
 
-Linear time: a search overruns if it reads beyond its match in vain; the next search reads that stretch again. a*b|a
-overruns "aaa…" from every a, n (n + 1) / 2 characters in all. If any number of searches can overrun one stretch, two of
-them continue together without end, each able to fail: they walk round a cycle of pairs of states. Without such a cycle,
-time is linear; with one, it may still be.
+A search overruns if it reads beyond its match in vain; the next search reads that stretch again: a*b|a takes quadratic
+time for "aaa…". If any number of searches can overrun one stretch, two of them walk round a cycle of pairs of states,
+each able to fail. Without such a cycle, time is linear.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ class Look(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """Continue at each of these places, preferably at the first."""
+    """Continue at each of these places, preferably the first."""
 
     places: tuple[int, ...]
 
@@ -62,14 +60,14 @@ Instructions: TypeAlias = list[Char | Look | Fork | Accept]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Automaton:
-    """What finds the match that begins at a place: moves, see above, and the state before the first character."""
+    """Moves, see above, and the state before the first character of a match."""
 
     moves: NDArray[np.int32]
     start: int
 
 
 def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
-    """Return the automaton of a tree. Raises ConfigError if its program is too long, or needs too many states."""
+    """Return the automaton of a tree. Raises ConfigError if it is too large."""
     program: Instructions = [Accept()]
     start = _assemble(tree, 0, program, alphabet)
     looks = [instruction.columns for instruction in program if isinstance(instruction, Look)]
@@ -95,7 +93,6 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
 
 
 def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) -> int:
-    """Add the instructions of a tree. Return where they start."""
     if len(program) > MOST_INSTRUCTIONS:
         raise ConfigError(
             f"a pattern has more than {MOST_INSTRUCTIONS:,} parts once repetitions are written out; {_TOO_LARGE}"
@@ -137,7 +134,7 @@ def _add(instruction: Char | Look | Fork, program: Instructions) -> int:
 
 
 def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Char], bool]:
-    """Return the Chars that ways lead to before `column`, up to the first way that ends; and whether one ends."""
+    """Return the Chars that a state can take before `column`, and whether it accepts there."""
     takes, met, waiting = list[Char](), set[int](), list(reversed(ways))
     while waiting:
         place = waiting.pop()
@@ -157,7 +154,7 @@ def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Ch
 
 
 def _minimal(moves: NDArray[np.int32], start: int) -> Automaton:
-    """Merge equivalent states (Moore's algorithm): part them until parting changes nothing."""
+    """Merge equivalent states (Moore's algorithm)."""
     names, n_names = np.zeros(len(moves), np.int64), 0
     while True:
         renamed = 2 * names[moves >> 1] + (moves & 1)
@@ -176,13 +173,9 @@ MOST_PAIRS = 100_000  # a few seconds
 
 
 def is_linear(automaton: Automaton) -> bool:
-    """Check that no two searches can overrun the same stretch without end. Takes time with the square of the states.
+    """Check that no two searches can overrun the same stretch without end, in time quadratic in the states.
 
     Raises ConfigError if it would take too long.
-
-    >>> from volt.text.patterns.splitter import Split, Splitter
-    >>> Splitter.of(Split("a*b|a")).is_linear, Splitter.of(Split("a+b?|b")).is_linear
-    (False, True)
     """
     rows: Rows = automaton.moves.tolist()
     doomed = _doomed(rows)
@@ -209,7 +202,6 @@ def _silent(row: list[int]) -> Iterable[int]:
 
 
 def _doomed(rows: Rows) -> set[int]:
-    """Return the states from which a search can fail without a match on its way."""
     result = {state for state, row in enumerate(rows) if 0 in row}
     while more := {state for state, row in enumerate(rows) if not result.isdisjoint(_silent(row))} - result:
         result |= more
@@ -231,7 +223,6 @@ def _closed(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
 
 
 def _has_circle(arrows: dict[Pair, set[Pair]]) -> bool:
-    """Check whether a walk along arrows can last for ever: pairs that lead nowhere are removed until none does."""
     before: dict[Pair, list[Pair]] = {pair: [] for pair in arrows}
     for pair, after in arrows.items():
         for follower in after & before.keys():

@@ -1,10 +1,10 @@
-"""Tokens that a pattern always cuts: they are part of no word that it makes, so encoded text never holds them.
+"""Tokens that a pattern always cuts, so that encoded text never holds them.
 
-A file that names no pattern reveals it by its tokens: the right one cuts few. Tokens may begin or end inside a
-character, which may then be any. A split leaves a token whole
+A file that names no pattern reveals it by its tokens: the right one cuts few. Tokens may begin or end inside any
+character. A split leaves a token whole
 
-    in a match    if some way from its start reads over the whole token, and can still reach a match
-    in a gap      if nothing in the token matches: words lie between matches, too
+    in a match    if from some state it reads over the whole token, and can still reach a match
+    in a gap      if nothing in the token matches
 """
 
 from __future__ import annotations
@@ -25,28 +25,20 @@ Longs = NDArray[np.int64]
 
 
 def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
-    """Return how many of these tokens each pattern cuts; patterns: name → splits."""
+    """Return how many of these tokens each pattern, name → splits, cuts."""
     texts = TokenTexts.of(tokens)
     cut = {split: _cut(texts, split) for split in dict.fromkeys(one for splits in patterns.values() for one in splits)}
     return {name: int(_any(cut[split] for split in splits).sum()) for name, splits in patterns.items()}
 
 
 def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
-    """Return the tokens that a pattern cuts.
-
-    >>> cut_tokens([b"ab", b"a1", b"12", b"a1b"], [Split("[a-z]+")])
-    [b'a1', b'a1b']
-    """
+    """Return the tokens that a pattern cuts."""
     texts = TokenTexts.of(tokens)
     return [tokens[place] for place in np.flatnonzero(_any(_cut(texts, split) for split in splits)).tolist()]
 
 
 def leaves_gaps(split: Split) -> bool:
-    """Check whether text may hold a character that is in no match.
-
-    >>> leaves_gaps(Split("[a-z]+")), leaves_gaps(Split("[a-z]+|[^a-z]"))
-    (True, False)
-    """
+    """Check whether some character may be in no match."""
     return _ways(split).leave_gaps
 
 
@@ -57,8 +49,6 @@ def _any(flags: Iterable[Flags]) -> Flags:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenTexts:
-    """The whole characters of tokens."""
-
     codes: NDArray[np.uint32]  # (n_characters,), their code points, token after token
     starts: Longs  # (n_tokens,), where each token's characters start, and how many they are; 0 if it is not text
     lengths: Longs
@@ -88,7 +78,6 @@ def _text(token: bytes) -> str:
 
 
 def _ends_inside(token: bytes) -> bool:
-    """Check whether a token ends inside a character."""
     n = next((n for n in range(1, min(len(token), 4) + 1) if token[-n] & 0xC0 != 0x80), 1)
     return token[-n] >= 0xC0 and n < (2 if token[-n] < 0xE0 else 3 if token[-n] < 0xF0 else 4)
 
@@ -133,7 +122,6 @@ class _Ways:
 
     @property
     def leave_gaps(self) -> bool:
-        """Whether some character may be in no match: some way from the start ends before a match is noted."""
         waiting = [self._start]
         for state in waiting:
             columns = range(self._end + (state != self._start))  # the start, too, has no way beyond the end
@@ -145,11 +133,11 @@ class _Ways:
 
     @property
     def may_start(self) -> Flags:
-        """(n_classes,) bool, the classes of characters that a match may start with."""
+        """(n_classes,) bool, the classes that a match may start with."""
         return np.array(self._next[self._start][: self._end]) > 0
 
     def match(self, texts: TokenTexts, columns: NDArray[np.uint8]) -> Flags:
-        """Return which tokens are part of a match. columns: (n_characters,) uint8, the classes of their characters."""
+        """Return which tokens are part of a match. columns: (n_characters,) uint8, their classes."""
         names, moves = self._all_at_once
         after, before = texts.behind_part, texts.before_part
         step, place = (1, texts.starts) if not self._is_backward else (-1, texts.starts + texts.lengths - 1)
@@ -164,7 +152,7 @@ class _Ways:
         return np.where(before, hope_inside[state], hope[state])
 
     def meet(self, token: Sequence[int]) -> bool:
-        """Check whether something in a token matches, if the token is all of the text."""
+        """Check whether something in a token matches, if the token is the whole text."""
         for start in range(len(token)):
             state = self._start
             for column in (*token[start:], self._end):
@@ -178,7 +166,7 @@ class _Ways:
 
     @cached_property
     def _all_at_once(self) -> tuple[dict[States, int], NDArray[np.int32]]:
-        """Sets of states → their numbers, and the set that each class of characters leads to, (n_sets, n_classes)."""
+        """Sets of states → their numbers, and the next set for each class, (n_sets, n_classes)."""
         names = {self._inner: 0, self._inner | {self._start}: 0}
         names = {states: number for number, states in enumerate(names)}
         rows, waiting = list[list[int]](), list(names)

@@ -7,26 +7,22 @@
 
 Published tokenizers, as their projects declare them:
 
-    gpt2             openai/gpt-2, src/encoder.py; also RoBERTa, Phi-2 and many more
+    gpt2             openai/gpt-2, src/encoder.py; also RoBERTa, Phi-2
     r50k             openai/tiktoken, tiktoken_ext/openai_public.py: the same cuts in possessive spelling
-    cl100k           openai/tiktoken, tiktoken_ext/openai_public.py: GPT-4, also GLM-4
-    o200k            openai/tiktoken, tiktoken_ext/openai_public.py: GPT-4o, gpt-oss, also Llama 4
+    cl100k           openai/tiktoken, tiktoken_ext/openai_public.py: GPT-4, GLM-4
+    o200k            openai/tiktoken, tiktoken_ext/openai_public.py: GPT-4o, gpt-oss, Llama 4
     llama3           meta-llama/llama3, llama/tokenizer.py
-    qwen2            Qwen/Qwen2-7B, tokenizer.json; also Qwen 2.5 and Qwen 3
+    qwen2            Qwen/Qwen2-7B, tokenizer.json; also Qwen 2.5 and 3
     qwen3.5          Qwen/Qwen3.5-0.8B, tokenizer.json: marks belong to words
     tekken           mistralai/Mistral-Nemo-Base-2407, tokenizer.json; also Nemotron 3
-    deepseek3        deepseek-ai/DeepSeek-V3, tokenizer.json: a sequence of three splits; also R1
+    deepseek3        deepseek-ai/DeepSeek-V3, tokenizer.json: three splits; also R1
     kimi2            moonshotai/Kimi-K2-Instruct, tokenization_kimi.py: Han characters are words of their own
 
-Splits of numbers alone, to be put before others:
+Splits of numbers, to be put before others:
 
     digits           each digit by itself
     digits3          groups of three from the left: 123 45
-    digits3-right    groups of three from the right, as people write them: 12 345
-
->>> splits = NAMED["digits3-right"] + NAMED["gpt2"]
->>> Splitter.of(*splits).split("in 12345 days")
-['in', ' ', '12', '345', ' days']
+    digits3-right    groups of three from the right: 12 345
 """
 
 from __future__ import annotations
@@ -53,14 +49,13 @@ _CL100K = (
 
 
 def _of_llama(*, word: str = r"\p{L}", numbers: str, others: str = r"\s\p{L}\p{N}") -> str:
-    """Return contractions, words, numbers, others with the line ends that follow, and white space."""
     return rf"{_CONTRACTIONS}|{_BEFORE_WORD}{word}+|{numbers}| ?[^{others}]+[\r\n]*|{_SPACES}"
 
 
 def _of_o200k(*, behind_word: str = "", but: str = "", numbers: str, behind_others: str = r"[\r\n/]*") -> str:
     """Return words of capitals and then small letters, numbers, others, and white space.
 
-    but: appended to the letters of a class, inside it
+    but: appended to a class of letters
     """
     upper, lower = f"[{_UPPER}{but}]", f"[{_LOWER}{but}]"
     words = f"{_BEFORE_WORD}{upper}*{lower}+{behind_word}|{_BEFORE_WORD}{upper}+{lower}*{behind_word}"
@@ -92,13 +87,7 @@ NAMED: dict[str, tuple[Split, ...]] = {
 
 
 def named_splitter(name: str) -> Splitter:
-    """Return the splitter of that name. Raises ConfigError if the name is unknown.
-
-    name: a key of NAMED
-
-    >>> named_splitter("llama3").split("It's 12345!")
-    ['It', "'s", ' ', '123', '45', '!']
-    """
+    """Return the splitter with a name of NAMED. Raises ConfigError if it is unknown."""
     if name not in NAMED:
         raise ConfigError(f"no pattern is called {name!r}; choose from {', '.join(NAMED)}")
     return Splitter.of(*NAMED[name])
@@ -121,13 +110,7 @@ def drops_rest(name: str) -> bool:
 
 
 def declared(pattern: str, *, is_bytes: bool = False) -> str:
-    r"""Return the name that a pattern is saved by: that of published splits, or a regular expression.
-
-    Raises ConfigError if it is neither.
-
-    >>> declared("gpt2", is_bytes=True), declared(r"\w+")
-    ('bytes', 'split:\\w+')
-    """
+    r"""Return the saved name of published splits or a regular expression. Raises ConfigError if it is neither."""
     if pattern == "gpt2":
         return _OF_GPT2[is_bytes]
     if pattern not in NAMED and _WORD.fullmatch(pattern):
@@ -149,11 +132,7 @@ def of_matches(name: str) -> str:
 
 
 def splits_of(name: str) -> tuple[Split, ...]:
-    """Return the splits in the name of a pre-tokeniser. Raises ConfigError if they are damaged.
-
-    >>> splits_of('splits:["a+", {"pattern": "b", "from_end": true}]')
-    (Split(pattern='a+', from_end=False), Split(pattern='b', from_end=True))
-    """
+    """Return the splits in the name of a pre-tokeniser. Raises ConfigError if they are damaged."""
     kind, _, content = name.removeprefix(BYTES).partition(":")
     if f"{kind}:" in (_ONE, _MATCHES):
         return (Split(content),)
@@ -186,7 +165,7 @@ def name_of(splits: tuple[Split, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def cutter_of(name: str) -> WordCutter:
-    """Return the cutter for the name of a pre-tokeniser, or "bytes". Raises ConfigError if the name is invalid."""
+    """Return the cutter for the name of a pre-tokeniser, or "bytes". Raises ConfigError if it is invalid."""
     splitter = Splitter.of(*(NAMED["gpt2"] if name == _OF_GPT2[True] else splits_of(name)))
     if not splitter.is_linear:
         raise ConfigError(
@@ -200,7 +179,7 @@ def cutter_of(name: str) -> WordCutter:
 
 @lru_cache(maxsize=64)
 def cutter_of_regex(pattern: str) -> WordCutter | None:
-    """Return the cutter into matches of a Rust regex; None if it is read differently here, or may take long."""
+    """Return the cutter into matches of a Rust regex; None if it means something else, or may take long."""
     try:
         splitter = Splitter.of(Split(pattern))
         is_linear = splitter.is_linear

@@ -6,8 +6,8 @@ r"""A regular expression → its tree. Supported:
     c?+  c*+  c++  c{2,3}+             the same, never given up again; c takes one character
     (?=c)  (?!c)  $  \z                what comes next: a character, none of these, the end of the text
 
-Refused by name is what else engines know, or read differently, such as "[" or "--" inside a class. "$" is the end of
-the text, not a place before a last line end; "{2,3}+" is possessive, as in tiktoken's engine.
+Errors name other syntax, and syntax that engines read differently, such as "[" or "--" inside a class. "$" is only the
+end of the text; "{2,3}+" is possessive, as in tiktoken's engine.
 
 >>> parse("b*+|(?>c)")
 Traceback (most recent call last):
@@ -38,9 +38,9 @@ from volt.text.patterns.regex_tree import (
 class PatternReader:
     """Reads a pattern from left to right.
 
-    place: characters that are read already
-    ignores_case: whether (?i holds here
-    depth: groups and classes that are open here
+    place: characters read
+    ignores_case: whether (?i holds
+    depth: open groups and classes
     """
 
     pattern: str
@@ -56,26 +56,23 @@ class PatternReader:
         return self.pattern.startswith(texts, self.place)
 
     def take(self, text: str) -> bool:
-        """Read this text if it comes next. Return whether it did."""
         result = self.sees(text)
         self.place += result * len(text)
         return result
 
     def take_match(self, expression: str) -> re.Match[str] | None:
-        """Read the match of a Python regex, if there is one, and return it."""
         result = re.compile(expression).match(self.pattern, self.place)
         self.place = result.end() if result else self.place
         return result
 
     def next(self) -> str:
-        """Read one character. Raises ConfigError at the end."""
         if self.is_at_end:
             raise self.refusal("the pattern ends too early", "finish it, or write \\ before what has a meaning")
         self.place += 1
         return self.pattern[self.place - 1]
 
     def refusal(self, fault: str, remedy: str, *, start: int | None = None) -> ConfigError:
-        """Return the error to raise about the pattern at `start`, by default at the current place."""
+        """Return the error about the pattern at `start`, by default the current place."""
         place = self.place if start is None else start
         return ConfigError(f"pattern {quoted(self.pattern, 500)}, character {place + 1}: {fault}; {remedy}")
 
@@ -88,7 +85,7 @@ _PROPERTY = r"([pP])(?:\{(\^?)([\w \-=:]+)\}|([A-Z]))"
 
 
 def parse_class(cursor: PatternReader) -> CharacterSet:
-    """Read "[...]". Raises ConfigError if it is not a class, or one that engines read differently."""
+    """Read "[...]". Raises ConfigError if it is invalid, or engines read it differently."""
     start = cursor.place
     cursor.next()
     negated, result = cursor.take("^"), _parse_union(cursor)
@@ -161,7 +158,7 @@ def _parse_escape(cursor: PatternReader) -> CharacterSet:
 
 
 def _parse_property(cursor: PatternReader, start: int) -> CharacterSet:
-    r"""Read a general category, script or other property of Unicode: \p{Lu}, \pL, \P{L}, \p{^L}, \p{Han}."""
+    r"""Read a property of Unicode: \p{Lu}, \pL, \P{L}, \p{^L}, \p{Han}."""
     from polars.exceptions import ComputeError
 
     result = cursor.take_match(_PROPERTY)
@@ -204,7 +201,7 @@ _REFUSED_ESCAPES = {
 
 
 def parse(pattern: str) -> Node:
-    """Return the tree of a pattern. Raises ConfigError that says what is not supported, where, and what to do."""
+    """Return the tree of a pattern. Raises ConfigError if it is not supported."""
     cursor = PatternReader(pattern)
     result = _parse_choice(cursor)
     if not cursor.is_at_end:
@@ -331,7 +328,7 @@ def _look_ahead(seen: Node, negated: bool, cursor: PatternReader, start: int) ->
 
 
 def sets_of(node: Node) -> list[CharacterSet]:
-    """Return the sets of characters that a tree speaks of.
+    """Return the sets of characters in a tree.
 
     >>> [characters.edges for characters in sets_of(parse("a(?!b)"))]
     [(97, 98), (0, 98, 99)]

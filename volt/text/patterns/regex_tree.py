@@ -1,14 +1,14 @@
 r"""Sets of characters, the classes that they tell apart, and the tree of a parsed pattern.
 
-A set is the code points at which membership changes, so a set of a hundred thousand letters takes a thousand numbers:
+A set is the code points at which membership changes:
 
     {"a", "b", "c", "x"}  =  edges (97, 100, 120, 121);  c is in the set if the number of edges ≤ c is odd
 
-Properties such as \p{Lu} and case folding come from the engine of VOLT's other patterns and of tiktoken (Rust's regex),
-so that all patterns follow one version of Unicode.
+Properties such as \p{Lu} and case folding come from Rust's regex, the engine of VOLT's other patterns and of tiktoken:
+one version of Unicode for all.
 
-Characters that are in the same sets are of one class: [a-y]+|b has three classes: b, the other letters up to y, and all
-else. A set becomes an integer with the bits of its classes; one more bit stands for the end of the text.
+Characters in the same sets form a class: [a-y]+|b has three, b, the other letters up to y, and all else. A set becomes
+an integer with the bits of its classes; one more bit stands for the end of the text.
 """
 
 from __future__ import annotations
@@ -37,18 +37,13 @@ _SURROGATES = np.s_[0xD800:0xE000]  # these are no characters, so no text holds 
 
 @dataclass(frozen=True, slots=True)
 class CharacterSet:
-    """A set of code points. edges: rising, below 0x110000, where membership changes.
-
-    >>> letters = CharacterSet.between("a", "c") | CharacterSet.of("x")
-    >>> letters.edges, "b" in letters, "b" in ~letters
-    ((97, 100, 120, 121), True, False)
-    """
+    """A set of code points. edges: rising, below 0x110000, where membership changes."""
 
     edges: tuple[int, ...] = ()
 
     @classmethod
     def between(cls, first: str, last: str) -> CharacterSet:
-        """Return the characters from the first to the last, both included."""
+        """Return the characters from the first to the last, inclusive."""
         after = ord(last) + 1
         return cls((ord(first), after) if after < N_CHARACTERS else (ord(first),))
 
@@ -57,7 +52,6 @@ class CharacterSet:
         return cls.between(character, character)
 
     def holds(self, codes: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which of the code points are in the set."""
         n_edges = np.searchsorted(np.array(self.edges, np.int64), codes, side="right")
         return np.asarray(n_edges % 2 == 1)
 
@@ -74,7 +68,7 @@ class CharacterSet:
         return _joined(self, other, np.logical_and)
 
     def folded(self) -> CharacterSet:
-        """Return the set with all characters that differ from one of its own by case alone (simple case folding)."""
+        """Add all characters that differ from one of the set by case alone (simple case folding)."""
         if not self.edges:
             return self
         ends = [*self.edges[1:], N_CHARACTERS]
@@ -87,7 +81,7 @@ NOTHING = CharacterSet()
 
 @lru_cache(maxsize=256)
 def matched(expression: str) -> CharacterSet:
-    """Return what a class of the engine's syntax matches. Raises polars.exceptions.ComputeError if it is invalid."""
+    """Return the set of a class in the engine's syntax. Raises polars.exceptions.ComputeError if it is invalid."""
     import polars as pl
 
     about_to_use_polars()
@@ -101,7 +95,7 @@ def matched(expression: str) -> CharacterSet:
 
 @cache
 def _asked() -> tuple[NDArray[np.int64], str]:
-    """Return the characters that the engine is asked about, as code points and then 0x110000, and as one text."""
+    """Return the characters that the engine classifies, as code points and then 0x110000, and as one text."""
     requested = np.ones(N_CHARACTERS + 1, np.bool_)
     for start, end in _ALIKE:
         requested[start + 1 : end] = False
@@ -130,11 +124,7 @@ class Alphabet:
 
     @classmethod
     def of(cls, sets: Iterable[CharacterSet]) -> Alphabet:
-        """Return the fewest classes that tell these sets apart. Raises ConfigError if they are more than 255.
-
-        >>> Alphabet.of([CharacterSet.between("a", "y"), CharacterSet.of("b")]).n_classes
-        3
-        """
+        """Return the fewest classes that tell these sets apart. Raises ConfigError for more than 255."""
         sets = list(dict.fromkeys(sets))
         starts = np.unique(np.concatenate([[0], *([result.edges for result in sets])]).astype(np.int64))
         inside = np.array([result.holds(starts) for result in sets], np.bool_).reshape(len(sets), len(starts))
@@ -149,7 +139,7 @@ class Alphabet:
 
     @property
     def n_classes(self) -> int:
-        """The number of classes; the end of the text is one column more."""
+        """The number of classes; the end of the text is one more column."""
         return len(self.examples)
 
     @property
@@ -157,7 +147,7 @@ class Alphabet:
         return 1 << self.n_classes
 
     def columns(self, characters: CharacterSet) -> int:
-        """Return one of the sets, as an integer with the bits of its classes."""
+        """Return a set as an integer with the bits of its classes."""
         inside = np.packbits(characters.holds(self.examples), bitorder="little")
         return int.from_bytes(inside.tobytes(), "little")
 
@@ -176,7 +166,7 @@ class CharClass:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The empty text, where the next character is of a set, or, if at_end, where the text ends."""
+    """The empty text before a character of a set, or, if at_end, at the end."""
 
     characters: CharacterSet
     at_end: bool
@@ -185,7 +175,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """The parts, one after the other; no part means the empty text."""
+    """The parts, one after the other; without parts, the empty text."""
 
     parts: tuple[Node, ...]
 
@@ -196,7 +186,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Alternation:
-    """One of the parts; of several that lead to a match, the first."""
+    """The first of the parts that leads to a match."""
 
     parts: tuple[Node, ...]
 
@@ -210,7 +200,7 @@ class Repetition:
     """A part from `least` to `most` times, rather more often.
 
     most: None for no bound
-    possessive: repetitions are never given up again; the part is a CharClass then
+    possessive: repetitions are never given up again; the part is a CharClass
     """
 
     part: Node

@@ -1,15 +1,15 @@
-r"""Places where a text may be parted before splits cut it, so that each part gives the words that it has in the whole.
+r"""Places where a text may be parted before splits cut it, so that each part gives the same words as in the whole.
 
     It's so;\n\n x = 1      cut by cl100k
     It's| so;\n\n| x| =| 1   parted: in front of white space that follows something else
 
 A place between a character x and white space b is safe if three things hold, which the automata show:
 
-    no search reads on from x to b                 the row of moves after x is equal for b and for the end of the text
-    what begins at b matches, whatever follows     else a stretch without a match could extend over the place
+    no search reads on from x to b                 the moves after x are equal for b and for the end of the text
+    each search from b matches                     else a gap could extend over the place
     a split that reads backwards takes no b        so that it does not extend over the place either
 
-A clinging b meets this only after some x: cl100k's signs take the line ends that follow them along.
+A clinging b meets this only after some x: cl100k's signs take the next line ends along.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Rows = NDArray[np.int64]
 class SplitPoints:
     """How a text may be parted. A class of characters stands before a break (volt.kernels.pretokenize) as
     PARTS       a part ends there
-    CARRIES     it takes all clinging breaks that follow along, and the part ends after these
-    JOINS       the part does not end before a clinging break; it extends to the next text and breaks
-    LASTS       white space: if one break and then text follow, or the end, the part has the words that it has alone
-    DEPENDS     white space: the words of a part that ends so are not known from the part alone
+    CARRIES     it takes all clinging breaks that follow, and the part ends after these
+    JOINS       the part extends over clinging breaks to the next text and breaks
+    LASTS       white space: before one break and then text, or the end, the part has the words that it has alone
+    DEPENDS     white space: the part alone does not determine its words
     """
 
     breaks: int  # bit b is set if parts may begin with byte b
@@ -45,7 +45,7 @@ class SplitPoints:
     alone: bool  # whether each word of a part would be cut as one word if it were the whole text
 
     def with_ends_inside(self) -> SplitPoints:
-        """Return the same for texts in which the pattern sees ends at other places, too, as at user tokens."""
+        """Return split points for texts with ends inside, as at user tokens."""
         from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS
 
         kinds = self.kinds.copy()
@@ -54,7 +54,7 @@ class SplitPoints:
 
 
 def parting_of(tables: SplitTables, *, matches_only: bool = False) -> SplitPoints | None:
-    """Return how texts that these splits cut may be parted; None if not even spaces part them.
+    """Return the split points of these splits; None if not even spaces part texts.
 
     >>> from volt.text.patterns.published import named_splitter
     >>> parting_of(named_splitter("digits3").tables) is None  # text between digits may hold any white space
@@ -91,7 +91,7 @@ class _Moves:
 
     @cached_property
     def holds_text(self) -> NDArray[np.bool_]:
-        """(n_classes,) bool, the classes that hold a character that is not white space."""
+        """(n_classes,) bool, the classes that hold more than white space."""
         classes = self.tables.classes.copy()
         codes = [ord(character) for character in WHITE_SPACE]
         result = np.bincount(classes, minlength=self.end) - np.bincount(classes[codes], minlength=self.end)
@@ -102,15 +102,14 @@ class _Moves:
         return rows[rows > 0]
 
     def _alike(self, rows: Rows, byte: int) -> bool:
-        """Check whether in these rows a break is as good as the end of the text, after which no search continues."""
+        """Check whether in these rows a break acts as the end of the text, after which no search continues."""
         return bool((self.of[rows, self.tables.classes[byte]] == self.of[rows, self.end]).all())
 
     def parts(self, byte: int) -> NDArray[np.bool_]:
-        """Return the classes after which a part may end if this break follows."""
         return np.array([self._alike(self.rows_after(number), byte) for number in range(self.end)], np.bool_)
 
     def begins_words(self, byte: int) -> bool:
-        """Check that a word begins with this break wherever a search does, and no split that reads back takes it."""
+        """Check that every search from this break matches, and that no split that reads backwards takes it."""
         if self.backwards and not self._alike(np.arange(1, len(self.of)), byte):
             return False
         column = self.tables.classes[byte]
@@ -118,14 +117,13 @@ class _Moves:
 
     @cached_property
     def is_sure(self) -> NDArray[np.bool_]:
-        """(n_rows,) bool, the rows from which a search finds a match, whatever follows."""
+        """(n_rows,) bool, the rows from which every search finds a match."""
         sure = np.arange(len(self.of)) > 0
         while not (still := sure & ((self.of & 1 == 1) | sure[self.of >> 1]).all(axis=1))[sure].all():
             sure = still
         return sure
 
     def kind(self, number: int, safe: dict[int, NDArray[np.bool_]], free: list[int], clinging: list[int]) -> int:
-        """Return how a class stands before breaks: see SplitPoints."""
         from volt.kernels.pretokenize import CARRIES, DEPENDS, JOINS, LASTS, PARTS
 
         if all(parts[number] for parts in safe.values()):
@@ -151,7 +149,7 @@ class _Moves:
         return all(self._alike(np.array(sorted(met)), byte) for byte in free)
 
     def _lasts(self, number: int, free: list[int]) -> bool:
-        """Check whether words end after this class as at the end of the text if one break and then text follow."""
+        """Check that words end after this class as at the end of the text before one break and then text."""
         if not self.is_one:
             return False
         rows = self.rows_after(number)

@@ -1,7 +1,7 @@
 """A sequence of splits, compiled: text → its pre-tokens, and lines → their words, spelled as vocabularies have them.
 
-Each split cuts every span that the one before has made, into the matches of its pattern and the text between them: the
-behaviour "isolated" of published tokenizers. So no character is lost, and no pre-token is empty.
+Each split cuts every span of the one before into the matches of its pattern and the text between them, like the
+behaviour "isolated" of published tokenizers. No character is lost; no pre-token is empty.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Split:
     """Cut where a pattern matches.
 
     pattern: a regular expression, see volt.text.patterns.regex_parser
-    from_end: whether a span is read from its end to its start; the pattern then describes the text read backwards
+    from_end: whether spans are read backwards; the pattern then describes the reversed text
 
     Raises ConfigError if the pattern is not text, or holds a lone surrogate. Splitter.of checks the rest.
     """
@@ -54,9 +54,9 @@ class Split:
 class Splitter:
     """A sequence of splits that cuts text.
 
-    splits: as given
+    splits: in the order in which they cut
     automata: one for each split, over the same classes of characters
-    tables: the same for the compiled loop
+    tables: the automata for the compiled loop
     """
 
     splits: tuple[Split, ...]
@@ -67,7 +67,7 @@ class Splitter:
     def of(*splits: Split) -> Splitter:
         r"""Return the splitter of these splits, compiled once in a process.
 
-        Raises ConfigError if there is none, or a pattern is not supported, could match the empty text, or is too large.
+        Raises ConfigError without splits, or for a pattern that is unsupported, too large, or matches the empty text.
 
         >>> Splitter.of(Split(r"\p{N}{1,3}", from_end=True)).split("in 12345 days")
         ['in ', '12', '345', ' days']
@@ -81,33 +81,22 @@ class Splitter:
 
     @property
     def n_states(self) -> int:
-        """The number of states of all splits, without the one in which nothing can match."""
+        """The number of states of all splits, without dead ones."""
         return sum(len(automaton.moves) - 1 for automaton in self.automata)
 
     @property
     def is_linear(self) -> bool:
-        """Whether cutting is proved to take time in proportion to the length of any text.
-
-        Raises ConfigError if the proof would take long.
-        """
+        """Whether cutting any text provably takes linear time. Raises ConfigError if the proof takes long."""
         return all(map(is_linear, self.automata))
 
     def split(self, text: str) -> list[str]:
-        """Return the pre-tokens of a text. Raises CorpusError if it holds a lone surrogate.
-
-        >>> Splitter.of(Split("[a-z]+")).split("ab, c")
-        ['ab', ', ', 'c']
-        """
+        """Return the pre-tokens of a text. Raises CorpusError if it holds a lone surrogate."""
         data = check_text(text).encode()
         starts = np.append(0, self.ends(data)).tolist()
         return [data[start:end].decode() for start, end in pairwise(starts)]
 
     def ends(self, data: bytes) -> NDArray[np.int64]:
-        r"""Return where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes. Other bytes count as U+FFFD.
-
-        >>> Splitter.of(Split(r"\p{L}+")).ends("é, c".encode()).tolist()
-        [2, 4, 5]
-        """
+        r"""Return where the pre-tokens of UTF-8 text end, (n_words,) int64, in bytes. Other bytes count as U+FFFD."""
         from volt.kernels.regex_cutting import cut_texts
 
         ends, spare = np.empty(len(data), np.int64), np.empty(len(data), np.int64)
@@ -117,11 +106,7 @@ class Splitter:
 
 
 def cut_alike(one: Split, other: Split) -> bool:
-    """Check whether two splits are the same automaton, however they are written.
-
-    >>> cut_alike(Split("a+|b"), Split("[b]|aa*")), cut_alike(Split("a"), Split("a+"))
-    (True, False)
-    """
+    """Check whether two splits are the same automaton, however they are written."""
     ours: tuple[Any, ...] = Splitter.of(one).tables
     theirs: tuple[Any, ...] = Splitter.of(other).tables
     return all(np.array_equal(mine, yours) for mine, yours in zip(ours, theirs, strict=True))
@@ -142,7 +127,7 @@ def _compiled(splits: tuple[Split, ...]) -> Splitter:
 
 
 def _tables(splits: tuple[Split, ...], automata: tuple[Automaton, ...], alphabet: Alphabet) -> SplitTables:
-    """Return all automata in one table, with classes that none of them tells apart put together."""
+    """Return all automata in one table; classes that none of them tells apart are merged."""
     from volt.kernels.regex_cutting import SplitTables
 
     values, first, renamed = np.unique(
@@ -187,7 +172,7 @@ class WordCutter:
     def of(
         cls, splitter: Splitter, *, is_bytes: bool = False, matches_only: bool = False, parts_users: bool = False
     ) -> WordCutter:
-        """Return the cutter by a splitter; with matches_only, it is one split that does not read from the end.
+        """Return the cutter by a splitter; with matches_only, it is one split that reads forwards.
 
         A "▁" is read as a space where the split matches a lone space, or nothing is dropped.
         """
@@ -200,11 +185,7 @@ class WordCutter:
         r"""Return the words of lines, see volt.kernels.regex_cutting.
 
         data: UTF-8, with the separator after each line (the last may lack it)
-        strips_return: whether a "\r" at the end of a line is no part of it
-
-        >>> cutter = WordCutter.of(Splitter.of(Split(r" ?[a-z]+")))
-        >>> cutter.cut_lines(b"in 12 days\n!\n", separator=10).tobytes()
-        b'in \xe2\x96\x8112 \xe2\x96\x81days\xff!\xff'
+        strips_return: whether lines end at "\r\n" too
         """
         data = data.replace(_SPACE, b" ") if self.reads_marks else data
         codes = np.frombuffer(data, np.uint8)
@@ -241,16 +222,16 @@ class WordCutter:
         return pl.select(pl.when(is_empty).then(none).otherwise(lists).alias(series.name)).to_series()
 
     def tables_for(self, data: bytes) -> SplitTables:
-        """Return the tables for a text. They isolate private characters that stand for user tokens, if it holds any."""
+        """Return the tables for a text. They isolate its private characters that stand for user tokens."""
         isolates = self.isolates and not self.matches_only and _HIDDEN_START in data
         return (Splitter.of(_HIDDEN, *self.splitter.splits) if isolates else self.splitter).tables
 
     def parts_at_users(self, data: bytes) -> bool:
-        """Check whether a text must be parted at its private characters before it is cut."""
+        """Check whether a text must be parted at its private characters first."""
         return self.isolates and self.parts_users and _HIDDEN_BYTES.search(data) is not None
 
     def spelled(self, lines: bytes) -> str:
-        r"""Return words, one a line and none with a line end inside, as vocabularies spell them.
+        r"""Spell words, one a line and without line ends inside, as vocabularies do.
 
         >>> WordCutter.of(Splitter.of(Split("[a-z]+")), is_bytes=True).spelled(b" a\nb")
         'Ġa\nb'
@@ -275,7 +256,6 @@ class WordCutter:
         return out[:n]
 
     def _parted(self, data: bytes, starts: Longs, ends: Longs, hidden: list[int]) -> Bytes:
-        """Return the words of lines, each cut at the private characters that start at these places."""
         places, are_hidden = np.array(hidden, np.int64), set(hidden)
         first, last = np.sort(np.append(starts, places + _WIDTH)), np.sort(np.append(ends, places))
         blank = _HIDDEN_BYTES.sub(b" " * _WIDTH, data)
@@ -288,12 +268,12 @@ class WordCutter:
 
     @cached_property
     def without_user_tokens(self) -> WordCutter:
-        """The same cutter for text in which private characters are ordinary ones."""
+        """A cutter to which private characters are ordinary ones."""
         return replace(self, isolates=False)
 
     @cached_property
     def parting(self) -> SplitPoints | None:
-        """How a text may be parted before it is cut; None if not at all."""
+        """How a text may be parted before it is cut, if at all."""
         return parting_of(self.splitter.tables, matches_only=self.matches_only)
 
     @cached_property
