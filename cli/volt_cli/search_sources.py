@@ -116,7 +116,7 @@ class NamedSourceOptions:
 
     def warn(self, sources: Iterable[Iterable[str]]) -> None:
         """Print what may mislead. sources: files of each source without a named column"""
-        from volt.count.columns import first_columns
+        from volt.count.column_texts import first_columns
 
         for files in sources:
             path = next(iter(files), None)

@@ -15,7 +15,7 @@ from volt_cli.options import MAX_LINE, MOST_WORKERS, Config, MaxLine, Quiet, Tru
 from volt_cli.stream.opening import Settings, values_of
 
 if TYPE_CHECKING:
-    from volt.stream.config.build import Configuration
+    from volt.stream.config.configuration import Configuration
     from volt.stream.tasks.shard_folder import Manifest
 
 
@@ -49,7 +49,7 @@ def shard(
     """
     with loading():
         from volt.files.limits import parse_max_line
-        from volt.stream.config.build import load_config
+        from volt.stream.config.configuration import load_config
         from volt.stream.tasks.sharding import shard
         from volt.stream.transforms.user_file import lead_descriptor
 

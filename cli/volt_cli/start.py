@@ -5,7 +5,7 @@ It imports next to nothing, because worker processes import it anew.
 
 from __future__ import annotations
 
-from volt_cli.silence import end_imports_in_silence
+from volt_cli.interrupts import end_imports_in_silence
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from volt.encode.encoder import Encoder
 from volt.errors import VocabularyError
 from volt.formats import huggingface, tiktoken
 from volt.formats.registry import format_of, read_vocabulary
-from volt.formats.sentencepiece import model_proto
+from volt.formats.sentencepiece import charsmap
 from volt.formats.sentencepiece.model_file import vocabulary_of
 from volt.formats.sentencepiece.writing import model_rows, to_proto
 from volt.text.patterns.cut_tokens import leaves_gaps
@@ -108,12 +108,12 @@ def test_a_pipe_is_read_once(run: Run) -> None:
 def test_damaged_tables_and_pieces_of_sentencepiece_are_refused() -> None:
     """As the library refuses them: a unit that leads out of the table, and a piece with U+0000."""
     pytest.importorskip("sentencepiece")
-    table = model_proto.pack({"A": "a", "É": "e"})
-    model_proto.check(table)
-    model_proto.check(b"")
+    table = charsmap.pack({"A": "a", "É": "e"})
+    charsmap.check(table)
+    charsmap.check(b"")
     for damaged in (table[:5] + table[6:], table[:-1]):
         with pytest.raises(VocabularyError, match="table of what is replaced is damaged"):
-            model_proto.check(damaged)
+            charsmap.check(damaged)
     vocabulary = Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")
     model = to_proto(vocabulary, list(model_rows(vocabulary)))
     vocabulary_of(model)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.encode.pretokens import split_lines
+from volt.formats.sentencepiece import charsmap, reading, writing
 from volt.formats.sentencepiece import model_file as module
-from volt.formats.sentencepiece import model_proto, reading, writing
 from volt.learn.bpe import learn_bpe
 from volt.text.characters import BYTE_TOKENS, SPLIT_SPACE
 from volt.text.normalizer import Normalizer
@@ -156,10 +156,10 @@ def test_a_table_is_read_as_the_library_reads_it(table, text):
     """Unpacked, a table is what was packed; the longest string that fits is replaced, from left to right."""
     from sentencepiece.sentencepiece_model_pb2 import NormalizerSpec
 
-    packed = model_proto.pack(table)
-    assert model_proto.unpack(packed) == table
-    assert all(model_proto.find(packed, key) == value for key, value in table.items())
-    assert model_proto.find(packed, text or "a") == table.get(text or "a")
+    packed = charsmap.pack(table)
+    assert charsmap.unpack(packed) == table
+    assert all(charsmap.find(packed, key) == value for key, value in table.items())
+    assert charsmap.find(packed, text or "a") == table.get(text or "a")
     spec = NormalizerSpec(
         precompiled_charsmap=packed, add_dummy_prefix=False, remove_extra_whitespaces=False, escape_whitespaces=False
     )
@@ -176,7 +176,7 @@ def test_a_table_is_read_as_the_library_reads_it(table, text):
 def test_a_damaged_table_is_refused(table):
     """Sizes that do not fit."""
     with pytest.raises(module.VocabularyError, match="damaged"):
-        model_proto.unpack(table)
+        charsmap.unpack(table)
 
 
 @pytest.mark.slow

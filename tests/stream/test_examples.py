@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from volt.errors import ConfigError, OutputError
-from volt.stream.config.build import load_config
+from volt.stream.config.configuration import load_config
 from volt.stream.examples import RECIPES, sentence_pairs, write_recipe
 from volt.stream.running.stream import Stream
 from volt.vocabulary import Vocabulary

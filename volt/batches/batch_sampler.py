@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from volt import arguments
+from volt.batches.argument_checks import Longs
 from volt.batches.collation import collate, collate_packed
-from volt.batches.lengths import Longs
 from volt.batches.packing import LONGEST, Packs, cut_samples, pack
 from volt.batches.samples import Samples
 from volt.batches.token_batching import TokenBatches, limit_of, token_batches

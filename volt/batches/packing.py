@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volt import arguments
-from volt.batches.lengths import Longs, check_place, cut, refuse_long, single, stable_order
+from volt.batches.argument_checks import Longs, check_place, cut, refuse_long, single, stable_order
 from volt.batches.samples import Parts, Samples
 from volt.encode.batch_encoder import Encoded
 from volt.encode.rendering import places_of

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.batches.lengths import Longs
+from volt.batches.argument_checks import Longs
 from volt.batches.numbering import Numbering, numbering_of
 from volt.display import counted
 from volt.encode.batch_encoder import Encoded

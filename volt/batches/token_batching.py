@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from volt import arguments
-from volt.batches.lengths import (
+from volt.batches.argument_checks import (
     MOST,
     WIDEST,
     Longs,

@@ -22,8 +22,8 @@ from typing import Any, Literal
 import numpy as np
 
 from volt import arguments
+from volt.batches.argument_checks import Longs
 from volt.batches.batch_sampler import ByPacks, ByTokens, WindowPlan
-from volt.batches.lengths import Longs
 from volt.batches.packing import taken_samples
 from volt.batches.samples import SampleFormat, Samples, joined_samples
 from volt.errors import StreamError, shown_path

@@ -15,7 +15,7 @@ from typing import cast, get_args
 
 from volt import arguments
 from volt.count.budget import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
-from volt.count.columns import column_numbers, is_parquet
+from volt.count.column_texts import column_numbers, is_parquet
 from volt.count.counting import Progress, Shard, ShardCounter
 from volt.count.word_counts import WordCounts, summed
 from volt.display import counted

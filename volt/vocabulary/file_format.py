@@ -30,7 +30,7 @@ from volt.files.small_files import read_text
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import ROLES, SpecialTokens
-from volt.vocabulary.ids import KINDS, UNUSED
+from volt.vocabulary.validation import KINDS, UNUSED
 
 PLAIN, FORMAT = 1, 2  # the version of files that need nothing newer, and the newest
 MOST_BYTES, MOST_ROWS, _MOST_MARKS = 64 << 20, 1 << 20, 8 << 20

@@ -18,7 +18,7 @@ from volt.display import counted
 from volt.errors import ConfigError, quoted
 from volt.text.characters import SUFFIX
 from volt.text.special_tokens import ROLES, Role, SpecialTokens
-from volt.vocabulary.ids import MOST_IDS, UNUSED
+from volt.vocabulary.validation import MOST_IDS, UNUSED
 from volt.vocabulary.vocabulary import Vocabulary
 
 Ids: TypeAlias = Mapping[str, int | None]  # a token → its id, or None for one that it has or that is free

@@ -27,7 +27,7 @@ from volt.text.normalizer import Normalizer, as_normalizer
 from volt.text.pretokenizer import PreTokenizer, as_pretokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary.file_format import VocabularyFile, arguments_of, text_of
-from volt.vocabulary.ids import Kind, kinds_of, merge_faults, order_faults, token_faults
+from volt.vocabulary.validation import Kind, kinds_of, merge_faults, order_faults, token_faults
 
 Merging: TypeAlias = Literal["pairs", "steps", "ranks"]
 

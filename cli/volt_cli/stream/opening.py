@@ -180,7 +180,7 @@ def open_stream(
 
 
 def say_warnings(stream: Stream) -> None:
-    from volt.stream.config.build import warnings_of
+    from volt.stream.config.configuration import warnings_of
 
     for warning in warnings_of(source.source for source in stream.sources):
         say(warning, mark="warning", style="bold yellow")

@@ -12,7 +12,7 @@ from volt.batches.batch_sampler import ByPacks, ByTokens
 from volt.batches.from_config import read_steps
 from volt.errors import ConfigError
 from volt.stream.config.batches import Batches
-from volt.stream.config.build import load_config, parse_config
+from volt.stream.config.configuration import load_config, parse_config
 
 ONE = "sources: {one: {path: a.tsv}}\nbatches:\n"
 TWO = ONE + "  fields: {src: v.volt, tgt: v.volt}\n"

@@ -6,7 +6,7 @@ import pytest
 from configurations import STEPS, WMT
 
 from volt.errors import ConfigError
-from volt.stream.config.build import parse_config
+from volt.stream.config.configuration import parse_config
 
 
 def source(text: str) -> str:

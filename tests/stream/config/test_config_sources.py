@@ -9,7 +9,7 @@ import pytest
 from configurations import WMT
 
 from volt.errors import ConfigError
-from volt.stream.config.build import load_config, parse_config
+from volt.stream.config.configuration import load_config, parse_config
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.shards import probable_pairs
 from volt.stream.running.stream import Stream

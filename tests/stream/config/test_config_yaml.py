@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from volt.errors import ConfigError
-from volt.stream.config.build import parse_config
-from volt.stream.config.document import parse
+from volt.stream.config.configuration import parse_config
+from volt.stream.config.yaml_document import parse
 from volt.stream.transforms.case import Lower
 
 

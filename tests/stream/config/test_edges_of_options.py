@@ -12,7 +12,7 @@ from streams import deadline, numbered, write_lines
 
 from volt.errors import ConfigError, StreamError
 from volt.stream import Source, Stream
-from volt.stream.config.build import parse_config
+from volt.stream.config.configuration import parse_config
 
 SOURCES = "sources: {s: {path: a.tsv}}\n"
 

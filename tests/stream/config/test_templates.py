@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volt.errors import ArgumentError, ConfigError
-from volt.stream.config.build import load_config, parse_config
+from volt.stream.config.configuration import load_config, parse_config
 from volt.stream.config.templates import MOST_CHARS, Expanded, expanded, parse_template, read
 from volt.stream.running.stream import Stream
 

@@ -10,7 +10,7 @@ from commands import Run
 
 import volt
 from volt.errors import ConfigError
-from volt.stream.config.build import load_config, parse_config
+from volt.stream.config.configuration import load_config, parse_config
 from volt.stream.transforms.registry import TRANSFORMS
 
 NAMING = "sources: {one: {path: one.tsv, transforms: [%s]}}\n"

@@ -17,7 +17,7 @@ from streams import deadline, write_lines
 from volt.errors import StreamError
 from volt.files.indexed_dataset import dtype_of
 from volt.stream import Source, Stream, audit
-from volt.stream.config.build import load_config
+from volt.stream.config.configuration import load_config
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.shards import IdShard, open_id_shard, open_pair, open_shard
 from volt.stream.tasks.task import look_at

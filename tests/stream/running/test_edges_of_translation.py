@@ -12,7 +12,7 @@ from commands import Run
 
 from volt.errors import ArgumentError, ConfigError, CorpusError, StreamError
 from volt.files.blocks import Block, read_blocks
-from volt.stream.config.build import parse_config
+from volt.stream.config.configuration import parse_config
 from volt.stream.running.translation import Translation
 from volt.stream.transforms.choice import Choice, Variant
 from volt.stream.transforms.edits import Tag

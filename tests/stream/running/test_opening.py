@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streams import numbered
 
-from volt.stream.config.build import load_config
+from volt.stream.config.configuration import load_config
 from volt.stream.reading.source import Source
 from volt.stream.running.stream import Stream
 from volt.stream.transforms.choice import Choice, Variant

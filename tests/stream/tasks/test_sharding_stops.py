@@ -19,12 +19,12 @@ from sharding import bytes_of, mono_task, numbered, pair_task
 from volt.errors import ConfigError, OutputError, StreamError
 from volt.files.atomic import write_atomic
 from volt.stream.reading.shard_cache import locked
-from volt.stream.tasks import shard_folder, shard_writing, sharding
+from volt.stream.tasks import shard_folder, sharding, task_folder
 from volt.stream.tasks.shard_folder import read_manifest
 from volt.stream.tasks.sharding import shard
 from volt.stream.tasks.task import Input, Task
 
-WRITERS = (sharding, shard_folder, shard_writing)  # that write files
+WRITERS = (sharding, shard_folder, task_folder)  # that write files
 
 
 class Made(NamedTuple):

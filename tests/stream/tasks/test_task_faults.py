@@ -8,7 +8,7 @@ import pytest
 from streams import write_lines
 
 from volt.errors import ConfigError, StreamError
-from volt.stream.config.build import load_config, parse_config
+from volt.stream.config.configuration import load_config, parse_config
 from volt.stream.running.stream import Stream
 from volt.stream.tasks.sharding import shard
 

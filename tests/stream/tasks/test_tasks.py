@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streams import write_lines
 
 from volt.errors import ConfigError, StreamError
-from volt.stream.config.build import load_config, parse_config
+from volt.stream.config.configuration import load_config, parse_config
 from volt.stream.config.models import ScheduleOptions, TaskOptions, TaskScheduleOptions
 from volt.stream.mixing.mixture import Mixture
 from volt.stream.mixing.schedule import UNIT, Schedule, shares_of

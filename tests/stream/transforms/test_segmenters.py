@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from volt.encode.encoder import Encoder
 from volt.errors import ConfigError, MissingLibraryError, VocabularyError
 from volt.stream.transforms.segmenters import Marked, Morfessor, Segmenter, UnigramLexicon, read_model, read_table
-from volt.stream.transforms.taboo import DropoutSegmenter, read_encoder, read_sentencepiece_segmenter
+from volt.stream.transforms.taboo_segmentation import DropoutSegmenter, read_encoder, read_sentencepiece_segmenter
 from volt.vocabulary import Vocabulary
 
 LEXICONS = st.dictionaries(st.text("abc▁", min_size=1, max_size=3), st.sampled_from([1.0, 2.0, 4.0, 8.0]), min_size=1)

@@ -12,7 +12,7 @@ from token_lines import ID_LINES, LINES, id_batch, tokens_of
 
 import volt
 from volt.errors import ConfigError
-from volt.stream.config.build import parse_config
+from volt.stream.config.configuration import parse_config
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.edits import DuplicateMono, LangPrefixBoth, Tag
 from volt.stream.transforms.filters import FilterTooLong

@@ -23,7 +23,7 @@ from volt.text.characters import BYTE_TOKENS, SUFFIX, atom_code
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import LONGEST, ROLES, SpecialTokens
 from volt.vocabulary.file_format import parsed_json
-from volt.vocabulary.ids import MOST_IDS
+from volt.vocabulary.validation import MOST_IDS
 from volt.vocabulary.vocabulary import Merging
 
 FILE, CONFIG, MAP = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"

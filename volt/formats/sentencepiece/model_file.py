@@ -22,7 +22,7 @@ from volt.errors import CandidateError, ConfigError, VocabularyError
 from volt.files.atomic import write_together
 from volt.files.small_files import read_bytes
 from volt.formats.protocol import USUAL, MergeList, Peer
-from volt.formats.sentencepiece import model_proto
+from volt.formats.sentencepiece import charsmap
 from volt.formats.sentencepiece.merges import (
     BYTE,
     CONTROL,
@@ -133,7 +133,7 @@ def normal_pieces(path: Path) -> dict[str, int]:
 def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     """Return the library with that model loaded. Its runs of unknown characters are taken apart, as in VOLT."""
     model = _load(_existing(path))
-    library = model_proto.load_library()
+    library = charsmap.load_library()
     processor = library.SentencePieceProcessor(model_proto=model.SerializeToString())
     ends = model.trainer_spec.treat_whitespace_as_suffix
 
@@ -183,7 +183,7 @@ def _load(path: Path) -> Any:
 
 
 def _model(path: str | Path, data: bytes) -> Any:
-    proto = model_proto.model_class()
+    proto = charsmap.model_class()
     from google.protobuf.message import DecodeError
 
     try:
@@ -217,7 +217,7 @@ def vocabulary_of(model: Any) -> Vocabulary:
     """Return the vocabulary of a model. Raises VocabularyError if it is damaged or VOLT cannot encode as it."""
     _refuse_other_kinds(model.trainer_spec, model.normalizer_spec)
     _refuse_pieces(model)
-    model_proto.check(model.normalizer_spec.precompiled_charsmap)
+    charsmap.check(model.normalizer_spec.precompiled_charsmap)
     rows = [(_spelled(piece, model), piece.score, piece.type) for piece in model.pieces]
     joins = _joins(rows)
     if joins.clash:
@@ -314,7 +314,7 @@ def _words(model: Any, texts: Sequence[str]) -> WordScheme:
 
 def _separated(name: str, table: bytes) -> str:
     """Return the pre-tokeniser of words that stand between spaces: of all kinds, if they all become U+0020."""
-    if name.startswith("nmt_") or all(model_proto.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
+    if name.startswith("nmt_") or all(charsmap.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
         return "whitespace"
     return ONLY_SPACES
 
@@ -382,7 +382,7 @@ def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
     except ConfigError:
         known = None
     if known is None or (known == Normalizer() and table):
-        known, pairs = known or Normalizer(), model_proto.unpack(table).items()
+        known, pairs = known or Normalizer(), charsmap.unpack(table).items()
         others = [(key, text) for key, text in pairs if key != PREFIX and not (key in SPLIT_SPACE and text == " ")]
         if not others:
             return known, ()

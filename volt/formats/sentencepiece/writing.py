@@ -14,9 +14,9 @@ from itertools import chain, count
 from typing import Any
 
 from volt.errors import VocabularyError
-from volt.formats.sentencepiece import model_proto
+from volt.formats.sentencepiece import charsmap
+from volt.formats.sentencepiece.charsmap import load_library, model_class
 from volt.formats.sentencepiece.merges import BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER, Letters, last_join
-from volt.formats.sentencepiece.model_proto import load_library, model_class
 from volt.text.characters import PREFIX, SPLIT_SPACE, SUFFIX
 from volt.text.normalizer import Normalizer
 from volt.text.special_tokens import ROLES, SpecialTokens
@@ -29,7 +29,7 @@ CHANGED = (range(1, 0xD800), range(0xE000, 0x20000), range(0x2F800, 0x2FA20))  #
 
 @lru_cache(maxsize=4)
 def _packed(items: tuple[tuple[str, str], ...]) -> bytes:
-    return model_proto.pack(dict(items))
+    return charsmap.pack(dict(items))
 
 
 def replacements(vocabulary: Vocabulary) -> dict[str, str]:
@@ -67,7 +67,7 @@ def _of_library() -> list[str]:
     if hasattr(normalizer, "decompile"):  # since 0.2.3, and ten times as fast
         return [key for key, _ in normalizer.decompile()]
     model = model_class().FromString(normalizer.serialized_model_proto())
-    return list(model_proto.unpack(model.normalizer_spec.precompiled_charsmap))
+    return list(charsmap.unpack(model.normalizer_spec.precompiled_charsmap))
 
 
 ONLY_SPACES = "regex:[^ ]+"

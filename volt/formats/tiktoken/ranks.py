@@ -31,7 +31,7 @@ from volt.text.patterns.splitter import cut_alike
 from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import SpecialTokens
 from volt.vocabulary import Vocabulary
-from volt.vocabulary.ids import MOST_IDS
+from volt.vocabulary.validation import MOST_IDS
 
 PUBLISHED = ("gpt2", "cl100k", "o200k", "llama3", "qwen2", "qwen3.5", "tekken", "deepseek3", "kimi2")
 MOST_CUT = 0.001  # of the tokens: Whisper's multilingual file has one in 10,000

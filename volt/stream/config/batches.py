@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from volt.errors import VoltError
 from volt.files.paths import exists
-from volt.stream.config.document import Document, Notes, Place, as_error
+from volt.stream.config.yaml_document import Document, Notes, Place, as_error
 from volt.stream.reading.source import Source
 
 if TYPE_CHECKING:

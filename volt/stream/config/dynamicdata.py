@@ -18,9 +18,9 @@ import yaml
 from volt.display import counted
 from volt.errors import ConfigError, shown_path
 from volt.files.paths import exists, expand_user
-from volt.stream.config.document import Notes, Place, as_error, near
 from volt.stream.config.models import Model
 from volt.stream.config.templates import parse_template
+from volt.stream.config.yaml_document import Notes, Place, as_error, near
 from volt.stream.tasks.task import SIDES
 from volt.urls import url_of
 

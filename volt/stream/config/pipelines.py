@@ -24,7 +24,7 @@ from volt.errors import ConfigError, MissingLibraryError, StreamError, reason, s
 from volt.urls import name_of
 
 if TYPE_CHECKING:
-    from volt.stream.config.build import Configuration
+    from volt.stream.config.configuration import Configuration
 
 
 _CODES = re.compile(r"[a-z]{3}(_\w+)*-[a-z]{3}(_\w+)*")
@@ -122,7 +122,7 @@ def pipeline_config(
     weights: one for each source; equal by default
     langs: for mtdata, the codes of both languages, as in deu-eng
     """
-    from volt.stream.config.build import config_of_values
+    from volt.stream.config.configuration import config_of_values
 
     pipeline = PIPELINES[name]
     _check(name, pipeline, sources, weights, langs)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from volt.display import counted
 from volt.errors import VoltError, shown_path
 from volt.files.paths import expand, is_file, stands_for_several
-from volt.stream.config.document import Notes, Place, near
+from volt.stream.config.yaml_document import Notes, Place, near
 from volt.stream.mixing.mixture import Sampling, shares
 from volt.stream.mixing.schedule import Schedule, Weight
 from volt.stream.reading.shards import bin_of, open_shard
@@ -259,7 +259,7 @@ class TransformBuilder:
     task: the languages and prefix of a task, for transforms that use them.
     defaults: options of transforms, by the transform's name, that a step may leave out.
 
-    >>> from volt.stream.config.document import parse
+    >>> from volt.stream.config.yaml_document import parse
     >>> document = parse("[skip_blank, lower: [tgt]]", path="stream.yaml")
     >>> TransformBuilder(Notes(document), Path(), LoadedFiles(), names=("src", "tgt")).of(document.value, ())
     (SkipBlank(fields=None), Lower(fields=(2,), if_cased=None))

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 from volt import arguments
 from volt.display import counted
 from volt.files.paths import expand
-from volt.stream.config.document import Notes, Place, near
 from volt.stream.config.sources import Sources, schedule_of
+from volt.stream.config.yaml_document import Notes, Place, near
 from volt.stream.mixing.schedule import FOREVER, Schedule, Weight
 from volt.stream.reading.shards import bin_of
 from volt.stream.reading.source import Source

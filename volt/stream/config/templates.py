@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from volt import arguments
 from volt.errors import ConfigError, shown
 from volt.files.small_files import read_text
-from volt.stream.config.document import Document, near, parse
+from volt.stream.config.yaml_document import Document, near, parse
 
 if TYPE_CHECKING:
     from jinja2 import Environment, nodes

@@ -148,7 +148,7 @@ class Stream(Engine):
 
         Raises ConfigError, with the line of each fault, if the file is invalid.
         """
-        from volt.stream.config.build import load_config
+        from volt.stream.config.configuration import load_config
 
         where = Path(arguments.path(path, remedy="give the path of a YAML file"))
         data = load_config(where, user_code=user_code, values=values, split=split, tasks=tasks)

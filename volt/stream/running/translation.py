@@ -20,7 +20,7 @@ from volt.errors import ConfigError, StreamError, VoltError
 from volt.files.blocks import Block
 from volt.files.paths import expand
 from volt.formats.registry import files_read
-from volt.stream.config.build import load_config
+from volt.stream.config.configuration import load_config
 from volt.stream.running.blocks import unwritable_lines
 from volt.stream.transforms.batch import Batch
 from volt.stream.transforms.column import Column

@@ -40,7 +40,6 @@ from volt.stream.tasks.shard_folder import (
     shard_name,
     task_folder,
 )  # fmt: skip
-from volt.stream.tasks.shard_writing import ShardInputs, TaskFolder, held, write_words
 from volt.stream.tasks.task import (
     InputFile,
     LineReader,
@@ -52,6 +51,7 @@ from volt.stream.tasks.task import (
     look_at,
     paths_by_side,
 )  # fmt: skip
+from volt.stream.tasks.task_folder import ShardInputs, TaskFolder, held, write_words
 from volt.stream.transforms.column import Column, concatenated
 from volt.urls import url_of
 
@@ -218,7 +218,8 @@ def shard(
 ) -> tuple[Manifest, ...]:
     """Write the shards of tasks, each into a folder of its name. Up-to-date shards are not rewritten.
 
-    tasks: the result of `volt.stream.config.build.load_config`, or tasks; one that shares inputs has no own shards
+    tasks: the result of `volt.stream.config.configuration.load_config`, or tasks; a task that shares inputs has no
+        shards of its own
     folder: the folder of the tasks' folders
     lines: about the lines of a shard, for tasks without a number of shards
     compress: "zstd", "gz" or "none"
@@ -274,7 +275,7 @@ class _Tally:
 
 
 def _selected(tasks: Any, names: Sequence[str]) -> list[Task]:
-    remedy = "give tasks, or what volt.stream.config.build.load_config gives"
+    remedy = "give tasks, or what volt.stream.config.configuration.load_config gives"
     result = arguments.several(getattr(tasks, "tasks", tasks), "tasks", remedy=remedy)
     known = {arguments.instance(task, Task, "a task").name: task for task in result}
     if len(known) < len(result) or not known:

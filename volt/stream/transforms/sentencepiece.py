@@ -153,7 +153,7 @@ def processor_of(path: Path, data: bytes) -> Any:
 
 
 def _sampler(path: Path) -> Sampler:
-    from volt.formats.sentencepiece.model_proto import model_class
+    from volt.formats.sentencepiece.charsmap import model_class
 
     model = _model(path)
     return sampler_of(model.processor, model_class().FromString(model.data))

@@ -21,10 +21,10 @@ from volt.errors import VoltError
 from volt.files.atomic import check_distinct
 from volt.files.paths import expand
 from volt.stream.config.batches import Batches, batches_of
-from volt.stream.config.document import Document, Notes, as_error
 from volt.stream.config.sources import Sources, sampling_of, sources_by_pattern
 from volt.stream.config.tasks import LANGUAGES, NAMES, Selection, Tasks, defaults_of, selected
 from volt.stream.config.templates import parse_template, read
+from volt.stream.config.yaml_document import Document, Notes, as_error
 from volt.stream.mixing.mixture import Mixture, Sampling
 from volt.stream.reading.error_policy import ErrorPolicy, check_quarantine
 from volt.stream.reading.shards import probable_pairs

@@ -10,7 +10,7 @@ import pytest
 from configurations import FULL, STEPS
 
 from volt.errors import ConfigError, OutputError
-from volt.stream.config.build import Configuration, load_config, parse_config
+from volt.stream.config.configuration import Configuration, load_config, parse_config
 from volt.stream.mixing.schedule import Schedule
 from volt.stream.reading.error_policy import ErrorPolicy, FaultCounter
 from volt.stream.running.stream import Stream

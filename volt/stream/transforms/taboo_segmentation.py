@@ -190,7 +190,7 @@ def read_encoder(path: Path) -> Encoder:
 
 
 def read_sentencepiece_segmenter(path: Path) -> SentencePieceSegmenter:
-    from volt.formats.sentencepiece.model_proto import model_class
+    from volt.formats.sentencepiece.charsmap import model_class
 
     data = read_bytes(path, kind=VocabularyError)
     processor, proto = processor_of(path, data), model_class().FromString(data)

@@ -18,7 +18,7 @@ from volt.stream.transforms.line_rng import LineRng
 from volt.stream.transforms.segmentations import disjoint, long_pieces, shares_of
 from volt.stream.transforms.segmenters import UnigramLexicon
 from volt.stream.transforms.subwords import Decode
-from volt.stream.transforms.taboo import MorfessorEmTaboo, MorfessorEmTabooReordered, Taboo
+from volt.stream.transforms.taboo_segmentation import MorfessorEmTaboo, MorfessorEmTabooReordered, Taboo
 from volt.stream.transforms.transform import LoadedFiles, Transform, deterministic, inverse, loaded
 from volt.vocabulary import Vocabulary
 
