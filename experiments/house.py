@@ -27,6 +27,7 @@ COLUMNS = ("modules", "functions", "code", "docstrings", "words")
 REGISTRIES = {  # import or name plug-ins, a module each
     "volt_cli.__main__",
     "volt_cli.app",
+    "volt_cli.start",
     "volt_cli.stream.commands",
     "volt.formats.registry",
     "volt.stream.transforms.registry",

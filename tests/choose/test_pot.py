@@ -1,4 +1,4 @@
-"""Laws of volt.choose.pot: a solver of another library behind the same call."""
+"""Laws of volt.choose.transport: a solver of another library behind the same call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from transports import (
     taus,
 )
 
-from volt.choose.pot import SOLVERS, PotSolver
+from volt.choose.transport import SOLVERS, PotSolver
 from volt.errors import MissingLibraryError, TransportError
 
 

@@ -27,8 +27,7 @@ from transports import (
     taus,
 )
 
-from volt.choose.pot import SOLVERS
-from volt.choose.transport import Sinkhorn, TransportProblem, penalty
+from volt.choose.transport import SOLVERS, Sinkhorn, TransportProblem, penalty
 from volt.errors import TransportError
 
 

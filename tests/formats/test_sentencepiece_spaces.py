@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from volt.count.word_counts import WordCounts
 from volt.encode.encoder import Encoder
 from volt.encode.pretokens import split_lines
-from volt.formats.sentencepiece import charsmap, reading, writing
+from volt.formats.sentencepiece import charsmap, model_file, writing
 from volt.formats.sentencepiece import model_file as module
 from volt.learn.bpe import learn_bpe
 from volt.text.characters import BYTE_TOKENS, SPLIT_SPACE
@@ -180,13 +180,13 @@ def test_a_damaged_table_is_refused(table):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", reading._N_UNLIKE)
+@pytest.mark.parametrize("name", model_file._N_UNLIKE)
 def test_normal_forms_of_the_library_differ_as_is_told(name):
     """In how many characters below U+20000 each differs from the one that is taken for it."""
-    normalizer = Normalizer.parse(reading._NORMALIZERS[name])
+    normalizer = Normalizer.parse(model_file._NORMALIZERS[name])
     library = SentencePieceNormalizer(
         rule_name=name, add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=False
     )
     characters = [chr(code) for code in (*range(1, 0xD800), *range(0xE000, 0x20000))]
     ours = normalizer.apply_series(pl.Series("text", characters)).to_list()
-    assert sum(library.normalize(a) != b for a, b in zip(characters, ours, strict=True)) == reading._N_UNLIKE[name]
+    assert sum(library.normalize(a) != b for a, b in zip(characters, ours, strict=True)) == model_file._N_UNLIKE[name]

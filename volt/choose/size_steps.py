@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from volt import arguments
 from volt.choose.criteria import Length, entropy, f95, renyi_efficiency
-from volt.choose.pot import SOLVERS
-from volt.choose.transport import TransportPlan, TransportProblem
+from volt.choose.transport import SOLVERS, TransportPlan, TransportProblem
 from volt.choose.vocabulary_at import counts_of_kept
 from volt.display import counted
 from volt.errors import CandidateError, ConfigError
@@ -109,7 +108,7 @@ class SearchParameters:
     epsilon: ε > 0 of the transport
     row_tau, column_tau: in (0, 1], how hard the marginals are; 1 is hard
     min_share: in [0, 1], the least transported mass, as a share of b_j, that keeps a token; 0 keeps all
-    solver: a name in volt.choose.pot.SOLVERS
+    solver: a name in volt.choose.transport.SOLVERS
     threshold, max_iters: when the solver stops (see `Sinkhorn`)
     Raises ConfigError if one is unknown or out of range.
 
