@@ -1,4 +1,4 @@
-"""Tables → the texts in one of their columns: fields of tab-separated lines, JSON lines, Parquet files."""
+"""Read one text column of a table: TSV, JSON lines or Parquet."""
 
 from __future__ import annotations
 

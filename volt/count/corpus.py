@@ -59,14 +59,14 @@ def count_words(
     column: the text column of .jsonl or .parquet
     word_counts: whether the files are tables, a word and its count per line
     errors: what to do with a line that is not UTF-8 (or null in parquet): "strict", "replace" or "skip"
-    min_count: leave out words that occur less often
+    min_count: words that occur less often are removed
     special: user tokens, which are never cut
-    map: applied to the paths, such as a process pool's; `volt.count.corpus.in_ranges` makes one that cuts large files
+    map: the map function used over the paths, such as a pool's; `volt.count.corpus.in_ranges` splits large files
     progress: called with the path, the bytes read, and the bytes in all (None for a pipe)
     block_size: how many bytes are read at a time
-    max_line: the most bytes of a line; None for no limit
+    max_line: the maximum number of bytes in a line; None for no limit
     memory: about how many bytes the process may take, such as "2G", at least 512M; surplus words are spilled to disk.
-        With a map, this limits the process that adds up
+        If `map` is set, this limits only the process that sums the counts
     approximate: forget the rarest words, block by block, instead of spilling; no count is then too low by more than
         `bound`
     Raises CorpusError, with file and line, if a source cannot be read, or there are no words or too many.

@@ -62,7 +62,7 @@ def unspaced(counts: WordCounts) -> Unspaced | None:
 
 
 def warning(text: Unspaced) -> str:
-    """Return a sentence that warns of such text and proposes other pre-tokenisers."""
+    """Return a sentence that warns of such text and proposes other pre-tokenizers."""
     return (
         f"{100 * text.share:.1f} % of this text is written without spaces between words "
         f"(mostly {text.script.replace('_', ' ')}), so what white space cuts are clauses, of {text.length:.1f} "

@@ -1,8 +1,8 @@
-r"""Text → counted units → counted words. A unit is a stretch of text between white space.
+r"""Text → counted units → counted words. A unit is the text between white space.
 
     text --- UnitTable ---> counted units --- WordTable ---> counted words, as bytes of the text
 
-This works for pre-tokenisers that cut a unit alone as in its line: all built-in ones except "metaspace-line", and most
+This works for pre-tokenizers that cut a unit alone as in its line: all built-in ones except "metaspace-line", and most
 custom patterns. A table belongs to one thread.
 """
 
@@ -152,7 +152,7 @@ class UnitCutter:
 
     @staticmethod
     def of(pretokenizer: PreTokenizer) -> UnitCutter | None:
-        """Return the cutter of a pre-tokeniser; None if its words depend on whole lines."""
+        """Return the cutter of a pre-tokenizer; None if its words depend on whole lines."""
         return _cutter_of(pretokenizer.name)
 
     def normal(self, data: bytes) -> bytes:
@@ -210,7 +210,7 @@ def _cutter_of(name: str) -> UnitCutter | None:
 
 
 def _word_cutter(pretokenizer: PreTokenizer) -> WordCutter | None:
-    """Return the cutter of a pre-tokeniser; None if only Polars can cut as it does."""
+    """Return the cutter of a pre-tokenizer; None if only Polars can cut as it does."""
     if pretokenizer.is_bytes or not (pretokenizer.has_own_pattern or pretokenizer.keeps_spaces):
         return pretokenizer.cutter
     if pretokenizer.has_own_pattern:

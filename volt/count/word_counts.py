@@ -87,8 +87,8 @@ class WordCounts:
     n_bytes: how many bytes of decompressed text they are
     n_bad_lines: how many of the lines were not UTF-8, or null
     normalizer, pretokenizer: how text became words; adding counts with other settings raises CorpusError
-    sources, temperature: of `mix`; they do not matter to equality
-    bound: the most that a count can be too low after approximate counting; otherwise 0
+    sources, temperature: the arguments of `mix`; equality ignores them
+    bound: how much too low a count can be, at most, after approximate counting; otherwise 0
     n_left_out: occurrences of words that were counted and left out of the table
 
     >>> counts = WordCounts.from_pairs({"b": 1, "a": 2}) + WordCounts.from_pairs({"b": 5})
@@ -219,7 +219,7 @@ class WordCounts:
 
     @property
     def part(self) -> CountedPart:
-        """The counts and the numbers of lines and bytes, without normaliser and pre-tokeniser."""
+        """The counts and the numbers of lines and bytes, without normaliser and pre-tokenizer."""
         return CountedPart(self.table, self.n_lines, self.n_bytes, self.n_bad_lines)
 
     def min_count(self, n: int) -> WordCounts:

@@ -35,7 +35,7 @@ Longs = NDArray[np.int64]
 class Dropout:
     """Random skipping of merges.
 
-    probability: of skipping a merge
+    probability: the probability of skipping a merge
     seed: 64 bits; with a line's number, it starts the generator of the line
     """
 
@@ -209,7 +209,7 @@ class Encoded:
         """Concatenate the lines of parts.
 
         parts: the encoded chunks
-        n_bytes: the size of the text: about the most ids
+        n_bytes: the size of the text, about the maximum number of ids
         """
         try:
             ids = np.empty(n_bytes, np.int32)  # unused pages cost nothing

@@ -1,7 +1,7 @@
 """Text → sentences of ids as fairseq and Megatron read them: NAME.bin and NAME.idx (`volt.files.indexed_dataset`).
 
-Each line becomes a sentence: bos, a language's token, the ids of the line, eos. An empty line has only the frame, so
-that line i of a text stays line i of its translation.
+Each line becomes a sentence: bos, a language's token, the ids of the line, eos. An empty line becomes the
+special tokens alone, so line i stays aligned with line i of its translation.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Frame:
         return cls(ids["bos"] + ids["prepend"], ids["eos"])
 
     def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
-        """Put the frame around each line. Returns the ids, and each line's new length, (n_lines,)."""
+        """Put the special tokens around each line. Return the ids, and each line's new length, (n_lines,)."""
         more = len(self.front) + len(self.back)
         starts = np.concatenate([[0], ends])[:-1]
         firsts = starts + more * np.arange(len(ends))  # where lines start among all ids
@@ -67,7 +67,10 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Binarized:
-    """A written pair of files. n_ids: ids of all sentences, frames included."""
+    """Summary of the .bin and .idx files just written.
+
+    n_ids: ids in all sentences, including bos, language and eos tokens
+    """
 
     prefix: Path
     n_lines: int
@@ -81,9 +84,9 @@ def binarize(
 ) -> Binarized:  # fmt: skip
     """Encode files into one pair of files, one text after the other.
 
-    prefix: of the pair, without .bin and .idx
-    frame: around each line; by default the vocabulary's eos after it
-    dtype: of the ids; by default u16 for fewer than 65,500 ids, else i32
+    prefix: the path of the pair, without .bin and .idx
+    frame: the special tokens around each line; by default eos after it
+    dtype: the type of the ids; by default u16 for fewer than 65,500 ids, else i32
     Raises ConfigError if the ids do not fit or an output is an input; OutputError if it cannot be written.
     """
     paths, prefix = input_paths(paths), Path(arguments.path(prefix, "prefix"))

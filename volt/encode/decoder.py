@@ -26,7 +26,7 @@ _BYTES = {token: byte for byte, token in enumerate(BYTE_TOKENS)}
 
 
 def decode(vocabulary: Vocabulary, pieces: Iterable[str]) -> str:
-    """Return the line that the pieces spell. Invalid UTF-8 becomes U+FFFD; special tokens stay."""
+    """Decode pieces into a line of text. Invalid UTF-8 becomes U+FFFD; special tokens stay."""
     if vocabulary.pretokenizer.is_bytes:
         text = b"".join(_byte_texts(vocabulary, pieces)).decode(errors="replace")
         return text.removesuffix(" ") if _ends_with_space(vocabulary) else text
@@ -62,12 +62,12 @@ class Decoder:
         return Decoder.of, (self.vocabulary,)
 
     def decode_lines(self, ids: Ids, offsets: Longs) -> list[str]:
-        """Return the lines of flat ids: line i has ids[offsets[i]:offsets[i + 1]]."""
+        """Decode flat ids into lines: line i has ids[offsets[i]:offsets[i + 1]]."""
         ids, offsets = self._checked(ids, offsets)
         return self._lines(ids, offsets, self._unusual(ids, offsets))
 
     def decode_bytes(self, ids: Ids, offsets: Longs) -> bytes:
-        """Return the lines of flat ids as UTF-8 text, each with a line end."""
+        """Decode flat ids into lines of UTF-8 text, each with a line end."""
         ids, offsets = self._checked(ids, offsets)
         if unusual := self._unusual(ids, offsets):
             return "".join(f"{line}\n" for line in self._lines(ids, offsets, unusual)).encode()

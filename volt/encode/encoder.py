@@ -93,7 +93,7 @@ class Encoder:
         dropout: the probability of skipping a merge; above 0 it needs a seed
         seed: a whole number, 0 or more
 
-        Raises CorpusError if the line holds a lone surrogate.
+        Raises CorpusError if the line contains a lone surrogate.
 
         >>> from volt.vocabulary import Vocabulary
         >>> encoder = Encoder(Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo", "w</w>")))
@@ -135,11 +135,11 @@ class Encoder:
     def encode_batch(
         self, lines: Iterable[str], *, dropout: float = 0.0, seed: int | None = None, n_threads: int | None = None
     ) -> Encoded:
-        """Return the ids of many lines at once. A line may hold line ends.
+        """Return the ids of many lines at once. A line may contain line ends.
 
         lines: texts
         dropout, seed: see `encode`
-        n_threads: by default one a core
+        n_threads: the number of threads, by default one per core
         """
         text, separator = joined_lines(arguments.several(lines, "lines", one=_ONE.format("encode_batch")))
         return self._ids_of_text(text, separator, None, Dropout.of(dropout, seed), n_threads)
@@ -150,7 +150,7 @@ class Encoder:
     ) -> Encoded:  # fmt: skip
         r"""Return the ids of the lines of UTF-8 text, which end at "\n".
 
-        text: bytes; CorpusError names an invalid line
+        text: bytes. Raises CorpusError with the number of an invalid line
         dropout, seed, n_threads: see `encode_batch`
         numbers: (n_lines,) int64. Line i draws its dropout from (seed, numbers[i]); by default from (seed, i)
         """
@@ -163,10 +163,10 @@ class Encoder:
     ) -> Encoded:  # fmt: skip
         r"""Return the ids of the lines of a file, plain or compressed. Lines end at "\n" or "\r\n".
 
-        path: of the file, or "-" for stdin
+        path: a file, or "-" for stdin
         dropout, seed, n_threads: see `encode_batch`
-        errors: for a line that is not UTF-8: "strict", "replace" or "skip"
-        max_line: the most bytes of a line; None for no limit
+        errors: how to treat a line that is not UTF-8: "strict", "replace" or "skip"
+        max_line: the maximum number of bytes in a line; None for no limit
 
         Raises CorpusError, with file and line, for an unreadable file, invalid text, or a line that is too long.
         """
@@ -246,16 +246,16 @@ class Encoder:
         return np.array([number for number in result if number is not None], np.int32)
 
     def decode(self, pieces: Iterable[str]) -> str:
-        """Return the line of these pieces. Pieces of `encode` give its normalised form, with single spaces.
+        """Decode pieces into a line of text. Pieces of `encode` give its normalised form, with single spaces.
 
         pieces: strings
         """
         return decode(self.vocabulary, _pieces(pieces, "decode"))
 
     def decode_ids(self, ids: Iterable[int]) -> str:
-        """Return the line of these ids.
+        """Decode ids into a line of text.
 
-        ids: whole numbers; VocabularyError for one out of range
+        ids: whole numbers. Raises VocabularyError if an id is out of range.
         """
         if isinstance(ids, Encoded):
             raise arguments.refusal(ids, "ids", "did you mean decode_batch(encoded)?")
@@ -266,7 +266,7 @@ class Encoder:
         return decode(self.vocabulary, (pieces[number] for number in numbers))
 
     def decode_batch(self, encoded: Encoded | Iterable[Iterable[int]]) -> list[str]:
-        """Return the lines of ids.
+        """Decode ids into lines of text.
 
         encoded: the result of `encode_batch`, or the ids of each line
         """
@@ -284,7 +284,7 @@ class Encoder:
     def decode_text(self, text: bytes) -> bytes:
         """Decode lines of ids, with a space between two, to lines of UTF-8 text.
 
-        text: bytes; CorpusError names the word that is not an id
+        text: bytes. Raises CorpusError with the word that is not an id
         """
         return self._decoder.decode_text(_utf8(text, "decode_text"))
 

@@ -91,7 +91,7 @@ def check_both(encoder: Encoder, job: EncodeJob) -> None:
 
 
 def input_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the files to encode. Raises ConfigError without any."""
+    """Return the files to encode. Raises ConfigError if there are no files."""
     if isinstance(paths, os.PathLike):
         raise arguments.refusal(paths, "paths", "did you mean [path]?")
     result = arguments.several(paths, "paths", one="did you mean [path]?", remedy="give a list of paths")
@@ -158,7 +158,7 @@ def encode_each(
 
 
 def without_outputs(paths: Iterable[str], folder: Path) -> list[str]:
-    """Leave out the files that earlier `encode_each` wrote into a folder, by its manifest."""
+    """Remove the files that earlier `encode_each` wrote into a folder, by its manifest."""
     paths = list(paths)
     listed = {
         file.name

@@ -264,7 +264,7 @@ def _spelled(tokens: Sequence[str], symbol_of: Ints, marker: Marker) -> Spelled:
 class MergedWords:
     """Words after a vocabulary's merges, before tokens are split back.
 
-    atoms: of the words
+    atoms: the atoms of the words
     words: as tokens, scaffolding included; −1 − code for an unknown character
     """
 

@@ -1,6 +1,6 @@
 """Lines → pre-tokens: user tokens are hidden, the text is normalised and cut. Also, units → their pre-tokens.
 
-A unit is a stretch between spaces, cut once and cached for encoding and counting.
+A unit is the text between spaces, cut once and cached for encoding and counting.
 
     line        "the  lowest"
     units       "the", "lowest"            breaks part them: spaces, or white space
@@ -62,7 +62,7 @@ def _lone_cutter(vocabulary: Vocabulary) -> WordCutter | None:
 
 
 def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
-    """Return the pre-tokens of each line with a space between two. No pre-token holds a space."""
+    """Return each line with its pre-tokens separated by single spaces."""
     if (cutter := _lone_cutter(vocabulary)) is not None:
         return cutter.cut_texts(lines)
     if own_characters(vocabulary, lines).of_text:
@@ -141,7 +141,7 @@ class UnitRule:
 
 
 def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
-    """Return the split points of the pre-tokeniser's own pattern, if any."""
+    """Return the split points of the pre-tokenizer's own pattern, if any."""
     cutter = vocabulary.pretokenizer.cutter if vocabulary.pretokenizer.has_own_pattern else None
     if cutter is None or vocabulary.normalizer.name != "none" or (cutter.matches_only and vocabulary.special.user):
         return None
@@ -269,7 +269,7 @@ def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")
-    parting = rule.breaks if pretokenizer.has_own_pattern else -1  # other pre-tokenisers have fixed white space
+    parting = rule.breaks if pretokenizer.has_own_pattern else -1  # other pre-tokenizers have fixed white space
     breaks = ranges("".join(chr(byte) for byte in ascii_bytes(WHITE_SPACE) if parting >> byte & 1))
     ends_inside = normal.str.contains(r"\s$") & ~unit.str.contains(f"[{breaks}]$")
     if pretokenizer.is_bytes:

@@ -1,8 +1,8 @@
 """`reach`: which tokens some text produces, with such a text; which tokens no text produces, and why.
 
 No merge crosses the ends of a stretch of text before it is one symbol: so some word gives a symbol if and only if the
-symbol's own characters do. Normaliser, user tokens and pre-tokeniser may still forbid a token. So each candidate is
-encoded between unknown letters, numbers, signs and white space, which is all that named pre-tokenisers distinguish.
+symbol's own characters do. Normaliser, user tokens and pre-tokenizer may still forbid a token. So each candidate is
+encoded between unknown letters, numbers, signs and white space, which is all that named pre-tokenizers distinguish.
 Where a regex cuts, and for parts of characters, many texts are tried, and some tokens stay undecided.
 """
 

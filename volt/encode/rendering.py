@@ -40,10 +40,9 @@ class _Rows:
 
 
 class Rendering:
-    """The values of each symbol. Safe to share between threads.
+    """The values of each symbol. Safe to share between threads."""
 
-    Rows for unknown characters are added by atomic replacement, without a lock.
-    """
+    # Rows for unknown characters are added by atomic replacement, without a lock.
 
     def __init__(
         self, tables: MergeTables, spell: Spell, *, dtype: DTypeLike, single: NDArray[Any] | None = None

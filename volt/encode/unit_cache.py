@@ -123,7 +123,7 @@ class UnitCache:
 
     rule: where units begin and end
     encoder: the tables for new units
-    dtype: of the values
+    dtype: the type of the values
     limit: about how many units are cached; each further word of a unit counts as one more
     """
 

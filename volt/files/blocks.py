@@ -77,7 +77,7 @@ _READ_SIZE = 16 << 10  # bytes per read of a compressed file, whose text may be 
 class Block:
     """Consecutive whole lines of one file.
 
-    path: of the file
+    path: the path of the file
     first_line: the number of the first line, from 1
     n_lines: number of lines, including dropped ones
     data: the lines as UTF-8
@@ -129,11 +129,11 @@ def read_blocks(
 
     path: "-" is stdin
     block_size: bytes of a block, about
-    errors: for lines not in UTF-8, "strict" raises after the lines before, "replace" puts U+FFFD, "skip" drops them
+    errors: for lines not in UTF-8, "strict" raises after the earlier lines, "replace" writes U+FFFD, "skip" drops them
     checked: False leaves the UTF-8 check to the caller
-    max_line: the most bytes of a line; None for no limit
+    max_line: the maximum number of bytes in a line; None for no limit
     wait: how to wait for a pipe, such as `is_ready`; before each wait, complete lines are yielded as a block
-    Raises CorpusError if the file cannot be read, is damaged or is not text, or if a line is too long.
+    Raises CorpusError if the file cannot be read, is corrupt or is not text, or if a line is too long.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:

@@ -11,7 +11,7 @@ _SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def parse_bytes(value: int | str, name: str, *, such_as: str = "1000, 64M or 1G") -> int:
-    """Return a number of bytes; a whole number is returned unchanged. Raises ConfigError, with `such_as` as examples.
+    """Parse a size such as 64M into bytes. Raises ConfigError, with `such_as` as examples.
 
     >>> parse_bytes("64M", "memory")
     67108864

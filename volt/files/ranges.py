@@ -1,8 +1,9 @@
 """Divide an uncompressed file into ranges of bytes and spans of whole lines, one for each worker or thread.
 
 A line belongs to the range in which it starts. Spans end at line ends, found by reading a few bytes around each cut.
-There is no memory map, because it ends the process if the file is shortened.
 """
+
+# There is no memory map, because it ends the process if the file is shortened.
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class TempFile:
 
 
 def sweep(part: Path) -> None:
-    """Remove a part whose writer is dead; leave everything else."""
+    """Remove a temporary file if the process that wrote it has ended."""
     with suppress(OSError):
         handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
@@ -109,7 +109,7 @@ def sweep(part: Path) -> None:
 
 
 def sweep_beside(places: Iterable[Path]) -> list[Path]:
-    """Remove the parts of some outputs whose writers are dead; return the parts with live writers."""
+    """Remove these outputs' temporary files whose writers have ended; return those with live writers."""
     names, result = dict[Path, set[str]](), list[Path]()
     for place in places:
         if place.parent not in names:

@@ -188,7 +188,8 @@ def prefetch(items: Iterator[T]) -> Generator[T, None, None]:
 
 
 def patiently(future: Future[T]) -> T:
-    """Return the future's result. Waits in short stretches: after Polars queries, SIGINT cannot end a wait."""
+    """Return the future's result."""
+    # Each wait is short, because after Polars queries SIGINT cannot end a wait.
     while True:
         try:
             return future.result(timeout=0.1)

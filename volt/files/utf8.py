@@ -1,10 +1,10 @@
 """Check whether bytes are UTF-8 text, and name the binary format if they are not.
 
-Text may hold any character, including NUL. A file is refused only for its first `HEAD_SIZE` bytes as a whole:
+Text may contain any character, including NUL. Only the first `HEAD_SIZE` bytes decide. A file is refused if they have:
 
     a signature     zip, PDF, PNG, UTF-16 with a byte order mark and so on
-    UTF-16, UTF-32  every other byte is NUL (nine in ten of those places, none of the others), or three of four
-    control bytes   of 64 bytes or more, 30 % are NUL, or 30 % other control characters, or 5 % if invalid as UTF-8
+    UTF-16, UTF-32  at least 90 % of every second byte is NUL and no other byte; or of three bytes in four
+    control bytes   in 64 bytes or more: 30 % NUL, or 30 % other control characters (5 % if not valid UTF-8)
 """
 
 from __future__ import annotations

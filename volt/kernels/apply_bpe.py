@@ -1,6 +1,6 @@
 """Encode words by ranked merges.
 
-    repeat: of the adjacent pairs that have a merge, take the lowest rank and merge its occurrences from left to right
+    repeat: take the lowest rank among adjacent pairs with a merge, and merge its occurrences from left to right
 
 or only the leftmost. Then tokens outside the vocabulary are split back into the parts of their first merge. In a long
 word, pairs wait in a binary heap: O(n log n). Dropout (Provilkov et al. 2020) skips each merge with a probability,

@@ -148,10 +148,8 @@ def _slots(pair: Any, pairs: LongArray) -> tuple[Any, Any]:
 
 @inlined
 def rank_of(left: int, right: int, pairs: LongArray) -> Any:
-    """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) have none.
-
-    Both slots are read without a branch, because no processor can predict it.
-    """
+    """Return the rank of the merge of two tokens, or NO_RANK. Unknown characters (below 0) have none."""
+    # Both slots are read without a branch, because no processor can predict it.
     pair = _pair(left, right)
     one, other = _slots(pair, pairs)
     entry, entry2 = pairs[one], pairs[other]

@@ -24,12 +24,12 @@ from volt.kernels.jit import inlined, releasing
 from volt.kernels.memory import BLOCK, load64, prefetch, store64, trailing_zeros, within
 
 TAB, END = 9, 10
-_AHEAD = 8  # values that are brought into the cache ahead of their turn
+_AHEAD = 8  # values that are prefetched into the cache
 
 
 @releasing
 def line_ends(data: TextArray, ends: LongArray) -> int:
-    """Write the places of line feeds, as far as there is room. Return their number."""
+    """Write the positions of line feeds into `ends` until it is full. Return how many there are in all."""
     n, place = 0, 0
     while place + BLOCK <= len(data):
         result = within(data, place, END, 0)
@@ -239,7 +239,7 @@ def find_starts(
     """Write where documents start: each takes lines while they have its id and its limits allow. Return their number.
 
     n_tokens: (n_fields, n);  totals: (n_fields,), room;  ids, starts, sizes: a line whose id is empty stands alone
-    joins, limits: by the line that a document starts at: whether more lines may follow, and its most tokens
+    joins, limits: for a document that starts at each line: whether more lines may follow, and its maximum tokens
     """
     n, start = 0, 0
     for i in range(len(starts)):

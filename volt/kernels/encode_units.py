@@ -189,11 +189,10 @@ def encode_units(
 ) -> int:  # fmt: skip
     """Write the values of the units of data[:stop], and add new units to the table.
 
-    Parts are inlined, because a call with all these arrays takes longer than most units do.
-
     data: with a separator at stop − 1, and PADDING
     line_ends: where each line's values end;  left_lines: (…, 2), number of the line, and where its text ends
     """
+    # Parts are inlined, because a call with all these arrays takes longer than most units do.
     shift, mark = slot_shift(table.rows), FIRST if rule.marks_first else _U0
     base, end_of_all, room = np.uint64(state[POSITION]), np.uint64(stop), np.uint64(len(out) - ROOM)
     start, after_break = np.uint64(state[START]), np.uint64(state[AFTER_BREAK])

@@ -157,10 +157,10 @@ def _contraction(data: ByteArray, p: int, end: int) -> int:
 
 @borrowing
 def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, int]:
-    """Find the words of GPT-2's pattern, and the unit's shape, which is open if it ends with white space beyond ASCII.
+    """Split the unit by GPT-2's pattern. Return its shape (OPEN if it ends in non-ASCII white space) and word count.
 
-    Words are, repeatedly: white space without its last character; that character, unless it is a space; and a
-    contraction, or a run of one class with the space before it.
+    Each iteration yields up to three words: (1) a run of white space minus its last character, (2) that last
+    character, unless it is a space, (3) a contraction, or a run of one class with an optional space before it.
     """
     p, n_words, shape = start, 0, APART
     while p < end:

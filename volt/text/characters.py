@@ -4,7 +4,7 @@ Atoms are the symbols that merging starts from: characters, one of which may car
 
     suffix   the last character of a word carries "</w>": low → l o w</w>, as in subword-nmt 0.2
     prefix   "▁" starts a word: low → ▁ l o w, as in sentencepiece
-    none     no marker, for pre-tokens that hold their spaces
+    none     no marker, for pre-tokens that contain their spaces
 
 An atom's code is 2 · code point, + 1 with the end-of-word marker.
 """
@@ -171,10 +171,9 @@ _IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)
 
 
 class CharacterClasses:
-    """The class of every character, looked up when it is first met.
+    """The class of every character, looked up when it is first met."""
 
-    Threads share it without a lock: they write equal values, and a NO_CLASS read too early only causes a look-up.
-    """
+    # Threads share it without a lock: they write equal values, and a NO_CLASS read too early only causes a look-up.
 
     @cached_property
     def table(self) -> NDArray[np.uint8]:

@@ -40,7 +40,7 @@ class Normalizer:
     def parse(cls, name: str) -> Normalizer:
         """Read "none", "nfc", "nfkc", "lowercase", "nfc+lowercase" or "nfkc+lowercase", in any case.
 
-        name: of the normaliser
+        name: the name of the normaliser
 
         >>> Normalizer.parse("NFKC+Lowercase")
         Normalizer(form='nfkc', lowercase=True)
@@ -60,7 +60,7 @@ class Normalizer:
     def apply(self, expr: pl.Expr) -> pl.Expr:
         """Normalise a String expression.
 
-        expr: of Polars
+        expr: a Polars expression
 
         >>> import polars as pl
         >>> pl.select(Normalizer("nfkc").apply(pl.lit("½"))).item()
@@ -77,12 +77,12 @@ class Normalizer:
     def apply_series(self, series: pl.Series) -> pl.Series:
         """Normalise every string of a series.
 
-        series: of Polars, of strings
+        series: a Polars series of strings
         """
         return _over_series(self.apply, series)
 
     def normalize(self, text: str) -> str:
-        r"""Normalise one string. Raises CorpusError if it holds a lone surrogate.
+        r"""Normalise one string. Raises CorpusError if it contains a lone surrogate.
 
         text: any
 

@@ -86,10 +86,10 @@ class PreTokenizer:
 
     @classmethod
     def of_pattern(cls, pattern: str, *, level: Level = "characters") -> PreTokenizer:
-        """Return the pre-tokeniser that cuts by a pattern, which its name holds.
+        """Return the pre-tokenizer that cuts by a pattern, which its name holds.
 
         pattern: a regular expression, or the name of a published one (see volt.text.patterns.published)
-        level: of merging: "characters" or "bytes"
+        level: what merging starts from, "characters" or "bytes"
         Raises ConfigError if the pattern is neither, or is not supported.
 
         >>> PreTokenizer.of_pattern("cl100k").split("It's 12345")
@@ -157,7 +157,7 @@ class PreTokenizer:
     def extract(self, expr: pl.Expr, *, hidden: bool = True) -> pl.Expr:
         """Return the expression of lists of pre-tokens for a String expression.
 
-        expr: of Polars
+        expr: a Polars expression
         hidden: whether private characters from U+10F000 on stand for user tokens (see volt.text.special_tokens)
 
         >>> import polars as pl
@@ -189,7 +189,7 @@ class PreTokenizer:
         return started.str.extract_all(_LOSSLESS[self.name])
 
     def split(self, text: str, *, hidden: bool = True) -> list[str]:
-        """Return the pre-tokens of one string. Raises CorpusError if it holds a lone surrogate.
+        """Return the pre-tokens of one string. Raises CorpusError if it contains a lone surrogate.
 
         text: normalised
         hidden: whether private characters from U+10F000 on stand for user tokens
@@ -204,7 +204,7 @@ class PreTokenizer:
 
 
 def as_pretokenizer(value: str | PreTokenizer) -> PreTokenizer:
-    """Return a pre-tokeniser from itself or its name. Raises ConfigError for an unknown name."""
+    """Return a pre-tokenizer from itself or its name. Raises ConfigError for an unknown name."""
     if isinstance(value, PreTokenizer):
         return value
     remedy = "give a name, such as 'metaspace', or a PreTokenizer"

@@ -1,4 +1,4 @@
-"""Special tokens: those with a role, control tokens, and user tokens, which are found in text and never split.
+"""Special tokens: tokens with a role, control tokens, and user tokens, which are found in text and never split.
 
 Before a text is normalised and cut, private characters (from U+10F000) replace user tokens. The text's own ones are
 first replaced by placeholders, so that no text can forge a user token; pre-tokens get them back, each after a `MARK`.
@@ -99,7 +99,7 @@ class SpecialTokens:
 
     @property
     def has_four_roles(self) -> bool:
-        """Whether four tokens have a role each, and all others are user tokens."""
+        """Check whether unk, bos, eos and pad are four different tokens, and all other tokens are user tokens."""
         return not self.control and len(self.roles) == 4 and len(self.all) == 4 + len(self.user)
 
     def hide(self, text: pl.Expr) -> pl.Expr:
@@ -139,7 +139,7 @@ class SpecialTokens:
     def revealed(self, code_point: int) -> str | None:
         """Return the user token that a private character stands for, if any.
 
-        code_point: of the character
+        code_point: the code point of the character
         """
         number = code_point - FIRST_HIDDEN
         return self.user[number] if 0 <= number < len(self.user) else None

@@ -1,4 +1,4 @@
-"""Published patterns of pre-tokenisation, cut exactly: a regular expression becomes a table, and one loop cuts by it.
+"""Published patterns of pre-tokenization, cut exactly: a regular expression becomes a table, and one loop cuts by it.
 
 regex_parser   pattern → tree
 regex_tree     sets of characters → classes of characters

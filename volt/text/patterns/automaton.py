@@ -32,21 +32,21 @@ _TOO_LARGE = "repeat fewer times, or cut in several splits"
 
 
 class Char(NamedTuple):
-    """Continue after a character of these columns."""
+    """Consume a character of one of these classes (a bit mask of columns), then continue."""
 
     columns: int
     then: int
 
 
 class Look(NamedTuple):
-    """Continue if the next character is of these columns."""
+    """Continue if the next character belongs to one of these classes (a bit mask of columns); do not consume it."""
 
     columns: int
     then: int
 
 
 class Fork(NamedTuple):
-    """Continue at each of these places, preferably the first."""
+    """Continue at each of these instructions, preferably the first."""
 
     places: tuple[int, ...]
 

@@ -55,7 +55,7 @@ def _of_llama(*, word: str = r"\p{L}", numbers: str, others: str = r"\s\p{L}\p{N
 def _of_o200k(*, behind_word: str = "", but: str = "", numbers: str, behind_others: str = r"[\r\n/]*") -> str:
     """Return words of capitals and then small letters, numbers, others, and white space.
 
-    but: appended to a class of letters
+    but: a suffix for each class of letters
     """
     upper, lower = f"[{_UPPER}{but}]", f"[{_LOWER}{but}]"
     words = f"{_BEFORE_WORD}{upper}*{lower}+{behind_word}|{_BEFORE_WORD}{upper}+{lower}*{behind_word}"
@@ -95,12 +95,12 @@ def named_splitter(name: str) -> Splitter:
 
 BYTES = "bytes+"
 _ONE, _SEVERAL, _MATCHES = "split:", "splits:", "matches:"
-_OF_GPT2 = {False: "gpt2", True: "bytes"}  # pre-tokenisers of these names cut alike, and faster
+_OF_GPT2 = {False: "gpt2", True: "bytes"}  # pre-tokenizers of these names cut alike, and faster
 _WORD = re.compile(r"[\w.-]+")
 
 
 def is_declared(name: str) -> bool:
-    """Check whether the name of a pre-tokeniser holds splits."""
+    """Check whether the name of a pre-tokenizer holds splits."""
     return name.removeprefix(BYTES).startswith((_ONE, _SEVERAL, _MATCHES))
 
 
@@ -132,7 +132,7 @@ def of_matches(name: str) -> str:
 
 
 def splits_of(name: str) -> tuple[Split, ...]:
-    """Return the splits in the name of a pre-tokeniser. Raises ConfigError if they are damaged."""
+    """Parse the split patterns encoded in a pre-tokenizer's name. Raises ConfigError if the name is malformed."""
     kind, _, content = name.removeprefix(BYTES).partition(":")
     if f"{kind}:" in (_ONE, _MATCHES):
         return (Split(content),)
@@ -165,7 +165,7 @@ def name_of(splits: tuple[Split, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def cutter_of(name: str) -> WordCutter:
-    """Return the cutter for the name of a pre-tokeniser, or "bytes". Raises ConfigError if it is invalid."""
+    """Return the cutter for the name of a pre-tokenizer, or "bytes". Raises ConfigError if it is invalid."""
     splitter = Splitter.of(*(NAMED["gpt2"] if name == _OF_GPT2[True] else splits_of(name)))
     if not splitter.is_linear:
         raise ConfigError(

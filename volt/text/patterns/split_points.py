@@ -76,7 +76,7 @@ def parting_of(tables: SplitTables, *, matches_only: bool = False) -> SplitPoint
 class _Moves:
     """The moves of all splits: a row for each state.
 
-    of: (n_rows, n_columns) int64: 2 · (the next row) + (1 if a match ends here)
+    of: (n_rows, n_columns) int64, the moves: 2 · (the next row) + (1 if a match ends here)
     """
 
     def __init__(self, tables: SplitTables, matches_only: bool) -> None:

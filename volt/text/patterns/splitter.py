@@ -54,7 +54,7 @@ class Split:
 class Splitter:
     """A sequence of splits that cuts text.
 
-    splits: in the order in which they cut
+    splits: the splits, in the order of application
     automata: one for each split, over the same classes of characters
     tables: the automata for the compiled loop
     """
@@ -90,7 +90,7 @@ class Splitter:
         return all(map(is_linear, self.automata))
 
     def split(self, text: str) -> list[str]:
-        """Return the pre-tokens of a text. Raises CorpusError if it holds a lone surrogate."""
+        """Return the pre-tokens of a text. Raises CorpusError if it contains a lone surrogate."""
         data = check_text(text).encode()
         starts = np.append(0, self.ends(data)).tolist()
         return [data[start:end].decode() for start, end in pairwise(starts)]
@@ -198,7 +198,7 @@ class WordCutter:
         return self._written(data, starts, ends)
 
     def cut_texts(self, texts: Sequence[str]) -> list[str]:
-        """Return the words of each text with a space between two. No word holds a space."""
+        """Return each text with its words separated by single spaces."""
         joined = "\n".join(texts) + "\n"
         if joined.count("\n") == len(texts):
             result = self.cut_lines(joined.encode(), separator=_LINE_FEED).tobytes()
@@ -207,7 +207,7 @@ class WordCutter:
         return [words.decode() for words in result.split(b"\xff")[:-1]]
 
     def cut_text(self, text: str) -> list[str]:
-        """Return the words of a text. Raises CorpusError if it holds a lone surrogate."""
+        """Return the words of a text. Raises CorpusError if it contains a lone surrogate."""
         [words] = self.cut_texts([check_text(text)])
         return words.split(" ") if words else []
 
