@@ -181,8 +181,8 @@ def test_rows_that_are_no_lines_are_told(tmp_path: Path) -> None:
     path, fields = write_json(tmp_path / "a", [*rows, {"a": "x"}]), {"src": "a", "tgt": "b"}
     shard = open_table(path, fields, split_lines=2, cache=tmp_path / "cache")
     assert [shifting_lines(shard.read(piece)) for piece in range(4)] == [
-        {1: "fields: field 1 holds a tab"},
-        {0: "fields: field 2 holds a line feed", 1: "fields: field 1 is missing, field 2 is not"},
+        {1: "fields: field 1 contains a tab"},
+        {0: "fields: field 2 contains a line feed", 1: "fields: field 1 is missing, field 2 is not"},
         {0: "fields: field 1 is missing, field 2 is not"},
         {},
     ]

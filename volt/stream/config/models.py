@@ -200,7 +200,7 @@ class BatchesOptions(Model):
     """Input of a trainer: lines as samples of ids, and samples in batches, one for each rank in each step."""
 
     fields: Fields = Field(min_length=1)
-    """The fields of the lines, in their order, with names of your choice: source and target, or only one for a
+    """The fields of the lines, in their order, with names of your choice: source and target, or one for a
     language model. Each has a vocabulary."""
     holds: Literal["text", "pieces", "ids"] | None = None
     """The content of the fields: text to encode, which is the default; pieces separated by spaces; or ids as
@@ -212,11 +212,11 @@ class BatchesOptions(Model):
     max_length: int | None = Field(None, ge=1, le=_MOST)
     """The maximum number of ids in a sample's field, including prefix, bos and eos; no limit by default."""
     beyond: Literal["refuse", "truncate"] = "refuse"
-    """The policy for longer samples: refuse stops with the line's file and number, truncate shortens them at the end."""
+    """The policy for longer samples: refuse stops with the line's file and number, truncate cuts their ends."""
     unknown: Literal["replace", "refuse"] = "replace"
     """The policy for pieces missing from the vocabulary: replace by its unknown token, or refuse and stop."""
     max_tokens: int | None = Field(None, ge=1, le=1 << 53)
-    """The maximum number of tokens in a batch, padding included: rows times the longest side. Give it, or pack."""
+    """The maximum number of tokens in a batch with padding: rows times the longest side. Give it, or pack."""
     max_sentences: int | None = Field(None, ge=1, le=_MOST)
     """The maximum number of rows in a batch."""
     multiple: int = Field(8, ge=1, le=_MOST)
@@ -344,11 +344,11 @@ class StreamOptions(Model):
     ends: Literal["stop", "drop"] = "stop"
     """When a source with `epochs` ends: stop the stream, or drop the source and continue with the others."""
     workers: int = Field(0, ge=0, le=MOST_WORKERS)
-    """The number of workers that compute ahead, 256 at most; with 0, the stream computes by itself. Their number does not
+    """The number of workers that compute ahead, 256 at most; with 0, the stream computes itself. Their number does not
     change the output."""
     time_limit: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """The maximum seconds for a block of lines if a transform is Python code; a longer block ends the run with an error. No
-    limit by default. With a limit, such code runs in a separate process, even with 0 workers."""
+    """The maximum seconds for a block of lines if a transform is Python code; a slower block ends the run with an error.
+    No limit by default. With a limit, such code runs in a separate process, even with 0 workers."""
     transforms: Steps = Field([])
     """The transforms of every source's lines, after its own transforms."""
     errors: ErrorOptions = ErrorOptions()

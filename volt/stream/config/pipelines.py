@@ -153,4 +153,4 @@ def _check(name: str, pipeline: Pipeline, sources: Sequence[str], weights: Seque
     if pipeline.is_mtdata and not langs:
         raise ConfigError(f"{name}: no languages are given; pass their codes, as in", hint={"langs": "deu-eng"})
     if langs and not pipeline.is_mtdata:
-        raise ConfigError(f"langs is {langs}, but {name} reads files, whose languages are known; remove it")
+        raise ConfigError(f"langs is {langs}, but {name} reads files, which need no language codes; remove it")

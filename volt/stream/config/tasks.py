@@ -128,7 +128,7 @@ class Tasks:
         if task.inputs:
             notes.add(("tasks", name, "inputs"), "cannot be used with share_inputs; remove one of them")
         if task.n_shards is not None:
-            notes.add(("tasks", name, "n_shards"), f"does not go with share_inputs; {shared} has the shards")
+            notes.add(("tasks", name, "n_shards"), f"cannot be used with share_inputs; {shared} has the shards")
         if shared == name:
             notes.add(place, "names the task itself; name another, or give inputs")
         elif other is None:

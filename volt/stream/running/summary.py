@@ -138,11 +138,11 @@ def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSou
     for source in (opened.source for opened in sources):
         if source.weight != 1:
             raise ConfigError(
-                f"source {source.name!r}: weight={source.weight} does not go with mix; remove one of them"
+                f"source {source.name!r}: weight={source.weight} cannot be used with mix; remove one of them"
             )
         if source.epochs is not None:
             raise ConfigError(
-                f"source {source.name!r}: epochs={source.epochs} does not go with mix; remove one of them"
+                f"source {source.name!r}: epochs={source.epochs} cannot be used with mix; remove one of them"
             )
     weights = mix.weights({source.name: source.n_lines for source in sources})
     return tuple(source.weighing(weights[source.name]) for source in sources)

@@ -76,7 +76,8 @@ def check_size(n_rows: int) -> None:
 
     if n_rows > MOST:
         raise VocabularyError(
-            f"the model is too large for sampling: its table has {n_rows:,} rows, and the limit is {MOST:,}; use a smaller model"
+            f"the model is too large for sampling: its table has {n_rows:,} rows, and the limit is {MOST:,}; "
+            "use a smaller model"
         )
 
 
