@@ -112,7 +112,7 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     "a window without end": (TWO + "  max_tokens: 9\n  window: 99999999999\n", 5, "should be less than or equal to"),
     "truncate what": (TWO + "  max_tokens: 9\n  beyond: truncate\n", 5, "beyond: needs max_length, beyond which"),
     "noise of sides": (TWO + "  max_tokens: 9\n  sort: sides\n  noise: 0.1\n", 6, "noise: cannot be used with sort"),
-    "noise in order": (TWO + "  max_tokens: 9\n  noise: 0.1\n  shuffle: false\n", 5, "noise: is random, and shuffle"),
+    "noise in order": (TWO + "  max_tokens: 9\n  noise: 0.1\n  shuffle: false\n", 5, "noise: is random, but shuffle"),
     "nothing between": (
         TWO + "  max_tokens: 9\n  longest: 5\n  shortest: 6\n", 6, "shortest: is 6, more than longest, 5; no sample",
     ),

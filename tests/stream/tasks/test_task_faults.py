@@ -69,7 +69,7 @@ FAULTS = {
         other("share_inputs: auto2") + "  auto2: {type: mono, share_inputs: auto}\n", 10,
         "share_inputs: auto2 has no inputs of its own, but shares the inputs of auto; name the task that has them",
     ),
-    "shared with another type": (other("share_inputs: de_en"), 10, "de_en is of type para, this task of type mono"),
+    "shared with another type": (other("share_inputs: de_en"), 10, "de_en is of type para, but this task is of type"),
     "shared beside inputs": (
         other("share_inputs: auto\n    inputs: {i: {mono: a}}"), 11, "inputs: cannot be used with share_inputs"
     ),
@@ -81,7 +81,7 @@ FAULTS = {
     "a negative weight": (task("weight: [1, -2, 3]"), 4, "weight -2.0 must be 0 or more, and finite"),
     "weights that are all 0": (task("weight: [0, 0, 0]"), 4, "every weight of its schedule is 0; give one above 0"),
     "weights without a schedule": (
-        task("weight: [1, 2]").split("\n", 2)[2], 6, "a list of weights, and no schedule says when they change"
+        task("weight: [1, 2]").split("\n", 2)[2], 6, "a list of weights, but no schedule says when"
     ),
     "weight of validation": (
         task("split: valid\n    weight: 2"), 9, "weight: has no effect in split valid, whose lines are read once each"

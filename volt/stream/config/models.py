@@ -347,7 +347,7 @@ class StreamOptions(Model):
     """The number of workers that compute ahead, 256 at most; with 0, the stream computes itself. Their number does not
     change the output."""
     time_limit: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """The maximum seconds for a block of lines if a transform is Python code; a slower block ends the run with an error.
+    """The maximum seconds for a block if a transform is Python code; a slower block ends the run with an error.
     No limit by default. With a limit, such code runs in a separate process, even with 0 workers."""
     transforms: Steps = Field([])
     """The transforms of every source's lines, after its own transforms."""

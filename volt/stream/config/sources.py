@@ -1,6 +1,6 @@
 """A configuration's sources, with weights and loaded transforms, and how they are mixed.
 
-`each: {path: "data/*.tsv.gz", …}` makes one source of each file, named after the text that `*` matches. Its share of the
+`each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*` matches. Its share of the
 weight follows from its number of lines.
 
 A transform is `name`, or `name: options`. An option may name a field of the source instead of numbering it.
