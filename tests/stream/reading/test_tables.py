@@ -89,10 +89,10 @@ GOOD = b'{"a": "x", "b": "y"}\n'
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (b'{"a": 5, "b": "y"}', "'a' is '5', which is not a text; name keys of texts, or of lists of whole numbers"),
-        (b'{"a": [5], "b": "y"}', r"'a' is '\[5\]', which is not a text"),
-        (b'{"a": {"c": "x"}, "b": "y"}', "'a' is .*, which is not a text"),
-        (b'{"a": "\\ud800", "b": "y"}', "'a' is .*, which is not a text"),
+        (b'{"a": 5, "b": "y"}', "'a' is '5', which is not text; name keys of texts, or of lists of whole numbers"),
+        (b'{"a": [5], "b": "y"}', r"'a' is '\[5\]', which is not text"),
+        (b'{"a": {"c": "x"}, "b": "y"}', "'a' is .*, which is not text"),
+        (b'{"a": "\\ud800", "b": "y"}', "'a' is .*, which is not text"),
         (b'{"a": "\xff", "b": "y"}', "not UTF-8; convert the file"),
         (b'{"a": "x", "b": "y"', r"no JSON \(.*\); fix the line"),
         (b"x\ty", r"no JSON \(.*\); fix the line"),

@@ -267,9 +267,9 @@ def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None])
                 return number, f"{quoted(barred)} is not an object, so that {quoted(key)} leads nowhere; fix the line"
             value = _value(row, key)
             if value is not None and not (_is_ids(value) if are_ids.get(key) else _is_text(value)):
-                wanted = "list of whole numbers, as its first value is" if are_ids.get(key) else "text"
+                wanted = "a list of whole numbers, as its first value is" if are_ids.get(key) else "text"
                 remedy = "name keys of texts, or of lists of whole numbers"
-                return number, f"{quoted(key)} is {quoted(json.dumps(value))}, which is not a {wanted}; {remedy}"
+                return number, f"{quoted(key)} is {quoted(json.dumps(value))}, which is not {wanted}; {remedy}"
     return None
 
 
