@@ -178,7 +178,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.stream.save_state(None, "x"), "state is None; give what Stream.state or volt.stream.load_state returns"),
     (lambda: volt.stream.save_state({**STATE, "seeds": 1}, "x"), "the state has an unknown key, seeds; take one"),
     (lambda: State.from_json({**STATE, "sources": {"a": {"line": 3}}}), "the state's checksum does not match its values: "),
-    (lambda: State.from_json(signed({**STATE, "sources": {"a": {"line": 3}}})), "the state holds values that no stream writes "),
+    (lambda: State.from_json(signed({**STATE, "sources": {"a": {"line": 3}}})), "the state contains values that no stream writes "),
     (lambda: State.from_json(signed({**STATE, "sources": 5})), "the state's sources is 5, not a mapping"),
     (lambda: volt.stream.from_environment(5), "environment is 5 (int); give a dict"),
     (lambda: volt.stream.plan("a.yaml", at=5), "stream is 'a.yaml' (str); give a volt.Stream"),

@@ -20,9 +20,7 @@ def test_ranks_do_not_write_over_each_other(volt_stream: Run) -> None:
         volt_stream(*ONE, "--rank", 0, "--world", 2)
     before = load_state("s.json")
     done = volt_stream(*ONE, "--rank", 1, "--world", 2, status=1)
-    assert (
-        b"s.json: holds the state of rank 0 of 2, and this is rank 1; give each rank a file of its own" in done.stderr
-    )
+    assert b"s.json: is the state of rank 0 of 2, but this is rank 1; give each rank a file of its own" in done.stderr
     assert done.lines == []
     assert load_state("s.json") == before
 
@@ -47,7 +45,7 @@ def test_other_files_are_replaced(volt_stream: Run, tmp_path: Path) -> None:
     check_own(path, 0, 2)
     check_own(path, 1, 3)
     check_own(path, 0, 1)
-    with pytest.raises(StreamError, match="holds the state of rank 0 of 2, and this is rank 1"):
+    with pytest.raises(StreamError, match="is the state of rank 0 of 2, but this is rank 1"):
         check_own(path, 1, 2)
     save_state(load_state(path), path)  # whoever means to may
 

@@ -118,7 +118,7 @@ def test_what_cannot_be_done_is_told(volt_stream: Run, tasks: Path, arguments: l
 def test_dynamicdata_is_imported(volt_stream: Run, tasks: Path) -> None:
     """The new file is there, runs, and names what differs; stderr says the same; -o - is stdout."""
     done = volt_stream("import-dynamicdata", "old.yaml", "-o", "new.yaml")
-    assert b"note inputs.i.size: lines are counted here; it is left out" in done.stderr
+    assert b"note inputs.i.size: VOLT counts the lines; it is omitted" in done.stderr
     assert Path("new.yaml").read_text().startswith("# inputs.i.size: lines are counted here")
     assert len(volt_stream("run", "new.yaml", "--limit", 20, "-q").lines) == 20
     printed = volt_stream("import-dynamicdata", "old.yaml", "-o", "-", "-q")

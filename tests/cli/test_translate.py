@@ -89,7 +89,7 @@ def test_lines_before_a_refused_one_are_given(config: Path, run: Run) -> None:
     """The error names the line; a file that was to be written is not there."""
     done = run(*INPUT, "de_en", stdin=b"low\nlo\tw\nlow\n", status=1)
     assert done.stdout == b"<FROM_de> <TO_en> low</w>\n"
-    assert b"stdin:2: holds a tab, which separates fields; write a space instead" in done.stderr
+    assert b"stdin:2: contains a tab, which separates fields; write a space instead" in done.stderr
     run(*INPUT, "de_en", "-o", "out.txt", stdin=b"low\nlo\tw\nlow\n", status=1)
     assert not Path("out.txt").exists()
 

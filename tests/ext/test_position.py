@@ -62,7 +62,7 @@ CHANGED = "checksum does not match its values"
         ({"skip": -1}, CHANGED),
         ({"until": "x"}, CHANGED),
         ({"steps": {}}, CHANGED),
-        ({"steps": {1, 2}}, "holds values that are not JSON"),
+        ({"steps": {1, 2}}, "contains values that are not JSON"),
         ({"worker": 2}, CHANGED),
         ({"more": 1}, CHANGED),
         ({"_snapshot": {}}, "take StreamDataset.state_of(it)"),

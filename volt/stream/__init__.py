@@ -14,7 +14,7 @@ The words of this package:
     epoch       one pass over all lines of a source
     virtual epoch
                 the number of lines of a mixture in which its largest source is read about once
-    share       the lines of an epoch that a rank reads
+    share       the lines of an epoch that one rank reads
     part        lines of a share that are read and shuffled together; configurations and the README call it a block
     chunk       lines of a part that are transformed together: all of them, or few at a time where Python code runs
     batch       lines as columns, on their way through the transforms

@@ -41,7 +41,7 @@ def sentence_pairs() -> list[Pair]:
 
 
 def side(number: int, *, first: int = 0, last: int | None = None) -> bytes:
-    """Return one side of the pairs from `first` up to `last`, a line each; number: 0 is German, 1 English."""
+    """Return one side of the pairs `first` … `last` − 1, one a line; number: 0 for German, 1 for English."""
     return "".join(f"{pair[number]}\n" for pair in sentence_pairs()[first:last]).encode()
 
 
@@ -56,7 +56,7 @@ def parallel() -> bytes:
 
 
 def backtranslated() -> bytes:
-    """Return the rest, with German like poor machine translation: without articles and umlauts."""
+    """Return the last third of the sentences, with German like poor machine translation: no articles or umlauts."""
     plain = str.maketrans("äöüß", "aous")
     articles = {"die", "der", "den", "das", "ein"}
     rest = sentence_pairs()[480:]
@@ -66,7 +66,7 @@ def backtranslated() -> bytes:
 
 
 def with_urls() -> bytes:
-    """Return sentences with URLs on both sides, on one side, different ones, or none."""
+    """Return sentence pairs with equal URLs on both sides, different URLs, a URL on one side, or none."""
     addresses = ("https://example.org/katze", "http://example.org/hund")
     rows = list[Pair]()
     for number, (german, english) in enumerate(sentence_pairs()[:240]):
@@ -107,8 +107,8 @@ class Recipe:
     """An example that can be run; its configuration is recipes/NAME.yaml.
 
     about: its purpose, in one line.
-    files: the other files of its folder, by name: a text, or a function that makes the bytes.
-    next: the command that shows it at work, with {} for the path of its configuration.
+    files: name of another file in its folder → its text, or a function that returns its bytes.
+    next: the command that demonstrates it, with {} for the path of its configuration.
     """
 
     about: str
@@ -174,7 +174,7 @@ RECIPES = {
 
 
 def write_recipe(name: str, folder: str | Path) -> list[Path]:
-    """Write a recipe's files to a folder, which is created if need be; the configuration is the first of their paths.
+    """Write a recipe's files to a folder, created if missing. Return their paths, the configuration's first.
 
     Raises ConfigError if there is no such recipe, OutputError if one of the files exists.
     """

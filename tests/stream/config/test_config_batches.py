@@ -16,7 +16,7 @@ from volt.stream.config.configuration import load_config, parse_config
 
 ONE = "sources: {one: {path: a.tsv}}\nbatches:\n"
 TWO = ONE + "  fields: {src: v.volt, tgt: v.volt}\n"
-LEFT_OUT = "does not go with pack, whose rows have one length; leave one of them out"
+LEFT_OUT = "cannot be used with pack, whose rows have one length; remove one of them"
 FULL = (
     TWO.replace("src: v.volt", "src: {vocabulary: w.volt, prefix: [<2en>]}")
     + """\
@@ -90,13 +90,13 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     ),
     "on_long of packs": (
         ONE + "  fields: {a: v.volt}\n  pack: {length: 8, rows: 2}\n  on_long: report\n", 5,
-        "on_long: does not go with pack, whose rows have one length; leave one of them out, or write it into pack",
+        "on_long: cannot be used with pack, whose rows have one length; remove one of them, or write it into pack",
     ),
     "two fields in packs": (
-        TWO + "  pack: {length: 8, rows: 2}\n", 3, "batches.fields: src, tgt are 2, and packs hold one; leave the",
+        TWO + "  pack: {length: 8, rows: 2}\n", 3, "batches.fields: src, tgt are 2, but packs contain one; remove",
     ),
     "three fields": (
-        ONE + "  fields: {a: v.volt, b: v.volt, c: v.volt}\n  max_tokens: 9\n", 3, "a, b, c are 3, and batches have a",
+        ONE + "  fields: {a: v.volt, b: v.volt, c: v.volt}\n  max_tokens: 9\n", 3, "a, b, c are 3, but batches have a",
     ),
     "no name": (ONE + "  fields: {'2': v.volt}\n  max_tokens: 9\n", 3, "fields.2: '2' is not a name for a field; give"),
     "no path": (ONE + "  fields: {a: ''}\n  max_tokens: 9\n", 3, "batches.fields.a: is empty; name a file"),
@@ -111,8 +111,8 @@ FAULTS: dict[str, tuple[str, int, str]] = {
     "a window of halves": (TWO + "  max_tokens: 9\n  window: 1.5\n", 5, "window: should be a valid integer"),
     "a window without end": (TWO + "  max_tokens: 9\n  window: 99999999999\n", 5, "should be less than or equal to"),
     "truncate what": (TWO + "  max_tokens: 9\n  beyond: truncate\n", 5, "beyond: needs max_length, beyond which"),
-    "noise of sides": (TWO + "  max_tokens: 9\n  sort: sides\n  noise: 0.1\n", 6, "noise: does not go with sort"),
-    "noise in order": (TWO + "  max_tokens: 9\n  noise: 0.1\n  shuffle: false\n", 5, "noise: is random, and shuffle"),
+    "noise of sides": (TWO + "  max_tokens: 9\n  sort: sides\n  noise: 0.1\n", 6, "noise: cannot be used with sort"),
+    "noise in order": (TWO + "  max_tokens: 9\n  noise: 0.1\n  shuffle: false\n", 5, "noise: is random, but shuffle"),
     "nothing between": (
         TWO + "  max_tokens: 9\n  longest: 5\n  shortest: 6\n", 6, "shortest: is 6, more than longest, 5; no sample",
     ),

@@ -69,11 +69,11 @@ FAULTS = {
         "sources:\n  a:\n    pair: {src: a, tgt: b}\n    transforms:\n    - copy: {from: srk}\n", 5,
         "copy.from: no field is called 'srk'; did you mean src?",
     ),
-    "path and pair": (source("pair: {src: a, tgt: b}"), 2, "wmt: path and pair are both given; leave one out"),
+    "path and pair": (source("pair: {src: a, tgt: b}"), 2, "wmt: path and pair are both given; remove one of them"),
     "half a pair": ("sources:\n  a:\n    pair: {src: a}\n", 3, "a.pair: has fewer than two files"),
     "a pattern for a field": ("sources: {a: {pair: {src: a, tgt: b*}}}\n", 1, "pair.tgt: b*: one file belongs to"),
     "an unset variable": ("sources: {a: {path: $NOWHERE_1/a}}\n", 1, "$NOWHERE_1/a: the variable NOWHERE_1 is not set"),
-    "each and no star": ("each:\n  path: a.tsv\n", 2, "each.path: a.tsv: holds not one *; put it where"),
+    "each and no star": ("each:\n  path: a.tsv\n", 2, "each.path: a.tsv: does not contain exactly one *; put"),
     "each and no file": ("each: {path: nowhere/*.tsv}\n", 1, "each.path: nowhere/*.tsv: no file matches this pattern"),
     "each and no path": ("each: {weight: 2}\n", 1, "each: give a path with one *, or a pair of such"),
     "each and many": ("each:\n  path: [a*, b*]\n", 2, "each.path: should be one pattern, not a list"),
@@ -135,5 +135,5 @@ def test_faults_are_told_together_in_the_order_of_lines() -> None:
 def test_what_would_fill_the_memory_is_refused() -> None:
     """Transforms that repeat repeated lines, also within a choice, have an end."""
     for steps in ("{repeat: }, " * 3000, "{choice: [{weight: 1, transforms: [{repeat: 200}]}]}, {repeat: 60}"):
-        with pytest.raises(ConfigError, match=r"more than 10,000 lines of one"):
+        with pytest.raises(ConfigError, match=r"turn one line into more than 10,000 lines"):
             parse_config(f"sources: {{a: {{path: a, transforms: [{steps}]}}}}")

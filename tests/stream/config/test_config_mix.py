@@ -75,7 +75,7 @@ tasks:
 _SOURCE = "mix: {by: %s}\nsources:\n  de:\n    path: de.tsv\n    %s\n"
 _TASK = "mix: {}\ntasks:\n  t:\n    type: mono\n    %s\n    inputs: {i: {mono: de.tsv}}\n"
 _EACH = "mix: {}\neach:\n  path: '*.tsv'\n  %s\n"
-_INSTEAD = "leave it out, or say mix: {by: weights}"
+_INSTEAD = "remove it, or write mix: {by: weights}"
 
 
 @pytest.mark.parametrize(
@@ -87,24 +87,24 @@ _INSTEAD = "leave it out, or say mix: {by: weights}"
         (MIXED % "temperature: .inf", 1, "mix.temperature: should be a finite number"),
         (MIXED % "by: size", 1, "mix.by: should be 'temperature', 'uniform', 'concatenation' or 'weights', not 'size'"),
         (MIXED % "temprature: 2", 1, "mix.temprature: unknown key; did you mean temperature?"),
-        (MIXED % "by: uniform, temperature: 2", 1, "mix.temperature: has no meaning where sources are mixed by"),
-        (MIXED % "by: weights, temperature: 2", 1, "mix.temperature: has no meaning where sources are mixed by"),
+        (MIXED % "by: uniform, temperature: 2", 1, "mix.temperature: has no effect if sources are mixed by"),
+        (MIXED % "by: weights, temperature: 2", 1, "mix.temperature: has no effect if sources are mixed by"),
         ("seed: 1\nmix: {by: uniform}\n", 1, "key 'sources' is missing; give it, or tasks"),
         ("mix: {by: uniform}\nsources: {}\n", 2, "sources: is empty; give at least one"),
         ("mix: temperature\nsources: {de: {path: de.tsv}}\n", 1, "mix: should be a mapping of keys to values"),
         (
             _SOURCE % ("temperature", "weight: 2"), 5,
-            f"sources.de.weight: does not go with mix, which makes the weights of the lines; {_INSTEAD}",
+            f"sources.de.weight: cannot be used with mix, which derives the weights from the lines; {_INSTEAD}",
         ),
         (
             _SOURCE % ("concatenation", "epochs: 1"), 5,
-            f"sources.de.epochs: does not go with mix, whose sources have no end; {_INSTEAD}",
+            f"sources.de.epochs: cannot be used with mix, whose sources have no end; {_INSTEAD}",
         ),
-        (_EACH % "weight: 1", 4, "each.weight: does not go with mix"),
-        (_EACH % "temperature: 5", 4, "each.temperature: does not go with mix"),
-        (_TASK % "weight: 2", 5, "tasks.t.weight: does not go with mix"),
-        (_TASK % "epochs: 2", 5, "tasks.t.epochs: does not go with mix"),
-        ("mix: {}\nschedule: {points: [5]}\nsources: {de: {path: de.tsv}}\n", 2, "schedule: does not go with mix"),
+        (_EACH % "weight: 1", 4, "each.weight: cannot be used with mix"),
+        (_EACH % "temperature: 5", 4, "each.temperature: cannot be used with mix"),
+        (_TASK % "weight: 2", 5, "tasks.t.weight: cannot be used with mix"),
+        (_TASK % "epochs: 2", 5, "tasks.t.epochs: cannot be used with mix"),
+        ("mix: {}\nschedule: {points: [5]}\nsources: {de: {path: de.tsv}}\n", 2, "schedule: cannot be used with mix"),
         (
             MIXED % "temperature: 0.05", 1,
             "mix: temperature 0.05 leaves nothing to source 'lb' (10 lines against 90); give a higher one",

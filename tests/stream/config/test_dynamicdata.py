@@ -127,7 +127,7 @@ def test_each_key_that_differs_has_a_note() -> None:
     assert any("of 64 samples each, which is a guess" in note for note in found.notes)
     assert not any("guess" in note for note in imported(OLD, path="o", batch_samples=32).notes)
     lonely = imported(OLD.replace("max_len", "wb_noise_temperature"), path="o").notes
-    assert "meta.train.wb_noise_temperature: no task has a transform that takes it; it is left out" in lonely
+    assert "meta.train.wb_noise_temperature: no task has a transform that takes it; it is omitted" in lonely
 
 
 def test_reversed_pairs_change_sides() -> None:
@@ -174,7 +174,7 @@ FAULTS = {
     "two languages": (
         ("trg_lang: et", "trg_lang: et, tgt_lang: et"),
         28,
-        "trg_lang and tgt_lang are one; leave one of",
+        "trg_lang and tgt_lang mean the same; remove one of",
     ),
     "shared by nobody": (("share_inputs: mono", "share_inputs: mona"), 34, "taboo.share_inputs: no task 'mona'"),
     "no input": (("share_inputs: mono, ", ""), 34, "tasks.taboo: has no inputs; name it as the task of one"),

@@ -230,7 +230,7 @@ def test_long_sentences_and_columns_are_refused(tmp_path: Path) -> None:
     open_shard(f"{prefix}.bin", **options, max_line=24)  # type: ignore[arg-type]
     with pytest.raises(StreamError, match=r"a\.bin:5: .*cut it, or raise max_line"):
         open_shard(f"{prefix}.bin", **options, max_line=23)  # type: ignore[arg-type]
-    with pytest.raises(StreamError, match=r"a\.bin: holds indexed ids, which have no columns"):
+    with pytest.raises(StreamError, match=r"a\.bin: contains indexed ids, which have no columns"):
         open_shard(f"{prefix}.bin", fields={"src": "de"}, **options)  # type: ignore[arg-type]
 
 
@@ -243,7 +243,7 @@ def test_tasks_read_ids_but_their_shards_are_of_text(tmp_path: Path, name: str) 
     (tmp_path / "stream.yaml").write_text(json.dumps(config))
     with Stream(**load_config(tmp_path / "stream.yaml").options) as stream:
         assert list(stream) == _text(LINES)
-    with pytest.raises(StreamError, match=r"a\.bin: holds indexed ids, and shards are of text; a stream reads them"):
+    with pytest.raises(StreamError, match=r"a\.bin: contains indexed ids, but shards contain text; a stream reads ids"):
         look_at(str(tmp_path / "a.bin"))
 
 

@@ -75,7 +75,7 @@ def test_a_pair_tells_its_tabs_and_has_two_files(tmp_path: Path) -> None:
     shard = open_pair(pair, split_lines=2)
     assert not shard.is_clean
     found = [shifting_lines(shard.read(piece)) for piece in range(5)]
-    assert found == [{}, {}, {}, {0: "fields: field 2 holds a tab"}, {}]
+    assert found == [{}, {}, {}, {0: "fields: field 2 contains a tab"}, {}]
     with pytest.raises(ConfigError, match="pair: 1 file; name two or more"):
         open_pair({"src": pair["de"]}, split_lines=2)
 
@@ -102,8 +102,8 @@ def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:
     )
     names = ("src", "tgt")
     sources = {
-        "a.de:2 fields: field 2 holds a tab": Source("a", pair, names=names, shuffle="none"),
-        "a.jsonl:4 fields: field 1 holds a line feed": Source(
+        "a.de:2 fields: field 2 contains a tab": Source("a", pair, names=names, shuffle="none"),
+        "a.jsonl:4 fields: field 1 contains a line feed": Source(
             "a", (table,), names=names, keys=("a", "b"), shuffle="none"
         ),
     }

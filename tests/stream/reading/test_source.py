@@ -113,7 +113,7 @@ def test_sources_without_lines_are_errors(tmp_path: Path) -> None:
     (tmp_path / "bad.gz").write_bytes(gzip.compress(TEXT)[:-20])
     with pytest.raises(StreamError, match=r"source 'a': .*no file matches"):
         open_source(Source("a", (str(tmp_path / "*.txt"),)), seed=0)
-    with pytest.raises(StreamError, match=r"source 'a': no line in .*; name others"):
+    with pytest.raises(StreamError, match=r"source 'a': no line in .*; name other files"):
         open_source(Source("a", (str(tmp_path / "empty.tsv"),)), seed=0)
     with pytest.raises(StreamError, match=r"source 'a': .*truncated"):
         open_source(Source("a", (str(tmp_path / "bad.gz"),)), seed=0, cache=tmp_path / "c")

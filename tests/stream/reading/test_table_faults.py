@@ -76,7 +76,7 @@ def test_a_key_that_leads_through_a_text_is_named_with_its_line(tmp_path: Path) 
     [
         (pa.array([b"x"]).view(pa.string()), pa.array([b"\xff"]).view(pa.string()), "UTF8"),
         (pa.array([[1, 2]]), pa.array([[1, 1 << 40]]), "not in range"),
-        (pa.array([[1, 2]]), pa.array([[None]], pa.list_(pa.int64())), "holds a null in a list"),
+        (pa.array([[1, 2]]), pa.array([[None]], pa.list_(pa.int64())), "contains a null in a list"),
     ],
 )
 def test_a_row_of_parquet_that_is_unfit_is_named(

@@ -89,10 +89,10 @@ GOOD = b'{"a": "x", "b": "y"}\n'
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (b'{"a": 5, "b": "y"}', "'a' holds '5', which is no text; name keys of texts, or of lists of whole numbers"),
-        (b'{"a": [5], "b": "y"}', r"'a' holds '\[5\]', which is no text"),
-        (b'{"a": {"c": "x"}, "b": "y"}', "'a' holds .*, which is no text"),
-        (b'{"a": "\\ud800", "b": "y"}', "'a' holds .*, which is no text"),
+        (b'{"a": 5, "b": "y"}', "'a' is '5', which is not text; name keys of texts, or of lists of whole numbers"),
+        (b'{"a": [5], "b": "y"}', r"'a' is '\[5\]', which is not text"),
+        (b'{"a": {"c": "x"}, "b": "y"}', "'a' is .*, which is not text"),
+        (b'{"a": "\\ud800", "b": "y"}', "'a' is .*, which is not text"),
         (b'{"a": "\xff", "b": "y"}', "not UTF-8; convert the file"),
         (b'{"a": "x", "b": "y"', r"no JSON \(.*\); fix the line"),
         (b"x\ty", r"no JSON \(.*\); fix the line"),
@@ -115,7 +115,7 @@ def test_a_json_line_that_cannot_be_a_row_is_named(tmp_path: Path, line: bytes, 
 def test_lists_of_ids_hold_whole_numbers(tmp_path: Path, value: object) -> None:
     """Where the first row has a list of whole numbers, all have, of 32 bits."""
     path = write_json(tmp_path / "a.jsonl", [{"a": [1, 2]}, {"a": []}, {"a": value}])
-    with pytest.raises(StreamError, match=r"a\.jsonl:3: 'a' holds .*, which is no list of whole numbers, as its first"):
+    with pytest.raises(StreamError, match=r"a\.jsonl:3: 'a' is .*, which is not a list of whole numbers, as its first"):
         open_table(path, {"ids": "a"}, split_lines=None, cache=tmp_path / "cache")
 
 
@@ -136,7 +136,7 @@ def test_parquet_files_are_told_what_is_wrong(tmp_path: Path) -> None:
     parquet.write_table(pa.table(rows), path, row_group_size=2)
     for column, told in {
         "c": r"a\.parquet: no column 'c'; there are 'a', 'n', 't', 'l'; name other columns",
-        "t.en": r"a\.parquet: no column 't\.en': 't' holds no 'en'; there are 'de'; name other columns",
+        "t.en": r"a\.parquet: no column 't\.en': 't' contains no 'en'; there are 'de'; name other columns",
         "n": r"a\.parquet: column 'n' is of type int64; name columns of text, or of lists of whole numbers",
         "l": r"a\.parquet:2: column 'l': Integer value 1099511627776 not in range",
     }.items():
@@ -181,8 +181,8 @@ def test_rows_that_are_no_lines_are_told(tmp_path: Path) -> None:
     path, fields = write_json(tmp_path / "a", [*rows, {"a": "x"}]), {"src": "a", "tgt": "b"}
     shard = open_table(path, fields, split_lines=2, cache=tmp_path / "cache")
     assert [shifting_lines(shard.read(piece)) for piece in range(4)] == [
-        {1: "fields: field 1 holds a tab"},
-        {0: "fields: field 2 holds a line feed", 1: "fields: field 1 is missing, field 2 is not"},
+        {1: "fields: field 1 contains a tab"},
+        {0: "fields: field 2 contains a line feed", 1: "fields: field 1 is missing, field 2 is not"},
         {0: "fields: field 1 is missing, field 2 is not"},
         {},
     ]

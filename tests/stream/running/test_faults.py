@@ -96,5 +96,5 @@ def test_what_changes_while_the_stream_runs_ends_it(tmp_path: Path, changed: str
 
 def test_an_empty_source_is_told(tmp_path: Path) -> None:
     """A source without a line is an error before anything starts, not a wait."""
-    with deadline(10), pytest.raises(StreamError, match=r"source 'a': no line in .*; name others"):
+    with deadline(10), pytest.raises(StreamError, match=r"source 'a': no line in .*; name other files"):
         stream(Source("a", (write_lines(tmp_path / "a.tsv", []),)), ErrorPolicy("skip"), 2, tmp_path)

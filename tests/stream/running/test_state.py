@@ -134,7 +134,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "the state's accepted is 7, not a text": {"accepted": [7]},
     "the state's merged is 1.0, not a whole number": {"merged": 1.0},
     "the state's configuration.sources is 5, not a mapping": {"configuration": {"sources": 5}},
-    "the state holds values that no stream writes": {"sources": {"wmt": 5}},
+    "the state contains values that no stream writes": {"sources": {"wmt": 5}},
 }  # fmt: skip
 
 
@@ -147,9 +147,9 @@ def test_what_is_wrong_is_told_by_name(told: str) -> None:
 
 
 PLACES: dict[str, dict[str, Any]] = {
-    "the state holds values that no stream writes (KeyError('deal'))": {"deal": ...},
+    "the state contains values that no stream writes (KeyError('deal'))": {"deal": ...},
     "sources.wmt.start is -2, not a whole number from 0 up": {"start": -2},
-    "the state holds values that no stream writes": {"deal": [{"epoch": 2, "spans": [[1, 2, 3]], "begun": []}]},
+    "the state contains values that no stream writes": {"deal": [{"epoch": 2, "spans": [[1, 2, 3]], "begun": []}]},
     "sources.wmt.deal is 0, not a whole number from 1 up": {
         "deal": [{"epoch": 2, "spans": [], "begun": [{"start": 0, "n_lines": 1, "picks": [[1, 0]]}]}]
     },

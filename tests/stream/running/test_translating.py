@@ -188,7 +188,7 @@ def test_a_refused_line_is_told_behind_those_before_it(folder: Path) -> None:
     translation = Translation(written(folder, "table"), "auto")
     for bad, reason in {
         "nowhere": "step 'deterministic_segmentation': .*table.tsv lacks the word 'nowhere'",
-        "a\tb": "holds a tab, which separates fields; write a space instead",
+        "a\tb": "contains a tab, which separates fields; write a space instead",
     }.items():
         path = folder / "lines.txt"
         path.write_text(f"low\n\nlow a\n{bad}\nlow\n")
@@ -244,9 +244,13 @@ FAULTS: dict[str, tuple[Any, type[Exception], str]] = {
     "two lines in one": (
         lambda path: Translation(path, "dev").input(["a", "b\nc"]),
         StreamError,
-        "line 2: holds a line end",
+        "line 2: contains a line end",
     ),
-    "no text": (lambda path: Translation(path, "dev").input(["\ud800"]), StreamError, "line 1: holds a lone surrogate"),
+    "no text": (
+        lambda path: Translation(path, "dev").input(["\ud800"]),
+        StreamError,
+        "line 1: contains a lone surrogate",
+    ),
     "no ids": (
         lambda path: Translation(path, "de_en").output(["1 x"]),
         StreamError,

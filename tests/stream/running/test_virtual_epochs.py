@@ -224,9 +224,9 @@ def test_what_goes_not_with_mixing_by_size_is_refused(tmp_path: Path) -> None:
     """A weight, a schedule, an end, a share of nothing, and what is no Sampling."""
     paths = numbered(tmp_path, "a", 30)
     for source, told in (
-        (Source("a", paths, 2.0), r"source 'a': weight=2\.0 does not go with mix; remove one of them"),
-        (Source("a", paths, Schedule(((0, 1.0),))), "does not go with mix"),
-        (Source("a", paths, epochs=1), "source 'a': epochs=1 does not go with mix; remove one of them"),
+        (Source("a", paths, 2.0), r"source 'a': weight=2\.0 cannot be used with mix; remove one of them"),
+        (Source("a", paths, Schedule(((0, 1.0),))), "cannot be used with mix"),
+        (Source("a", paths, epochs=1), "source 'a': epochs=1 cannot be used with mix; remove one of them"),
     ):
         with pytest.raises(ConfigError, match=told):
             Stream([source], mix=Sampling(), cache=tmp_path)

@@ -136,7 +136,7 @@ def test_progress_counts_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("texts", "kind", "told"),
     [
-        ({"a": b"x\n", "b": b""}, StreamError, r"task 'auto_en', input 'b': no line in .*b; leave the input out"),
+        ({"a": b"x\n", "b": b""}, StreamError, r"task 'auto_en', input 'b': no line in .*b; remove the input"),
         ({"a": b"PK\x03\x04"}, CorpusError, r"task 'auto_en': .*a: not UTF-8 text but a zip archive"),
         ({"a": gzip.compress(b"low\n" * 99)[:-9]}, CorpusError, r"task 'auto_en': .*a: truncated after line"),
         ({"a": b"x" * 100 + b"\n"}, CorpusError, r"task 'auto_en': .*a:1: the line has more than 50 bytes"),

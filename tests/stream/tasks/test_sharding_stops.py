@@ -166,7 +166,7 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, name: str
         (place / name).write_text("mine")
     lost = ", or its manifest.json is missing" if name[0] in "0w" else ""
     with pytest.raises(
-        OutputError, match=rf"auto_en: holds '{name}', which is not one of its shards{lost}; name another folder"
+        OutputError, match=rf"auto_en: contains '{name}', which is not one of its shards{lost}; name another folder"
     ):
         shard([task], tmp_path / "s")
     assert [path.name for path in place.iterdir()] == [name]

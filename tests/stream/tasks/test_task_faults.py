@@ -69,11 +69,11 @@ FAULTS = {
         other("share_inputs: auto2") + "  auto2: {type: mono, share_inputs: auto}\n", 10,
         "share_inputs: auto2 has no inputs of its own, but shares the inputs of auto; name the task that has them",
     ),
-    "shared with another type": (other("share_inputs: de_en"), 10, "de_en is of type para, this task of type mono"),
+    "shared with another type": (other("share_inputs: de_en"), 10, "de_en is of type para, but this task is of type"),
     "shared beside inputs": (
-        other("share_inputs: auto\n    inputs: {i: {mono: a}}"), 11, "inputs: does not go with share_inputs; leave one"
+        other("share_inputs: auto\n    inputs: {i: {mono: a}}"), 11, "inputs: cannot be used with share_inputs"
     ),
-    "shards of others": (other("share_inputs: auto\n    n_shards: 3"), 11, "n_shards: does not go with share_inputs"),
+    "shards of others": (other("share_inputs: auto\n    n_shards: 3"), 11, "n_shards: cannot be used with"),
     "no shards": (task("n_shards: 0"), 8, "n_shards: should be greater than 0, not 0"),
     "too few weights": (task("weight: [1, 2]"), 8, "weight: 2 weights, and the schedule has 2 points; give 3"),
     "too many weights": (task("weight: [1, 2, 3, 4]"), 8, "weight: 4 weights, and the schedule has 2 points; give 3"),
@@ -81,10 +81,10 @@ FAULTS = {
     "a negative weight": (task("weight: [1, -2, 3]"), 4, "weight -2.0 must be 0 or more, and finite"),
     "weights that are all 0": (task("weight: [0, 0, 0]"), 4, "every weight of its schedule is 0; give one above 0"),
     "weights without a schedule": (
-        task("weight: [1, 2]").split("\n", 2)[2], 6, "a list of weights, and no schedule says when they change"
+        task("weight: [1, 2]").split("\n", 2)[2], 6, "a list of weights, but no schedule says when"
     ),
     "weight of validation": (
-        task("split: valid\n    weight: 2"), 9, "weight: has no meaning in split valid, of which every line comes once"
+        task("split: valid\n    weight: 2"), 9, "weight: has no effect in split valid, whose lines are read once each"
     ),
     "points out of order": (schedule("{points: [20, 10]}"), 1, "points[2]: 10 is not above 20, which it follows"),
     "points that repeat": (schedule("{points: [20, 20]}"), 1, "points[2]: 20 is not above 20, which it follows"),
@@ -95,10 +95,10 @@ FAULTS = {
     "batches of no size": (
         schedule("{points: [1], unit: batches}"), 1, "schedule.unit: batches have no size; give batch_samples"
     ),
-    "samples in batches": (schedule("{points: [1], batch_samples: 2}"), 1, "batch_samples: has no meaning where"),
+    "samples in batches": (schedule("{points: [1], batch_samples: 2}"), 1, "batch_samples: has no effect if"),
     "updates of batches": (
         schedule("{points: [1], unit: batches, batch_samples: 2, update_batches: 2}"), 1,
-        "schedule.update_batches: has no meaning where points count batches; leave it out, or give another unit",
+        "schedule.update_batches: has no effect if points count batches; remove it, or give another unit",
     ),
     "an unknown default": (HEAD + "defaults:\n  lwer: [1]\n", 9, "defaults.lwer: unknown transform 'lwer'; did"),
     "an option of a default": (HEAD + "defaults: {lower: {feilds: [1]}}\n", 8, "defaults.lower.feilds: unknown key"),
@@ -175,7 +175,7 @@ def test_files_of_tasks_are_looked_for(tmp_path: Path) -> None:
     with pytest.raises(StreamError, match=r"source 'de_en': .*a.de has 3 lines, .*a.en has 2 lines; files of a pair"):
         Stream.from_config(tmp_path / "s.yaml")
     (tmp_path / "ted.en").write_text("")
-    with pytest.raises(StreamError, match=r"source 'auto': no line in .*ted.en; name others"):
+    with pytest.raises(StreamError, match=r"source 'auto': no line in .*ted.en; name other files"):
         Stream.from_config(tmp_path / "s.yaml", tasks=["auto"])
 
 

@@ -183,7 +183,7 @@ def test_a_vocabulary_that_cuts_elsewhere_is_refused(tmp_path: Path) -> None:
     """Where words are not what stands between spaces, pieces of single words would not decode to the text."""
     path = tmp_path / "v.volt"
     Vocabulary(merges=(), tokens=("l",), marker="none").save(path)
-    with pytest.raises(ConfigError, match=r"v.volt: cuts text with 'whitespace' and marks words with 'none'"):
+    with pytest.raises(ConfigError, match=r"v.volt: splits text with 'whitespace' and marks words with 'none'"):
         read_encoder(path)
 
 

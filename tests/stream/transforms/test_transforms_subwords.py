@@ -141,7 +141,7 @@ def test_a_line_end_inside_a_line_is_its_fault(path: Path) -> None:
     for form in ("pieces", "ids"):
         with pytest.raises(LineFault) as found:
             lines_of(Encode(vocabulary=path, to=form), ["a", "b\tc\nd", "e"])
-        assert found.value.reasons == {1: "holds a line end"}
+        assert found.value.reasons == {1: "contains a line end"}
 
 
 @pytest.fixture(scope="module")
@@ -326,7 +326,7 @@ def test_spm_draws_the_same_in_every_process(model: Path, bpe: Path) -> None:
 def test_a_model_with_one_encoding_is_not_sampled(tmp_path: Path) -> None:
     """alpha with a model of characters is refused; without, or with nbest 1, it encodes."""
     path = trained(tmp_path, model_type="char")
-    with pytest.raises(ConfigError, match="has one encoding of a text; leave alpha out"):
+    with pytest.raises(ConfigError, match="has only one encoding of a text; remove alpha"):
         SpmEncode(model=path, alpha=0.1).opened(LoadedFiles())
     assert lines_of(SpmEncode(model=path, alpha=0.1, nbest=1), ["the"]) == lines_of(SpmEncode(model=path), ["the"])
 

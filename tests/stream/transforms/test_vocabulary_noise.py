@@ -167,7 +167,7 @@ def test_a_sentencepiece_model_has_its_own_ids(tmp_path: Path) -> None:
 def test_a_vocabulary_without_marks_is_refused(tmp_path: Path) -> None:
     """`wb_noise` says what is missing and in which file, when it is opened; the others take it."""
     (tmp_path / "list").write_text("7\tlo\n3\tw\n")
-    with pytest.raises(VocabularyError, match=r"list: no token starts with '▁'.*leave wb_noise out"):
+    with pytest.raises(VocabularyError, match=r"list: no token starts with '▁'.*remove wb_noise"):
         WbNoise(tmp_path / "list").opened(LoadedFiles())
     assert Switchout(tmp_path / "list").opened(LoadedFiles()).name == "switchout"
 
@@ -178,7 +178,7 @@ def test_vocabularies_of_no_use_are_refused(tmp_path: Path, files: dict[str, Pat
     for name in ("list", "nowhere"):
         with pytest.raises(VocabularyError, match=name):
             Insertion(tmp_path / name).opened(LoadedFiles())
-    with pytest.raises(VocabularyError, match=r"a.txt: lists tokens without ids, and the fields hold ids"):
+    with pytest.raises(VocabularyError, match=r"a.txt: lists tokens without ids, but the fields contain ids"):
         Switchout(files["list"], rate=1.0)(id_batch([[1, 2]]), LineRng(1, 2))
 
 

@@ -1,1 +1,1 @@
-"""Looking at a stream before and after it runs: what it will give, what it gave, and why."""
+"""Inspect a stream before and after it runs: its plan, its lines and their origins."""

@@ -30,11 +30,11 @@ _WINDOW = 1 << 16
 class SourceAudit:
     """The audit of one source.
 
-    n_lines: lines in an epoch.
-    n_parts: checked parts, of all ranks and epochs.
-    missing, repeated: lines that no rank, or more than one, reads in an epoch; summed over epochs.
+    n_lines: number of lines in an epoch.
+    n_parts: number of parts checked, over all ranks and epochs.
+    missing, repeated: lines that no rank reads, or several ranks read, in an epoch; summed over epochs.
     uneven: the largest difference between two ranks' lines after any epoch.
-    content: whether the lines read equal those of the files; None if not read.
+    content: whether the lines read equal the files' lines; None if not checked.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Audit:
     """The audit of a stream.
 
     sources: the audit of each source.
-    n_turns: checked turns of the mixture.
+    n_turns: number of turns of the mixture checked.
     deviation: the largest difference between a source's lines and its share after any turn.
 
     >>> source = SourceAudit("wmt", 3, epochs=1, n_parts=1, missing=0, repeated=0, uneven=0, content=None)
@@ -86,9 +86,9 @@ class Audit:
 def audit(stream: Stream, *, epochs: int = 1, turns: int = 1_000_000, content: bool = False) -> Audit:
     r"""Check that each line comes once per epoch, that ranks read equal numbers, and that sources keep their shares.
 
-    stream: its position does not change; its transforms are left out.
-    epochs: to check, for all ranks.
-    turns: of the mixture, to check.
+    stream: the stream to check, without its transforms; its position does not change.
+    epochs: the number of epochs to check, for all ranks.
+    turns: the number of turns of the mixture to check.
     content: also read every part and compare its lines with the files.
 
     >>> import tempfile
@@ -177,7 +177,7 @@ def _id_lines(path: str) -> Iterator[bytes]:
 
 
 def deviation(weights: Iterable[Any], turns: int) -> float:
-    """Return the largest difference between lines and share of a source after any of the first turns."""
+    """Return the largest difference between a source's lines and its share after any of the first turns."""
     mixture = Mixture(list(weights))
     shares, worst = shares_of(mixture.weights), 0.0
     while (start := mixture.n) < turns:

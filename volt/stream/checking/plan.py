@@ -39,7 +39,7 @@ def resident() -> int:
 
 @dataclass(slots=True)
 class Memory:
-    """The memory of this process at first, and its largest increase, in bytes."""
+    """The memory of this process at the start, and its largest increase, in bytes."""
 
     first: int = field(default_factory=resident)
     peak: int = 0
@@ -75,12 +75,12 @@ _GROWTH = 1.1  # peaks rise a little for a while, as free memory is fragmented
 class SourcePlan:
     """The plan of one source up to line N, and in a virtual epoch.
 
-    lines: of the stream, from this source.
-    n_lines: of its files.
-    yield_: output lines per line, estimated from its first block.
+    lines: lines of the stream that come from this source.
+    n_lines: lines in its files.
+    yield_: output lines per line read, estimated from its first block.
     epochs: passes through its files.
     block_lines: lines per block.
-    share: of the stream's lines up to N, from 0 to 1.
+    share: its share of the stream's lines up to N, from 0 to 1.
     epoch_lines, epoch_passes: lines and passes in a virtual epoch; None without one.
     """
 
@@ -98,11 +98,11 @@ class SourcePlan:
 class Plan:
     """The plan of a stream up to line N.
 
-    at: N.
-    sources: by name.
-    memory: estimated bytes of data, at most, in all processes.
+    at: the line number N.
+    sources: source name → its plan.
+    memory: estimated maximum bytes of data in all processes.
     lines_per_second: measured on this machine; None if the stream ended at once.
-    epoch_lines: lines of a virtual epoch, see `Stream.epoch_lines`.
+    epoch_lines: lines of a virtual epoch; see `Stream.epoch_lines`.
 
     >>> Plan(at=12, sources={}, memory=1_000_000, lines_per_second=50_000.0)
     <Plan: 0 sources up to line 12, 1 MB, 50,000 lines per second>
@@ -127,7 +127,7 @@ class Plan:
 def plan(stream: Stream, *, at: int, seconds: float = 2.0) -> Plan:
     r"""Plan a stream up to a line, and measure its speed. Raises StreamError if a first block cannot be computed.
 
-    stream: its position does not change
+    stream: the stream to plan; its position does not change
     at: the number of the line, 0 or more
     seconds: how long to measure
 
@@ -197,7 +197,7 @@ def _memory_bound(stream: Stream, first: Sequence[_Block]) -> int:
 
 
 def _measure(stream: Stream, *, seconds: float) -> float | None:
-    """Measure the lines per second that a pipe's reader gets after the first blocks; None for one block."""
+    """Measure how many lines per second a pipe's reader receives after the first blocks; None if there is only one."""
     longest = max(source.block_lines for source in stream.sources)
     ahead = sum(source.block_lines for source in stream.sources) + 2 * stream.n_workers * longest
     with _reader() as pipe, stream.rehearsal() as rehearsal:  # its workers may hold the pipe: they end first

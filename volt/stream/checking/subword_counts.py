@@ -1,6 +1,6 @@
 """`count_subwords`: the tokens of a stream, counted on both sides, as the subword vocabulary of a mixture of tasks.
 
-count, tab, subword        a line of the file, by falling count, then by bytes
+count, tab, subword        a line of the file; lines are sorted by falling count, then by bytes
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SPACE_TO_END = bytes.maketrans(b" ", b"\n")
 class SubwordCounts:
     """The counts of tokens.
 
-    table: columns word and count (Int64, 1 at least), in the order of the file.
+    table: columns word and count (Int64, at least 1), in the order of the file.
     special: tokens that transforms add, such as language tags, all in the table.
     n_lines: counted lines.
 
@@ -67,8 +67,8 @@ def count_subwords(
 ) -> SubwordCounts:
     r"""Count the tokens of a stream's next lines, on both sides.
 
-    stream: of text or of ids; its position moves
-    n_lines: the most lines to count
+    stream: a stream of text or of ids; its position advances
+    n_lines: the maximum number of lines to count
     progress: called with the number of counted lines
 
     >>> import tempfile

@@ -40,14 +40,14 @@ class TraceStep:
 class Trace:
     """The origin of line n of the stream.
 
-    n: from 0.
+    n: the line's number, from 0.
     source: its name.
-    path, line: the file, and the number in it, from 1.
-    epoch, start, chunk, offset: the place in the source: the epoch, the block's first line, the chunk of the block, and
-        the lines of the chunk before it.
+    path, line: the file, and the line's number in it, from 1.
+    epoch, start, chunk, offset: the position in the source: the epoch, the block's first line, the chunk of the
+        block, and the number of lines before it in the chunk.
     raw: the line as it was read.
-    steps: its lines before and after each transform, in order.
-    text: the line of the stream.
+    steps: the lines before and after each transform, in order.
+    text: the resulting line of the stream.
 
     >>> Trace(4, "wmt", "train.tsv", 2, epoch=1, start=0, chunk=0, offset=1, raw="B", steps=(), text="b")
     <Trace: line 4 is line 2 of train.tsv, epoch 1>
@@ -78,7 +78,7 @@ def trace(stream: Stream, numbers: Iterable[int], *, state: Mapping[str, Any] | 
     r"""Trace lines of a stream. Raises StreamError if the stream ends before a line.
 
     stream: its position does not change
-    numbers: of the lines, from 0
+    numbers: the lines' numbers, from 0
     state: an earlier state to start from; by default the start of the stream
 
     >>> import tempfile
@@ -134,11 +134,11 @@ class DebugLine:
     """One line of a source, with every step of it.
 
     source: its name.
-    path, line: the file, and the number in it, from 1.
+    path, line: the file, and the line's number in it, from 1.
     raw: the line as it was read.
     steps: its lines before and after each step, up to the step that dropped it.
-    faults: reasons why it, or a copy of it, was unfit, each after the name of the step.
-    text: its lines in the stream.
+    faults: why the line, or a copy of it, was unfit; each reason follows the step's name.
+    text: the resulting lines of the stream.
 
     >>> DebugLine("wmt", "data/train.tsv", 2, raw="a", steps=(), faults=(), text=("a",))
     <DebugLine: line 2 of train.tsv>
@@ -171,10 +171,10 @@ class DebugLine:
 
 
 def debug(stream: Stream, *, n_lines: int = N_LINES) -> Iterator[DebugLine]:
-    r"""Show every step of the first lines of each source, with dropped lines, in the order of reading.
+    r"""Show every step of each source's first lines, dropped lines included, in the order of reading.
 
     stream: its position does not change
-    n_lines: the most lines of each source
+    n_lines: the maximum number of lines of each source
 
     >>> import tempfile
     >>> from volt.stream.reading.source import Source
@@ -274,7 +274,7 @@ def debug_page(lines: Sequence[DebugLine], *, title: str) -> str:
     """Return an HTML page that shows lines before and after every step.
 
     lines: as `debug` yields them
-    title: of the page, such as the name of the configuration
+    title: the page's title, such as the configuration's name
     """
     from jinja2 import Environment, StrictUndefined
 

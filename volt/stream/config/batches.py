@@ -35,9 +35,9 @@ _BY_TOKENS = (
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The section `batches`; its values by field, or as arguments of the named class.
+    """The section `batches`; its values by field, or as arguments of a class of `volt.batches`.
 
-    prefix: the tokens before each sample of a field.
+    prefix: field → the tokens put before its samples.
     samples: `SampleFormat`; by_tokens: `ByTokens`; by_packs: `ByPacks`, or None; layout: `Layout`.
     """
 
@@ -53,7 +53,7 @@ class Batches:
 
     @contextmanager
     def naming(self, *place: str) -> Iterator[None]:
-        """Raise an error of the block as a ConfigError with the file's name and line; `place` is within the section.
+        """Raise an error of the block as a ConfigError with the file's name and line; `place` is a key of the section.
 
         >>> document = Document("stream.yaml", {}, {("batches", "pad"): 7})
         >>> with Batches({}, {}, {}, None, None, {}, "<pad>", 1, document).naming("pad"):
@@ -74,7 +74,7 @@ class Batches:
 
 
 def batches_of(options: BatchesOptions, maker: Sources, sources: Sequence[Source]) -> Batches:
-    """Check the section and note its mistakes; `sources` of the stream may give their fields names."""
+    """Check the section and note its mistakes; `sources` are the stream's, whose fields may have names."""
     from volt.stream.config.models import FieldOptions
 
     notes = maker.notes
@@ -125,7 +125,7 @@ def _check_kind(options: BatchesOptions, notes: Notes) -> None:
         return
     for key in ({*_BY_TOKENS, *_PADDING} - {"shuffle"}) & options.model_fields_set:
         instead = ", or write it into pack" * (key == "on_long")
-        message = f"does not go with pack, whose rows have one length; leave one of them out{instead}"
+        message = f"cannot be used with pack, whose rows have one length; remove one of them{instead}"
         notes.add((*_SECTION, key), message)
 
 
@@ -133,15 +133,15 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
     if options.beyond == "truncate" and options.max_length is None:
         notes.add((*_SECTION, "beyond"), "needs max_length, beyond which samples are truncated; give it")
     if options.noise and options.sort == "sides":
-        notes.add((*_SECTION, "noise"), "does not go with sort: sides, which has none; leave one of them out")
+        notes.add((*_SECTION, "noise"), "cannot be used with sort: sides, which has no noise; remove one of them")
     if options.noise and not options.shuffle:
-        notes.add((*_SECTION, "noise"), "is random, and shuffle is false; leave one of them out")
+        notes.add((*_SECTION, "noise"), "is random, but shuffle is false; remove one of them")
     values = options.buckets or []
     for place, (before, after) in enumerate(pairwise(values), 1):
         if after <= before:
             notes.add((*_SECTION, "buckets", place), f"is {after:,}, after {before:,}; give lengths that rise")
     if values and options.max_tokens is not None and values[-1] > options.max_tokens:
-        message = f"the last is {values[-1]:,}, more than max_tokens, {options.max_tokens:,}; leave it out"
+        message = f"the last is {values[-1]:,}, more than max_tokens, {options.max_tokens:,}; remove it"
         notes.add((*_SECTION, "buckets"), message)
     limits = [(value, key) for key in ("longest", "max_tokens") if (value := getattr(options, key)) is not None]
     limit, key = min(limits, key=lambda one: one[0], default=(options.shortest, ""))
@@ -153,8 +153,8 @@ def _check_values(options: BatchesOptions, notes: Notes) -> None:
 def _check_names(names: Sequence[str], sources: Sequence[Source], notes: Notes) -> None:
     place: Place = (*_SECTION, "fields")
     if len(names) > (most := 1 if (*_SECTION, "pack") in notes.document.lines else 2):
-        message = "packs hold one" if most == 1 else "batches have a source and a target, or one"
-        notes.add(place, f"{', '.join(names)} are {len(names)}, and {message}; leave the others out")
+        message = "packs contain one" if most == 1 else "batches have a source and a target, or one"
+        notes.add(place, f"{', '.join(names)} are {len(names)}, but {message}; remove the others")
     for name in names:
         if not name.isidentifier():
             notes.add((*place, name), f"{name!r} is not a name for a field; give a word, such as src")

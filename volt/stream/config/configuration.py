@@ -41,9 +41,9 @@ Ends = Literal["stop", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A configuration file: the arguments of a `Stream`, by their names, and the tasks.
+    """A configuration file: the arguments of a `Stream`, by name, and the tasks.
 
-    files: the loaded files of transforms.
+    files: the transforms' loaded files.
     tasks: all tasks of the file, of both splits; shards: the folder of their shards.
     named: the files and globs of all sources, tasks, transforms and batches, selected or not.
     mix: the mixture by numbers of lines; None if the sources have weights.
@@ -66,7 +66,7 @@ class Configuration:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments of a `Stream`, by their names."""
+        """The arguments of a `Stream`, by name."""
         others = ("tasks", "shards", "named", "batches")
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in others}
 
@@ -77,7 +77,7 @@ class Configuration:
 
 
 def warnings_of(sources: Iterable[Source]) -> tuple[str, ...]:
-    """Return a warning for any two files of a source that are probably translations of one another."""
+    """Return a warning for every two files of one source that are probably translations of each other."""
     return tuple(
         f"source {source.name!r}: {first} and {second} differ only in their language, and their lines are mixed; "
         f"for lines side by side write pair: {{src: {first}, tgt: {second}}}"
@@ -101,9 +101,9 @@ def load_config(
     """Read and check a configuration file. Raises ConfigError with the line of every mistake.
 
     user_code: whether it may name Python files, which are run to be checked
-    values: the values of a template, by key
+    values: placeholder → its value, if the file is a template
     split: "train" for training, "valid" for validation: each line once, without noise
-    tasks: the names of the only tasks to read; for "valid", they may be of any split
+    tasks: the names of the tasks to read; by default all of the split. For "valid", they may be of either split
     use_shards: whether tasks are read from the folder `shards`
     check_files: whether files of sources, tasks and shards must exist
     """
@@ -120,7 +120,7 @@ def parse_config(
 ) -> Configuration:  # fmt: skip
     """Check a configuration given as text. Files of sources, tasks and shards need not exist.
 
-    path: the file's name in errors, and the place that relative paths start from; other options are as in `load_config`
+    path: the file's name in errors; relative paths are relative to it; other options are as in `load_config`
 
     >>> configuration = parse_config("sources: {wmt: {path: a.tsv, transforms: [lower: [1]]}}", path="stream.yaml")
     >>> configuration.sources[0].transforms
@@ -131,9 +131,9 @@ def parse_config(
 
 
 def config_of_values(value: dict[str, Any], *, path: str) -> Configuration:
-    """Check a configuration given as values, without code of users; paths are relative to the current folder.
+    """Check a configuration given as values, without user code; paths are relative to the current folder.
 
-    path: its name in errors
+    path: the configuration's name in errors
     """
     return _configuration(Document(path, value, {}), Path(), Selection(), check_files=True, user_code=False)
 
@@ -184,7 +184,7 @@ def _check_that_lines_come(value: object, notes: Notes) -> None:
 
 
 def _check_transforms(value: object, maker: Sources) -> None:
-    """Check the transforms of a configuration with other mistakes, so that all mistakes are reported at once."""
+    """Check the transforms of a configuration that has other mistakes, so that all mistakes are reported at once."""
     if not isinstance(value, dict):
         return
     defaults = defaults_of(value["defaults"], maker) if isinstance(value.get("defaults"), dict) else {}

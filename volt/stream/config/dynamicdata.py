@@ -154,11 +154,11 @@ def imported(
 ) -> Imported:  # fmt: skip
     """Convert a configuration of the original. Raises ConfigError with the line of every mistake.
 
-    path: its name in errors
-    values: text or a number for each key, if it is a template
-    folder: the new file's; relative paths of the original start from the current folder, and are rewritten
-    batch_samples: the samples of a minibatch, which the original's schedule counts
-    check_files: look for the inputs' files; missing ones get a note
+    path: the original's name in errors
+    values: placeholder → text or a number, if the original is a template
+    folder: the new file's folder; the original's paths, relative to the current folder, are rewritten
+    batch_samples: the number of samples of a minibatch, the unit of the original's schedule
+    check_files: look for the inputs' files; note missing files
 
     >>> old = "tasks: {a: {type: mono, transforms: [drop]}}\\ninputs: {i: {mono: a.en, task: a}}\\n"
     >>> print(imported(old + "meta: {train: {drop_temperature: 3}}", path="old.yaml").text)
@@ -229,7 +229,7 @@ class _Reader:
                 self.notes.add(("inputs", name, "task"), f"no task {one.task!r}; {known}")
 
     def _path(self, path: str) -> str:
-        """Return a path that leads from the new file to where the old one led from the current folder."""
+        """Convert a path that is relative to the current folder into one relative to the new file."""
         if url_of(path) or os.path.isabs(path) or path.startswith(("~", "$")) or self.folder == Path():
             return path
         return os.path.relpath(path, self.folder)
@@ -241,7 +241,7 @@ class _Reader:
         for key, takers in PARAMETERS.items():
             value, names = getattr(self.options.meta.train, key), sorted(used & takers.keys())
             if value is not None and not names:
-                self.remarks.append(f"meta.train.{key}: no task has a transform that takes it; it is left out")
+                self.remarks.append(f"meta.train.{key}: no task has a transform that takes it; it is omitted")
             for name in names:
                 option = takers[name]
                 if value is not None:
@@ -264,7 +264,7 @@ class _Reader:
             self.notes.add(place, "has no inputs; name it as the task of one, or give share_inputs")
         if task.share_inputs is not None and (inputs or task.share_inputs not in self.options.tasks):
             message = "does not go with inputs of its own" if inputs else f"no task {task.share_inputs!r}"
-            self.notes.add((*place, "share_inputs"), f"{message}; name a task that has inputs, or leave it out")
+            self.notes.add((*place, "share_inputs"), f"{message}; name a task that has inputs, or remove it")
         for index, step in enumerate(task.transforms or ()):
             if step not in _NAMES:
                 self.notes.add((*place, "transforms", index), f"unknown transform {step!r}; {near(step, _NAMES)}")
@@ -274,11 +274,11 @@ class _Reader:
         }  # fmt: skip
         if (meta := task.meta) is not None:
             if meta.trg_lang is not None and meta.tgt_lang is not None:
-                self.notes.add((*place, "meta"), "trg_lang and tgt_lang are one; leave one of them out")
+                self.notes.add((*place, "meta"), "trg_lang and tgt_lang mean the same; remove one of them")
             target = meta.trg_lang or meta.tgt_lang
             values |= {"src_lang": meta.src_lang, "tgt_lang": target, "extra_prefix": meta.extra_prefix}
         if task.n_shards is not None and task.share_inputs is not None:
-            self.remarks.append(f"tasks.{name}.n_shards: {task.share_inputs} has the shards; it is left out")
+            self.remarks.append(f"tasks.{name}.n_shards: {task.share_inputs} has the shards; it is omitted")
         else:
             values["n_shards"] = task.n_shards
         values["transforms"] = task.transforms
@@ -287,7 +287,7 @@ class _Reader:
     def _weight(self, name: str, task: OldTask) -> Any:
         if task.split == "valid":
             if task.weight is not None:
-                self.remarks.append(f"tasks.{name}.weight: every line of a valid task comes once here; it is left out")
+                self.remarks.append(f"tasks.{name}.weight: VOLT reads every line of a valid task once; it is omitted")
             return None
         if not isinstance(task.weight, list):
             return _plain(task.weight)
@@ -305,7 +305,7 @@ class _Reader:
             message = f"task {one.task} is of type {task.type}; give {' and '.join(wanted)}, and no other file"
             self.notes.add(("inputs", name), message)
         if one.size not in ("auto", None):
-            self.remarks.append(f"inputs.{name}.size: lines are counted here; it is left out")
+            self.remarks.append(f"inputs.{name}.size: VOLT counts the lines; it is omitted")
         if self.options.meta.train.reverse and task.type == "para":
             inputs["src"], inputs["tgt"] = inputs["tgt"], inputs["src"]
         result = {side: path for side in wanted if (path := inputs[side]) is not None}

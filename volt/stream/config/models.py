@@ -30,8 +30,8 @@ class ScheduleOptions(Model):
     points: list[tuple[int, float]]
     """[sample, weight] pairs with rising samples, the first 0; after the last point the weight stays."""
     kind: Literal["steps", "linear"] = "steps"
-    """steps: hold a weight until the next point; linear: let the shares of the stream move in a straight line between
-    the points: from 1 to 9 next to a weight of 1, the share goes from 0.5 to 0.9, and is 0.7 half-way."""
+    """steps: keep a weight until the next point; linear: let the shares of the stream move in a straight line between
+    the points: from 1 to 9, beside another weight of 1, the share goes from 0.5 to 0.9, and is 0.7 half-way."""
 
 
 def _by_type(other: str, **tags: str) -> Discriminator:
@@ -54,13 +54,13 @@ class ReadingOptions(Model):
 
     shuffle: Literal["lines", "outputs", "none"] = "lines"
     """lines: permute the lines of a block, then transform them; outputs: transform consecutive lines, as documents need
-    it, and permute what comes out; none: read the files in order."""
+    it, and permute the results; none: read the files in order."""
     epochs: int | None = Field(None, ge=1)
-    """The number of times to read it before it ends; endless by default."""
+    """The number of times to read the source before it ends; endless by default."""
     block_lines: int = Field(BLOCK_LINES, ge=1)
-    """The most lines of a block, the unit of work and of shuffling; what memory is needed grows with it."""
+    """The maximum number of lines in a block, the unit of work and of shuffling; more lines need more memory."""
     block_bytes: int = Field(BLOCK_BYTES, ge=1)
-    """The most bytes of a block, on the average."""
+    """The maximum number of bytes in a block, on average."""
     split_lines: int | None = Field(SPLIT_LINES, ge=1)
     """Lines per piece, the unit that an epoch permutes; null keeps files whole, each of which must then fit in memory
     five times."""
@@ -71,7 +71,7 @@ class ReadingOptions(Model):
     max_chars: int | None = Field(None, ge=0)
     """A longer line is unfit."""
     max_line: int | None = Field(MAX_LINE, ge=0)
-    """The most bytes of a line; a file with a longer one is unreadable, for memory's sake. null allows any length."""
+    """The maximum number of bytes in a line; a file with a longer line is unreadable. null allows any length."""
     blank: bool = True
     """false: a line of white space is unfit."""
 
@@ -79,13 +79,13 @@ class ReadingOptions(Model):
 class _SourceOptions(Model):
     path: Paths | None = None
     """Files (.tsv or text; plain, gzip, zstd, xz or bzip2; indexed ids, as NAME.bin, NAME.idx or NAME), folders or
-    globs, relative to the configuration file. `~` and `$NAME` are written out."""
+    globs, relative to the configuration file. `~` and `$NAME` are expanded."""
     pair: dict[str, Paths] | None = None
     """Instead of path: files that belong together line by line, one for each field, by the fields' names, as in
     {src: wmt.de, tgt: wmt.en}; or lists of such, equally long. Options of transforms may then name fields, too."""
     columns: dict[str, str] | None = None
-    """For JSON lines and Parquet files: for each field, by its name, the key or the column that holds it, as in
-    {src: de, tgt: translation.en}; a dot leads into what a key holds."""
+    """For JSON lines and Parquet files: for each field, by its name, its JSON key or column, as in
+    {src: de, tgt: translation.en}; NAME.FIELD is a field of a nested object."""
     weight: Weight = 1.0
     """Its share of the stream, relative to the weights of the other sources."""
     transforms: Steps = []
@@ -98,15 +98,15 @@ class SourceOptions(ReadingOptions, _SourceOptions):
 
 class EachOptions(SourceOptions):
     """Sources by pattern: the options of a source, and those below.
-    The path, or each file of a pair, holds one `*`. What it matches is the source's name, which {name} in a text among
-    the transforms stands for. A pair's first file says which names there are.
+    The path, or each file of a pair, contains one `*`. The text that it matches is the source's name, and replaces
+    {name} in the transforms' text. A pair's first files determine the names.
     """
 
     weight: Weight = 1.0
     """The share of all of them together, relative to the weights of the other sources."""
     temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
     """Each gets a share of that weight in proportion to (its number of lines) ^ (1 / temperature): 1 is in proportion
-    to the lines, 5 brings up the small ones, as is usual for many languages, and a large number makes all equal."""
+    to the lines, 5 favours small ones, as is usual for many languages, and a large number makes all equal."""
 
 
 class MixOptions(Model):
@@ -119,19 +119,19 @@ class MixOptions(Model):
 
     by: Literal["temperature", "uniform", "concatenation", "weights"] = "temperature"
     """temperature: shares in proportion to (number of lines) ^ (1 / temperature); uniform: equal shares; concatenation:
-    shares in proportion to the lines; weights: what the sources and tasks say themselves, as without `mix`."""
+    shares in proportion to the lines; weights: the sources' and tasks' own weights, as without `mix`."""
     temperature: float = Field(TEMPERATURE, gt=0, allow_inf_nan=False)
-    """1 is in proportion to the lines, 5 brings up the small sources, and a large number makes all equal."""
+    """1 is in proportion to the lines, 5 favours small sources, and a large number makes all equal."""
 
 
 class ErrorOptions(Model):
     """The policy for unfit lines: invalid UTF-8, missing fields, lines that a transform refuses."""
 
     on_fault: Literal["raise", "skip", "quarantine"] = "raise"
-    """raise: stop with the line's place; skip: leave it out and count; quarantine: also write it to a file."""
+    """raise: stop with the line's file and number; skip: skip and count it; quarantine: also write it to a file."""
     quarantine: str | None = None
-    """The file for quarantined lines, as JSON lines with place and reason. Each run adds to it, so that going on loses
-    nothing; a run that starts anew says so if the file holds lines already."""
+    """The file for quarantined lines, as JSON lines with place and reason. Each run appends to it, so a resumed run
+    loses nothing; a new run reports if the file already contains lines."""
     max_faults: int | None = Field(default=None, ge=0)
     """Stop when more lines are unfit."""
     max_share: float | None = Field(default=None, ge=0, le=1)
@@ -150,7 +150,7 @@ class VariantOptions(Model):
 class ChoiceOptions(Model):
     """Send each line through one of several variants, drawn by their weights.
 
-    Nothing is drawn at validation and translation: each line goes through the heaviest variant, the first of several.
+    Validation and translation draw nothing: each line goes through the heaviest variant; in a tie, the first.
     """
 
     variants: list[VariantOptions] = Field(min_length=1)
@@ -168,19 +168,19 @@ class FieldOptions(Model):
     vocabulary: str
     """A vocabulary, of VOLT or of another library, or a SentencePiece model."""
     prefix: list[str] = Field(default=[])
-    """Tokens that stand in front of every sample of the field, such as the language that is wanted: ["<2en>"]."""
+    """Tokens before every sample of the field, such as the target language: ["<2en>"]."""
 
 
 class PackOptions(Model):
     """Rows of a fixed length, each of several samples laid end to end, for language models."""
 
     length: int = Field(ge=1, le=1 << 24)
-    """Ids of a row."""
+    """The number of ids in a row."""
     rows: int = Field(ge=1, le=1 << 24)
-    """Rows of a batch."""
+    """The number of rows in a batch."""
     on_long: Literal["raise", "report", "split"] = "raise"
-    """The policy for a sample with more ids than a row: raise stops, report leaves it out and counts it, split cuts it
-    into rows."""
+    """The policy for a sample with more ids than a row: raise stops, report skips and counts it, split divides
+    it into rows."""
 
 
 Fields = dict[
@@ -200,31 +200,31 @@ class BatchesOptions(Model):
     """Input of a trainer: lines as samples of ids, and samples in batches, one for each rank in each step."""
 
     fields: Fields = Field(min_length=1)
-    """The fields of the lines, in their order, by names that are yours: source and target, or one alone for a language
-    model. Each has a vocabulary."""
+    """The fields of the lines, in their order, with names of your choice: source and target, or one for a
+    language model. Each has a vocabulary."""
     holds: Literal["text", "pieces", "ids"] | None = None
-    """The content of the fields: text to be encoded, which is the default; pieces with spaces between them; or ids as
-    numbers. What is ids in the stream already, of binary shards or of a transform, is taken as it is."""
+    """The content of the fields: text to encode, which is the default; pieces separated by spaces; or ids as
+    numbers. Ids that the stream already contains, from binary shards or a transform, are used unchanged."""
     bos: bool = False
-    """True if each sample starts with the vocabulary's token for that."""
+    """True if each sample starts with the vocabulary's bos token."""
     eos: bool = True
-    """True if each sample ends with the vocabulary's token for that. Binary shards have it already: say false."""
+    """True if each sample ends with the vocabulary's eos token. Binary shards already contain it: write false."""
     max_length: int | None = Field(None, ge=1, le=_MOST)
-    """The most ids of a field of a sample, prefix and ends among them; any number by default."""
+    """The maximum number of ids in a sample's field, including prefix, bos and eos; no limit by default."""
     beyond: Literal["refuse", "truncate"] = "refuse"
-    """The policy for longer samples: refuse stops with the line's place, truncate cuts it at its end."""
+    """The policy for longer samples: refuse stops with the line's file and number, truncate cuts their ends."""
     unknown: Literal["replace", "refuse"] = "replace"
-    """The policy for pieces that the vocabulary lacks: replace by its unknown token, or refuse and stop."""
+    """The policy for pieces missing from the vocabulary: replace by its unknown token, or refuse and stop."""
     max_tokens: int | None = Field(None, ge=1, le=1 << 53)
-    """The most tokens of a batch, which are its rows times its longest side, so with padding. Give it, or pack."""
+    """The maximum number of tokens in a batch with padding: rows times the longest side. Give it, or pack."""
     max_sentences: int | None = Field(None, ge=1, le=_MOST)
-    """The most rows of a batch."""
+    """The maximum number of rows in a batch."""
     multiple: int = Field(8, ge=1, le=_MOST)
-    """The number of rows of a batch is a multiple of it, where so many fit."""
+    """The number of rows in a batch is a multiple of this, if so many rows fit."""
     sort: Literal["length", "sides"] = "length"
-    """The order by length: length leaves less padding, sides is fairseq's order."""
+    """The order by length: length needs less padding, sides is fairseq's order."""
     noise: float = Field(0.0, ge=0, le=1)
-    """Noise added to lengths before rows are sorted, as a share of them, so that batches mix anew each time."""
+    """Noise added to lengths before rows are sorted, as a share of them, so that batches differ between epochs."""
     longest: int | None = Field(None, ge=1, le=_MOST)
     """A sample with a longer side is in no batch; by default one with more than max_tokens."""
     shortest: int = Field(1, ge=1, le=_MOST)
@@ -233,12 +233,12 @@ class BatchesOptions(Model):
     """Lengths that rise, such as [16, 32, 64]: batches are padded to one of them, so that arrays have few widths, and a
     sample beyond the last is too long. Any width by default."""
     on_long: Literal["raise", "report"] = "raise"
-    """The policy for a sample that is too long: raise stops with its name, report leaves it out and counts it."""
+    """The policy for a sample that is too long: raise stops and names it, report skips and counts it."""
     pack: PackOptions | None = None
     """Instead of max_tokens: rows of one length."""
     window: Window = WINDOW
     """The number of samples that are sorted together before batches are made of them, or epoch, for all of an epoch.
-    More samples leave less padding, and take memory."""
+    More samples need less padding but more memory."""
     shuffle: bool = True
     """True if batches, and rows of equal length, come in a random order that follows from the seed."""
     pad: str = Field("<pad>", min_length=1)
@@ -246,9 +246,9 @@ class BatchesOptions(Model):
     pad_to_multiple: int = Field(1, ge=1, le=_WIDEST)
     """The widths of a batch are multiples of it, and max_tokens bounds these widths."""
     left_pad_source: bool = True
-    """True if padding stands in front of the source."""
+    """True if padding comes before the source."""
     left_pad_target: bool = False
-    """True if padding stands in front of the target."""
+    """True if padding comes before the target."""
     dtype: Literal["int64", "int32"] = "int64"
     """The number type of ids in the arrays."""
 
@@ -272,13 +272,13 @@ class TaskScheduleOptions(Model):
     """The unit of the points: samples, which are lines of the stream; batches; or updates, which are several
     batches."""
     kind: Literal["steps", "linear"] = "steps"
-    """steps: hold a weight until the next point; linear: let the shares of the stream move in a straight line between
-    the points. They are shares that move, not weights: where a task goes from 1 to 9 next to one of 1, its share goes
-    from 0.5 to 0.9, and is 0.7 half-way."""
+    """steps: keep a weight until the next point; linear: let the shares of the stream move in a straight line between
+    the points. Shares move, not weights: if a task goes from 1 to 9 and another stays at 1, the first's
+    share goes from 0.5 to 0.9, and is 0.7 half-way."""
     batch_samples: int | None = Field(None, gt=0)
-    """For batches and updates: how many samples a batch has."""
+    """For batches and updates: the number of samples in a batch."""
     update_batches: int | None = Field(None, gt=0)
-    """For updates: after how many batches one comes; 1 by default."""
+    """For updates: the number of batches in an update; 1 by default."""
 
 
 class InputOptions(Model):
@@ -296,7 +296,7 @@ class _TaskOptions(Model):
     type: Literal["para", "mono"]
     """para: lines have a source and a target side; mono: they have one."""
     split: Literal["train", "valid"] = "train"
-    """train: mixed with the other tasks by weight; valid: read by itself, without noise, where it is asked for."""
+    """train: mixed with the other tasks by weight; valid: read separately, without noise, on request."""
     inputs: dict[str, InputOptions] = Field({})
     """Its corpora by name."""
     share_inputs: str | None = None
@@ -306,13 +306,13 @@ class _TaskOptions(Model):
     schedule's points; or a schedule of its own, as sources have it. Where it moves (kind: linear), the shares of the
     stream move in a straight line between the points: from 1 to 9 next to 1, the share is 0.7 half-way."""
     src_lang: str | None = None
-    """The language of the source side, for transforms that want to know it."""
+    """The language of the source side, for transforms that use it."""
     tgt_lang: str | None = None
     """The language of the target side."""
     extra_prefix: str | None = None
     """A further tag, such as <BT>, for transforms that write tags."""
     n_shards: int | None = Field(None, gt=0)
-    """The number of shards that `volt shard` makes of it; by default that follows from its lines."""
+    """The number of shards that `volt shard` writes; by default derived from the number of lines."""
     transforms: Steps = Field([])
     """The transforms of its lines, in this order. Fields are called src and tgt."""
 
@@ -335,20 +335,20 @@ class StreamOptions(Model):
     schedule: TaskScheduleOptions | None = None
     """When the weights of tasks change."""
     defaults: dict[str, Any] = Field({})
-    """Options of transforms, by the transform's name, for every task whose steps do not say otherwise."""
+    """Options of transforms, by the transform's name, for every task; a step's own options override them."""
     shards: str | None = None
     """The folder that tasks are read from, once `volt shard` has written it; without it, tasks are read from their
     inputs."""
     seed: int = Field(0, ge=0)
-    """All that is random follows from it; 0 or more."""
+    """The seed of all randomness; 0 or more."""
     ends: Literal["stop", "drop"] = "stop"
-    """When a source with `epochs` ends: stop the stream, or drop the source and go on with the others."""
+    """When a source with `epochs` ends: stop the stream, or drop the source and continue with the others."""
     workers: int = Field(0, ge=0, le=MOST_WORKERS)
-    """The number of workers that compute ahead, 256 at most; 0: none but the stream itself. Their number does not
+    """The number of workers that compute ahead, 256 at most; with 0, the stream computes itself. Their number does not
     change the output."""
     time_limit: float | None = Field(None, gt=0, allow_inf_nan=False)
-    """Seconds that a block of lines may take where a transform is Python code, beyond which the run ends with an error;
-    any time by default. With a limit such code runs in a process of its own, also with 0 workers."""
+    """The maximum seconds for a block if a transform is Python code; a slower block ends the run with an error.
+    No limit by default. With a limit, such code runs in a separate process, even with 0 workers."""
     transforms: Steps = Field([])
     """The transforms of every source's lines, after its own transforms."""
     errors: ErrorOptions = ErrorOptions()

@@ -75,8 +75,8 @@ class Pipeline:
     """A named stream.
 
     least, most: the bounds of the number of sources; None for any number.
-    names: the names of its sources, instead of names after their files; steps: the transforms of each.
-    is_mtdata: whether its sources are names of data sets of MTData.
+    names: the sources' names, instead of their files' names; steps: the transforms of each source.
+    is_mtdata: whether its sources are MTData data set names.
     """
 
     about: str
@@ -99,7 +99,7 @@ PIPELINES = {
 
 
 def parsed_weights(text: str) -> tuple[float, ...]:
-    """Parse weights that are written as one word. Raises ConfigError if one is not from 0 up, or all are 0.
+    """Parse weights that are written as one word. Raises ConfigError if one is negative or invalid, or all are 0.
 
     >>> parsed_weights("2,1"), parsed_weights("0.5, 1")
     ((2.0, 1.0), (0.5, 1.0))
@@ -118,8 +118,8 @@ def pipeline_config(
 ) -> Configuration:
     """Return the configuration of a named stream. Raises ConfigError if the number of sources or weights is wrong.
 
-    sources: files, folders and globs; for mtdata, names of data sets
-    weights: one for each source; equal by default
+    sources: files, folders and globs; for mtdata, data set names
+    weights: a weight for each source; equal by default
     langs: for mtdata, the codes of both languages, as in deu-eng
     """
     from volt.stream.config.configuration import config_of_values
@@ -153,4 +153,4 @@ def _check(name: str, pipeline: Pipeline, sources: Sequence[str], weights: Seque
     if pipeline.is_mtdata and not langs:
         raise ConfigError(f"{name}: no languages are given; pass their codes, as in", hint={"langs": "deu-eng"})
     if langs and not pipeline.is_mtdata:
-        raise ConfigError(f"langs is {langs}, but {name} reads files, which have their languages; leave it out")
+        raise ConfigError(f"langs is {langs}, but {name} reads files, which need no language codes; remove it")

@@ -28,12 +28,12 @@ def options_of(name: str) -> TypeAdapter[Any]:
 
 
 def first_option(name: str) -> str | None:
-    """Return the option that a transform takes without its name; None for a transform without options."""
+    """Return the option that may be given without its name; None for a transform without options."""
     return next(iter(options_of(name).json_schema()["properties"]), None)
 
 
 def field_options(name: str) -> list[str]:
-    """Return the options of a transform that hold fields.
+    """Return the options of a transform whose values are fields.
 
     >>> field_options("lower"), field_options("copy"), field_options("encode")
     (['fields', 'if_cased'], ['from', 'to'], ['fields'])
@@ -98,7 +98,7 @@ def _step(name: str) -> dict[str, Any]:
 
 
 def known_keys(schema: dict[str, Any], place: tuple[str | int, ...]) -> list[str]:
-    """Return the keys that a schema knows at a place; parts of the place that only name an alternative are skipped."""
+    """Return the keys allowed at a place (path of keys), ignoring steps that only name an alternative."""
     nodes = [schema]
     for key in place:
         inner = list[dict[str, Any]]()
@@ -130,7 +130,7 @@ _REFERENCES = {
 
 
 def as_text(names: Sequence[str] = ()) -> str:
-    """Return the documentation of these transforms; of everything if none is named."""
+    """Return the documentation of the named transforms, or of everything if there are no names."""
     if names:
         return "\n".join(line for name in names for line in _section(name, transform_schema(name)))
     return "\n".join(_everything())

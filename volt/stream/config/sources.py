@@ -1,7 +1,7 @@
 """A configuration's sources, with weights and loaded transforms, and how they are mixed.
 
-`each: {path: "data/*.tsv.gz", …}` makes one source of each file that matches, named after the text of `*`. Its share
-of the weight follows from its number of lines.
+`each: {path: "data/*.tsv.gz", …}` makes a source of each file, named after the text that `*` matches. Its share of the
+weight follows from its number of lines.
 
 A transform is `name`, or `name: options`. An option may name a field of the source instead of numbering it.
 """
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     )
 
 
-_WEIGHT = "does not go with mix, which makes the weights of the lines; leave it out, or say mix: {by: weights}"
-_EPOCHS = "does not go with mix, whose sources have no end; leave it out, or say mix: {by: weights}"
+_WEIGHT = "cannot be used with mix, which derives the weights from the lines; remove it, or write mix: {by: weights}"
+_EPOCHS = "cannot be used with mix, whose sources have no end; remove it, or write mix: {by: weights}"
 
 
 def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
-    """Return how sources are mixed by size, None if by weights; note options that contradict it."""
+    """Return how sources are mixed by size, None if mixed by weight; note contradicting options."""
     mix = options.mix
     if mix is not None and mix.by != "temperature" and "temperature" in mix.model_fields_set:
-        message = f"has no meaning where sources are mixed by {mix.by}; leave it out, or say by: temperature"
+        message = f"has no effect if sources are mixed by {mix.by}; remove it, or write by: temperature"
         notes.add(("mix", "temperature"), message)
     if mix is None or mix.by == "weights":
         return None
@@ -64,7 +64,7 @@ def sampling_of(options: StreamOptions, notes: Notes) -> Sampling | None:
 
 
 def schedule_of(options: ScheduleOptions, notes: Notes, place: Place) -> Weight:
-    """Return a schedule; 1 if it is invalid, which is noted."""
+    """Return a schedule. If it is invalid, note that and return the weight 1."""
     return notes.build(Schedule, place, points=tuple(options.points), kind=options.kind) or 1.0
 
 
@@ -76,7 +76,7 @@ _READING = _CHECKS | {field.name for field in fields(Source)} - {"name", "paths"
 class Sources:
     """Makes sources from their options.
 
-    folder: the start of relative paths.
+    folder: the folder that paths are relative to.
     check_files: whether files must exist.
     user_code: whether a transform may name a Python file to run.
     """
@@ -96,7 +96,7 @@ class Sources:
         return self.notes.file(self.folder, path, place)
 
     def source(self, name: str, options: SourceOptions, common: list[Any], place: Place) -> Source | None:
-        """Return a source, None if its options are wrong; `common` are the transforms of all sources."""
+        """Return a source, None if its options are invalid; `common` are the transforms of all sources."""
         names, keys = tuple(options.pair or options.columns or ()), tuple((options.columns or {}).values())
         steps, weight = self.steps(names), options.weight
         return self.source_at(
@@ -107,7 +107,7 @@ class Sources:
         )  # fmt: skip
 
     def source_at(self, place: Place, options: ReadingOptions, **more: Any) -> Source | None:
-        """Return a source, None if its options are wrong; `more` are the fields that `options` does not hold."""
+        """Return a source, None if its options are invalid; `more` are the fields missing from `options`."""
         name = str(more["name"])
         if not name or any(sign < " " for sign in name):
             self.notes.add(place, f"{name!r} is not a name of a source; give one without tabs and line breaks")
@@ -121,7 +121,7 @@ class Sources:
     def _paths(self, options: SourceOptions, place: Place) -> tuple[str, ...]:
         if (options.path is None) == (options.pair is None):
             if options.pair:
-                self.notes.add(place, "path and pair are both given; leave one out")
+                self.notes.add(place, "path and pair are both given; remove one of them")
             else:
                 at = (*place, "path") if (*place, "path") in self.notes.document.lines else place
                 self.notes.add(at, "key 'path' is missing; give it, or pair")
@@ -202,7 +202,9 @@ def _pattern(maker: Sources, path: str | list[str], place: Place) -> str:
         return ""
     pattern = maker.file(path, place)
     if pattern.count("*") != 1 or re.search(r"[?\[\]]", pattern):
-        maker.notes.add(place, f"{pattern}: holds not one *; put it where the names of the sources differ")
+        maker.notes.add(
+            place, f"{pattern}: does not contain exactly one *; put one where the names of the sources differ"
+        )
     return pattern
 
 
@@ -239,7 +241,7 @@ def _options_of(each: EachOptions, name: str, share: float) -> SourceOptions:
 
 
 def _filled(value: Any, name: str) -> Any:
-    """Return a value with a name in place of {name}, wherever text holds it.
+    """Replace {name} by a name in all text of a value.
 
     >>> _filled([{"tag": "<2{name}>"}, 1], "de")
     [{'tag': '<2de>'}, 1]
@@ -255,9 +257,9 @@ def _filled(value: Any, name: str) -> Any:
 class TransformBuilder:
     """Makes the transforms of a source.
 
-    names: the names of the source's fields.
-    task: the languages and prefix of a task, for transforms that use them.
-    defaults: options of transforms, by the transform's name, that a step may leave out.
+    names: the source's field names.
+    task: a task's languages and prefix, for transforms that use them.
+    defaults: transform name → options that a step may omit.
 
     >>> from volt.stream.config.yaml_document import parse
     >>> document = parse("[skip_blank, lower: [tgt]]", path="stream.yaml")
@@ -274,7 +276,7 @@ class TransformBuilder:
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of(self, value: object, place: Place) -> tuple[Transform, ...]:
-        """Return the transforms of a list, without the invalid ones."""
+        """Return the transforms in a list, without invalid ones."""
         if value is None:
             return ()
         if not isinstance(value, list):
@@ -307,7 +309,7 @@ class TransformBuilder:
         return name in TRANSFORMS
 
     def default(self, name: str, options: object, place: Place) -> dict[str, Any]:
-        """Return options that steps of a transform may leave out; {} if they are invalid."""
+        """Return the options that steps of a transform may omit; {} if they are invalid."""
         from volt.stream.config.schema import options_of
 
         if not self._is_known(name, place):
@@ -333,7 +335,7 @@ class TransformBuilder:
         return self._choice(checked, place) if name == "choice" else self._loaded(checked, place)
 
     def _numbered(self, name: str, options: dict[str, Any], place: Place) -> dict[str, Any]:
-        """Return the options with the numbers of fields in place of their names; a condition knows the names."""
+        """Return the options with field numbers instead of field names; a condition gets the names."""
         from volt.stream.config.schema import field_options
 
         if self.names and name == "where":

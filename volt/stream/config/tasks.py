@@ -50,7 +50,7 @@ class Selection:
 def selected(
     tasks: Sequence[tuple[Task, Source]], others: Sequence[Source], selection: Selection, notes: Notes
 ) -> list[Source]:
-    """Return the selected sources; note names that cannot be selected. `others` are the sources that are not tasks."""
+    """Return the selected sources; note names that cannot be selected. `others` are sources without a task."""
     names, split = selection.names, selection.split
     known = {task.name: task for task, _ in tasks}
     for name in names or () if not notes.problems else ():
@@ -76,7 +76,7 @@ def selected(
 
 
 def defaults_of(defaults: Mapping[str, Any], maker: Sources) -> dict[str, dict[str, Any]]:
-    """Return the options of transforms for all tasks; invalid ones are noted and left out."""
+    """Return the options of transforms for all tasks; invalid options are noted and omitted."""
     steps = maker.steps(NAMES)
     return {name: steps.default(name, options, ("defaults", name)) for name, options in defaults.items()}
 
@@ -119,16 +119,16 @@ class Tasks:
             sides = ", ".join(f"{side}: FILE" for side in SIDES[task.type])
             notes.add(place, f"has no inputs; give inputs: {{NAME: {{{sides}}}}}, or share_inputs: TASK")
         if task.split == "valid" and "weight" in task.model_fields_set:
-            message = "has no meaning in split valid, of which every line comes once; leave it out"
+            message = "has no effect in split valid, whose lines are read once each; remove it"
             notes.add((*place, "weight"), message)
 
     def _check_sharing(self, task: TaskOptions, shared: str, name: str) -> None:
         notes, place = self.maker.notes, ("tasks", name, "share_inputs")
         other = self.options.tasks.get(shared)
         if task.inputs:
-            notes.add(("tasks", name, "inputs"), "does not go with share_inputs; leave one of them out")
+            notes.add(("tasks", name, "inputs"), "cannot be used with share_inputs; remove one of them")
         if task.n_shards is not None:
-            notes.add(("tasks", name, "n_shards"), f"does not go with share_inputs; {shared} has the shards")
+            notes.add(("tasks", name, "n_shards"), f"cannot be used with share_inputs; {shared} has the shards")
         if shared == name:
             notes.add(place, "names the task itself; name another, or give inputs")
         elif other is None:
@@ -137,7 +137,9 @@ class Tasks:
             message = f"{shared} has no inputs of its own, but shares the inputs of {other.share_inputs}"
             notes.add(place, f"{message}; name the task that has them")
         elif other.type != task.type:
-            notes.add(place, f"{shared} is of type {other.type}, this task of type {task.type}; make both one")
+            notes.add(
+                place, f"{shared} is of type {other.type}, but this task is of type {task.type}; give both one type"
+            )
 
     def _inputs(self, name: str, task: TaskOptions) -> Iterator[Input]:
         maker = self.maker if self.shards is None else replace(self.maker, check_files=False)
@@ -168,7 +170,7 @@ class Tasks:
             return schedule_of(weights, notes, place)
         if schedule is None:
             remedy = "give one number, or schedule: {points: [SAMPLE, …]}"
-            notes.add(place, f"a list of weights, and no schedule says when they change; {remedy}")
+            notes.add(place, f"a list of weights, but no schedule says when they change; {remedy}")
         elif len(weights) != len(schedule.points) + 1:
             n_points = counted(len(schedule.points), "point")
             message = f"{counted(len(weights), 'weight')}, and the schedule has {n_points}"
@@ -180,7 +182,7 @@ class Tasks:
         return 1.0
 
     def _reading(self, owner: Task, source: Source) -> Source | None:
-        """Return the source of a task, with its paths; `owner` is the task that has its inputs and shards."""
+        """Return the source of a task, with its paths; `owner` is the task whose inputs and shards it reads."""
         if self.shards is not None and self.maker.check_files:
             with self.maker.notes.catching(("tasks", source.name)):
                 manifest = read_manifest(self.shards, owner)
@@ -191,7 +193,7 @@ class Tasks:
 
 
 def _files(maker: Sources, kind: str, options: InputOptions, place: Place) -> Iterator[tuple[str, str]]:
-    """Yield (side, path) pairs of an input: of the first files, then of the second files, and so on."""
+    """Yield (side, path) pairs of an input: first each side's first file, then each side's second file, and so on."""
     sides: dict[str, Any] = {side: files for side, files in options if files is not None}
     others, missing = sides.keys() - set(SIDES[kind]), [side for side in SIDES[kind] if side not in sides]
     for side in sorted(others):
@@ -219,7 +221,7 @@ def _sample_points(options: TaskScheduleOptions, notes: Notes) -> tuple[int, ...
         notes.add((*place, "unit"), f"{unit} have no size; give batch_samples, the samples of a batch")
     for key, units in (("batch_samples", ("batches", "updates")), ("update_batches", ("updates",))):
         if getattr(options, key) is not None and unit not in units:
-            notes.add((*place, key), f"has no meaning where points count {unit}; leave it out, or give another unit")
+            notes.add((*place, key), f"has no effect if points count {unit}; remove it, or give another unit")
     size = (options.batch_samples or 1) * (options.update_batches or 1)
     points = tuple(point * size for point in options.points)
     for index, (before, point) in enumerate(pairwise((0, *points))):

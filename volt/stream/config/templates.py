@@ -1,4 +1,4 @@
-"""A template and its values → text, and for each line of the text the template's line that it comes from.
+"""A template and its values → text, and the template's line for each line of the text.
 
 Templates are written in a part of Jinja's language. Line ends and indents around tags stay. Jinja's sandbox hides
 Python's objects; this module bounds memory and time.
@@ -37,7 +37,7 @@ _HINT = "write {% raw %}…{% endraw %} around braces that are plain text"
 
 
 class Expanded(NamedTuple):
-    """The text of a filled template, and for each line the number of the template's line; () if these are equal."""
+    """The text of a filled template, and for each line the template's line number; () if the numbers are equal."""
 
     text: str
     lines: tuple[int, ...] = ()
@@ -115,7 +115,7 @@ def _checked(values: Mapping[str, object]) -> dict[str, object]:
 
 def _refuse_unused(inputs: Mapping[str, object], wanted: Set[str], path: str) -> None:
     for key in inputs.keys() - wanted:
-        remedy = near(key, sorted(wanted)) if wanted else "leave it out"
+        remedy = near(key, sorted(wanted)) if wanted else "remove it"
         raise ConfigError(f"{path}: no place for {key!r}: the file has no {{{{{key}}}}}; {remedy}")
 
 
@@ -174,7 +174,7 @@ def _refuse_syntax(tree: nodes.Template, path: str) -> None:
 
 
 def _opening(environment: Environment, text: str, line: int) -> int:
-    """Return the line where the tag opens that a line belongs to, as far as the text is valid."""
+    """Return the line where the tag around a line opens. The text may be invalid after it."""
     from jinja2 import TemplateSyntaxError
 
     result = line
@@ -233,7 +233,7 @@ def _joined(pieces: Iterable[str], path: str) -> str:
 
 
 def _unmarked(marked: str) -> Expanded:
-    """Remove the marks; a line comes from the template's line of its first letter."""
+    """Remove the line marks; each line gets the template line of its first letter."""
     lines, line = list[int](), 1
     for piece in marked.split("\n"):
         before, *rest = _MARK.split(piece)  # text, and then numbers and texts in turn

@@ -1,7 +1,7 @@
 r"""Parse YAML to plain values with the line of every key and item; report mistakes by file, line and key.
 
-No tag can make an object. Beyond `yaml.safe_load`, keys may not repeat, 1e3 is a number, dates stay text, and values
-that YAML 1.1 and 1.2 read differently are refused: `no` (false, text), `010` (8, 10), `1:30` (90, text).
+No YAML tag can create an object. Unlike in `yaml.safe_load`, keys may not repeat, 1e3 is a number, dates stay text, and
+values that YAML 1.1 and 1.2 read differently are refused: `no` (false, text), `010` (8, 10), `1:30` (90, text).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Loader(yaml.SafeLoader):
         return mark
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Return the next node. Raises _TooDeep, with its line, if too many nodes are around it."""
+        """Return the next node. Raises _TooDeep, with its line, if it is nested too deeply."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise _TooDeep(problem_mark=self.peek_event().start_mark)  # type: ignore[no-untyped-call]
@@ -77,9 +77,9 @@ _Loader.add_implicit_resolver(
 class Document:
     """A parsed file.
 
-    value: its content, JSON-able.
-    lines: the line, from 1, of each key and item, by its place; {} if the values are not from a file.
-    hint: the end of every error.
+    value: the content, JSON-able.
+    lines: place (path of keys) of each key and item → its line, from 1; {} if the values are not from a file.
+    hint: text added to every error.
     """
 
     path: str
@@ -88,11 +88,11 @@ class Document:
     hint: str = ""
 
     def line(self, place: Place) -> int:
-        """Return the line of a place, or of the nearest value around it that the file holds."""
+        """Return the line of a place, or of the nearest enclosing value in the file."""
         return self.lines.get(self.nearest(place), 1)
 
     def nearest(self, place: Place) -> Place:
-        """Return a place, or the place of the nearest value around it that the file holds."""
+        """Return a place, or the place of the nearest enclosing value in the file."""
         while place and place not in self.lines:
             place = place[:-1]
         return place
@@ -101,7 +101,7 @@ class Document:
 def parse(text: str, *, path: str, lines: Sequence[int] = ()) -> Document:
     """Parse a configuration. Raises ConfigError with the line of invalid YAML, or of a repeated key.
 
-    lines: for each line of the text, the line number that errors name instead
+    lines: for each line of the text, the line number to report in errors
 
     >>> parse("seed: 1\\nsources:\\n  wmt: {path: a.tsv}\\n", path="stream.yaml").line(("sources", "wmt"))
     3
@@ -159,7 +159,7 @@ class _Walker:
         return _line(self.lines, node.start_mark.line)
 
     def value(self, node: yaml.Node, place: Place, above: tuple[int, ...]) -> Any:
-        """Return the value of a node; `above` are the ids of the nodes around it, to detect a cycle."""
+        """Return the value of a node; `above` are the ids of the enclosing nodes, to detect a cycle."""
         self.n_nodes += 1
         if id(node) in above or len(above) > _MAX_DEPTH or self.n_nodes > _MAX_NODES:
             raise self._refusal(node, "aliases make the file endless, or far too large; write it out")
@@ -206,7 +206,7 @@ class _Walker:
     def _refuse_half_characters(self, node: yaml.Node) -> None:
         # escapes such as \ud800 stand for no character alone
         if any("\ud800" <= sign <= "\udfff" for sign in node.value):
-            raise self._refusal(node, f"{node.value!r} holds half a character; write the whole character")
+            raise self._refusal(node, f"{node.value!r} contains half a character; write the whole character")
 
     def _refuse_double_meaning(self, node: yaml.Node, value: Any) -> None:
         text, is_plain = node.value, isinstance(node, yaml.ScalarNode) and node.style is None
@@ -246,7 +246,7 @@ class Notes:
         self.problems.append(Problem(place, str(message)))
 
     def note(self, error: VoltError, place: Place) -> None:
-        """Add an error, at the option that its text starts with, if the file has that option."""
+        """Add an error; if its text starts with an option of the file, add it at that option."""
         message = str(error)
         result = _OPTION.match(message)
         if result and (*place, result["option"]) in self.document.lines:
@@ -255,14 +255,14 @@ class Notes:
 
     @contextmanager
     def catching(self, place: Place) -> Iterator[None]:
-        """Add an error of the block, instead of raising it."""
+        """Catch an error of the block and add it."""
         try:
             yield
         except VoltError as error:
             self.add(place, error)
 
     def checked(self, model: Any, value: object, place: Place, *, is_part: bool = False) -> Any | None:
-        """Return a value through pydantic, strictly: "3" is not a number; `is_part` allows missing keys."""
+        """Validate a value with pydantic, strictly: "3" is not a number; `is_part` allows missing keys."""
         from pydantic import TypeAdapter, ValidationError
 
         adapter = model if isinstance(model, TypeAdapter) else TypeAdapter(model)
@@ -294,7 +294,7 @@ class Notes:
 
 
 def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
-    """Return all problems as one error, in the order of their lines; of several at one place, the first."""
+    """Return all problems as one error, in the order of their lines, only the first for each place."""
     first: dict[Place, Problem] = {}
     for problem in problems:
         first.setdefault(problem.place, problem)
@@ -309,7 +309,7 @@ def as_error(problems: Iterable[Problem], document: Document) -> ConfigError:
 
 
 def near(name: str, known: Sequence[str]) -> str:
-    """Return a hint at the known name that was meant, or at all of them.
+    """Return a hint: the most similar known name, or all known names.
 
     >>> near("wieght", ["weight", "path"]), near("x", ["weight", "path"]), near("x", [])
     ('did you mean weight?', 'choose from weight, path', 'there is none here; remove it')
@@ -344,7 +344,7 @@ def _problems(error: ValidationError, schema: dict[str, Any], *, at: Place, docu
 
 
 def _place_in_file(inner: Place, at: Place, document: Document) -> Place:
-    """Return a place without pydantic's tags of alternatives, which the file does not hold."""
+    """Return a place without pydantic's tags of alternatives, which are not in the file."""
     for key in inner:
         if (*at, key) in document.lines:
             at = (*at, key)

@@ -1,1 +1,1 @@
-"""Which source gives which sample: shares, exact to one sample, and their schedules."""
+"""Choose the source of each sample: shares, exact to one sample, and their schedules."""

@@ -1,4 +1,4 @@
-"""Weights → the source of each sample, so that at every prefix each source's count is within one of its share.
+"""Weights → the source of each sample, so that each source's count is always within one of its share.
 
 Nothing is random. Weights may follow from sizes. With s_i lines in source i, and a temperature T:
 
@@ -31,11 +31,11 @@ _ROUNDING = Fraction(1, 10**11)  # shares are reported to twelve digits
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A mixture by the sources' numbers of lines, instead of by weights.
+    """A mixture derived from the sources' numbers of lines, instead of from weights.
 
     by: "temperature"; "uniform" for equal shares; or "concatenation" for shares in proportion to the lines.
-    temperature: above 0; a high one favours small sources; 1 is concatenation.
-    where: the name of this option in errors.
+    temperature: a number above 0; high values favour small sources; 1 equals concatenation.
+    where: this option's name in errors.
 
     >>> str(Sampling(temperature=5)), str(Sampling("uniform"))
     ('temperature 5', 'uniform')
@@ -57,7 +57,7 @@ class Sampling:
     def weights(self, sizes: Mapping[str, int]) -> dict[str, float]:
         """Return the weight of each source. Raises ConfigError if a weight rounds to nothing.
 
-        sizes: lines of each source, by its name; 1 or more
+        sizes: source name → its number of lines, 1 or more
         """
         if self.by == "uniform":
             return dict.fromkeys(sizes, 1.0)
@@ -81,7 +81,7 @@ def shares(sizes: Sequence[int], *, temperature: float) -> list[float]:
 
 
 def virtual_size(sizes: Sequence[int], weights: Sequence[float]) -> int:
-    """Return the lines of a virtual epoch, rounded down, of sources with these sizes (1 or more) and weights.
+    """Return the number of lines of a virtual epoch, rounded down, for sources of these sizes (1 or more) and weights.
 
     >>> virtual_size([90, 10], [0.9, 0.1]), virtual_size([90, 10], [1, 1]), virtual_size([90, 10], [1, 0])
     (100, 150, 90)
@@ -98,7 +98,7 @@ def virtual_size(sizes: Sequence[int], weights: Sequence[float]) -> int:
 
 @dataclass(slots=True)
 class Mixture:
-    """Deals turns to sources.
+    """Deals turns, one for each sample, to sources.
 
     weights: one for each source, numbers or schedules.
     counts: (n_sources,) turns dealt to each source so far.
@@ -139,13 +139,13 @@ class Mixture:
 
     @property
     def left(self) -> int:
-        """Turns until no source has a weight, at most 2⁶² or so."""
+        """The number of turns until no source has a weight, at most about 2⁶²."""
         return self._shares.until(self.n) - self.n
 
     def counts_at(self, n: int) -> NDArray[np.int64]:
         """Return (n_sources,) the counts after n turns.
 
-        n: `since` or more; a rising n is fast
+        n: a number of turns, `since` or more; fast if it rises from call to call
         """
         if self._earlier is None or self._earlier.n > n:
             self._earlier = Mixture(self.weights, self.base, self.ended, self.since, self.base)
@@ -156,7 +156,7 @@ class Mixture:
     def owed(self, n: int | None = None) -> list[float]:
         """Return the samples owed to each source, by its share.
 
-        n: a sample, by default the next
+        n: the number of a sample, by default the next
         """
         return [int(base) + units / UNIT for base, units in zip(self.base, self._units(n), strict=True)]
 
@@ -168,7 +168,7 @@ class Mixture:
     def turns(self, n: int) -> NDArray[np.int64]:
         """Deal turns; return (n,) int64, the source of each.
 
-        n: 0 or more; at most `left` are dealt
+        n: the number of turns, 0 or more; at most `left` are dealt
         """
         turns = self.peek(n)
         self.advance(turns)
@@ -184,7 +184,7 @@ class Mixture:
     def peek(self, n: int) -> NDArray[np.int64]:
         """Return the next turns without dealing them.
 
-        n: 0 or more; at most `left` are returned
+        n: the number of turns, 0 or more; at most `left` are returned
         """
         n = min(n, self.left)
         if len(self.ended) == len(self.weights) - 1:
@@ -203,7 +203,7 @@ class Mixture:
     def end(self, source: int) -> Mixture | None:
         """Return the mixture after a source ends; None if no other has a weight.
 
-        source: its number
+        source: the source's number
         """
         ended = self.ended | {source}
         if len(ended) == len(self.weights):

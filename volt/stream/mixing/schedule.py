@@ -1,7 +1,7 @@
-"""Weights that may change while a stream runs → constant, whole-number shares of each stretch of samples.
+"""Weights that may change while a stream runs → whole-number shares, constant in each stretch (run of samples).
 
-Shares are whole numbers of 2⁻⁶⁰ of a sample that sum to one sample. A linear schedule moves them in steps so short that
-no source is a hundredth of a sample off the line (for up to 2¹⁷ steps).
+A share counts units of 2⁻⁶⁰ of a sample; all shares sum to one sample. A linear schedule changes in steps so short that
+no source is off by a hundredth of a sample (for up to 2¹⁷ steps).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Schedule:
     """A weight that changes while the stream runs; after the last point it stays constant.
 
     points: (sample, weight) pairs with rising samples, the first of which is 0.
-    kind: "steps" holds a weight until the next point; "linear" moves towards it.
+    kind: "steps" keeps a weight until the next point; "linear" moves towards it.
 
     >>> Schedule(((0, 1.0), (1000, 0.0)), "linear").at(250)
     0.75
@@ -57,7 +57,7 @@ class Schedule:
     def at(self, sample: float) -> float:
         """Return the weight at a sample.
 
-        sample: its number, from 0
+        sample: the sample's number, from 0
         """
         samples, weights = zip(*self.points, strict=True)
         if self.kind == "linear":
@@ -65,9 +65,9 @@ class Schedule:
         return float(weights[int(np.searchsorted(samples, sample, side="right")) - 1])
 
     def of_rank(self, rank: int, world: int) -> Schedule:
-        """Convert a schedule in samples of all ranks to samples of one rank.
+        """Convert a schedule from samples of all ranks to samples of one rank.
 
-        rank: of the process, from 0; its sample j is sample j · world + rank of all.
+        rank: the process's rank, from 0; its sample j is sample j · world + rank of all samples.
         world: the number of ranks.
         """
         points = {max(0, -((rank - sample) // world)): weight for sample, weight in self.points}
@@ -105,13 +105,13 @@ class Shares:
         return bisect_right(self.starts, sample) - 1
 
     def lengths(self, sample: int) -> tuple[int, NDArray[np.int64]]:
-        """Return the stretch of a sample, its length from there, and the lengths of later stretches."""
+        """Return a sample's stretch, the length from that sample to its end, and the lengths of later stretches."""
         first = self._stretch(sample)
         bounds = [sample, *self.starts[first + 1 :], FOREVER]
         return first, np.array([b - a for a, b in pairwise(bounds)], np.int64)
 
     def until(self, sample: int) -> int:
-        """Return the first sample from this one on at which no source has a share, or FOREVER."""
+        """Return the first sample, not before this one, at which no source has a share, or FOREVER."""
         first = self._stretch(sample)
         idle = np.flatnonzero(~self.units[first:].any(axis=1))
         return max(sample, self.starts[first + int(idle[0])]) if len(idle) else FOREVER
@@ -124,7 +124,7 @@ class Shares:
 
 
 def shares_of(weights: Sequence[Weight], *, may_end: bool = False) -> Shares:
-    """Return the shares of weights, all 0 only with `may_end`. Raises ConfigError if a weight rounds to nothing."""
+    """Convert weights to shares; all may be 0 only with `may_end`. Raises ConfigError if a weight rounds to 0."""
     schedules = [weight for weight in weights if isinstance(weight, Schedule)]
     points = sorted({0, *(sample for schedule in schedules for sample, _ in schedule.points)})
     starts, rows = list[int](), list[list[int]]()

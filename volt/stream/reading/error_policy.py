@@ -24,9 +24,9 @@ MIN_READ = 1000  # lines; a share of fewer says nothing
 class Fault:
     """An unfit line.
 
-    line: its number in the file, from 1; 0 for the whole file.
-    text: the line itself, if it goes to a file.
-    trace: the traceback of user code, for the first of its block.
+    line: the line's number in the file, from 1; 0 for the whole file.
+    text: the line itself, if it is written to the quarantine file.
+    trace: the traceback of user code, for the first fault of a block.
     """
 
     path: str
@@ -44,11 +44,11 @@ class Fault:
 class ErrorPolicy:
     """The policy for unfit lines.
 
-    on_fault: for an unfit line or, at opening, an unreadable file: "raise" stops, "skip" leaves it out and counts it,
+    on_fault: what to do with an unfit line, or a file that cannot be opened: "raise" stops, "skip" skips and counts it,
         "quarantine" also writes it to a file.
-    quarantine: that file, of JSON lines with place, reason and text; appended to.
-    max_faults: the most unfit lines.
-    max_share: the largest share of unfit lines, once 1,000 have been read.
+    quarantine: that file; one JSON line with place, reason and text is appended for each fault.
+    max_faults: the maximum number of unfit lines.
+    max_share: the maximum share of unfit lines, once 1,000 lines have been read.
 
     >>> ErrorPolicy("skip", max_faults=1).on_fault
     'skip'

@@ -1,4 +1,4 @@
-"""A declared source → its files, indexed and cut into pieces; a part of an epoch → its lines, in order."""
+"""A declared source → its files, indexed and split into pieces; a part of an epoch → its lines, in order."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def fingerprint(value: object) -> str:
 class OpenSource:
     """A source whose files are indexed; no file stays open between two reads.
 
-    faults: files that the policy left out.
+    faults: files skipped by the error policy.
     stamps: paths, sizes and times of change of its transforms' files.
     grown: (epoch, n_lines) pairs: the lines of the source before lines were appended in that epoch.
     """
@@ -86,7 +86,7 @@ class OpenSource:
 
     @cached_property
     def transforms(self) -> tuple[Transform, ...]:
-        """The transforms with their files loaded. Raises VoltError if one cannot be."""
+        """The transforms with their files loaded. Raises VoltError if one cannot be loaded."""
         added = special_tokens(self.source.transforms)
         return tuple(loaded(excluding(transform, added), self.files) for transform in self.source.transforms)
 
@@ -96,7 +96,7 @@ class OpenSource:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files of its lines, including unreadable ones, and of its transforms."""
+        """The files of the lines, including unreadable files, and of the transforms."""
         shards = (path for shard in self.shards for path in shard.paths)
         faults = (fault.path for fault in self.faults)
         return (*shards, *faults, *(path for path, _ in self.stamps))
@@ -134,12 +134,12 @@ class OpenSource:
 
     @cached_property
     def permutes_late(self) -> bool:
-        """True if lines are permuted after the transforms, with the same result."""
+        """True if lines are permuted after the transforms, which gives the same result as before them."""
         return self.source.shuffle == "lines" and self.is_compiled and not self.joins_lines
 
     @cached_property
     def chunk_lines(self) -> int:
-        """The most lines transformed together."""
+        """The maximum number of lines transformed together."""
         is_whole = self.is_compiled or self.source.shuffle == "outputs" or self.joins_lines
         return self.block_lines if is_whole else min(CHUNK_LINES, self.block_lines)
 
@@ -169,7 +169,7 @@ class OpenSource:
         return OpenSource(source, self.shards, self.seed, self.faults, self.stamps, self.files, self.grown)
 
     def growing(self, grown: Growth) -> OpenSource:
-        """Return the source with lines that were appended during its epochs."""
+        """Return the source including lines appended during its epochs."""
         if grown == self.grown:
             return self
         return OpenSource(self.source, self.shards, self.seed, self.faults, self.stamps, self.files, grown)
@@ -220,14 +220,14 @@ class OpenSource:
         return EpochLayout(pieces, firsts, np.cumsum(np.concatenate([sizes[order], sizes[n_pieces:]])))
 
     def place_of(self, origin: int) -> tuple[str, int]:
-        """Return the path and number, from 1, of a line of the source (from 0)."""
+        """Return a line's path and its number there, from 1. origin: its number in the source, from 0"""
         piece = int(np.searchsorted(self.line_starts, origin, side="right")) - 1
         shard, number = self.piece_place(piece)
         before = int(self.line_starts[piece - number])
         return bare(shard.path), origin - before + 1
 
     def lines_of(self, part: Slice) -> Batch:
-        """Return the lines of a slice; a partly read piece stays cached."""
+        """Return the lines of a slice. If the slice is part of a piece, the whole piece stays cached."""
         shard, piece = self.piece_place(part.piece)
         if part.n_lines == self.sizes[part.piece]:
             columns = shard.read(piece)
@@ -250,7 +250,7 @@ def open_source(
     policy: ErrorPolicy | None = None,
     files: LoadedFiles | None = None,
 ) -> OpenSource:
-    """Find and index a source's files. Raises StreamError if it has no lines or an unreadable file."""
+    """Find and index a source's files. Raises StreamError if there are no lines, or a file cannot be read."""
     shards, faults = list[Shard](), list[Fault]()
     for paths in groups_of(source):
         try:
@@ -264,7 +264,7 @@ def open_source(
         why = f"; {faults[0].reason}" if faults else ""
         first, *others = [group[0] for group in groups_of(source)]
         held = f"{first} and {counted(len(others), 'other file')}" if others else first
-        raise StreamError(f"source {source.name!r}: no line in {held}{why}; name others")
+        raise StreamError(f"source {source.name!r}: no line in {held}{why}; name other files")
     files = files or LoadedFiles()
     check_order(source.transforms, files)
     stamps = tuple((str(path), stamp_of(str(path))) for path in files_of(source.transforms))
@@ -296,7 +296,7 @@ def part_slices(source: OpenSource, part: BlockRange) -> tuple[Slice, ...]:
 
 
 def line_order(source: OpenSource, part: BlockRange, n: int) -> NDArray[np.int64] | None:
-    """Return the order of a part's n lines (or outputs), if it permutes them."""
+    """Return the order of a part's n lines (or outputs); None if they keep their order."""
     if source.source.shuffle == "none":
         return None
     return permutation(n, source.seed, source.name, part.epoch, part.start, part.n_lines)
@@ -311,7 +311,7 @@ def read_part(source: OpenSource, part: BlockRange) -> Batch:
 
 
 def permuted_late(source: OpenSource, part: BlockRange, read: NDArray[np.int64], batch: Batch) -> Batch:
-    """Return the transformed lines of a part, permuted. read: (n_lines,) their origins"""
+    """Return the transformed lines of a part, permuted. read: (n_lines,) the origins of the lines read"""
     from volt.kernels.columns import permuted
 
     order = line_order(source, part, len(read))

@@ -1,8 +1,8 @@
 """The lines that a rank reads in an epoch, and their order, which follows from the seed.
 
 An epoch's lines are laid end to end and divided into a contiguous share for each rank; rank r has share
-(r + epoch) mod world. A share is cut into parts of `block_lines` lines. An epoch permutes the pieces of a source, and
-each part its lines. After a change of the number of ranks, they divide the rest of the epochs that had begun, the deal.
+(r + epoch) mod world. A share is split into parts of `block_lines` lines. An epoch permutes the pieces of a source, and
+each part its lines. If the number of ranks changes, the new ranks divide the rest of the begun epochs: the deal.
 
 >>> [[(part.start, part.n_lines) for part in parts(10, 3, rank=rank, world=2, epochs=1)] for rank in (0, 1)]
 [[(0, 3), (3, 2)], [(5, 3), (8, 2)]]
@@ -32,7 +32,7 @@ class Slice(NamedTuple):
 
 
 def permutation(n: int, *place: Place) -> NDArray[np.int64]:
-    """Return a random order of 0 … n−1, (n,) int64, from raw words, which NumPy keeps stable."""
+    """Return a random order of 0 … n−1, (n,) int64, from raw generator output, which is equal in all NumPy versions."""
     from volt.kernels.columns import shuffle
 
     order = np.arange(n)
@@ -43,7 +43,7 @@ def permutation(n: int, *place: Place) -> NDArray[np.int64]:
 
 
 class EpochLayout(NamedTuple):
-    """The order of an epoch's pieces: from lines `firsts` up to `ends`, counted in the epoch."""
+    """The order of an epoch's pieces. firsts: the first line to read in each; ends: where each ends in the epoch."""
 
     pieces: NDArray[np.int64]
     firsts: NDArray[np.int64]
@@ -71,7 +71,7 @@ _MOST_PICKS = 8  # of a part that is dealt out so; dealing multiplies them
 class BlockRange(NamedTuple):
     """Lines of an epoch, in its order, that are read, permuted and transformed together.
 
-    picks: the outputs to give, as (first, step) pairs; all of them unless the part had been begun.
+    picks: the outputs to deliver, as (first, step) pairs; all outputs unless the part was already begun.
     """
 
     epoch: int
@@ -85,15 +85,15 @@ class BlockRange(NamedTuple):
 
     @property
     def is_begun(self) -> bool:
-        """True if another number of ranks gave some of its outputs."""
+        """True if some of its outputs were delivered before the number of ranks changed."""
         return self.picks != ALL
 
     def chosen(self, n: int) -> NDArray[np.int64]:
-        """Return the indices of the outputs to give, of n."""
+        """Return which of the part's n outputs to deliver."""
         return np.sort(np.concatenate([np.arange(first, n, step) for first, step in self.picks]))
 
     def left(self, offset: int) -> BlockRange:
-        """Return the part after the first `offset` of the chosen outputs."""
+        """Return the part without the first `offset` chosen outputs."""
         low, high = 0, min(first + step * offset for first, step in self.picks)
         while low < high:  # the least output before which there are so many
             middle = (low + high) // 2
@@ -114,8 +114,8 @@ def _before(pick: Pick, output: int) -> int:
 class Remains(NamedTuple):
     """The rest of an epoch, for all ranks or for one.
 
-    spans: lines without outputs so far, rising, disjoint.
-    begun: parts with some outputs given, by rising start, with picks of the rest.
+    spans: lines without delivered outputs, rising, disjoint.
+    begun: parts with some outputs delivered, by rising start; their picks are the rest.
     """
 
     epoch: int
@@ -124,7 +124,7 @@ class Remains(NamedTuple):
 
     @property
     def n_lines(self) -> int:
-        """Lines without outputs so far."""
+        """Lines without delivered outputs."""
         return sum(end - start for start, end in self.spans)
 
     def share(self, rank: int, world: int) -> Remains:
@@ -134,14 +134,14 @@ class Remains(NamedTuple):
         return Remains(self.epoch, tuple(_between(self.spans, low, high)), tuple(_dealt(self.begun, number, world)))
 
     def parts(self, block_lines: int) -> Iterator[BlockRange]:
-        """Yield a rank's share in parts: begun ones, then spans, cut every `block_lines` lines."""
+        """Yield a rank's share in parts: first begun parts, then spans, split every `block_lines` lines."""
         yield from self.begun
         for start, end in self.spans:
             for first in range(start, end, block_lines):
                 yield BlockRange(self.epoch, first, min(block_lines, end - first))
 
     def since(self, start: int, block_lines: int) -> Remains:
-        """Return a rank's share from the part at line `start` on, or raise StreamError."""
+        """Return a rank's share from the part at line `start` on. Raises StreamError if no part starts there."""
         for place, part in enumerate(self.begun):
             if part.start == start:
                 return self._replace(begun=self.begun[place:])
@@ -166,7 +166,7 @@ Deal = tuple[Remains, ...]  # the rest of the epochs that had begun, one after t
 
 
 def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
-    """Return the spans between two places, in spans laid end to end."""
+    """Return the spans between two positions, counted through the spans laid end to end."""
     for start, end in spans:
         first, last = max(low, 0), min(high, end - start)
         if first < last:
@@ -175,7 +175,7 @@ def _between(spans: Iterable[Span], low: int, high: int) -> Iterator[Span]:
 
 
 def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[BlockRange]:
-    """Yield a share of the outputs of begun parts: every `world`-th, or whole parts where many have begun."""
+    """Yield a share of the outputs of begun parts: every `world`-th output, or whole parts if many have begun."""
     n_whole = -(-max(0, len(begun) - _MOST_SHARED) // world) * world
     for place, part in enumerate(begun):
         if place >= n_whole and len(part.picks) <= _MOST_PICKS:
@@ -185,12 +185,12 @@ def _dealt(begun: tuple[BlockRange, ...], number: int, world: int) -> Iterator[B
 
 
 def _every(picks: tuple[Pick, ...], number: int, world: int) -> tuple[Pick, ...]:
-    """Return one in `world` of the outputs of each pick, starting at another one in each."""
+    """Return every `world`-th output of each pick; the first one differs from pick to pick."""
     return tuple(sorted((at + step * ((number + i) % world), step * world) for i, (at, step) in enumerate(picks)))
 
 
 def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
-    """Return disjoint picks, with complete families of picks as one: (3, 2), (4, 4), (6, 4) → (3, 1)."""
+    """Merge disjoint picks where they form one pick: (3, 2), (4, 4), (6, 4) → (3, 1)."""
     result = set(picks)
     while (more := next(_families(result), None)) is not None:
         result = result - more | {(min(more)[0], min(more)[1] // len(more))}
@@ -198,7 +198,7 @@ def joined(picks: Iterable[Pick]) -> tuple[Pick, ...]:
 
 
 def _families(picks: set[Pick]) -> Iterator[set[Pick]]:
-    """Yield sets of picks that form one, coarsest first: m picks of step m · d, d apart."""
+    """Yield sets of picks that form one pick, coarsest first: m picks of step m · d, whose firsts are d apart."""
     for step in sorted({step for _, step in picks}, reverse=True):
         firsts = sorted(first for first, other in picks if other == step)
         for m in (m for m in range(len(firsts), 1, -1) if step % m == 0):
@@ -260,9 +260,10 @@ _NAMES = (
 def from_environment(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
     """Return rank and world from the variables of torchrun, MPI or Slurm, or (0, 1).
 
-    environment: the variables; by default of this process
+    environment: the variables; by default this process's
 
-    Raises ConfigError for half a pair, except SLURM_NTASKS or SLURM_PROCID=0, which Slurm sets in all scripts.
+    Raises ConfigError if only rank or only world is set, except SLURM_NTASKS or SLURM_PROCID=0, which Slurm sets in
+    all scripts.
 
     >>> from_environment({}), from_environment({"RANK": "1", "WORLD_SIZE": "2"})
     ((0, 1), (1, 2))

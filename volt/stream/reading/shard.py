@@ -1,4 +1,4 @@
-"""`Shard`: an indexed file, or files that belong together, in numbered pieces that can be read on their own.
+"""`Shard`: an indexed file, or line-aligned files, in numbered pieces that can be read separately.
 
 A plain file is read in place. The pieces of a compressed file or a table are copied to the cache folder, as LZ4 frames.
 """
@@ -38,12 +38,12 @@ _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a dev
 class Shard(ABC):
     """Indexed files.
 
-    names: of the columns; () for one, of whole lines.
+    names: the columns' names; () for a single column of whole lines.
     counts: lines per piece.
-    n_bytes: of text.
-    digest: of all lines, the same in any packing.
+    n_bytes: bytes of text.
+    digest: the digest of all lines, whatever the compression.
     is_utf8: all lines are known to be UTF-8.
-    is_clean: no value can shift the fields of its line, see `shifting_lines`.
+    is_clean: no value can shift the fields of its line; see `shifting_lines`.
     """
 
     paths: tuple[str, ...]
@@ -86,10 +86,10 @@ Packing = Literal["plain", "frames", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The places of a file's pieces.
+    """The byte positions of a file's pieces.
 
-    data_path: the file of the pieces: `path` itself, or its split copy.
-    packing: of data_path: "plain" text, LZ4 "frames", or "whole", a compressed file read as one piece.
+    data_path: the file that contains the pieces: `path` itself, or its split copy.
+    packing: the format of data_path: "plain" text, LZ4 "frames", or "whole", a compressed file read as one piece.
     ends: byte offsets in data_path at which pieces end.
     counts: lines per piece.
     checks: the CRC-32 of each piece, or of its frame.
@@ -104,7 +104,7 @@ class Segments:
     stamp: Stamp
 
     def read(self, piece: int) -> bytes:
-        """Return the bytes of a piece. Raises StreamError if the file has changed or is damaged."""
+        """Return the bytes of a piece. Raises StreamError if the file is changed or damaged."""
         stored = self._stored(piece)
         is_frame = self.packing == "frames"
         if crc32(stored) != self.checks[piece]:
@@ -177,9 +177,9 @@ class Segments:
 
 
 def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy: Path | None = None) -> Segments:
-    """Index the pieces of a file in one pass, and write each to `copy`, if any, as a frame.
+    """Index the pieces of a file in one pass, and write each piece to `copy`, if any, as an LZ4 frame.
 
-    cut: the bytes of each piece, and its number of lines
+    cut: for each piece its bytes and its number of lines
     Raises StreamError if the file changes meanwhile.
     """
     before, position = stamp_of(path), 0
@@ -200,7 +200,7 @@ def noted(path: str, packing: Packing, cut: Iterable[tuple[bytes, int]], *, copy
 
 
 def crc32(data: bytes) -> int:
-    """Return zlib's CRC-32 in a twentieth of its time."""
+    """Return the CRC-32 that zlib defines, in a twentieth of zlib's time."""
     from isal import isal_zlib
 
     return int(isal_zlib.crc32(data))
@@ -223,7 +223,7 @@ class Facts(NamedTuple):
     """Facts about a file's lines.
 
     longest: bytes of the longest line
-    first_tab: the number, from 1, of the first line with a tab (or table row that is not a line); 0 for none
+    first_tab: the number, from 1, of the first line that contains a tab, or table row that is not one line; 0 for none
     """
 
     n_bytes: int
@@ -259,12 +259,12 @@ def as_stream_errors(path: str) -> Iterator[None]:
 
 
 def shifting_lines(columns: Sequence[Column]) -> dict[int, str]:
-    """Return index → problem for lines with a value that would shift fields or start a line."""
+    """Return line index → problem, for lines with a value that would add a field or a line."""
     result = dict[int, str]()
     for field, column in enumerate(columns, 1):
         for row, byte in () if column.is_ids else _breaks(column):
             kind = "tab" if byte == _TAB else "line feed"
-            result.setdefault(row, f"fields: field {field} holds a {kind}")
+            result.setdefault(row, f"fields: field {field} contains a {kind}")
     for field, (column, after) in enumerate(pairwise(columns), 1):
         for row in np.flatnonzero(~column.present & after.present).tolist():
             result.setdefault(row, f"fields: field {field} is missing, field {field + 1} is not")
@@ -279,7 +279,7 @@ def _breaks(column: Column) -> Iterator[tuple[int, int]]:
 
 
 def stamp_of(path: str | int) -> Stamp:
-    """Return a file's size and time of change. Raises StreamError if it is missing."""
+    """Return a file's size and modification time. Raises StreamError if it is missing."""
     try:
         if isinstance(path, str) and (url := url_of(path)):
             return look(url).stamp

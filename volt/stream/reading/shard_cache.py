@@ -1,6 +1,6 @@
-"""The cache folder: for each indexed file an index of JSON with a checksum, and perhaps a copy of its pieces.
+"""The cache folder: for each indexed file a JSON index with a checksum, and perhaps a copy of its pieces.
 
-An entry belongs to one path, size and times of change, or to one version of a URL. One process writes it, atomically;
+An entry belongs to one path, size and modification time, or to one version of a URL. One process writes it, atomically;
 others wait.
 """
 
@@ -65,10 +65,10 @@ class CacheEntry:
             file.write(json.dumps(values).encode())
 
     def cached(self, load: Callable[[Record], T | None], make: Callable[[], tuple[T, Record]]) -> T:
-        """Return the cached result; make it if it is missing.
+        """Return the cached result; create it if missing.
 
-        load: an index → the result; None if it does not fit its file
-        make: the result, and its index
+        load: converts an index to the result; None if the index does not match its file
+        make: creates the result and its index
         """
 
         def current() -> T | None:
@@ -90,7 +90,7 @@ Indexed = tuple[Segments, Facts]
 
 
 def cached_index(entry: CacheEntry, path: str, *, max_line: int | None, make: Callable[[], Indexed]) -> Indexed:
-    """Return the index of an unchanged file without too long lines, from the cache or from `make`."""
+    """Return a file's index from `make`, or from the cache if the file is unchanged and no line exceeds `max_line`."""
 
     def load(record: Record) -> Indexed | None:
         pieces, facts = Segments.of_record(record["pieces"], path), Facts(**record["facts"])
@@ -118,7 +118,7 @@ def _check(record: object) -> str:
 
 @contextmanager
 def locked(path: Path, *, waits: bool = True) -> Iterator[bool]:
-    """Yield whether a lock is held; it ends with the process. waits: until it is free"""
+    """Lock; yield False if another process has the lock. It ends with the process. waits: wait until it is free"""
     with ExitStack() as files:
         while True:
             file = files.enter_context(path.open("w"))
@@ -142,9 +142,9 @@ def cache_size(cache: Path) -> int:
 
 
 def prune(cache: Path, *, days: float = 30) -> int:
-    """Remove damaged, unused and outdated entries from a cache folder; return the freed bytes.
+    """Remove damaged, unused and outdated entries from a cache folder; return the number of bytes freed.
 
-    days: since the last use
+    days: the time since its last use after which an entry counts as unused
     """
     freed = 0
     for stem in _stems(cache):

@@ -1,7 +1,7 @@
 """A path, a table with its columns, or a pair of paths → a shard: text, ids, a table, or parallel files.
 
-Parallel files are cut at the same numbers of lines; line i of the shard has a field from line i of each file.
-Indexed ids (.bin and .idx) are a column of ids as in the file; any kind of number gives the same columns and digests.
+Parallel files are split at the same line numbers; line i of the shard has a field from line i of each file.
+Indexed ids (.bin and .idx) become one column of ids; the file's number type does not change columns or digests.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _INT32 = np.iinfo(np.int32)
 
 @dataclass(frozen=True, slots=True)
 class PairShard(Shard):
-    """Indexed files that have equally many lines."""
+    """Indexed files with equal numbers of lines."""
 
     sides: tuple[FileShard, ...]
 
@@ -69,18 +69,18 @@ def _digest(*parts: str | Sequence[str]) -> str:
 
 
 def are_ids(path: str) -> bool:
-    """Check by its ending whether a path has indexed ids."""
+    """Check by its extension whether a file contains indexed ids."""
     return path.endswith((BIN, IDX))
 
 
 def bin_of(path: str) -> str:
-    """Return the .bin of an .idx, or of a prefix if there is no such file; else the path itself."""
+    """Return the .bin file of an .idx file, or of a prefix that is not itself a file; else the path itself."""
     is_prefix = not os.path.lexists(path) and any(os.path.isfile(path + ending) for ending in (IDX, BIN))
     return prefix_of(path) + BIN if is_prefix or path.endswith(IDX) else path
 
 
 def bins_of(paths: Iterable[str]) -> list[str]:
-    """Return each path as `bin_of` does; an .idx whose .bin is among the paths is left out."""
+    """Return each path as `bin_of` does; an .idx whose .bin is among the paths is omitted."""
     named = list(paths)
     bins = {path for path in named if path.endswith(BIN)}
     return [bin_of(path) for path in named if not (path.endswith(IDX) and bin_of(path) in bins)]
@@ -97,7 +97,7 @@ def open_one(
 def open_pair(
     pair: Mapping[str, str], *, split_lines: int | None, cache: Path | None = None, max_line: int | None = MAX_LINE
 ) -> PairShard:
-    """Index line-aligned files. pair: name of a field → its file, two or more; other options as for `open_shard`."""
+    """Index two or more line-aligned files. pair: field name → file; other options as for `open_shard`."""
     if len(pair) < 2:
         raise ConfigError(f"pair: {counted(len(pair), 'file')}; name two or more, such as {{src: a.de, tgt: a.en}}")
     for name, path in pair.items():
@@ -122,7 +122,7 @@ def open_pair(
 
 @dataclass(frozen=True, slots=True)
 class IdShard(FileShard):
-    """Indexed sentences of ids. index: the sizes of each piece in .idx; dtype: of the ids in .bin."""
+    """Indexed sentences of ids. index: the sizes of each piece, from .idx; dtype: the number type in .bin."""
 
     index: Segments
     dtype: str
@@ -143,7 +143,7 @@ def open_id_shard(
 ) -> IdShard:
     """Index sentences of ids, or load their index from the cache; options as for `open_shard`.
 
-    path: of .bin or .idx
+    path: the .bin or .idx file
     """
     data, index = (prefix_of(path) + ending for ending in (BIN, IDX))
     with as_stream_errors(data):
@@ -200,7 +200,7 @@ class _Scan:
         self.values, self.sizes = blake2b(digest_size=16), blake2b(digest_size=16)
 
     def at(self, spans: list[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
-        """Yield the bytes of each piece, with how many sentences it holds."""
+        """Yield each piece's bytes and number of sentences."""
         for first, last in spans:
             ids, offsets = self.ids.span(first, last)
             self._check(ids, offsets, first)
@@ -246,9 +246,9 @@ _WHOLE = (".tsv", ".jsonl", ".ndjson", ".parquet")  # files whose lines have bot
 
 
 def probable_pairs(paths: Sequence[str]) -> list[tuple[str, str]]:
-    """Return pairs of paths that differ in a language code alone. Of more than two, each with the next.
+    """Return pairs of paths that differ only in a language code. If more than two match, pair each with the next.
 
-    Tables are left out, as their lines have all fields, and so are codes of two languages (`de-en`).
+    Tables are ignored, because their lines have all fields; so are codes of two languages (`de-en`).
 
     >>> probable_pairs(["train.en.gz", "train.de", "x.de-en.de", "x.de-en.en", "zh-CN/t.txt", "pt_BR/t.txt"])
     [('train.en.gz', 'train.de'), ('x.de-en.de', 'x.de-en.en'), ('zh-CN/t.txt', 'pt_BR/t.txt')]
@@ -282,12 +282,12 @@ def open_shard(
     """Index a file, or load its index from the cache. Raises StreamError if that fails.
 
     split_lines: lines per piece, or None to leave files whole.
-    fields: of a table, JSON lines or Parquet: name → key or column.
-    max_line: the most bytes of a line; None for no limit.
+    fields: for a table (JSON lines or Parquet), field name → JSON key or column name.
+    max_line: the maximum number of bytes of a line; None for no limit.
     """
     if fields is not None:
         if are_ids(path):
-            raise StreamError(f"{shown_path(path)}: holds indexed ids, which have no columns; leave `columns` out")
+            raise StreamError(f"{shown_path(path)}: contains indexed ids, which have no columns; remove `columns`")
         from volt.stream.reading.tables import open_table
 
         return open_table(path, fields, split_lines=split_lines, cache=cache, max_line=max_line)
@@ -298,7 +298,7 @@ def open_shard(
 
 
 def remedy_of(path: str, error: StreamError) -> str:
-    """Return the remedy for a damaged file that `volt shard` has made; empty for other files, and other errors."""
+    """Return the remedy for a damaged file written by `volt shard`; empty for other files and errors."""
     folder, name = os.path.split(path)
     is_damaged = isinstance(error.__cause__, CorpusError) and not isinstance(error.__cause__, LongLineError)
     if not (is_damaged and _SHARDED.fullmatch(name) and os.path.isfile(os.path.join(folder, "manifest.json"))):

@@ -26,8 +26,8 @@ from volt.stream.transforms.transform import MOST_COPIES, Transform
 class Checks:
     """Requirements of lines.
 
-    min_fields, max_fields: numbers of fields.
-    max_chars: characters.
+    min_fields, max_fields: limits of the number of fields.
+    max_chars: maximum number of characters.
     blank: allow lines without text.
 
     >>> Checks(max_chars=3, blank=False).reasons(Batch.of(["long", "", "ok"]))
@@ -54,9 +54,9 @@ class Checks:
         return self != Checks()
 
     def reasons(self, batch: Batch) -> dict[int, str]:
-        """Return index → reason for each unfit line.
+        """Return line index → reason, for unfit lines.
 
-        batch: the lines
+        batch: the lines to check
         """
         reasons = self._blank(batch) | self._too_long(batch) | self._columns(batch)
         return dict(sorted(reasons.items()))
@@ -109,19 +109,20 @@ _STEPS = "give a tuple of transforms, such as (Lower(fields=(1,)),), of volt.str
 class Source:
     """The lines that a stream reads under one name.
 
-    name: in states, errors and summaries.
+    name: the name in states, errors and summaries.
     paths: files (.tsv or text, plain or compressed; NAME.bin of indexed ids, or NAME), folders, globs.
-    weight: its share of the mixture, a number or a `Schedule`.
-    transforms: applied to each block, in this order.
-    block_lines, block_bytes: limits of a block: lines, and bytes on average.
+    weight: the weight in the mixture, a number or a `Schedule`.
+    transforms: the transforms applied to each block, in this order.
+    block_lines, block_bytes: a block's maximum number of lines, and of bytes on average.
     split_lines: lines per piece, the unit that an epoch permutes; None keeps files whole.
     shuffle: "lines" permutes the lines of a block before its transforms; "outputs" after them, for transforms that join
         consecutive lines; "none" reads the files in order.
-    epochs: how often it is read; None for no end.
+    epochs: how often to read the source; None for no end.
     checks: requirements of lines.
-    max_line: the most bytes of a line in a readable file; None for no limit.
-    names: of the fields; paths are then line-aligned files, one for each field, pair after pair, or tables with `keys`.
-    keys: for each name, the key or column of the tables.
+    max_line: the maximum number of bytes of a line; a file that exceeds it is unreadable. None for no limit.
+    names: the fields' names; paths are then line-aligned files, one for each field, pair after pair, or tables with
+        `keys`.
+    keys: for each name, the JSON key or column name in the tables.
 
     >>> Source("digits", ["digits.tsv"], split_lines=2)
     <Source 'digits': 1 path, weight 1, 0 transforms>
@@ -163,8 +164,8 @@ class Source:
             if not isinstance(step, Transform) or isinstance(step, type):
                 raise arguments.refusal(step, f"transforms[{place}]", _STEPS)
         if most_copies(steps) > MOST_COPIES:
-            result = f"its transforms make more than {MOST_COPIES:,} lines of one"
-            raise ConfigError(f"source {self.name!r}: {result}; leave some of repeat out")
+            result = f"its transforms turn one line into more than {MOST_COPIES:,} lines"
+            raise ConfigError(f"source {self.name!r}: {result}; remove or lower some `repeat`")
         if self.names and not self.keys and len(paths) % len(self.names):
             result = f"{len(self.names)} names and {len(paths)} paths"
             raise ConfigError(f"source {self.name!r}: {result}; give files for each field, or keys of tables")
@@ -177,7 +178,7 @@ class Source:
         check_weight(self.weight, self.name)
         if isinstance(self.weight, Schedule) and not any(weight for _, weight in self.weight.points):
             raise ConfigError(
-                f"source {self.name!r}: every weight of its schedule is 0; give one above 0, or leave it out"
+                f"source {self.name!r}: every weight of its schedule is 0; give one above 0, or remove it"
             )
         checked_max_line(self.max_line)
 

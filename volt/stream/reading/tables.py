@@ -1,7 +1,7 @@
 """JSON lines and Parquet → pieces of rows, read as columns of text or of ids (lists of whole numbers).
 
-A file is converted once, when it is indexed: its named columns are copied to the cache, each piece an LZ4 frame of an
-Arrow batch. Invalid rows are refused then.
+A file is converted once, when it is indexed: its named columns are copied to the cache, each piece as an LZ4 frame
+with an Arrow batch. Invalid rows are refused at that time.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _MOST_NAMED = 20  # columns that an error lists
 
 
 def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
-    """Return a column of a table as text or as ids. path: its name; a dot leads into a struct
+    """Return a column of a table as text or as ids. path: the column's name; NAME.FIELD is a field of a struct
 
-    Raises StreamError if it is missing or of another type; ArrowInvalid for an unfit value.
+    Raises StreamError if the column is missing or has another type; ArrowInvalid for an invalid value.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -61,13 +61,13 @@ def column_of(table: pyarrow.Table, path: str) -> pyarrow.Array:
         if not pa.types.is_struct(result.type) or result.type.get_field_index(part) < 0:
             stored = [field.name for field in result.type] if pa.types.is_struct(result.type) else []
             remedy = f"; there are {listed(stored)}" if stored else ""
-            raise StreamError(f"no column {quoted(path)}: {quoted(name)} holds no {quoted(part)}{remedy}")
+            raise StreamError(f"no column {quoted(path)}: {quoted(name)} contains no {quoted(part)}{remedy}")
         name, result = part, pc.struct_field(result, part)
     column = result.combine_chunks().cast(_kind_of(result.type, path))
     column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
     column.validate(full=True)
     if pa.types.is_large_list(column.type) and column.flatten().null_count:
-        raise pa.ArrowInvalid(f"{quoted(path)} holds a null in a list")
+        raise pa.ArrowInvalid(f"{quoted(path)} contains a null in a list")
     return column
 
 
@@ -97,7 +97,7 @@ def is_parquet(path: str) -> bool:
 def parquet_rows(
     path: str, columns: Sequence[str], *, n: int | None, max_line: int | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a file, n at a time; None yields row groups. Raises StreamError for a damaged file."""
+    """Yield the rows of a file, n at a time; None yields row groups. Raises StreamError if the file is damaged."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -160,7 +160,7 @@ _MISSING = object()
 
 
 def json_rows(path: str, keys: Sequence[str], *, n: int | None, max_line: int | None) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of a file, n at a time. Raises StreamError for unfit lines and missing keys."""
+    """Yield the rows of a file, n at a time. Raises StreamError for invalid lines and missing keys."""
     import pyarrow as pa
 
     first_line, first_row, are_ids = 1, b"", dict[str, bool | None]()
@@ -220,7 +220,7 @@ def _are_braced(data: bytes) -> bool:
 
 
 def _kinds(data: bytes, keys: Sequence[str]) -> dict[str, bool | None]:
-    """Return for each key whether its first value is a list; None if null."""
+    """Return for each key whether its first value that is not null is a list; None if all are null."""
     result = dict[str, bool | None]()
     for line in split_lines(data) if keys else ():
         with suppress(ValueError, RecursionError):
@@ -267,14 +267,14 @@ def _fault(data: bytes, keys: Sequence[str], are_ids: Mapping[str, bool | None])
                 return number, f"{quoted(barred)} is not an object, so that {quoted(key)} leads nowhere; fix the line"
             value = _value(row, key)
             if value is not None and not (_is_ids(value) if are_ids.get(key) else _is_text(value)):
-                wanted = "list of whole numbers, as its first value is" if are_ids.get(key) else "text"
+                wanted = "a list of whole numbers, as its first value is" if are_ids.get(key) else "text"
                 remedy = "name keys of texts, or of lists of whole numbers"
-                return number, f"{quoted(key)} holds {quoted(json.dumps(value))}, which is no {wanted}; {remedy}"
+                return number, f"{quoted(key)} is {quoted(json.dumps(value))}, which is not {wanted}; {remedy}"
     return None
 
 
 def _barred(row: Mapping[str, Any], key: str) -> str | None:
-    """Return the part of a key that leads to neither an object nor null, if any."""
+    """Return the first section of a dotted key whose value is neither an object nor null, if any."""
     parts = key.split(".")
     for n in range(1, len(parts)):
         if not isinstance(_value(row, ".".join(parts[:n])), dict | None):

@@ -61,7 +61,7 @@ class TextShard(FileShard):
 
 
 def lines_of(data: bytes, *, is_first: bool) -> Column:
-    """Return the lines of some bytes, as views. is_first: at the start of a file"""
+    """Split bytes into lines, as views. is_first: the bytes are the start of a file"""
     text = np.frombuffer(data, np.uint8)
     ends = line_ends_of(text)
     first = len(BYTE_ORDER_MARK) * (is_first and data.startswith(BYTE_ORDER_MARK))
@@ -128,7 +128,7 @@ class _Look:
 
 
 def cut_lines(path: str, n: int | None, *, max_line: int | None) -> Iterator[bytes]:
-    """Yield the bytes of a file's lines, decompressed, n lines at a time; None: all at once."""
+    """Yield the bytes of a file's lines, decompressed, n lines at a time, or all at once if n is None."""
     parts, n_lines, step = list[bytes](), 0, n or 1 << 62
     for block in read_raw(path, block_size=_READ_SIZE, max_line=max_line):
         ends = line_ends_of(np.frombuffer(block, np.uint8)) + 1

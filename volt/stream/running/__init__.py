@@ -1,1 +1,1 @@
-"""Blocks computed by any number of processes → one stream, with a state to go on from."""
+"""Blocks computed by any number of processes → one stream, with a state to resume from."""

@@ -1,6 +1,6 @@
 """`compute_block`: a chunk of a source → its lines after all transforms, a pure function that any worker can compute.
 
-    lines of the part → permuted → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
+    lines of the part → permute → valid UTF-8 → the rows of the chunk → checks → transform 0 → … → bytes
 
 A chunk is the lines of a part that are transformed together. Unfit lines are removed and recorded as `Fault`s.
 """
@@ -86,7 +86,7 @@ def _utf8_fault(line: bytes) -> str:
 
 
 def unwritable_lines(batch: Batch) -> dict[int, str]:
-    """Return index → reason for lines with a line end inside or a lone surrogate."""
+    """Return line index → reason, for lines that contain a line end or a lone surrogate."""
     data, ends = batch.packed()
     if np.count_nonzero(data == ord("\n")) == len(ends) and is_utf8_array(data):
         return {}
@@ -112,10 +112,10 @@ _MANY = 8  # lines; an error of this kind in so many lines, and in all, is a mis
 class ComputedBlock:
     """A chunk after all transforms.
 
-    data, ends: lines with their line ends, and (n_lines,) where each ends in data; empty if batch holds the lines.
-    n_read: lines read for it.
+    data, ends: lines with their line ends, and (n_lines,) where each ends in data; empty if batch contains the lines.
+    n_read: lines read to compute the chunk.
     error: raised when the stream reaches this block.
-    fields: number of fields → lines, among the first 256.
+    fields: number of fields → number of lines that have it, among the first 256.
     """
 
     data: NDArray[np.uint8]
@@ -226,7 +226,7 @@ def _rows(source: OpenSource, address: Address) -> tuple[Batch, dict[int, str]]:
 
 
 def transformed(run: _Run) -> tuple[Batch, int]:
-    """Return a chunk after all steps, and the number of lines read for it."""
+    """Return a chunk after all steps, and the number of lines read to compute it."""
     source, part = run.source, run.address.part
     cached = None
     if source.is_small and part.n_lines >= source.n_lines and not run.watch and not run.on_step:
@@ -258,7 +258,7 @@ def _unordered(run: _Run) -> tuple[Batch, NDArray[np.int64]]:
 
 
 def _of_any_epoch(source: OpenSource, run: _Run) -> tuple[Batch, NDArray[np.int64], tuple[Fault, ...]] | None:
-    """Return all lines after all steps, and the faults; None if a step draws random numbers."""
+    """Return all lines of an epoch after all steps, and the faults; None if a step draws random numbers."""
     trial = _Run(source, run.address, run.keep_text, draws=[])
     batch, read = _unordered(trial)
     return None if trial.draws else (batch.compact(), read, tuple(trial.faults))
@@ -328,7 +328,7 @@ def _failing_lines(run: _Run, position: int, transform: Transform, batch: Batch)
 
 
 def _refuse_mistake(run: _Run, transform: Transform, batch: Batch, reasons: dict[int, str]) -> None:
-    """Raise StreamError if every line fails with the same error, a mistake in the program."""
+    """Raise StreamError if every line fails with the same error, which is then a bug in the user's code."""
     if len(reasons) < max(_MANY, len(batch)):
         return
     kinds = {match[1] if (match := _MISTAKES.search(reason)) else "" for reason in reasons.values()}

@@ -1,6 +1,6 @@
 """Checkpoints: states saved to files and loaded, and compared with a stream.
 
-    state → save_state → load_state → refuse_difference (is it a state of this stream?) → restored
+    state → save_state → load_state → refuse_difference (does it belong to this stream?) → restore
 
 Appended lines are read once in the current epoch, after its other lines.
 """
@@ -83,7 +83,7 @@ def _acceptable(difference: str, grown: Collection[str]) -> str:
 
 
 def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
-    """Return the number of lines in a stored configuration; None unless lines were only appended since."""
+    """Return the number of lines in a stored configuration if lines were only appended since, else None."""
     before, digest = stored.get("n_lines"), stored.get("lines")
     if not isinstance(before, int) or not 0 < before < source.n_lines:
         return None
@@ -97,7 +97,7 @@ def n_lines_before(source: OpenSource, stored: Mapping[str, Any]) -> int | None:
 
 
 def grown_by(state: State, grown: Mapping[str, tuple[int, int]]) -> State:
-    """Return a merged state with appended lines. grown: name → lines before, and now"""
+    """Return a merged state with appended lines. grown: source name → (lines before, lines now)"""
     cursors = {
         name: _grown(cursor, *grown[name]) if name in grown else cursor for name, cursor in state.cursors.items()
     }
@@ -119,7 +119,7 @@ def save_state(state: Mapping[str, Any], path: str | Path) -> None:
     """Write a state to a file, atomically.
 
     state: from `Stream.state`
-    path: of the file
+    path: the file's path
 
     Raises OutputError if the file cannot be written, StreamError if the state is invalid.
 
@@ -133,9 +133,9 @@ def save_state(state: Mapping[str, Any], path: str | Path) -> None:
 def load_state(path: str | Path) -> dict[str, Any]:
     """Read a saved state, for `Stream.restore`.
 
-    path: of the file
+    path: the file's path
 
-    Raises StreamError if the file cannot be read or holds no state.
+    Raises StreamError if the file cannot be read or is not a state.
 
     >>> load_state("/nowhere/state.json")
     Traceback (most recent call last):
@@ -157,7 +157,7 @@ def load_state(path: str | Path) -> dict[str, Any]:
 
 
 def check_own(path: str | Path, rank: int, world: int) -> None:
-    """Raise StreamError if a file holds the state of another rank."""
+    """Raise StreamError if a file contains the state of another rank."""
     if world == 1 or not is_file(path):
         return
     try:
@@ -166,6 +166,6 @@ def check_own(path: str | Path, rank: int, world: int) -> None:
         return
     if stored.get("world") == world and stored.get("rank", rank) != rank:
         raise StreamError(
-            f"{shown_path(path)}: holds the state of rank {stored['rank']} of {world}, and this is rank {rank}; "
+            f"{shown_path(path)}: is the state of rank {stored['rank']} of {world}, but this is rank {rank}; "
             "give each rank a file of its own, or remove this one"
         )

@@ -1,9 +1,9 @@
-"""`Engine`: the position of a stream, and how many lines it can give next.
+"""`Engine`: the position of a stream, and the number of lines that it can deliver next.
 
     turns     a b a a b a …    the mixture plans which source gives each of the next lines
-    openings  a₀ b₀     a₁     block a₁ is opened for the line that a₀ no longer holds
+    openings  a₀ b₀     a₁     block a₁ is opened for the first line after those of a₀
 
-Given lines are counted when more are requested: the state then advances, with the blocks opened for them.
+Delivered lines are counted when more are requested. The state, and the blocks opened, advance at that time.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class Engine:
 
     @property
     def epoch_lines(self) -> int | None:
-        """Lines of a virtual epoch of endless sources, of all ranks together; of a single source, its lines.
+        """The lines of a virtual epoch of endless sources, all ranks together. For a single source, its own lines.
 
         None if weights change, or if one of several sources ends. Dropped lines count too.
         """
         return epoch_lines(self.sources)
 
     def passes(self) -> VirtualEpoch | None:
-        """Return the virtual epoch of the last line, if any, counted from the last change of weights or ranks."""
+        """Return the virtual epoch of the last line, if any. Epochs count from the last change of weights or ranks."""
         if (n_lines := self.epoch_lines) is None:
             return None
         with self._lock:
@@ -149,7 +149,7 @@ class Engine:
             self._form = form
 
     def _next(self, most: int | None) -> int | None:
-        """Return how many lines can be given at once, at least one; None at the end."""
+        """Return how many lines can be delivered at once, at least one; None at the end."""
         if self._blocks is not None and self._pid != os.getpid():  # a fork has no workers
             self._release()
         self._settle()

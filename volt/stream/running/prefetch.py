@@ -50,7 +50,7 @@ class Pool(Protocol):
 
 @dataclass(slots=True)
 class _Queue:
-    """A source's blocks: upcoming addresses, requested (in order), and computed."""
+    """Track one source's blocks: addresses to request, blocks requested (in order), and blocks ready."""
 
     addresses: Iterator[Address]
     pool: Pool
@@ -60,7 +60,7 @@ class _Queue:
     share: float = 1.0
 
     def samples(self, addresses: Sequence[Address]) -> float:
-        """Return how many lines these blocks last."""
+        """Return how many lines of the stream these blocks suffice for."""
         lines = sum(min(self.chunk_lines, address.part.n_lines) for address in addresses)
         return lines / self.share if self.share > 0 else math.inf
 
@@ -69,8 +69,8 @@ class Prefetcher:
     """Requests as many blocks of each pool as keep its workers busy.
 
     queues: the addresses of each source's blocks
-    pools: of the sources
-    most: blocks requested ahead, besides one for each source
+    pools: the pool of each source
+    most: the maximum number of blocks requested ahead, in addition to one for each source
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Prefetcher:
         self._receive()
 
     def take(self, source: int) -> tuple[Address, ComputedBlock] | None:
-        """Return the next block of a source; None at its end. Raises StreamError if a worker has died."""
+        """Return the next block of a source; None at its end. Raises StreamError if a worker has ended early."""
         queue = self._queues[source]
         self._check()
         while not queue.requested or queue.requested[0] not in queue.ready:

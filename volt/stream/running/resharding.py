@@ -1,7 +1,7 @@
 """Resharding: the states of all ranks of a run → one state, from which any number of ranks resume.
 
-For each source, the rest of the epochs that any rank had begun becomes a deal (volt.stream.reading.sampler), which the
-new ranks divide among themselves, as they do the counts.
+For each source, the unread lines of all begun epochs become a deal (volt.stream.reading.sampler). The new ranks divide
+the deal, and the counts, among themselves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWN = ("rank", "world")  # keys of a configuration that belong to one rank
 def merge_states(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge the states of all ranks of a run into one state for any number of ranks.
 
-    states: from `Stream.state` of each rank, in any order; ranks may have given different numbers of lines
+    states: each rank's `Stream.state`, in any order; ranks may have delivered different numbers of lines
 
     Raises StreamError if a rank's state is missing or repeated, or the states are of different runs.
 
@@ -141,7 +141,8 @@ def rank_state(merged: State, rank: int, world: int) -> State:
 
 
 def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]:
-    """Return a rank's part of each number; parts, and their sums, differ by at most one between ranks."""
+    """Split each total between ranks and return this rank's shares. Each share, and each rank's sum of shares, differs
+    by at most one between ranks."""
     result, before = dict[str, int](), 0
     for name, total in totals.items():
         result[name] = (total + world - 1 - (rank - before) % world) // world
@@ -150,7 +151,7 @@ def _divided(totals: Mapping[str, int], rank: int, world: int) -> dict[str, int]
 
 
 class Continued(NamedTuple):
-    """The state to continue from, and each accepted difference with its first line."""
+    """The state to continue from, and each accepted difference with the first line that it affects."""
 
     state: State
     accepted: tuple[str, ...]

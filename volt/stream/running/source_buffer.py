@@ -1,4 +1,4 @@
-"""`SourceBuffer`: the computed blocks of one source; and the mixing of several buffers into the lines of the stream.
+"""`SourceBuffer`: the computed blocks of one source. Several buffers are mixed into the lines of the stream.
 
 blocks of a source → SourceBuffer → mixed (bytes) or mixed_columns (columns), in the order of the mixture's turns
 """
@@ -24,7 +24,7 @@ Longs = NDArray[np.int64]
 
 
 class BlockSlice(NamedTuple):
-    """Consecutive lines of a block: lines first … end − 1."""
+    """A run of consecutive lines of a block: lines first … end − 1."""
 
     address: Address
     block: ComputedBlock
@@ -44,8 +44,8 @@ class SourceBuffer:
     """The blocks of a source, from its next line on.
 
     end: the cursor after all lines of the buffer.
-    n_empty: lines read since the last block that gave a line.
-    waiting: a block that must wait until its first line is the stream's next.
+    n_empty: lines read since the last block with an output line.
+    waiting: a block that is held back until its first line is the next line of the stream.
     """
 
     name: str
@@ -81,7 +81,7 @@ class SourceBuffer:
 
     @property
     def place(self) -> tuple[Address, int] | None:
-        """The block of the next line, and the lines before it."""
+        """The block of the next line, and the number of lines before it in the block."""
         return (self._blocks[0][0], self._offset) if self._blocks else None
 
     def stretches(self, n: int) -> Iterator[BlockSlice]:
@@ -102,7 +102,7 @@ class SourceBuffer:
 
 
 def next_stretches(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[int, BlockSlice]]:
-    """Return the stretches that hold the lines of these turns, source by source."""
+    """Return the runs of lines for these turns, source by source."""
     counts = np.bincount(turns, minlength=len(buffers))
     sources = np.flatnonzero(counts).tolist()
     return [(source, stretch) for source in sources for stretch in buffers[source].stretches(int(counts[source]))]
@@ -138,10 +138,10 @@ class StreamBatch:
     """Consecutive lines of a stream, as columns.
 
     lines: the columns; `lines.origins` are the numbers of the lines in their sources.
-    first: the number of the first line in the stream, from 0.
+    first: the first line's number in the stream, from 0.
     sources: (n_lines,) int64, the number of each line's source.
     epochs: (n_lines,) int64, the epoch of each line in its source.
-    opened: the sources of the stream.
+    opened: the stream's sources.
 
     >>> batch = StreamBatch(Batch.of(["a", "b"]), 7, np.zeros(2, np.int64), np.zeros(2, np.int64))
     >>> batch, batch.numbers.tolist()

@@ -37,12 +37,12 @@ _MOST = 1 << 62  # of any count
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The position in a source.
+    """The position in a source: its next line.
 
-    epoch, start: the address of the part of its next line; start is None before the first part.
-    offset: lines given of that part.
-    chunk, before: the chunk of the next line, and lines of earlier chunks of the part.
-    deal: the rest of the epochs that another number of ranks had begun.
+    epoch, start: the address of the part that contains the line; start is None before the first part.
+    offset: lines of that part already delivered.
+    chunk, before: the chunk that contains the line, and the number of lines in earlier chunks of the part.
+    deal: the rest of the epochs that began under a different number of ranks.
     grown: (epoch, n_lines) pairs: the lines of the source before lines were appended in that epoch.
     """
 
@@ -72,7 +72,7 @@ class Cursor:
 class State:
     """The position of a stream, and the fingerprints of everything that its lines depend on.
 
-    n: lines given so far.
+    n: lines delivered so far.
     since, base, ended: the line of the last change of sources, ranks or weights; each source's lines there; and
         ended sources.
     accepted: accepted differences from the first configuration.
@@ -122,7 +122,7 @@ class State:
                 merged=whole(stored["merged"], "merged"),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise refusal(f"the state holds values that no stream writes ({error!r})") from None
+            raise refusal(f"the state contains values that no stream writes ({error!r})") from None
 
 
 @cache
@@ -140,7 +140,7 @@ def check_checksum(stored: Mapping[str, Any]) -> None:
     try:
         expected = checksum(stored)
     except (TypeError, ValueError, RecursionError) as error:
-        raise refusal(f"the state holds values that are not JSON ({error})") from None
+        raise refusal(f"the state contains values that are not JSON ({error})") from None
     if stored["checksum"] != expected:
         raise refusal("the state's checksum does not match its values: the state was damaged, or edited by hand")
 
@@ -218,7 +218,7 @@ def _counts(stored: object, place: str) -> dict[str, int]:
 
 
 def refusal(problem: str) -> StreamError:
-    """Return the error for an invalid state."""
+    """Build the error for an invalid state."""
     return StreamError(f"{problem}; take one that a stream has written, or start the stream anew")
 
 
@@ -275,8 +275,8 @@ class FaultCounts:
 class Opening(NamedTuple):
     """A block of a source that is opened at line n of the stream.
 
-    cursor: at the start of the block, or a restored position in it.
-    counts: lines read for it, unless already counted.
+    cursor: the position at the start of the block, or a restored position in it.
+    counts: lines read for the block, unless already counted.
     """
 
     n: int
@@ -290,7 +290,7 @@ class Opening(NamedTuple):
 def check_cursor(
     cursor: Cursor, name: str, *, n_lines: int, block_lines: int, rank: int = 0, world: int = 1
 ) -> None:  # fmt: skip
-    """Raise StreamError unless a rank's share of the source `name` has a part at the cursor."""
+    """Raise StreamError if a rank's share of the source `name` has no part at the cursor."""
     for remains in cursor.deal:
         ends = [*(end for _, end in remains.spans), *(part.start + part.n_lines for part in remains.begun)]
         if max(ends, default=0) > n_lines:
@@ -303,13 +303,13 @@ def check_cursor(
 
 
 def reached(openings: Sequence[Opening], n: int) -> list[Opening]:
-    """Return the openings before line n: up to each source's last block with a line."""
+    """Return the openings before line n, up to each source's last block with an output line."""
     last = {opening.source: place for place, opening in enumerate(openings) if opening.n < n and opening.size}
     return [opening for place, opening in enumerate(openings) if place <= last.get(opening.source, -1)]
 
 
 def advanced(state: State, turns: NDArray[np.integer[Any]], openings: Sequence[Opening] = ()) -> State:
-    """Return the state after these turns. openings: of blocks for these turns, and for later ones"""
+    """Return the state after these turns. openings: the blocks opened for these turns and later ones"""
     n, names = state.n + len(turns), [*state.cursors]
     opened = reached(openings, n)
     cursors = dict(state.cursors) | {names[opening.source]: opening.cursor for opening in opened}
@@ -384,7 +384,7 @@ class StateHistory:
         self._n_turns = self._n_openings = 0
 
     def at(self, sample: int, *, n: int) -> State:
-        """Return the state after `sample` of n lines. Raises StreamError if it is too old."""
+        """Return the state after the first `sample` of n lines. Raises StreamError if it is no longer stored."""
         for run in reversed(self._runs if n - sample <= self._n_lines else ()):
             first = run.state.n
             if first < sample <= first + len(run) or (first == sample and run is self._runs[0]):

@@ -53,14 +53,14 @@ def _check_time_limit(seconds: float | None) -> float | None:
 class Stream(Engine):
     r"""An iterable of lines; each iterator continues where the last one stopped.
 
-    sources: with distinct names.
-    seed: of all randomness; 0 or more.
+    sources: sources with distinct names.
+    seed: the seed of all randomness; 0 or more.
     mix: derives weights from numbers of lines; by default each source has its own weight.
     ends: when a source with `epochs` ends, "stop" ends the stream, "drop" continues with the others.
-    policy: for unfit lines.
+    policy: the treatment of unfit lines.
     rank, world: the number of this process, and of all processes, which share the lines.
     n_workers: threads, or processes for Python code, that compute blocks ahead; 0 computes in the reading thread.
-    start_method: of processes: "spawn", or "fork" if no thread is running.
+    start_method: how processes start: "spawn", or "fork" if no thread is running.
     time_limit: seconds per block of Python code in a process; None for any time.
     cache: the folder for indices and split files.
     recall: how many lines back `state(at=…)` can go.
@@ -139,12 +139,12 @@ class Stream(Engine):
     ) -> Self:  # fmt: skip
         """Return the stream that a YAML file describes.
 
-        path: of the file
-        user_code: run the Python files that the file names; give False for files of others
-        values: of the placeholders of a template, by key
-        split: "train", or "valid" for each line of the tasks of that split once, without noise
-        tasks: names of the only tasks to read; by default all
-        options: of `Stream`, which override the file's
+        path: the file's path
+        user_code: run the Python files that the file names; give False for files that you do not trust
+        values: placeholder → its value, if the file is a template
+        split: "train"; or "valid" to read each line of the validation tasks once, without noise
+        tasks: names of the tasks to read; by default all
+        options: options of `Stream`, which override the file's
 
         Raises ConfigError, with the line of each fault, if the file is invalid.
         """
@@ -163,16 +163,16 @@ class Stream(Engine):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files of its sources and of their transforms."""
+        """The files of the sources and of their transforms."""
         return tuple(path for source in self.sources for path in source.paths)
 
     @property
     def n(self) -> int:
-        """Lines given so far, over all runs."""
+        """Lines delivered so far, over all runs."""
         return self._settled.n + self._n_given
 
     def __iter__(self) -> Iterator[str]:
-        """Yield lines without line ends. A line counts as given when it is yielded."""
+        """Yield lines without line ends. A line counts as delivered when it is yielded."""
         while True:
             with self._lock:
                 self._take_form("lines")
@@ -195,14 +195,14 @@ class Stream(Engine):
     def blocks(self, *, limit: int | None = None) -> Iterator[bytes]:
         """Yield many whole lines at a time, as bytes with their line ends.
 
-        limit: the most lines, which count as given when their block is yielded
+        limit: the maximum number of lines, which count as delivered when their block is yielded
         """
         return self._taken("lines", limit, lambda turns: mixed(self._buffers, turns).tobytes())
 
     def batches(self, *, limit: int | None = None) -> Iterator[StreamBatch]:
-        """Yield many lines at a time, as columns, with their origins. Sizes depend on where reading began.
+        """Yield many lines at a time, as columns, with their origins. Batch sizes depend on where reading began.
 
-        limit: the most lines, which count as given when their batch is yielded
+        limit: the maximum number of lines, which count as delivered when their batch is yielded
         """
         return self._taken(
             "columns", limit, lambda turns: mixed_columns(self._buffers, turns, first=self.n, opened=self.sources)
@@ -223,7 +223,7 @@ class Stream(Engine):
     def skip(self, n: int) -> int:
         """Compute lines and drop them; return their number.
 
-        n: the most lines, 0 or more
+        n: the maximum number of lines, 0 or more
         """
         left = n = arguments.whole(n, "n", low=0)
         with self._lock:
@@ -233,7 +233,7 @@ class Stream(Engine):
         return n - left
 
     def place(self) -> tuple[int, Address, int] | None:
-        """Return the source of the next line, its block, and the block's lines before it."""
+        """Return the next line's source and block, and the number of lines before it in the block."""
         with self._lock:
             if self._next(1) is None:
                 return None
@@ -243,9 +243,9 @@ class Stream(Engine):
     def state(self, *, at: int | None = None) -> dict[str, Any]:
         """Return the state of the stream, as JSON values.
 
-        at: an earlier line n, as far as `recall` goes back; by default the next line
+        at: the number of an earlier line, at most `recall` lines back; by default the next line
 
-        Raises StreamError if `at` is not reached yet, or no longer remembered.
+        Raises StreamError if line `at` is still to come, or more than `recall` lines back.
         """
         settled, at = self._settled, self.n if at is None else arguments.whole(at, "at", low=0)
         if at > self.n:
@@ -255,8 +255,8 @@ class Stream(Engine):
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Continue from a state, with any number of workers.
 
-        state: from `state` in any process; or the merged states of all ranks
-        accept: differences to accept: "weights"; "sources", for added sources; "data", for appended lines, which come
+        state: the result of `state` in any process, or of `merge_states` over all ranks
+        accept: differences to accept: "weights"; "sources", added sources; "data", appended lines, which come
             in the current epoch, after its other lines; `accepted` lists each difference
 
         Raises StreamError if the state is invalid or belongs to another stream; the error names the differences.
@@ -266,7 +266,7 @@ class Stream(Engine):
         self.accepted = result.accepted
 
     def summary(self) -> Summary:
-        """Return the numbers of the stream so far."""
+        """Return the statistics of the stream so far."""
         n_read, reasons = self._counts()
         return Summary(
             n=self.n, n_lines=self.n - self._first,
@@ -281,7 +281,7 @@ class Stream(Engine):
         raise TypeError("a Stream cannot be sent to another process; open it there, and restore its state()")
 
     def rehearsal(self) -> Stream:
-        """Return this stream from its start, for a dry run without a record or limit of unfit lines."""
+        """Return this stream from its start, for a dry run that neither records nor limits unfit lines."""
         policy = ErrorPolicy("raise" if self.policy.on_fault == "raise" else "skip")
         return Stream(
             self.sources, seed=self.seed, ends=self.ends, policy=policy, rank=self.rank, world=self.world,
@@ -289,11 +289,11 @@ class Stream(Engine):
         )  # fmt: skip
 
     def close(self) -> None:
-        """End the workers. Reading on starts new ones."""
+        """End the workers. Further reading starts new ones."""
         self._release()
 
     def interrupt(self) -> None:
-        """Make another thread that waits for workers raise StreamError."""
+        """Raise StreamError in any other thread that waits for workers."""
         if (blocks := self._blocks) is not None:
             blocks.interrupt()
 

@@ -1,4 +1,4 @@
-"""`Summary`: the numbers of a stream and each of its sources so far; and virtual epochs.
+"""`Summary`: statistics of a stream and of each source so far; and virtual epochs.
 
 A virtual epoch is V lines of a mixture of endless sources, enough to read the largest source once
 (`volt.stream.mixing.mixture`).
@@ -21,7 +21,7 @@ from volt.stream.running.state import Cursor, Opening
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """The numbers of one source: its lines, the lines that its weight asks for, and its passes."""
+    """The statistics of one source: its lines, the lines due by its weight, and its passes."""
 
     lines: int
     requested: float
@@ -31,16 +31,16 @@ class SourceSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The numbers of a stream.
+    """The statistics of a stream.
 
-    n: lines given, over all runs.
-    n_lines, seconds: lines given, and time, since the stream was opened or restored.
-    n_read, n_faults: lines of the sources read, and unfit ones.
-    reasons: kind of reason → unfit lines.
-    fields: number of fields → lines, in the first 256 lines of each block.
-    sources: by name.
-    left_out: unreadable files.
-    epoch_lines: lines of a virtual epoch, see `Stream.epoch_lines`.
+    n: lines delivered, over all runs.
+    n_lines, seconds: lines delivered, and time, since the stream was opened or restored.
+    n_read, n_faults: lines read from the sources, and unfit lines.
+    reasons: kind of reason → number of unfit lines.
+    fields: number of fields → number of lines that have it, in the first 256 lines of each block.
+    sources: source name → its statistics.
+    left_out: unreadable files, which were skipped.
+    epoch_lines: lines of a virtual epoch; see `Stream.epoch_lines`.
 
     >>> summary = Summary(n=10, n_lines=10, seconds=0.5, n_read=12, n_faults=2, fields={2: 10})
     >>> summary, summary.to_json()["fields"]
@@ -64,11 +64,11 @@ class Summary:
 
     @property
     def lines_per_second(self) -> float:
-        """Lines given per second, 0 at first."""
+        """Lines delivered per second, 0 at first."""
         return self.n_lines / self.seconds if self.seconds > 0 else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the summary as JSON values. `fields_sampled` marks `fields` as a sample."""
+        """Return the summary as JSON values. `fields_sampled` says that `fields` is a sample."""
         fields = {str(number): count for number, count in sorted(self.fields.items())}
         rounded = {"seconds": round(self.seconds, 3), "lines_per_second": round(self.lines_per_second, 1)}
         sampled = {"fields": fields, "fields_sampled": True}
@@ -76,7 +76,7 @@ class Summary:
 
 
 def epochs_read(source: OpenSource, cursor: Cursor, opening: Opening | None) -> float:
-    """Return how often a source has been read. opening: the block of its last line, if known"""
+    """Return the number of passes over a source. opening: the block of its last line, if known"""
     part = opening.part if opening else BlockRange(cursor.epoch, cursor.start or 0, source.block_lines)
     low, high = rows_of(cursor.chunk, n_lines=part.n_lines, most=most_of(source, part))
     inside = cursor.inside / opening.size * (high - low) if opening and opening.size else 0.0
@@ -112,10 +112,10 @@ class SourcePasses:
 class VirtualEpoch:
     """A virtual epoch and its progress.
 
-    number: from 0.
-    n_lines: of the epoch; in a stream of one rank, of that rank.
-    given: lines so far.
-    sources: by name.
+    number: the epoch's number, from 0.
+    n_lines: the lines of the epoch; if ranks share the stream, only this rank's lines.
+    given: lines of this epoch delivered so far.
+    sources: source name → its passes, share and so on.
 
     >>> VirtualEpoch(number=0, n_lines=1200, given=400, sources={})
     <VirtualEpoch 0: 400 of 1,200 lines, 0 sources>
@@ -138,11 +138,11 @@ def mixed_by_size(sources: Sequence[OpenSource], mix: Sampling) -> tuple[OpenSou
     for source in (opened.source for opened in sources):
         if source.weight != 1:
             raise ConfigError(
-                f"source {source.name!r}: weight={source.weight} does not go with mix; remove one of them"
+                f"source {source.name!r}: weight={source.weight} cannot be used with mix; remove one of them"
             )
         if source.epochs is not None:
             raise ConfigError(
-                f"source {source.name!r}: epochs={source.epochs} does not go with mix; remove one of them"
+                f"source {source.name!r}: epochs={source.epochs} cannot be used with mix; remove one of them"
             )
     weights = mix.weights({source.name: source.n_lines for source in sources})
     return tuple(source.weighing(weights[source.name]) for source in sources)
@@ -161,7 +161,7 @@ def virtual_epoch(
     sources: Sequence[OpenSource], in_use: Mapping[int, Opening], cursors: Sequence[Cursor], mixture: Mixture,
     *, n_lines: int, rank: int = 0, world: int = 1,
 ) -> VirtualEpoch:  # fmt: skip
-    """Return the virtual epoch of the last line given. n_lines: of all ranks together"""
+    """Return the virtual epoch of the last line. n_lines: the lines of the epoch for all ranks together"""
     n = sum(cursor.lines for cursor in cursors)
     number = max(0, (n - mixture.since) * world - 1 - rank) // n_lines
     start, end = (mixture.since + (epoch * n_lines + rank) // world for epoch in (number, number + 1))

@@ -43,11 +43,11 @@ Place = Callable[[int], str]  # index of a line → how an error names it
 
 
 class Translation:
-    """The steps of a task before and after a translation system, one line for each line.
+    """A task's steps before and after a translation system; each input line gives one output line.
 
     config: the path of a configuration, whose transforms' files must exist
     task: the name of a task, of any split
-    values: of the placeholders of a template, by key
+    values: placeholder → its value, if the configuration is a template
     user_code: run the Python files that the configuration names
 
     Raises ConfigError if the task is missing, or if one of its steps cannot take lines one by one.
@@ -96,16 +96,16 @@ class Translation:
         return tuple(path for named in self._named for path in (*_expanded(named), *map(str, files_read(named))))
 
     def input(self, lines: Sequence[str]) -> list[str]:
-        """Return the input of the system for some text.
+        """Convert text to the system's input.
 
-        lines: without line ends
+        lines: text without line ends
 
         Raises StreamError, with the line's number and the step's name, if a step refuses a line.
         """
         return self._before.lines(lines)
 
     def output(self, lines: Sequence[str]) -> list[str]:
-        """Return the output of the system as plain text. Raises StreamError as `input` does.
+        """Convert the system's output to plain text. Raises StreamError as `input` does.
 
         lines: pieces or ids, without line ends
         """
@@ -114,14 +114,14 @@ class Translation:
     def input_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
         """Yield `input` for files, block by block, up to the first refused line.
 
-        blocks: of `volt.files.blocks.read_blocks`
+        blocks: the result of `volt.files.blocks.read_blocks`
         """
         return self._before.blocks(blocks)
 
     def output_blocks(self, blocks: Iterable[Block]) -> Iterator[bytes]:
         """Yield `output` for files, as `input_blocks` does.
 
-        blocks: of `volt.files.blocks.read_blocks`
+        blocks: the result of `volt.files.blocks.read_blocks`
         """
         return self._after.blocks(blocks)
 
@@ -130,8 +130,8 @@ class Translation:
 class _Passage:
     """Steps that turn each line into one line.
 
-    place: seed, source and epoch, for random numbers.
-    side, has_both: the field that holds the text; lines have a source and a target side, one of them empty.
+    place: the seed, source and epoch from which random numbers are derived.
+    side: the number of the field with the text; has_both: lines have both sides, one of them empty.
     """
 
     steps: tuple[Transform, ...]
@@ -163,7 +163,7 @@ class _Passage:
         tab = _first_tab(column)
         if tab is not None:
             yield from self._translated(column.take(np.arange(tab)), place, first=first)
-            raise StreamError(f"{place(tab)}: holds a tab, which separates fields; write a space instead")
+            raise StreamError(f"{place(tab)}: contains a tab, which separates fields; write a space instead")
         empty = (Column.repeated("", len(column)),) * self.has_both
         columns = (column, *empty) if self.side == SOURCE else (*empty, column)
         batch = Batch(columns, None, np.arange(first, first + len(column)))
@@ -224,9 +224,9 @@ def _check_origins(before: Batch, done: object) -> None:
 def _check_lines(lines: list[str]) -> None:
     for index, line in enumerate(lines):
         if "\n" in line:
-            raise StreamError(f"line {index + 1}: holds a line end; give each line by itself")
+            raise StreamError(f"line {index + 1}: contains a line end; pass each line separately")
         if not line.isascii() and _SURROGATE.search(line):
-            raise StreamError(f"line {index + 1}: holds a lone surrogate, which is not text; fix it")
+            raise StreamError(f"line {index + 1}: contains a lone surrogate, which is not text; fix it")
 
 
 def _first_tab(column: Column) -> int | None:

@@ -1,1 +1,1 @@
-"""Tasks: lines that are treated in the same way, such as a pair of languages, and the shards made of them."""
+"""Tasks: corpora that get the same treatment, such as those of a language pair, and the shards written from them."""

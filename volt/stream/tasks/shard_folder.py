@@ -4,7 +4,7 @@
     FOLDER/TASK/words.src.tsv   word, tab, count: the words of all lines of a side
     FOLDER/TASK/manifest.json   written last; without it the shards are not finished
 
-Shards are stale if one of their inputs has changed. Inputs that were deleted are not needed.
+Shards are stale if one of their inputs has changed. Inputs may be deleted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class WrittenShard:
-    """A shard: the lines of each file, the lines of each side that are not UTF-8, and the files, one for each side."""
+    """A shard: the lines of each file, the lines of each side that are not UTF-8, and one file for each side."""
 
     n_lines: int
     n_bad_lines: tuple[int, ...]
@@ -52,7 +52,7 @@ class WrittenShard:
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """The requested form of shards; order "kept" leaves lines in the order of the inputs, "mixed" spreads inputs."""
+    """The requested form of shards. order: "kept" preserves the inputs' order, "mixed" spreads each input evenly."""
 
     n_shards: int
     compress: Compression
@@ -63,7 +63,7 @@ class ShardSettings:
 class Manifest:
     """The content of a task's folder: the inputs that were read, and the files that were written, in order.
 
-    words: the tables of words, one for each side
+    words: the word tables, one for each side
     """
 
     folder: Path
@@ -76,7 +76,7 @@ class Manifest:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the fields, as a `Source` of pairs takes them; () if there is one side."""
+        """The fields' names, for the `names` of a `Source`; () if there is one side."""
         return names_of(self.sides)
 
     @property
@@ -86,7 +86,7 @@ class Manifest:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files of all shards, grouped by shard, as a `Source` takes them."""
+        """The files of all shards, grouped by shard, for the `paths` of a `Source`."""
         return tuple(str(self.folder / file.name) for shard in self.shards for file in shard.files)
 
     @property
@@ -111,7 +111,7 @@ class Manifest:
 
     @property
     def first_tab(self) -> str:
-        """The first line of the inputs that holds a tab, as file:line; empty if none does."""
+        """The first line of the inputs that contains a tab, as file:line; empty if none does."""
         return self._first("first_tab")
 
     def _first(self, what: str) -> str:
@@ -120,7 +120,7 @@ class Manifest:
 
     @property
     def word_paths(self) -> dict[str, str]:
-        """Side → the table of its words, as `volt.count_words(…, word_counts=True)` reads it."""
+        """Side → its word table, which `volt.count_words(…, word_counts=True)` reads."""
         return {side: str(self.folder / file.name) for side, file in zip(self.sides, self.words, strict=True)}
 
 
@@ -171,7 +171,7 @@ def read_manifest(folder: str | Path, task: Task) -> Manifest:
 
 
 def stored_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a task's own folder, None if it is missing or damaged; other files are not checked."""
+    """Return the manifest in a task's own folder, None if it is missing or damaged. Other files are not checked."""
     try:
         return _stored(folder)
     except BAD_RECORD:
@@ -190,7 +190,7 @@ def store_manifest(manifest: Manifest) -> None:
 
 
 def restored(kind: type[T], record: Record) -> T:
-    """Return an object from what `asdict` made of it. Raises ValueError if it is damaged."""
+    """Rebuild an object from the result of `asdict`. Raises ValueError if the record is damaged."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind).validate_python(record)
@@ -208,7 +208,7 @@ def load_record(path: Path) -> Record:
     values = json.loads(path.read_bytes())
     record: Record = values["record"]
     if values["version"] != VERSION or values["check"] != _check(record):
-        raise ValueError("damaged, or of another version")
+        raise ValueError("damaged, or written by another version")
     return record
 
 
@@ -217,7 +217,7 @@ def _check(record: Record) -> str:
 
 
 def is_whole(folder: Path, file: WrittenFile) -> bool:
-    """Check whether a file holds the bytes that were written."""
+    """Check whether a file still contains the bytes that were written."""
     digest = blake2b(digest_size=16)
     try:
         with open(folder / file.name, "rb", buffering=0) as opened:
@@ -242,7 +242,7 @@ def _damage(manifest: Manifest) -> str:
 
 
 def _difference(manifest: Manifest, task: Task) -> str:
-    """Return how the shards differ from those of the current task; empty if they do not."""
+    """Return how the shards differ from the shards that the task now asks for; empty if they do not."""
     if manifest.sides != task.sides:
         return f"stale: they have {' and '.join(manifest.sides)}; task {task.name!r} is of type {task.kind}"
     requested = min(task.n_shards or len(manifest.shards), manifest.n_lines)
@@ -252,9 +252,9 @@ def _difference(manifest: Manifest, task: Task) -> str:
 
 
 def _check_fresh(manifest: Manifest, task: Task) -> None:
-    """Raise StreamError if the inputs of a task are not the ones of its shards, or have changed.
+    """Raise StreamError if a task's inputs are not the inputs of its shards, or have changed.
 
-    Deleted inputs are not checked. A task that shares inputs has none of its own: the manifest's inputs are checked.
+    Deleted inputs are not checked. If a task shares another's inputs, the manifest's inputs are checked.
     """
     if not task.inputs:
         for read in manifest.inputs:

@@ -1,4 +1,4 @@
-r"""Tasks → folders of shards that each hold an even share of all inputs, with the words of each side counted.
+r"""Tasks → folders of shards that each contain an even share of all inputs, with the words of each side counted.
 
     inputs → examined: lines, digests → plan: the number of lines of each input in each shard
            → read again, in order → chunks: mixed, compressed, words counted in threads → shards, one after the other
@@ -59,7 +59,7 @@ Longs = NDArray[np.int64]
 
 
 def number_of_shards(n_lines: int, *, requested: int | None, lines: int) -> int:
-    """Return the number of shards: as requested, or one for every `lines`; never more than lines."""
+    """Return the number of shards: `requested`, or one for every `lines` lines; at most `n_lines`."""
     return min(n_lines, requested or -(-n_lines // lines))
 
 
@@ -78,7 +78,7 @@ def in_a_row(sizes: Sequence[int] | Longs, n_parts: int) -> Longs:
 
 
 def mixed_chunks(counts: Longs, n_chunks: int) -> Longs:
-    """Return (n_chunks, n_inputs) the lines of each chunk of a shard, which holds (n_inputs,) `counts` lines.
+    """Return (n_chunks, n_inputs) each input's lines in each chunk of a shard. counts: (n_inputs,) lines of the shard
 
     >>> mixed_chunks(np.array([4, 1]), 2).tolist()
     [[2, 0], [2, 1]]
@@ -107,7 +107,7 @@ _ZSTD_LEVEL, _GZIP_LEVEL = 3, 3
 
 @dataclass(frozen=True, slots=True)
 class ShardPlan:
-    """The shards to write for a task; counts: (n_shards, n_inputs) lines; chunk_lines: about the lines of a chunk."""
+    """The shards to write for a task; counts: (n_shards, n_inputs) lines; chunk_lines: approximate lines of a chunk."""
 
     task: Task
     inputs: tuple[ReadInput, ...]
@@ -122,7 +122,7 @@ class ShardPlan:
 
 
 class ShardChunk(NamedTuple):
-    """Lines of a shard: for each side the lines of each input, and their order in the shard."""
+    """Consecutive lines of a shard: for each side the lines of each input, and their order in the shard."""
 
     shard: int
     is_first: bool
@@ -141,7 +141,7 @@ class Packed(NamedTuple):
 
 
 def chunks_of(plan: ShardPlan, *, without: Container[int] = (), ahead: bool = False) -> Iterator[ShardChunk]:
-    """Yield the chunks of all shards but some, in the order of writing; `ahead` reads files in threads."""
+    """Yield the chunks of all shards except `without`, in the order of writing; `ahead` reads files in threads."""
     n_open = len(plan.inputs) * len(plan.task.sides)
     readers = [
         [LineReader([file.path for file in files], n_open=n_open, ahead=ahead) for files in read.sides]
@@ -216,21 +216,21 @@ def shard(
     max_line: int | None = MAX_LINE,
     progress: Progress | None = None,
 ) -> tuple[Manifest, ...]:
-    """Write the shards of tasks, each into a folder of its name. Up-to-date shards are not rewritten.
+    """Write the shards of tasks, each task into a folder of its name. Up-to-date shards are not rewritten.
 
     tasks: the result of `volt.stream.config.configuration.load_config`, or tasks; a task that shares inputs has no
         shards of its own
-    folder: the folder of the tasks' folders
-    lines: about the lines of a shard, for tasks without a number of shards
+    folder: the folder that contains the tasks' folders
+    lines: the approximate number of lines of a shard, for tasks without a number of shards
     compress: "zstd", "gz" or "none"
     names: the names of tasks to write; all by default
     workers: the number of threads, which does not change the shards; one for each core by default
-    max_line: the most bytes of a line; None for no limit
-    progress: called with "count lines" or "shard", the lines done, and the lines in all if that is known
+    max_line: the maximum number of bytes of a line; None for no limit
+    progress: called with "count lines" or "shard", the lines done, and the total number of lines if known
 
     Words are counted in lines that are UTF-8. Tasks of the split "valid" keep the order of their lines; others are
     mixed. A run that was killed resumes after its last finished shard.
-    Raises ConfigError, StreamError or CorpusError for tasks and inputs that are wrong, OutputError if shards cannot be
+    Raises ConfigError, StreamError or CorpusError for invalid tasks and inputs, OutputError if shards cannot be
     written.
 
     >>> shard([Task("empty", "mono", ())], "shards")
@@ -295,7 +295,7 @@ def _read(
     task: Task, inputs: list[tuple[tuple[str, ...], ...]], work: TaskFolder, n_threads: int, max_line: int | None,
     tally: _Tally,
 ) -> tuple[ReadInput, ...]:  # fmt: skip
-    """Return a task's inputs, read to their ends unless an earlier run has read them. Raises an error if one is bad."""
+    """Read a task's inputs to their ends, unless an earlier run has read them. Raises an error if one is invalid."""
     known = work.files_read()
 
     def read(side: str, path: str) -> InputFile:

@@ -43,7 +43,7 @@ class Input:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths, side by side."""
+        """The paths, one side after the other."""
         return tuple(path for _, path in self.files)
 
 
@@ -53,9 +53,9 @@ class Task:
 
     name: also the name of its source in the stream.
     kind: "para" for lines with a source and a target side, "mono" for lines with one.
-    split: "train" to be mixed by weight, "valid" to be read by itself, without noise.
-    n_shards: the number of shards to make; None to derive it from the number of lines.
-    shares: the task whose inputs, and shards, it reads.
+    split: "train" to mix by weight, "valid" to read separately, without noise.
+    n_shards: the number of shards to write; None to derive it from the number of lines.
+    shares: the other task whose inputs, and shards, it reads.
     """
 
     name: str
@@ -72,17 +72,17 @@ class Task:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """The names of its files' sides."""
+        """The sides of its files: src and tgt, or mono."""
         return SIDES[self.kind]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the fields, as a `Source` of pairs takes them; () if there is one side."""
+        """The fields' names, for the `names` of a `Source`; () if there is one side."""
         return names_of(self.sides)
 
 
 def names_of(sides: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the fields of lines with these sides; lines with one side have no named fields."""
+    """Return the fields' names of lines with these sides; lines with one side have no named fields."""
     return sides if len(sides) > 1 else ()
 
 
@@ -94,9 +94,9 @@ _NO_ENDS = np.zeros(0, np.int64)
 class InputFile:
     """A file of an input, as it was when it was read.
 
-    size, modified: bytes on disk, and time of change
-    digest, n_lines, n_bytes: of its decompressed text
-    first_bad, first_tab: the number of its first line that is not UTF-8, or has a tab; 0 if there is none
+    size, modified: bytes on disk, and modification time
+    digest, n_lines, n_bytes: digest, lines and bytes of the decompressed text
+    first_bad, first_tab: the number of its first line that is not UTF-8, or contains a tab; 0 if there is none
     """
 
     side: str
@@ -111,13 +111,13 @@ class InputFile:
 
     @property
     def stamp(self) -> Stamp:
-        """Size and time of change."""
+        """The size and modification time."""
         return self.size, self.modified
 
 
 @dataclass(frozen=True, slots=True)
 class ReadInput:
-    """An input whose files have been read: the files of each side, those that belong together at the same index."""
+    """An input whose files have been read: the files of each side, line-aligned at the same index."""
 
     name: str
     sides: tuple[tuple[InputFile, ...], ...]
@@ -134,7 +134,7 @@ class ReadInput:
 
 
 def paths_by_side(task: Task, source: Input) -> tuple[tuple[str, ...], ...]:
-    """Return the paths of an input, side by side. Raises ConfigError unless all sides have equally many files."""
+    """Return the paths of an input, by side. Raises ConfigError if the sides' numbers of files differ."""
     result = tuple(tuple(path for side, path in source.files if side == wanted) for wanted in task.sides)
     where = f"task {task.name!r}, input {source.name!r}"
     if {side for side, _ in source.files} != {*task.sides}:
@@ -164,7 +164,7 @@ def look_at(
     """
     check_is_file(path)
     if are_ids(path):
-        message = "holds indexed ids, and shards are of text; a stream reads them without: leave `shards` out"
+        message = "contains indexed ids, but shards contain text; a stream reads ids without shards: remove `shards`"
         raise StreamError(f"{shown_path(path)}: {message}")
     stamp, digest = stamp_of(path), blake2b(digest_size=16)
     n_lines = n_bytes = first_bad = first_tab = 0
@@ -198,7 +198,7 @@ def _first_bad(block: bytes) -> int:
 
 
 def check_unchanged(path: str, stamp: Stamp) -> None:
-    """Raise StreamError if a file has changed since it was read first."""
+    """Raise StreamError if a file has changed since it was first read."""
     if stamp_of(path) != stamp:
         raise _changed(path)
 
@@ -213,7 +213,7 @@ def check_input(task: Task, read: ReadInput) -> None:
                 raise StreamError(f"{where}: {', '.join(counts)}; source and target need equally many: align them")
     if not read.n_lines:
         names = ", ".join(shown_path(file.path) for file in read.files)
-        raise StreamError(f"{where}: no line in {names}; leave the input out, or name other files")
+        raise StreamError(f"{where}: no line in {names}; remove the input, or name other files")
 
 
 class LineReader:

@@ -1,8 +1,8 @@
 """A task's folder while its shards are written: its lock, the leftovers of an earlier run, and the word counts.
 
     .lock                          held by the process that writes
-    .progress/plan.json            the settings and the inputs that the shards below belong to
-    .progress/00000.src.zst        a side of shard 0, until all shards are made
+    .progress/plan.json            the settings and inputs of the shards below
+    .progress/00000.src.zst        a side of shard 0, until all shards are finished
     .progress/00000.json           shard 0 is finished: its lines, and the digests of its files
     .progress/00000.src.words      how often its words occur
 
@@ -50,7 +50,7 @@ from volt.urls import url_of
 
 
 def write_words(folder: Path, side: str, notes: Iterable[Path]) -> WrittenFile:
-    """Write the words of a side of all shards, sorted; `notes` are the files with the words of each shard."""
+    """Write the word counts of a side over all shards, sorted. notes: the word counts of each shard"""
     tables = (pl.read_ipc(BytesIO(note.read_bytes())) for note in notes)
     total, buffer = summed(CountedPart(table, 0, 0, 0) for table in tables), BytesIO()
     total.table.write_csv(buffer, include_header=False, separator="\t", quote_style="never")
@@ -115,7 +115,7 @@ class TaskFolder:
         return result
 
     def finished(self, plan: ShardInputs) -> Manifest | None:
-        """Return the manifest, if all shards of the plan are up to date."""
+        """Return the manifest if all shards of the plan are up to date."""
         manifest = stored_manifest(self.folder)
         if manifest is None or ShardInputs(manifest.task, manifest.layout, manifest.inputs).signature != plan.signature:
             return None
@@ -147,7 +147,7 @@ class TaskFolder:
         store_record(self._shard_note(number), {"shard": asdict(shard), "words": [asdict(file) for file in words]})
 
     def finish(self, manifest: Manifest) -> Manifest:
-        """Move the new files to their places, write the manifest, and remove other shards and all notes."""
+        """Move the new files into the folder, write the manifest, and remove other shards and all notes."""
         new = {file.name for file in manifest.files}
         if moved := new.intersection(os.listdir(self.progress) if self.progress.is_dir() else ()):
             (self.folder / MANIFEST).unlink(missing_ok=True)
@@ -160,7 +160,7 @@ class TaskFolder:
 
     @contextmanager
     def explaining_errors(self) -> Iterator[None]:
-        """Add to an error of writing which shards are finished, and that earlier shards are unchanged."""
+        """Extend a write error with the finished shards, and the fact that earlier shards are unchanged."""
         try:
             yield
         except OutputError as error:
@@ -198,10 +198,11 @@ def _remove_all_but(names: set[str], folder: Path) -> None:
 
 @contextmanager
 def held(work: TaskFolder, read: Iterable[str]) -> Iterator[None]:
-    """Lock a task's folder, which is created if need be, and removed if nothing was written.
+    """Lock a task's folder. It is created if missing, and removed if nothing was written.
 
-    read: the files that are read meanwhile; if one lies in the folder, ConfigError is raised
-    Raises StreamError if another process holds it, OutputError if it holds other files or cannot be created.
+    read: the files read meanwhile. Raises ConfigError if one lies in the folder.
+    Raises StreamError if another process has the lock, OutputError if the folder contains other files or cannot be
+    created.
     """
     _refuse_inputs(work.folder, read)
     new = [folder for folder in (work.folder, work.folder.parent) if not folder.exists()]
@@ -244,18 +245,18 @@ def _refuse_inputs(folder: Path, read: Iterable[str]) -> None:
 
 
 def _refuse_others(folder: Path) -> None:
-    """Raise OutputError if the folder holds anything but shards."""
+    """Raise OutputError if the folder contains anything but shards."""
     names = os.listdir(folder)
     is_ours = MANIFEST in names or PROGRESS in names
     for name in sorted(names):
         if not (_is_ours(folder / name) and (is_ours or not _SHARD.fullmatch(name))):
             lost = f", or its {MANIFEST} is missing" if _SHARD.fullmatch(name) and not is_ours else ""
-            message = f"{shown_path(folder)}: holds {quoted(name)}, which is not one of its shards{lost}"
+            message = f"{shown_path(folder)}: contains {quoted(name)}, which is not one of its shards{lost}"
             raise OutputError(f"{message}; name another folder, or move it away")
 
 
 def _is_ours(path: Path) -> bool:
-    """Check whether a file or folder may come from this module, which makes no links."""
+    """Check whether this module may have written a file or folder; it creates no links."""
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:  # another process has just removed it

@@ -1,4 +1,4 @@
-"""`Batch`: the lines of a block as columns, and the number of the line that each came from.
+"""`Batch`: the lines of a block as columns, with each line's number in its source.
 
 Lines are split into fields at tabs when a transform first reads a field.
 """
@@ -26,8 +26,8 @@ class Batch:
     r"""The lines of a block on their way through its transforms.
 
     columns: the fields that lines have been split into so far, field 1 first.
-    rest: the text after those fields, with tabs; missing where a line has no more; None if no line has.
-    origins: (n_lines,) int64, the number of each line in its source; of joined lines, of the first.
+    rest: the unsplit text after those fields, missing where a line has none; None if no line has any.
+    origins: (n_lines,) int64, the number of each line in its source; for joined lines, the first one's.
 
     >>> batch = Batch.of(["a\tb", "c"])
     >>> batch.with_columns({1: Column.of(["x", "y"])}).lines, batch.take([1, 1]).origins.tolist()
@@ -42,7 +42,7 @@ class Batch:
     def of(cls, lines: Sequence[str]) -> Batch:
         """Return a new batch, in which line k has origin k.
 
-        lines: samples, without line ends
+        lines: text without line ends
         """
         result = arguments.texts(lines, "lines", one="did you mean Batch.of([line])?")
         return cls((), Column.of(result), np.arange(len(result)))
@@ -85,14 +85,14 @@ class Batch:
     def column(self, field: int) -> Column:
         """Return the values of a field.
 
-        field: its number, from 1
+        field: the field's number, from 1
         """
         return self.split(field).columns[field - 1]
 
     def with_columns(self, changed: Mapping[int, Column]) -> Batch:
         """Return the lines with changed fields.
 
-        changed: number of the field, from 1 → its values
+        changed: field number, from 1 → new values
         """
         batch = self.split(max(changed, default=0))
         columns = [changed.get(number, column) for number, column in enumerate(batch.columns, 1)]
@@ -100,7 +100,7 @@ class Batch:
 
     @property
     def n_fields(self) -> Longs:
-        """(n_lines,) the number of fields of each line."""
+        """(n_lines,) the number of fields in each line."""
         result = np.zeros(len(self), np.int64)
         for column in self.columns:
             result += column.present
@@ -111,7 +111,7 @@ class Batch:
     def take(self, indices: Chosen) -> Batch:
         """Return some of the lines.
 
-        indices: of lines, repeats allowed, or a boolean mask
+        indices: line indices, repeats allowed, or a boolean mask
         """
         chosen = np.asarray(indices)
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
@@ -119,7 +119,7 @@ class Batch:
         return Batch(tuple(column.take(chosen) for column in self.columns), rest, self.origins[chosen])
 
     def compact(self) -> Batch:
-        """Return the lines in buffers of their own."""
+        """Return the lines in new, unshared buffers."""
         rest = None if self.rest is None else self.rest.compact()
         return Batch(tuple(column.compact() for column in self.columns), rest, self.origins)
 
@@ -143,7 +143,7 @@ class Batch:
 
     @property
     def lines(self) -> list[str]:
-        """The lines as texts, in a new list."""
+        """The lines as strings, in a new list."""
         columns = self._all()
         if len(columns) == 1:
             return columns[0].strings()
@@ -151,7 +151,7 @@ class Batch:
 
     @property
     def rows(self) -> list[list[str]]:
-        """The fields of each line as texts, in new lists."""
+        """The fields of each line as strings, in new lists."""
         return [line.split("\t") for line in self.lines]
 
     def map(self, function: Callable[[str], str]) -> Batch:
@@ -164,7 +164,7 @@ class Batch:
     def with_lines(self, lines: Sequence[str]) -> Batch:
         """Return other lines with the same origins. Raises StreamError if their number differs.
 
-        lines: one for each
+        lines: a new line for each line
         """
         if len(lines) != len(self):
             raise StreamError(f"{len(lines)} lines were made from {len(self)}; say their origins with take()")
@@ -180,7 +180,7 @@ class Batch:
     def to_arrow(self, names: Sequence[str] = ()) -> pyarrow.RecordBatch:
         """Return the fields as columns of an Arrow record batch, and `row`, the origins.
 
-        names: of the fields; by default "1", "2" and so on
+        names: the fields' names; by default "1", "2" and so on
         """
         import pyarrow as pa
 
@@ -197,7 +197,7 @@ def joined(batches: Sequence[Batch]) -> Batch:
 
 
 def together(parts: Sequence[Batch], order: Longs) -> Batch:
-    """Return the lines of several batches in an order: (n,) indices through all parts."""
+    """Join batches and reorder their lines. order: (n,) indices of lines, counted through all parts"""
     width = max(len(part.columns) for part in parts)
     parts = [part.split(width) for part in parts]
     slots = [[part.columns[k] for part in parts] for k in range(width)]  # of each field, its column in each part
@@ -212,7 +212,7 @@ def together(parts: Sequence[Batch], order: Longs) -> Batch:
 
 
 def _of_one_kind(slot: list[Column]) -> list[Column]:
-    """Return the columns of a field, all text if any is; an empty one gets another's buffer."""
+    """Return the columns of a field, all as text if any is text; an empty column gets another's buffer."""
     held = [column for column in slot if column.present.any()] or slot[:1]
     if len({column.is_ids for column in held}) > 1:
         return _of_one_kind([column.as_text() for column in slot])

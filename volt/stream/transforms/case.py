@@ -1,7 +1,7 @@
 """Transforms of case, with the results of Python's str methods.
 
-ASCII, and characters whose other case has as many bytes     a compiled loop, by tables made with those methods
-a value with any other character ("ß", a final "Σ", …)       the method itself, on all such values as one text
+ASCII, and characters whose other case has as many bytes     a compiled loop; its tables come from those methods
+a value with any other character ("ß", a final "Σ", …)       the method itself, on all such values joined
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Case(LineTransform):
     fields: Fields | None = None
     """The fields to change; by default 1 and, where a line has it, 2."""
     if_cased: int | None = None
-    """Change a line only if this field of it holds a letter that has case (Chinese, Arabic and Hindi have none)."""
+    """Change a line only if this field contains a letter with case (Chinese, Arabic and Hindi have none)."""
 
     def __post_init__(self) -> None:
         check_fields(self.fields)
@@ -88,7 +88,7 @@ class Title(_Case):
 
 
 def titled(text: str) -> str:
-    """Return a text in title case; unlike str.title, no word starts after an apostrophe, digit or accent."""
+    """Title-case a string; unlike in str.title, no word starts after an apostrophe, digit or accent."""
     return _FIRST_LETTER.sub(lambda letter: letter[0].title(), text.lower())
 
 
@@ -108,10 +108,10 @@ def _have_case(column: Column) -> Mask:
 
 
 class _Tables(NamedTuple):
-    """The tables of a case for `change_case`.
+    """The tables of one case for `change_case`.
 
-    letter: the first of the ASCII letters that change, whatever precedes them; 0 if that matters
-    inner, first: (65,536,) uint16, new code points inside and at the start of a word; 0 if tables do not suffice
+    letter: the first ASCII letter that changes; 0 if the change depends on the character before
+    inner, first: (65,536,) uint16, new code points inside a word and at its start; 0 where the method itself is needed
     opens: (65,536,) uint8, characters after which a word may start
     """
 
@@ -166,7 +166,7 @@ def _cased() -> NDArray[np.uint8]:
 
 
 def _table(function: Callable[[str], str]) -> NDArray[Any]:
-    """Return (65,536,) each character's result; 0 unless it is one character of as many bytes."""
+    """Return (65,536,) each character's new code point; 0 unless the result is one character of as many bytes."""
     output = [function(chr(code)) for code in range(_N_CODES)]
     codes = np.fromiter((ord(text) if len(text) == 1 else 0 for text in output), np.int64, _N_CODES)
     bounds = [0x80, 0x800, 0x10000]  # from which on characters have more bytes in UTF-8

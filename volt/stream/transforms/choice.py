@@ -55,7 +55,7 @@ class Variant(ConfiguredTransform):
 class Choice(ConfiguredTransform):
     """Send each line through one of several variants, drawn by their weights.
 
-    Validation and translation use the heaviest variant, the first of several.
+    Validation and translation use the heaviest variant; in a tie, the first.
     """
 
     name: ClassVar[str] = "choice"

@@ -30,7 +30,7 @@ _END = 0x0A
 class Column:
     """The values of one field of many lines.
 
-    data: (n_bytes,) uint8 of UTF-8 text, or (n_ids,) int32
+    data: (n_bytes,) uint8, UTF-8 text, or (n_ids,) int32, ids
     starts: (n,) int64
     sizes: (n,) int64; −1 for a missing value
     memo: measurements of the values by name, (n,) int64 each; `take` retains them
@@ -59,7 +59,7 @@ class Column:
     def of(cls, values: Sequence[str | None]) -> Column:
         """Return a column of text.
 
-        values: texts, None for a missing one
+        values: strings, None for a missing value
         """
         result = arguments.several(values, "values", one="did you mean Column.of([value])?")
         if not set(map(type, result)) <= {str, type(None)}:
@@ -74,9 +74,9 @@ class Column:
 
     @classmethod
     def cut(cls, text: bytes | NDArray[np.uint8]) -> Column:
-        """Return the lines of a text, each of which ends with a line feed.
+        """Split text into lines, each of which ends with a line feed.
 
-        text: (n_bytes,) of UTF-8
+        text: (n_bytes,) UTF-8
         """
         data = np.frombuffer(text, np.uint8)
         ends = line_ends_of(data)
@@ -87,7 +87,7 @@ class Column:
     def of_ids(cls, ids: NDArray[np.int32], offsets: Longs) -> Column:
         """Return a column of ids.
 
-        ids: of all values, one value after the other
+        ids: the ids of all values, one value after the other
         offsets: (n + 1,) value i is ids[offsets[i]:offsets[i + 1]]
         """
         return cls(ids, offsets[:-1], np.diff(offsets))
@@ -102,9 +102,9 @@ class Column:
 
     @classmethod
     def repeated(cls, value: str, n: int) -> Column:
-        """Return a text in every line.
+        """Return a column with one string in every line.
 
-        value: the text
+        value: the string
         n: the number of lines
         """
         data = np.frombuffer(value.encode(), np.uint8)
@@ -122,7 +122,7 @@ class Column:
     def take(self, indices: Chosen) -> Column:
         """Return some of the values.
 
-        indices: of values, repeats allowed, or a boolean mask
+        indices: value indices, repeats allowed, or a boolean mask
         """
         chosen = np.asarray(indices)
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64, copy=False)
@@ -130,7 +130,7 @@ class Column:
         return Column(self.data, self.starts.take(chosen), self.sizes.take(chosen), memo)
 
     def as_text(self) -> Column:
-        """Return ids as numbers with spaces between them; text as it is."""
+        """Return ids as numbers separated by spaces; return text unchanged."""
         if not self.is_ids:
             return self
         from volt.kernels.columns import number_sizes, write_numbers
@@ -143,7 +143,7 @@ class Column:
         return Column(out, ends - np.maximum(sizes, 0), sizes)
 
     def text(self, *, end: int = _END) -> NDArray[np.uint8]:
-        """Return the values, each followed by a byte; a missing one counts as empty.
+        """Return the values, each followed by the byte `end`; a missing value counts as empty.
 
         end: that byte, by default a line feed
         """
@@ -172,7 +172,7 @@ class Column:
         return out, ends
 
     def compact(self) -> Column:
-        """Return the values in a buffer of their own."""
+        """Return the values in a new, unshared buffer."""
         if self.is_ids:
             held = np.maximum(self.sizes, 0)
             starts = np.cumsum(held) - held
@@ -182,7 +182,7 @@ class Column:
         return Column(data, ends - np.maximum(self.sizes, 0) - 1, self.sizes)
 
     def strings(self) -> list[str]:
-        """Return the values as text; a missing one is ''."""
+        """Return the values as strings; a missing value is ''."""
         text = self.text().tobytes().decode("utf-8", "surrogatepass")
         if text.count("\n") == len(self):
             return text.split("\n")[:-1]
@@ -193,8 +193,8 @@ class Column:
     def replaced(self, indices: Chosen, values: Column) -> Column:
         """Return the column with some values replaced, as text if either is text.
 
-        indices: the places, or a boolean mask
-        values: one for each place
+        indices: value indices, or a boolean mask
+        values: a new value for each of them
         """
         if self.is_ids != values.is_ids:
             return self.as_text().replaced(indices, values.as_text())
@@ -224,7 +224,7 @@ class Column:
     def from_arrow(cls, array: pyarrow.Array | pyarrow.ChunkedArray) -> Column:
         """Return the column of an Arrow array; null is missing.
 
-        array: of strings, or of lists of whole numbers
+        array: strings, or lists of whole numbers
         """
         import pyarrow as pa
 
@@ -259,7 +259,7 @@ def line_ends_of(data: NDArray[np.uint8]) -> Longs:
 
 
 def from_ends(data: NDArray[Any], ends: Longs, *, gap: int = 0) -> Column:
-    """Return consecutive values, each up to its end, less the last `gap` bytes."""
+    """Return consecutive values: each extends to its end, less the last `gap` bytes."""
     sizes = np.diff(ends, prepend=0)
     return Column(data, ends - sizes, sizes - gap)
 
@@ -294,7 +294,7 @@ def lengths(column: Column, unit: Unit) -> Longs:
 
 
 def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
-    """Return (n,) int64, the number of bytes from `first` to first + span in each text."""
+    """Return (n,) int64, how many bytes of each value lie from `first` to first + span."""
     from volt.kernels.column_text import count_within
 
     out = np.empty(len(column), np.int64)
@@ -303,7 +303,7 @@ def count_bytes(column: Column, first: int, span: int = 0) -> Longs:
 
 
 def holding_bytes(column: Column, wanted: bytes) -> Mask:
-    """Return (n,) bool, True for texts with any of the bytes."""
+    """Return (n,) bool, True for values that contain any of the bytes."""
     from volt.kernels.column_text import find_any
 
     table, out = np.zeros(256, bool), np.empty(len(column), bool)

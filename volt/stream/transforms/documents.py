@@ -36,15 +36,15 @@ class Documents(ConfiguredTransform):
     is_compiled: ClassVar[bool] = True
     joins_lines: ClassVar[bool] = True
     id_field: int = 3
-    """The field with the document's id; a line whose id is empty stands alone."""
+    """The field with the document's id; a line with an empty id is not joined."""
     fields: Fields = (1, 2)
     """The fields to join."""
     separator: str = "<sep>"
     """The text between two joined lines, with a space on either side; may be empty (then one space)."""
     max_tokens: int = 250
-    """The most words (or pieces: what spaces separate) of a joined field, separators not counted."""
+    """The maximum number of words (or other tokens between spaces) in a joined field, not counting separators."""
     max_lines: int | None = None
-    """The most lines of a document; no limit by default."""
+    """The maximum number of lines in a document; no limit by default."""
     probability: float = 1.0
     """The probability with which a line that may start a document does; otherwise it stays alone."""
     sample_length: bool = False

@@ -34,7 +34,7 @@ TARGET = 2  # the field of the target side
 
 @dataclass(frozen=True, slots=True)
 class Tag(LineTransform):
-    """Put a tag before (or after) fields, as "[BT]" before the source side of back-translated data."""
+    """Put a tag before (or after) fields, such as "[BT]" before the source side of back-translated data."""
 
     name: ClassVar[str] = "tag"
     text: str
@@ -86,7 +86,7 @@ class Untag:
 
 
 def surrounded(column: Column, before: str, after: str) -> Column:
-    """Return the values between two texts; missing values stay missing."""
+    """Put one string before and one after each value; missing values stay missing."""
     from volt.kernels.column_text import surround
 
     column = column.as_text()
@@ -209,7 +209,7 @@ class Multiply(LineTransform):
 
     name: ClassVar[str] = "multiply"
     n: int = 2
-    """How many fields hold the text of field 1."""
+    """The number of fields that get the text of field 1."""
 
     def __post_init__(self) -> None:
         _check_number(self.n)
@@ -221,7 +221,7 @@ class Multiply(LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Repeat(ConfiguredTransform):
-    """Give every line n times in a row; later random transforms draw for each copy."""
+    """Repeat every line n times in a row; later random transforms draw for each copy."""
 
     name: ClassVar[str] = "repeat"
     is_compiled: ClassVar[bool] = True
@@ -244,7 +244,7 @@ def _check_number(n: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KeepFields(LineTransform):
-    """Keep these fields alone, in this order; [2, 1] swaps the sides."""
+    """Keep only these fields, in this order; [2, 1] swaps the sides."""
 
     name: ClassVar[str] = "keep_fields"
     fields: Fields = (1, 2)

@@ -26,7 +26,7 @@ MOST_FIELDS = 1 << 16  # that a number may name: `copy` makes the fields before 
 
 
 class ConfiguredTransform:
-    """Base of the transforms of configurations; its attributes' docstrings are documentation."""
+    """Base class of transforms that a configuration can name. Attribute docstrings become the schema's descriptions."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[dict[str, object]] = {
@@ -47,7 +47,8 @@ class FileTransform(ConfiguredTransform):
     name: ClassVar[str]
 
     def load(self, files: LoadedFiles) -> tuple[Call, dict[str, str]]:
-        """Return the call with its file, and the file's fingerprint by option. Raises VoltError for an invalid file."""
+        """Return the call with the loaded file, and option → the file's fingerprint. Raises VoltError if the file is
+        invalid."""
         raise NotImplementedError
 
     def opened(self, files: LoadedFiles) -> Opened:
@@ -64,7 +65,7 @@ class FileTransform(ConfiguredTransform):
 
 
 def with_fields(batch: Batch, fields: Fields | None) -> tuple[Batch, Fields]:
-    """Return the batch, split as far as these fields, by default the two sides, and their numbers.
+    """Return the batch, split into at least these fields (by default both sides), and the fields' numbers.
 
     Raises LineFault for lines that lack one of `fields`.
     """
@@ -95,7 +96,7 @@ def missing(n_fields: int, field: int) -> str:
 def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: Fields | None = None) -> Batch:
     r"""Return a batch with `function` applied to the chosen fields, by default 1 and 2.
 
-    function: takes a column without missing values; returns as many values
+    function: takes a column without missing values; returns a column of equal length
 
     >>> map_columns(Batch.of(["a\tb\tc", "d"]), lambda column: Column.repeated("x", len(column))).lines
     ['x\tx\tc', 'x']
@@ -115,7 +116,7 @@ def map_columns(batch: Batch, function: Callable[[Column], Column], *, fields: F
 
 
 def map_strings(batch: Batch, function: Callable[[list[str]], Sequence[str]], *, fields: Fields | None = None) -> Batch:
-    """Apply a function of lists of texts, as `map_columns`."""
+    """Like `map_columns`, for a function of lists of strings."""
     return map_columns(batch, lambda column: Column.of(function(column.strings())), fields=fields)
 
 
@@ -142,12 +143,12 @@ def _breaks(column: Column) -> Mask:
 def check_text_option(text: str, *, option: str) -> None:
     if not {"\t", "\n", "\r"}.isdisjoint(arguments.text(text, option)):
         raise ConfigError(
-            f"{option}: {text!r} holds a tab or a line break, which separate fields and lines; leave it out"
+            f"{option}: {text!r} contains a tab or a line break, which separate fields and lines; remove it"
         )
 
 
 def check_fields(fields: Fields | None, *, option: str = "fields", n_fields: int | None = None) -> None:
-    """Raise ConfigError unless fields are distinct numbers from 1, `n_fields` of them."""
+    """Raise ConfigError unless fields are `n_fields` distinct numbers from 1."""
     if fields is None:
         return
     if not isinstance(fields, tuple | list):

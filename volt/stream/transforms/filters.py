@@ -1,6 +1,6 @@
 r"""Filters: transforms that pass or drop whole lines, by regular expression, length or a condition in SQL.
 
-Python's `re` sees only the values that hold a fixed text or a digit that the pattern needs, such as "http" in
+Python's `re` is run only on values that contain a fixed string or a digit that every match needs, such as "http" in
 `\bhttps?:\S+`.
 
 >>> urls = Match(pattern=r"\bhttps?:\S+[a-z]\b")  # the URL filter of SOTASTREAM's Section 6.3
@@ -49,7 +49,7 @@ _UNCLEAR = re.compile(r"\\[xuUN0-9]|\(\?#|\(\?[a-zA-Z-]*[ixu]")  # escapes of se
 
 
 def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
-    """Return (n,) bool, True for values with a match; a missing one counts as empty."""
+    """Return (n,) bool, True for values with a match; a missing value counts as empty."""
     column, runs = column.as_text(), needed(compiled)
     candidates = _candidates(column, runs, compiled.flags) if runs else np.arange(len(column))
     result, search = np.zeros(len(column), bool), compiled.search
@@ -58,7 +58,7 @@ def matching(column: Column, compiled: re.Pattern[str]) -> Mask:
 
 
 def _candidates(column: Column, runs: list[list[str]], flags: int) -> Longs:
-    """Return the indices of values with the fixed text of a match, or else its rarest character."""
+    """Return the indices of values with the fixed string of a match or, if it has none, its rarest character."""
     text = needed_text(runs)
     if len(text) < 2 or flags & re.IGNORECASE:
         rarest = min((first_bytes(part, flags) for run in runs for part in run), key=len)
@@ -100,7 +100,7 @@ def _is_character(part: str) -> bool:
 
 
 def needed(compiled: re.Pattern[str]) -> list[list[str]]:
-    """Return the characters and classes that every match holds, in runs of neighbours."""
+    """Return the characters and classes that every match contains, in runs of adjacent ones."""
     pattern = _FLAGS.sub("", compiled.pattern)
     if compiled.flags & re.VERBOSE or _UNCLEAR.search(pattern):
         return []
@@ -126,14 +126,14 @@ def check_pattern(pattern: str) -> None:
     except re.error as error:
         raise ConfigError(f"pattern: {pattern!r} is not a regular expression: {error}; fix it") from None
     if not pattern:
-        raise ConfigError("pattern: is empty, which every line holds; give a regular expression")
+        raise ConfigError("pattern: is empty, so every line matches; give a regular expression")
 
 
 _MOST = 1 << 53  # no text is as long; up to here a double holds every whole number
 
 
 class Filter(ConfiguredTransform):
-    """Base of the filters; validation and translation leave them out."""
+    """Base class of filters. Validation and translation skip them."""
 
     __slots__ = ()
     is_compiled: ClassVar[bool] = True
@@ -153,7 +153,7 @@ def _sides(batch: Batch, fields: Fields | None) -> tuple[Batch, list[tuple[Colum
 
 
 class FieldFilter(Filter):
-    """Base of filters that drop lines in which a field does not fit."""
+    """Base class of filters that drop lines in which a field fails a check."""
 
     __slots__ = ()
     fields: Fields | None
@@ -193,7 +193,7 @@ def _with_text(batch: Batch, fields: Fields) -> Batch:
 
 @dataclass(frozen=True, slots=True)
 class Bitext(Filter):
-    """Drop lines of which a side is missing, empty or white space."""
+    """Drop lines in which a side is missing, empty or white space."""
 
     name: ClassVar[str] = "bitext"
     fields: Fields = (1, 2)
@@ -216,9 +216,9 @@ class Bitext(Filter):
 
 @dataclass(frozen=True, slots=True)
 class Match(Filter):
-    """Keep lines in which a pattern matches the same strings, equally often, on both sides, as the same URLs.
+    """Keep lines in which a pattern matches the same strings, equally often, on both sides, such as the same URLs.
 
-    Workers take turns at the lines that hold what every match needs, as "http" or a digit.
+    Workers take turns at lines that contain what every match needs, such as "http" or a digit.
     """
 
     name: ClassVar[str] = "match"
@@ -301,7 +301,7 @@ class FilterTooLong(FieldFilter):
 
     name: ClassVar[str] = "filter_too_long"
     max_len: int
-    """The most tokens that pass."""
+    """The maximum number of tokens."""
     fields: Fields | None = None
     """The fields to measure; by default 1 and, where a line has it, 2."""
 
@@ -354,7 +354,7 @@ _NUMBERED = re.compile(r"f([1-9][0-9]*)")
 
 @dataclass(frozen=True, slots=True)
 class Where(Filter):
-    """Keep the lines for which a condition in the SQL of Polars is true, as length(f1) <= 400 AND f2 <> ''."""
+    """Keep the lines for which a condition in the SQL of Polars is true, such as length(f1) <= 400 AND f2 <> ''."""
 
     name: ClassVar[str] = "where"
     condition: str

@@ -1,6 +1,6 @@
 """`LineRng`: the random numbers of a line in a step, a function of (seed, source, epoch, step) and the line's number.
 
-Other lines of a batch have no influence. Copies of a line (`repeat`) draw different numbers.
+The batch's other lines have no influence. Copies of a line (`repeat`) draw different numbers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LineRng:
 
     @classmethod
     def of(cls, *place: Place) -> LineRng:
-        """Return the LineRng of a place in a stream, equal on every machine.
+        """Return the LineRng of a step and epoch in a stream, equal on every machine.
 
         place: names and numbers, such as seed, source, epoch, step
         """
@@ -56,14 +56,14 @@ class LineRng:
     def at(self, name: str | int) -> LineRng:
         """Return independent random numbers for the same lines.
 
-        name: of this draw, distinct within the step
+        name: the draw's name, distinct within the step
         """
         return LineRng.of(self.first, self.second, name)
 
     def words(self, origins: Longs) -> NDArray[np.uint64]:
         """Return 64 random bits for each line.
 
-        origins: (n,) of a `Batch`
+        origins: (n,) the `Batch`'s origins
         """
         from volt.kernels.columns import draw
 
@@ -74,14 +74,14 @@ class LineRng:
     def uniform(self, origins: Longs) -> NDArray[np.float64]:
         """Return (n,) numbers in [0, 1).
 
-        origins: (n,) of a `Batch`
+        origins: (n,) the `Batch`'s origins
         """
         return np.ldexp((self.words(origins) >> np.uint64(64 - _BITS)).astype(np.float64), -_BITS)
 
     def integers(self, origins: Longs, low: int, high: int) -> Longs:
         """Return (n,) whole numbers, equally probable.
 
-        origins: (n,) of a `Batch`
+        origins: (n,) the `Batch`'s origins
         low, high: the least and the greatest, both included
         """
         return low + np.floor(self.uniform(origins) * (high - low + 1)).astype(np.int64)
@@ -89,7 +89,7 @@ class LineRng:
     def generators(self, origins: Longs) -> Iterator[np.random.Generator]:
         """Yield a NumPy generator for each line; it is valid until the next is drawn.
 
-        origins: (n,) of a `Batch`
+        origins: (n,) the `Batch`'s origins
         """
         bits = np.random.SFC64(0)  # one for all: making a generator takes ten times as long as setting its state
         generator, state = np.random.Generator(bits), bits.state

@@ -1,6 +1,6 @@
-"""Noise: typos, punctuation left out or added, tokens dropped or reordered, drawn anew for each line.
+"""Noise: typos, punctuation removed or added, tokens dropped or reordered, drawn independently for each line.
 
-Of the n tokens of a line a number k is drawn, and then any set of k tokens; or each is hit with probability `rate`:
+For a line of n tokens, first a number k is drawn, then a set of k tokens; or each is hit with probability `rate`:
 
     P(k) = exp(−T k) (1 − exp(−T)) / (1 − exp(−T n)),   k = 0 … n − 1        (temperature T; uniform where T is 0)
 
@@ -89,12 +89,12 @@ class Typos(Noise):
 
 @dataclass(frozen=True, slots=True)
 class Punctuation(Noise):
-    """Leave out punctuation marks at random, and the final one, or add a missing full stop ("。" in Chinese)."""
+    """Remove punctuation marks at random, and the final one, or add a missing full stop ("。" in Chinese)."""
 
     name: ClassVar[str] = "punctuation"
     changes: ClassVar[str] = "spelling"
     drop: float = 0.05
-    """The probability that a mark is left out; those inside a word stay ("don't", "3.5", "a-b")."""
+    """The probability that a mark is removed; marks inside a word stay ("don't", "3.5", "a-b")."""
     final: float = 0.1
     """The probability that a field loses the marks that end its sentence, or, ending in no mark, gets a full stop."""
     fields: Fields = (1,)
@@ -129,7 +129,7 @@ def _marks() -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True)
 class Drop(Noise):
-    """Leave out tokens at random, but never all of a line."""
+    """Remove tokens at random, but never all tokens of a line."""
 
     name: ClassVar[str] = "drop"
     temperature: float | None = None
@@ -155,11 +155,11 @@ class Drop(Noise):
 
 @dataclass(frozen=True, slots=True)
 class Reorder(Noise):
-    """Change the order of tokens: they are sorted by their place plus a random number from 0 up to max_dist."""
+    """Change the order of tokens: they are sorted by their position plus a random number from 0 up to max_dist."""
 
     name: ClassVar[str] = "reorder"
     max_dist: float = 3.0
-    """No token moves this far, in tokens: at 3, by two at most. At 1 and below none moves."""
+    """Every token moves less than this many tokens: at 3, two at most; at 1 or less, none."""
     fields: Fields = (1,)
     """The fields to reorder."""
 
@@ -182,7 +182,7 @@ class Reorder(Noise):
 
 
 def take_amount(transform: Any) -> None:
-    """Check a transform's temperature or rate; set the usual temperature by default."""
+    """Check a transform's temperature or rate; set the default temperature if both are missing."""
     temperature, rate = transform.temperature, transform.rate
     if temperature is not None and rate is not None:
         raise ConfigError(f"temperature: {temperature} and rate: {rate}; give one of them")
@@ -214,10 +214,10 @@ def each_field(
 
 
 class Hit(NamedTuple):
-    """The tokens that are hit.
+    """The tokens that noise hits.
 
-    lines: (n_lines,) int64, the lines with such tokens
-    tokens: all tokens of these lines
+    lines: (n_lines,) int64, the lines with hit tokens
+    tokens: these lines' tokens, hit or not
     drawn: (n_tokens,) int64, a random number for each hit, −1 for other tokens
     """
 
@@ -235,7 +235,7 @@ def hit_tokens(
     spared: int = 0,
     n_choices: int = 1,
 ) -> Hit | None:
-    """Draw tokens, except `spared` of each line, and a number below `n_choices` for each."""
+    """Draw tokens to hit, at most all but `spared` of each line, and for each a number below `n_choices`."""
     from volt.kernels.noise import count_hits
     from volt.kernels.noise import hit_tokens as hit
 

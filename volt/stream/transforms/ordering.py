@@ -1,4 +1,4 @@
-"""Check the order of steps: a step that changes words must come before tags are added or pieces are made.
+"""Check the order of steps: a step that changes words must come before steps that add tags or split text into pieces.
 
 Noise, case and most segmentations would break a tag, such as <de> or [BT].
 """
@@ -24,7 +24,7 @@ class _Content:
     """The content of a field after some steps.
 
     tags: tag → the step that added it
-    pieces: the step that cut the field into pieces; "" for text
+    pieces: the step that split the field into pieces; "" if it is still text
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
         if (broken := _broken(transform, number, tag, files)) is not None:
             message, vocabulary = f"makes {quoted(broken)} of it" if broken else "may change it", ""
             if transform.name in ("encode", "spm_encode", "sentencepiece"):
-                vocabulary = f", or give {transform.name} a vocabulary that holds {tag} as a token"
+                vocabulary = f", or give {transform.name} a vocabulary that contains {tag} as a token"
             raise ConfigError(
                 f"{step} adds {tag} to field {number}, and {transform.name} after it {message}; "
                 f"put {step} after {transform.name}{vocabulary}"
@@ -87,7 +87,7 @@ def _check(transform: Any, number: int, content: _Content, files: LoadedFiles) -
 
 
 def _broken(transform: Any, number: int, tag: str, files: LoadedFiles) -> str | None:
-    """Return a step's result for a tag in a field; "" if random, None if the tag stays whole."""
+    """Return what a step turns a tag in a field into; "" if that is random, None if the tag stays whole."""
     step: Any = next(iter(deterministic([transform])), None)
     if step is None or decodes(step):  # decoding joins a tag and its neighbours
         return ""

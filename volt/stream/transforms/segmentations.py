@@ -1,4 +1,4 @@
-"""Transforms that cut words into pieces, drawn anew for each occurrence: subword regularisation.
+"""Transforms that split words into pieces, drawn independently for each occurrence: subword regularisation.
 
 P(segmentation) ∝ score^theta        theta = 0: uniform; theta = ∞: always the best
 """
@@ -87,11 +87,11 @@ class Segmenting(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class MorfessorEm(Segmenting):
-    """Cut words with a Morfessor model, each into one of its best segmentations, drawn for each occurrence."""
+    """Split words with a Morfessor model, each into one of its best segmentations, drawn for each occurrence."""
 
     name: ClassVar[str] = "morfessor_em"
     fields: Fields | None = None
-    """The fields to cut; by default 1 and, where a line has it, 2."""
+    """The fields to split; by default 1 and, if a line has it, 2."""
 
     def __post_init__(self) -> None:
         Segmenting.__post_init__(self)
@@ -106,7 +106,7 @@ class MorfessorEm(Segmenting):
 
 @dataclass(frozen=True, slots=True)
 class DeterministicSegmentation(FileTransform, LineTransform):
-    """Cut words by a table; a line with another word is unfit."""
+    """Split words by a table; a line with a word outside the table is unfit."""
 
     name: ClassVar[str] = "deterministic_segmentation"
     changes: ClassVar[str] = "pieces"
@@ -114,7 +114,7 @@ class DeterministicSegmentation(FileTransform, LineTransform):
     """A file of lines `word<TAB>subword subword …`, each word once. The pieces spell the word, but for marks; other
     are refused, since they could not be joined to the text again."""
     fields: Fields | None = None
-    """The fields to cut; by default 1 and, where a line has it, 2."""
+    """The fields to split; by default 1 and, if a line has it, 2."""
     marks: Marks = "auto"
     """The origin of the marker ▁: the words have it (given), or it is put before each word, which is then looked up
     (word), or it is put before each word's first piece (pieces). By default (auto) it is `word` for a field without any
@@ -136,7 +136,7 @@ class DeterministicSegmentation(FileTransform, LineTransform):
 
 @dataclass(frozen=True, slots=True)
 class Sentencepiece(FileTransform, LineTransform):
-    """Cut text with a SentencePiece model, sampled: `spm_encode` with the options of `morfessor_em`."""
+    """Split text with a SentencePiece model, by sampling: `spm_encode` with the options of `morfessor_em`."""
 
     name: ClassVar[str] = "sentencepiece"
     changes: ClassVar[str] = "pieces"
@@ -147,7 +147,7 @@ class Sentencepiece(FileTransform, LineTransform):
     theta: float = 0.5
     """The sharpness of the distribution, as alpha of `spm_encode`."""
     fields: Fields | None = None
-    """The fields to cut; by default 1 and, where a line has it, 2."""
+    """The fields to split; by default 1 and, if a line has it, 2."""
 
     def __post_init__(self) -> None:
         take_file(self, "model")
@@ -206,7 +206,7 @@ def sampled(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float)
 
 
 def disjoint(segmenter: Segmenter, words: Sequence[str], *, n: int, theta: float) -> list[Choices]:
-    """Return pairs of each word's n best segmentations without a common long piece, as choices."""
+    """Return as choices the pairs of each word's n best segmentations that share no long piece."""
     result = list[Choices]()
     for word, segmentations in zip(words, segmenter.best(words, n), strict=True):
         characters = segmenter.characters(word) if segmentations else ()
@@ -259,7 +259,7 @@ def word_types(
 
 
 def marked_where_none_is(column: Column) -> Column:
-    """Return a column with ▁ before each word of values without ▁."""
+    """Put ▁ before each word of the values that contain no ▁."""
     values = column.strings()
     places = [place for place, value in enumerate(values) if value and SPACE not in value]
     if not places:
@@ -269,7 +269,7 @@ def marked_where_none_is(column: Column) -> Column:
 
 
 def known(words: ColumnWords, path: Path) -> ColumnWords:
-    """Return the words. Raises LineFault for lines with a word that `path` lacks."""
+    """Return the words. Raises LineFault for lines with a word that is missing from `path`."""
     places = words.unknown_words()
     if not len(places):
         return words

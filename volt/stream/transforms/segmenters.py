@@ -29,11 +29,11 @@ _N_CODES = 0x110000
 
 
 class PieceTrie(NamedTuple):
-    """Texts by their characters.
+    """A trie: the pieces, by their characters.
 
     symbol_of: (n_codes,) int32, code point → symbol, or −1 − code
     steps: a state and a symbol → the next state − 1; the first state is 0
-    pieces: (n_states,) int32, the number of the text that ends at a state, or −1
+    pieces: (n_states,) int32, the number of the piece that ends at a state, or −1
     """
 
     symbol_of: Ints
@@ -75,7 +75,10 @@ def check_size(n_rows: int) -> None:
     from volt.kernels.bpe_tables import MOST
 
     if n_rows > MOST:
-        raise VocabularyError(f"the model's pieces have {n_rows:,} parts; sampling takes {MOST:,} at most")
+        raise VocabularyError(
+            f"the model is too large for sampling: its table has {n_rows:,} rows, and the limit is {MOST:,}; "
+            "use a smaller model"
+        )
 
 
 _UNKNOWN_PENALTY = 10.0  # by which an unknown character's logarithm is below the least of the lexicon
@@ -109,7 +112,7 @@ class Segmenter(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnigramLexicon(Segmenter):
-    """Independent pieces; costs: −log of their probabilities; unknown: the cost of another character."""
+    """Independent pieces; costs: −log of their probabilities; unknown: the cost of an unknown character."""
 
     pieces: Mapping[str, int]
     costs: NDArray[np.float64]
@@ -124,7 +127,7 @@ class UnigramLexicon(Segmenter):
         return cls(numbers, costs, float(costs.max()) + _UNKNOWN_PENALTY, trie_of(numbers), fingerprint)
 
     def best(self, words: Sequence[str], n: int) -> list[list[Scored]]:
-        """Return the n best segmentations; in a tie, the longer last different piece comes first."""
+        """Return the n best segmentations; in a tie, compare the last pieces that differ: the longer comes first."""
         from volt.kernels.apply_bpe import longest
         from volt.kernels.lattice import Paths, Trie, best_paths
 
@@ -181,7 +184,7 @@ class SegmentTable(Segmenter):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Marked(Segmenter):
-    """A segmenter that adds the marker ▁ before words before it cuts them (`first`), or after."""
+    """A segmenter that puts the marker ▁ before words, either before it splits them (`first`) or after."""
 
     segmenter: Segmenter
     first: bool
@@ -201,7 +204,7 @@ class Marked(Segmenter):
 
 
 def read_model(path: Path) -> Segmenter:
-    """Return a lexicon, or a Morfessor model, which has no tab. Raises VocabularyError, with the line."""
+    """Read a lexicon, or a Morfessor model (a file without tabs). Raises VocabularyError, with the line."""
     data = read_bytes(path, kind=VocabularyError)
     if data.startswith(_PICKLE):
         raise VocabularyError(

@@ -51,7 +51,7 @@ class SpmEncode(FileTransform):
         take_file(self, "model")
         check_fields(self.fields)
         if self.alpha is not None and not 0 <= arguments.number(self.alpha, "alpha") < float("inf"):
-            raise ConfigError(f"alpha: {self.alpha}; give 0 or more, or leave it out to encode without sampling")
+            raise ConfigError(f"alpha: {self.alpha}; give 0 or more, or remove it to encode without sampling")
         if arguments.whole(self.nbest, "nbest") < -1 or self.nbest > 512:
             raise ConfigError(f"nbest: {self.nbest}; give −1 for all, or up to 512")
 
@@ -101,7 +101,7 @@ class SpmDecode(FileTransform, LineTransform):
     model: Path
     """The model that encoded them."""
     fields: Fields | None = (1, 2)
-    """The fields to decode; null stands for 1 and, where a line has it, 2."""
+    """The fields to decode; null means 1 and, if a line has it, 2."""
     from_: Literal["pieces", "ids"] = "pieces"
     """The form of the input."""
 
@@ -149,7 +149,7 @@ def processor_of(path: Path, data: bytes) -> Any:
     try:
         return _library().SentencePieceProcessor(model_proto=data)
     except (RuntimeError, OSError):
-        raise VocabularyError(f"{path}: a damaged SentencePiece model, or none; copy or train it again") from None
+        raise VocabularyError(f"{path}: not a SentencePiece model, or damaged; copy or train it again") from None
 
 
 def _sampler(path: Path) -> Sampler:

@@ -1,6 +1,6 @@
 """Segmentations of a SentencePiece model, drawn with the stream's own random numbers, with the library's distribution:
 
-    BPE               joins, best score first, each passed over once with probability alpha (Provilkov et al. 2020)
+    BPE               joins, best score first, each skipped once with probability alpha (Provilkov et al. 2020)
     unigram, all      P(path) ∝ exp(alpha · Σ score), drawn from the lattice (Kudo 2018)
     unigram, n best   P(path) ∝ exp(alpha · Σ score) among the n best paths, which the library finds
 
@@ -60,7 +60,7 @@ class PieceFormat:
         return cls(np.frombuffer(b"".join(texts), np.uint8), starts, unknown, byte_ids)
 
     def column(self, numbers: Ints, ends: Longs, form: Form) -> Column:
-        """Return lines of pieces or ids. −1 − code is an unknown character; a run of them is one piece."""
+        """Return lines of pieces or ids. −1 − code is an unknown character; a run of these is one piece."""
         from volt.encode.batch_encoder import expanded
 
         n = len(self.starts) - 1
@@ -83,7 +83,7 @@ class PieceFormat:
 
 
 def _unknown_apart(numbers: Ints, ends: Longs, n: int, *, glues: bool) -> tuple[Ints, Longs]:
-    """Return numbers with rows from n on for unknown characters, and the rows' keys, 2 · code (+ 1 if one follows)."""
+    """Return numbers, in which unknown characters are n and up, and their keys: 2 · code, + 1 if another follows."""
     places = np.flatnonzero(numbers < 0)
     followed = np.zeros(len(numbers) + 1, bool)
     followed[places] = glues
@@ -114,7 +114,7 @@ def sampler_of(processor: Any, proto: Any) -> Sampler:
     if proto.trainer_spec.model_type == BPE:
         return BpeSampler.of(processor, pieces, spelling)
     if proto.trainer_spec.model_type != UNIGRAM:
-        raise ConfigError("alpha: a model of words or characters has one encoding of a text; leave alpha out")
+        raise ConfigError("alpha: a model of words or characters has only one encoding of a text; remove alpha")
     return UnigramSampler.of(processor, pieces, spelling)
 
 
@@ -123,7 +123,7 @@ class BpeSampler:
     """Sampling with a BPE model: joins are skipped at random.
 
     symbol_of: code point → symbol: a piece, a character that is only part of pieces, or −1 − code
-    codes: these characters; their symbols follow the pieces'
+    codes: characters that are only part of pieces; their symbols follow the pieces'
     user: finds the user-defined symbols of several characters, which have placeholders
     """
 
@@ -191,7 +191,7 @@ def _joins(pieces: Sequence[Piece], ids: dict[str, int], symbols: dict[str, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnigramSampler:
-    """Sampling from all paths through a unigram model's lattice; depth: characters of the longest piece."""
+    """Sampling from all paths through a unigram model's lattice; depth: the length of the longest piece."""
 
     processor: Any
     spelling: PieceFormat
@@ -257,7 +257,7 @@ class BestSampler:
 
 
 def _path_scores(pieces: Sequence[Piece]) -> dict[str, float]:
-    """Return each piece's share of a path's score; a character's first byte counts for all."""
+    """Return each piece's share of a path's score; only the first byte of a character counts."""
     best = max([0.0, *(piece.score for piece in pieces if piece.kind == NORMAL)])  # the library starts from 0
     unknown, scores = unknown_score(pieces), dict[str, float]()
     for piece in pieces:

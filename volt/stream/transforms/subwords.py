@@ -1,4 +1,4 @@
-"""Vocabularies inside the stream: fields ⇄ pieces or ids, equal each time or sampled anew with BPE-dropout."""
+"""Vocabularies inside the stream: fields ⇄ pieces or ids, deterministic, or sampled each time with BPE-dropout."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Encode(FileTransform, LineTransform):
     to: Form = "pieces"
     """The form of the output."""
     dropout: float = 0.0
-    """BPE-dropout: the probability of passing over a merge, drawn anew each time a line comes by."""
+    """BPE-dropout: the probability of skipping a merge, drawn again each time that a line is read."""
 
     def __post_init__(self) -> None:
         take_file(self, "vocabulary")
@@ -94,7 +94,7 @@ class Decode(FileTransform, LineTransform):
     vocabulary: Path
     """The vocabulary that encoded them."""
     fields: Fields | None = (1, 2)
-    """The fields to decode; null stands for 1 and, where a line has it, 2."""
+    """The fields to decode; null means 1 and, if a line has it, 2."""
     from_: Form = "pieces"
     """The form of the input."""
 
@@ -120,8 +120,8 @@ def encoded_fields(
 ) -> Batch:
     """Return a batch with `encode` applied to each field; it draws for each independently.
 
-    encode: (n_lines,) values → as many; a missing one stays missing
-    Raises LineFault for lines that hold a line end.
+    encode: (n_lines,) values → (n_lines,) values; missing values stay missing
+    Raises LineFault for lines that contain a line end.
     """
     batch, numbers = with_fields(batch, fields)
     changed = dict[int, Column]()
@@ -130,7 +130,7 @@ def encoded_fields(
         if column.present.any():
             output = encode(column, rng.at(number))
             if len(output) != len(column):  # line ends were taken for ends of values
-                raise LineFault({i: "holds a line end" for i, value in enumerate(column.strings()) if "\n" in value})
+                raise LineFault({i: "contains a line end" for i, value in enumerate(column.strings()) if "\n" in value})
             changed[number] = Column(output.data, output.starts, np.where(column.present, output.sizes, -1))
     return batch.with_columns(changed)
 

@@ -43,7 +43,7 @@ Kind = Literal["morfessor", "sentencepiece", "vocabulary", "table"]
 class MorfessorEmTaboo(Segmenting):
     """Write field 1 as source and as target, each word in two segmentations that share no piece of several characters.
 
-    A word without such segmentations has its characters as the second; ▁ is not a character of a piece. For
+    If a word has no such segmentations, its characters are the second. ▁ does not count as a character. For
     autoencoders, which then cannot copy pieces (Grönroos et al. 2020).
     """
 
@@ -58,7 +58,7 @@ class MorfessorEmTaboo(Segmenting):
 
 @dataclass(frozen=True, slots=True)
 class MorfessorEmTabooReordered(MorfessorEmTaboo):
-    """Cut the words of source and target, in possibly different orders, into pieces that the sides do not share.
+    """Split the words of source and target, in possibly different orders, into pieces that the sides do not share.
 
     Both sides draw alike for each word type of a line. It belongs after `reorder`; see `morfessor_em_taboo`.
     """
@@ -90,7 +90,7 @@ class Taboo(MorfessorEmTaboo):
         arguments.choice(self.segmenter, "segmenter", get_args(Kind))
         check_probability(self.dropout, "dropout")
         if self.marks not in ("auto", "given") and self.segmenter in ("sentencepiece", "vocabulary"):
-            raise ConfigError(f"marks: {self.marks!r}; a {self.segmenter} marks words itself; leave it out")
+            raise ConfigError(f"marks: {self.marks!r}; a {self.segmenter} marks words itself; remove it")
 
     def _segmenter(self, files: LoadedFiles) -> Segmenter:
         if self.segmenter == "vocabulary":
@@ -118,7 +118,7 @@ def _both_of_one(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> B
 
 
 def _each_of_its_own(types: WordTypes, model: Path, batch: Batch, rng: LineRng) -> Batch:
-    """Return both sides, each made of its own words, with equal draws for a word type of a line."""
+    """Return both sides, each from its own words; within a line, a word type has one draw."""
     batch, sides = with_fields(batch, None)
     bits, changed = rng.words(batch.origins), dict[int, Column]()
     for side in sides:
@@ -150,7 +150,7 @@ class DropoutSegmenter(Segmenter):
         return self._encoded([word], 1.0, 1)[0]
 
     def _encoded(self, words: Sequence[str], dropout: float, n: int) -> list[tuple[str, ...]]:
-        """Return each word's n encodings; the k-th draws by the number k."""
+        """Return each word's n encodings; the k-th has the random numbers of line k."""
         text = "".join(word + "\n" for word in words).encode("utf-8", "surrogatepass")
         numbers = np.tile(np.arange(n), len(words) // n)
         options: dict[str, Any] = {"dropout": dropout, "seed": _SEED, "numbers": numbers} if dropout else {}
@@ -167,7 +167,7 @@ class SentencePieceSegmenter(Segmenter):
         return [self._of_word(word, n) for word in words]
 
     def _of_word(self, word: str, n: int) -> list[Scored]:
-        """Return a word's segmentations; the word itself if it is normalised to nothing."""
+        """Return a word's segmentations; the word itself if normalisation leaves nothing of it."""
         rows = zip(*self.sampler.paths(word, n), strict=True)
         result = [Scored(tuple(pieces), score) for pieces, score in rows if pieces]
         return sorted(result, key=lambda one: -one.score) or [Scored((word,), 0.0)]
@@ -183,8 +183,8 @@ def read_encoder(path: Path) -> Encoder:
     vocabulary = read_vocabulary(path)
     if (vocabulary.pretokenizer.name, vocabulary.marker) not in _SCHEMES:
         raise ConfigError(
-            f"{shown_path(path)}: cuts text with {vocabulary.pretokenizer.name!r} and marks words with "
-            f"{vocabulary.marker!r}; give a vocabulary that cuts it at spaces and marks words"
+            f"{shown_path(path)}: splits text with {vocabulary.pretokenizer.name!r} and marks words with "
+            f"{vocabulary.marker!r}; give a vocabulary that splits it at spaces and marks words"
         )
     return Encoder(vocabulary)
 

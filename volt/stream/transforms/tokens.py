@@ -23,7 +23,7 @@ _MOST_TYPES, _MOST_CHOICES = 1 << 19, 1 << 23  # with more, all are forgotten
 class Tokens(NamedTuple):
     """The tokens of a column, one value after the other.
 
-    starts, sizes: (n_tokens,) int64, the start of each in the column's data, and its bytes, or 1 for an id
+    starts, sizes: (n_tokens,) int64, the start of each in the column's data, and its number of bytes, or 1 for an id
     ends: (n_values,) int64, the number of tokens up to the end of each value
     """
 
@@ -61,7 +61,7 @@ def cut(column: Column, counts: Longs) -> Tokens:
 
 
 def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Column:
-    """Return values made of tokens, and of others, separated by spaces.
+    """Join tokens, and `others`, with spaces into values.
 
     chosen: numbers of tokens; −1 is the first of the others, −2 the second, and so on
     ends: (n_values,) int64, the end of each value
@@ -82,7 +82,7 @@ def written(tokens: Tokens, chosen: Longs, ends: Longs, others: Column) -> Colum
 
 
 def with_values(column: Column, lines: Longs, values: Column) -> Column:
-    """Return the column with other values in some (rising) lines."""
+    """Return the column with new values in these (rising) lines."""
     if not len(lines):
         return column
     others = np.delete(np.arange(len(column)), lines)
@@ -96,7 +96,7 @@ def with_values(column: Column, lines: Longs, values: Column) -> Column:
 class Choices(NamedTuple):
     """The replacements of a word; empty if unknown.
 
-    sides: of each choice, the numbers of its texts, one for each side
+    sides: for each choice, the numbers of its texts, one for each side
     bounds: cumulative shares; the last is 1
     """
 
@@ -106,7 +106,7 @@ class Choices(NamedTuple):
 
 
 class WordTypes:
-    """The known word types and their choices, computed at a type's first occurrence. Thread-safe.
+    """The word types seen so far and their choices, computed at a type's first occurrence. Thread-safe.
 
     choices: new words → the choices of each
     prepare: changes a column of text before its words are looked up
@@ -196,10 +196,10 @@ class ColumnWords:
 
     numbers: (n_words,) int32, the type of each word
     ends: (n_lines,) int64, the end of each line's words
-    unknown: the types without choices → their words
+    unknown: number of a type without choices → its word
     choice_starts, text_starts: the starts of each type's choices, and of the texts
-    bounds, sides: of each choice, as in `Choices`
-    text: uint8, the texts, each followed by a space
+    bounds, sides: the bounds and sides of each choice, as in `Choices`
+    text: uint8, the choices' texts, each followed by a space
     """
 
     numbers: Ints
@@ -218,7 +218,7 @@ class ColumnWords:
         return np.flatnonzero(np.isin(self.numbers, list(self.unknown)))
 
     def drawn(self, words: NDArray[np.uint64], *, by_type: bool = False) -> Ints:
-        """Return a choice for each word, by (n_lines,) random bits, or for each type in a line."""
+        """Draw a choice for each word, or one for each type in a line, from (n_lines,) random bits."""
         from volt.kernels.tokens import choose
 
         out = np.empty(len(self.numbers), np.int32)

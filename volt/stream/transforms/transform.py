@@ -1,4 +1,4 @@
-"""`Transform`: the protocol of transforms, their properties as a stream needs them, and the files that they load.
+"""Define the `Transform` protocol, the transform properties that a stream reads, and a cache of loaded files.
 
 A stream's sources share one `LoadedFiles`. A worker receives copies without loaded files.
 """
@@ -35,12 +35,12 @@ class Transform(Protocol):
     Optional attributes, by default False:
     is_compiled: it runs no Python code line by line, so threads can share the work.
     joins_lines: a line of its result depends on neighbouring lines, so it receives whole blocks.
-    keeps_lines: it returns one line for each, in order.
+    keeps_lines: it returns one line for each input line, in order.
     decodes: it decodes its fields, so the encoding before it needs no inverse.
     changes: "spelling", "tokens" (their choice and order) or "pieces" (it makes them); see `check_order`.
 
     Optional methods:
-    `signature()`: a JSON-able mapping of all that the result depends on; by default the dataclass fields.
+    `signature()`: a JSON-able mapping with everything that the result depends on; by default the dataclass fields.
     `opened(files)`: the transform with its files loaded; the stream calls it once.
     `deterministic()`: the transform for validation and translation, which draws nothing and drops no line, or None.
     `inverse()`: the transform that turns a system's output back into text, or None.
@@ -72,8 +72,8 @@ class Transform(Protocol):
 class LineFault(StreamError):
     """Some lines of a transform's batch are unfit.
 
-    reasons: index in the batch → problem; a traceback may follow on further lines.
-    result: of the other lines; without it, the transform is called again without the unfit lines.
+    reasons: line index in the batch → problem; a traceback may follow on further lines.
+    result: the result for the other lines; without it, the transform is called again without the unfit lines.
 
     >>> LineFault({3: "2 fields, needs 3"})
     LineFault('1 unfit lines, the first at index 3: 2 fields, needs 3')
@@ -91,7 +91,7 @@ class LineFault(StreamError):
 
 
 def signature(transform: object) -> object:
-    """Return all that a transform's result depends on, JSON-able."""
+    """Return everything that a transform's result depends on, JSON-able."""
     own = getattr(transform, "signature", None)
     if callable(own):
         return own()

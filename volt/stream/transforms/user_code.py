@@ -52,7 +52,7 @@ class User(FileTransform):
 
     A function with a parameter `rng` gets a numpy Generator of its line (or block, if it takes a stream or a batch),
     must draw from no other, and must not store it. A line for which it raises an error is unfit. What it prints goes to
-    stderr. Validation and translation leave out a function with `rng`.
+    stderr. Validation and translation skip a function with `rng`.
     """
 
     name: ClassVar[str] = "user"
@@ -75,7 +75,7 @@ class User(FileTransform):
         take_file(self, "file")
         arguments.text(self.function, "function", remedy="give the name of a function in the file")
         if self.append and self.takes in ("stream", "batch"):
-            raise ConfigError(f"append: goes with a function that takes fields or line, not {self.takes}; leave it out")
+            raise ConfigError(f"append: needs a function that takes fields or line, not {self.takes}; remove it")
 
     @property
     def joins_lines(self) -> bool:
@@ -198,7 +198,7 @@ class User(FileTransform):
 class OutputLines:
     """The results of a function, line by line.
 
-    n_called: calls
+    n_called: number of calls
     rows, origins, widths: output lines, their input lines, and numbers of fields
     bad: input line → problem
     """

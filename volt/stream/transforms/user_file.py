@@ -1,6 +1,6 @@
 """A user's Python file: run it once, check its functions, and send its prints to stderr.
 
-Nothing else is imported, no folder joins the search path, and no byte code is written.
+Nothing else is imported, no folder is added to the search path, and no byte code is written.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class UserFile:
         return cls(path, module, blake2b(source, digest_size=8).hexdigest())
 
     def function(self, name: str, options: Mapping[str, Any]) -> Function:
-        """Return a function. Raises ConfigError if it is missing or cannot be called so."""
+        """Return a function. Raises ConfigError if it is missing or does not accept these options."""
         names = vars(self.module)
         result = names.get(name)
         if not callable(result):
@@ -65,7 +65,7 @@ class UserFile:
         if any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in candidates):
             place = place_of(first_line(result, self.path), self.path)
             raise ConfigError(
-                f"{place}: function {name!r} is asynchronous, and nothing waits for it; write def, not async"
+                f"{place}: function {name!r} is asynchronous, but nothing waits for it; write def, not async"
             )
         if fault := _misfit(_parameters(result), options):
             raise ConfigError(f"{self.path}: function {name!r} {fault}")
@@ -96,7 +96,7 @@ def _misfit(parameters: Mapping[str, Parameter] | None, options: Mapping[str, An
     takes_any = any(parameter.kind == Parameter.VAR_KEYWORD for parameter in parameters.values())
     for option in options:
         if option in (first, RNG):
-            return f"is given {option!r} by the stream; leave it out of options"
+            return f"gets {option!r} from the stream; remove it from options"
         if option not in inputs and not takes_any:
             near = get_close_matches(option, inputs, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(inputs) or 'none'} for options"
@@ -120,7 +120,7 @@ def line_of(error: BaseException, file: Path) -> int:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an error, without the frames of volt."""
+    """Return the traceback of an error, without VOLT's own frames."""
     values = TracebackException.from_exception(error)
     values.stack = StackSummary.from_list([frame for frame in values.stack if not frame.filename.startswith(_VOLT)])
     return "".join(values.format()).rstrip() if values.stack else ""

@@ -80,7 +80,7 @@ class VocabularyNoise(FileTransform, Noise):
 
 @dataclass(frozen=True, slots=True)
 class Switchout(VocabularyNoise):
-    """Replace tokens by others of a vocabulary, with equal chances."""
+    """Replace tokens by others of a vocabulary, all equally probable."""
 
     name: ClassVar[str] = "switchout"
 
@@ -91,7 +91,7 @@ class Switchout(VocabularyNoise):
 
 @dataclass(frozen=True, slots=True)
 class Insertion(VocabularyNoise):
-    """Insert tokens of a vocabulary, with equal chances, before random tokens."""
+    """Insert tokens of a vocabulary, all equally probable, before random tokens."""
 
     name: ClassVar[str] = "insertion"
 
@@ -104,7 +104,7 @@ class Insertion(VocabularyNoise):
 
 @dataclass(frozen=True, slots=True)
 class WbNoise(VocabularyNoise):
-    """Move word boundaries: random tokens lose a leading ▁, or get one, where the result is in the vocabulary."""
+    """Move word boundaries: random tokens lose or gain a leading ▁, if the result is in the vocabulary."""
 
     name: ClassVar[str] = "wb_noise"
 
@@ -112,7 +112,7 @@ class WbNoise(VocabularyNoise):
         if vocabulary.marked[0] == vocabulary.marked[1]:
             raise VocabularyError(
                 f"{vocabulary.path}: no token starts with {SPACE!r}, the mark of a word's start, so there is none to "
-                "add or remove; leave wb_noise out, or give a vocabulary with such marks"
+                "add or remove; remove wb_noise, or give a vocabulary with such marks"
             )
 
     def changed_lines(self, hit: Hit, vocabulary: NoiseVocabulary) -> Column:
@@ -154,7 +154,7 @@ class NoiseVocabulary:
     def like(self, column: Column) -> Column:
         if column.is_ids and self.ids is None:
             raise VocabularyError(
-                f"{self.path}: lists tokens without ids, and the fields hold ids; give a .volt vocabulary or a "
+                f"{self.path}: lists tokens without ids, but the fields contain ids; give a .volt vocabulary or a "
                 "SentencePiece model, or add noise before tokens become ids"
             )
         return self.ids if column.is_ids and self.ids is not None else self.texts
@@ -169,7 +169,7 @@ class NoiseVocabulary:
 
 
 def noise_vocabulary(path: Path) -> NoiseVocabulary:
-    """Return the tokens of a file. Raises VocabularyError if it has no usable one."""
+    """Return the tokens of a file. Raises VocabularyError if it has no usable token."""
     tokens, has_ids = _tokens(path)
     ids = {token: number for token, number in tokens.items() if token and not _BREAKING.search(token)}
     return _vocabulary(path, ids, has_ids=has_ids)
@@ -178,9 +178,7 @@ def noise_vocabulary(path: Path) -> NoiseVocabulary:
 def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVocabulary:
     tokens = sorted(ids)  # code points and bytes have the same order
     if not tokens:
-        raise VocabularyError(
-            f"{path}: holds no token but special ones; give the vocabulary that the text was cut with"
-        )
+        raise VocabularyError(f"{path}: contains only special tokens; give the vocabulary that the text was split with")
     numbers = np.array([ids[token] for token in tokens], np.int32)
     toggled = np.full(max(ids.values()) + 1, _NONE, np.int32)
     for token, number in ids.items():
@@ -196,7 +194,7 @@ def _vocabulary(path: Path, ids: Mapping[str, int], *, has_ids: bool) -> NoiseVo
 
 
 def _tokens(path: Path) -> tuple[dict[str, int], bool]:
-    """Return the tokens with their numbers, and whether these are ids."""
+    """Return the tokens with their numbers, and whether the numbers are ids."""
     from volt.files.small_files import read_bytes
     from volt.formats.protocol import HEAD_SIZE
     from volt.formats.registry import listed_pieces, read_vocabulary
