@@ -42,7 +42,7 @@ def permutation(n: int, *place: Place) -> NDArray[np.int64]:
     return order
 
 
-class EpochLayout(NamedTuple):
+class Layout(NamedTuple):
     """The order of an epoch's pieces: from lines `firsts` up to `ends`, counted in the epoch."""
 
     pieces: NDArray[np.int64]
@@ -50,7 +50,7 @@ class EpochLayout(NamedTuple):
     ends: NDArray[np.int64]
 
 
-def read_order(layout: EpochLayout, *, start: int, n_lines: int) -> tuple[Slice, ...]:
+def read_order(layout: Layout, *, start: int, n_lines: int) -> tuple[Slice, ...]:
     first, last = np.searchsorted(layout.ends, [start, start + n_lines - 1], side="right").tolist()
     slices = list[Slice]()
     for place in range(first, last + 1):

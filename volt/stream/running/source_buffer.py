@@ -23,7 +23,7 @@ from volt.stream.transforms.batch import Batch, together
 Longs = NDArray[np.int64]
 
 
-class BlockSlice(NamedTuple):
+class Stretch(NamedTuple):
     """Consecutive lines of a block: lines first … end − 1."""
 
     address: Address
@@ -84,13 +84,13 @@ class SourceBuffer:
         """The block of the next line, and the lines before it."""
         return (self._blocks[0][0], self._offset) if self._blocks else None
 
-    def stretches(self, n: int) -> Iterator[BlockSlice]:
+    def stretches(self, n: int) -> Iterator[Stretch]:
         first = self._offset
         for address, block in self._blocks:
             if n <= 0:
                 return
             end = min(block.n_lines, first + n)
-            yield BlockSlice(address, block, first, end)
+            yield Stretch(address, block, first, end)
             n, first = n - (end - first), 0
 
     def drain(self, n: int) -> None:
@@ -101,7 +101,7 @@ class SourceBuffer:
             self._blocks.popleft()
 
 
-def next_stretches(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[int, BlockSlice]]:
+def next_stretches(buffers: Sequence[SourceBuffer], turns: Longs) -> list[tuple[int, Stretch]]:
     """Return the stretches that hold the lines of these turns, source by source."""
     counts = np.bincount(turns, minlength=len(buffers))
     sources = np.flatnonzero(counts).tolist()
