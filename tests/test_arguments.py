@@ -104,7 +104,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: volt.learn_bpe(COUNTS, min_pair_count=0), "min_pair_count is 0; give 1 or more"),
     (lambda: volt.learn_bpe(COUNTS, report=5), "report is 5 (int); give a function, or None"),
     (lambda: volt.learn_parity([COUNTS]), "sources is a list; give the counts of each source by its name"),
-    (lambda: volt.learn_parity({"a": COUNTS}), "parity is between sources, and there is only 'a'; give two or more"),
+    (lambda: volt.learn_parity({"a": COUNTS}), "parity is between sources, but there is only 'a'; give two or more"),
     (lambda: volt.learn_parity(SOURCES, unit="word"), "unknown unit 'word'; choose from character, byte, line"),
     (lambda: volt.measure_parity(SOURCES, COUNTS, size=14), "candidates is a WordCounts; did you mean"),
     (lambda: volt.replay_bpe(COUNTS, ["lo"]), "merges[0] is 'lo' (str); give a pair of strings"),

@@ -44,7 +44,7 @@ _NAMES = {
     "Mapping": "counts",
     "WordCounts": "counts",
     "SearchResult": "result",
-}  # of variables that hold a type
+}  # of variables that contain a type
 _MAKERS = {
     "WordCounts": "what volt.count_words returns",
     "Candidates": "what volt.learn_bpe returns",
@@ -102,7 +102,7 @@ def whole(
 ) -> int:  # fmt: skip
     """Return a whole number: an int, an integer of numpy, or a float without a fraction, but not a bool.
 
-    low, high: the limits; a number outside raises an error of this kind
+    low, high: inclusive limits; a number outside them raises `kind`
     remedy: the advice for other values
     """
     if type(value) is not int:
@@ -166,18 +166,20 @@ def text(value: Any, name: str, *, remedy: str = "give a str") -> str:
 
 
 def storable(value: Any, name: str) -> str:
-    """Return a text without lone surrogates, which UTF-8 cannot hold.
+    """Return a text without lone surrogates, which UTF-8 cannot encode.
 
     >>> storable("a\\udc00", "pattern")
     Traceback (most recent call last):
         ...
-    volt.errors.ConfigError: pattern holds the lone surrogate U+DC00, which UTF-8 cannot hold; remove it
+    volt.errors.ConfigError: pattern contains the lone surrogate U+DC00, which UTF-8 cannot encode; remove it
     """
     try:
         text(value, name).encode()
     except UnicodeEncodeError as error:
         code = ord(value[error.start])
-        raise ConfigError(f"{name} holds the lone surrogate U+{code:04X}, which UTF-8 cannot hold; remove it") from None
+        raise ConfigError(
+            f"{name} contains the lone surrogate U+{code:04X}, which UTF-8 cannot encode; remove it"
+        ) from None
     return str(value)
 
 
@@ -223,7 +225,7 @@ def path(value: Any, name: str = "path", *, remedy: str = "give the path of a fi
     except UnicodeEncodeError:
         is_path = False
     if not is_path:
-        raise ConfigError(f"{name} {shortened(repr(result))} holds a character that no path can hold; {remedy}")
+        raise ConfigError(f"{name} {shortened(repr(result))} contains a character that no path can contain; {remedy}")
     return plain_path(result)
 
 

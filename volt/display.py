@@ -52,7 +52,7 @@ def packed(parts: Iterable[str], room: int, *, gap: str = " ") -> list[str]:
 
 
 def wrapped(text: str, room: int) -> str:
-    """Return a text whose lines break between words, at single spaces."""
+    """Return a text with line breaks between words, at single spaces."""
     return "\n".join(line for message in text.split("\n") for line in packed(message.split(" "), room))
 
 
@@ -100,7 +100,7 @@ class Grid:
     rows: texts of each row
     numbers: indices of columns of numbers, which are aligned to the right and never broken
     strong: index of the highlighted row, if any
-    spare: indices of columns that a narrow terminal leaves out, in this order; a line below names them
+    spare: indices of columns that a narrow terminal omits, in this order; a line below names them
     """
 
     heads: Sequence[str]
@@ -137,7 +137,7 @@ class Grid:
         return [min(widths[0], max(room // 2, 1)), *widths[1:]]
 
     def _left_out(self, least: Sequence[int], room: int) -> tuple[int, ...]:
-        """Return the spare columns to leave out; none if leaving all of them out is not enough."""
+        """Return the spare columns to omit; none if omitting all of them is not enough."""
         for n_left in range(len(self.spare) + 1):
             left_out = tuple(self.spare[:n_left])
             if _total([width for column, width in enumerate(least) if column not in left_out]) <= room:

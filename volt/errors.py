@@ -159,7 +159,7 @@ class CandidateError(VoltError):
 
 
 class CriterionError(VoltError):
-    """A criterion was asked of counts or sizes for which it is not defined."""
+    """A criterion is not defined for these counts or sizes."""
 
 
 class TransportError(VoltError):
@@ -167,7 +167,7 @@ class TransportError(VoltError):
 
 
 class VocabularyError(VoltError):
-    """A vocabulary file or object is foreign, damaged or inconsistent.
+    """A vocabulary file or object is not VOLT's, is damaged or inconsistent.
 
     place: the list and index of a bad entry; fault: the message without it
     """
@@ -184,7 +184,7 @@ class StreamError(VoltError):
 
 
 class MissingLibraryError(VoltError):
-    """An optional library is not installed; the text holds the pip command."""
+    """An optional library is not installed; the message contains the pip command."""
 
 
 class OutputError(VoltError):

@@ -18,7 +18,7 @@ def lazy(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for a package that imports names lazily.
 
-    homes: module, relative to the package → its public names
+    homes: module name (relative to the package) → its public names
     wings: sub-packages that can be imported as attributes, but are not listed
     """
     module_of = {name: module for module, names in homes.items() for name in names}

@@ -23,7 +23,7 @@ _WEB = ("http://", "https://")
 
 
 def url_of(path: str | os.PathLike[str]) -> str | None:
-    """Return the URL that a path is; None for a file of this machine.
+    """Return a path as a URL; None for a file of this machine.
 
     >>> url_of("S3:/bucket/a"), url_of("file:///tmp/a"), url_of("en=s3://bucket/a")
     ('s3://bucket/a', None, None)
@@ -74,7 +74,7 @@ def bare(path: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return a text without the users, passwords and queries of its URLs, which may hold keys.
+    """Return a text without the users, passwords and queries of its URLs, which may contain keys.
 
     >>> without_secrets("https://me:secret@host/a.txt?key=5:17: not UTF-8; see s3:/bucket/b.txt")
     'https://host/a.txt:17: not UTF-8; see s3://bucket/b.txt'

@@ -97,7 +97,7 @@ def _outputs(paths: list[str], out: str) -> list[Path]:
     from volt.encode.files import outputs_of
 
     if is_stdout(out):
-        raise ConfigError(f"-o {out}: ids are two files, .bin and .idx, and stdout takes one; name a place")
+        raise ConfigError(f"-o {out}: ids are two files, .bin and .idx, but stdout takes only one; name a place")
     prefixes = outputs_of(paths, Path(out), "").values() if is_folder(out) else [Path(out)]
     return [file for prefix in prefixes for file in pair_files(prefix)]
 

@@ -108,7 +108,7 @@ def compare(
 ) -> None:
     """Compare VOLT's vocabularies with those of other systems.
 
-    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and files of yours; their own libraries cut
+    The others are MUV-search, fixed BPE sizes, sentencepiece, WordPiece, and your files; their own libraries split
     text by files that VOLT cannot read. Prints each vocabulary's size, cost, and measures on the training and the
     held-out text; -o writes a page to look at.
     """
@@ -139,7 +139,7 @@ def _check_files(texts: list[str], systems: list[str], reports: ReportOptions) -
     from volt.formats.registry import files_read
 
     if is_stdout(reports.plots):
-        raise ConfigError("--plots -: charts are several files, and stdout takes one; name a folder")
+        raise ConfigError("--plots -: charts are several files, but stdout takes only one; name a folder")
     vocabularies = [file for system in systems if (path := parse_spec(system).path) for file in files_read(path)]
     check_places(reports.files, [*texts, *vocabularies, reports.sample])
 
@@ -151,7 +151,7 @@ def _sample_lines(path: Path) -> list[str]:
     lines = checked_block(first, "strict").data.decode().split("\n") if first else []
     filled = [line.strip() for line in lines if line.strip()]
     if not filled:
-        raise CorpusError(f"{path}: no lines; give a text of one sentence a line")
+        raise CorpusError(f"{path}: contains no lines; give a text with one sentence a line")
     return filled[:N_SAMPLES]
 
 
@@ -160,7 +160,7 @@ def _check_targets(reports: ReportOptions) -> None:
     for path in filter(None, (reports.out, reports.markdown)):
         check_place(path)
     if reports.plots is not None and reports.plots.exists() and not reports.plots.is_dir():
-        raise ConfigError(f"--plots {reports.plots}: a file; give a folder")
+        raise ConfigError(f"--plots {reports.plots}: is a file; give a folder")
 
 
 def _write(comparison: Comparison, reports: ReportOptions) -> None:

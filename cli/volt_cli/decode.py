@@ -45,7 +45,7 @@ def decode(
     reading = {"errors": encoding_errors, "max_line": parse_max_line(max_line), "wait": waiting_for(out)}
     vocabulary = load_model(model, texts=files, pattern=pattern)
     if mark and (form == "ids" or vocabulary.marker != "suffix"):
-        raise ConfigError("--separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
+        raise ConfigError("--separator works only with pieces of a vocabulary whose marker is suffix; remove it")
     with open_output(out) as file:
         if form == "ids":
             write_each(file, _from_ids(vocabulary, files, **reading))

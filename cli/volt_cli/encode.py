@@ -50,7 +50,7 @@ class SpeedOptions:
         int,
         option(
             "N",
-            "Most words that a thread remembers, some 200 bytes each; default: 1,048,576.",
+            "Maximum number of words that a thread caches, some 200 bytes each; default: 1,048,576.",
             min=1,
             show_default=False,
         ),
@@ -118,7 +118,7 @@ def encode(
 
 
 def _inputs(paths: list[str], out: str, *, quiet: bool) -> list[str]:
-    """Leave out what earlier runs wrote into the folder."""
+    """Skip files that earlier runs wrote into the folder."""
     from volt.encode.files import without_outputs
 
     if is_stdout(out) or not is_folder(out):

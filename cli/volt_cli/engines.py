@@ -28,7 +28,7 @@ class Bounds:
         str | None,
         option(
             "BYTES",
-            "About what counting and learning may take, such as 2G; words beyond it go to the disk. The "
+            "Memory for counting and learning, such as 2G, approximately; further words go to the disk. The "
             "first use on a machine compiles, in 150 MB more. Default: any.",
             show_default=False,
         ),

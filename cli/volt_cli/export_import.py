@@ -60,13 +60,13 @@ Texts = Annotated[
 
 
 def refuse_unchecked(text: Sequence[str] | None, check: bool, format: str | None) -> None:
-    """Raise ConfigError if there is text but no --check, or no library that could check."""
+    """Raise ConfigError if there is text but no --check, or no library for the check."""
     from volt.formats.registry import peer_loader
 
     if text and not check:
-        raise ConfigError("TEXT is what --check encodes; add --check or leave it out")
+        raise ConfigError("TEXT works only with --check; add --check, or remove TEXT")
     if check and format is not None and peer_loader(format) is None:
-        raise ConfigError(f"--check: no library cuts text with {format} alone; leave it out")
+        raise ConfigError(f"--check: no library splits text with {format} alone; remove --check")
 
 
 def lines_to_check(vocabulary: Vocabulary, text: list[str] | None, errors: Errors, max_line: str) -> list[str]:
@@ -94,7 +94,7 @@ def print_agreement(agreement: Agreement, *, written: Path, on_stderr: bool = Fa
     stream.buffer.write("\n".join(rows).encode(errors="backslashreplace") + b"\n")
     stream.flush()
     if not agreement.n_lines:
-        say("note: --check: TEXT holds no lines, so nothing was compared")
+        say("note: --check: TEXT contains no lines, so nothing was compared")
     if not agreement.is_complete:
         say(f"note: --check: the encoders differ; {'stdout' if is_stdout(written) else shown_path(written)} is written")
         raise typer.Exit(1)
@@ -125,7 +125,7 @@ class NamedTokens:
         for name, tokens in requested.items():
             for token, number in map(token_and_id, tokens):
                 if result[name].setdefault(token, number) != number:
-                    raise ConfigError(f"--{name} {quoted(token)} is given twice, with two ids; leave one out")
+                    raise ConfigError(f"--{name} {quoted(token)} is given twice, with two ids; remove one")
         return result
 
 
@@ -168,7 +168,7 @@ def import_(
 ) -> None:
     """Read a vocabulary of another library, and write it as VOLT's.
 
-    Reports on stderr what the file does not say, and what VOLT does differently.
+    Reports on stderr what the file lacks, and what VOLT does differently.
     """
     from volt.formats.check import check_import
     from volt.formats.registry import files_read, format_of, read_vocabulary
@@ -217,7 +217,7 @@ def export(
     from volt.formats.registry import files_written, write_vocabulary
 
     if is_stdout(out) and to in WRITE_SEVERAL:
-        raise ConfigError(f"-o -: {to} is more than one file, and stdout takes one; name a place")
+        raise ConfigError(f"-o -: {to} is more than one file, but stdout takes only one; name a file or folder")
     refuse_unchecked(text, check, to)
     outputs = [out] if is_stdout(out) else files_written(out, to=to)
     check_places(outputs, text or (), model=model)

@@ -1,4 +1,4 @@
-"""`volt inspect`: what a vocabulary file holds, and how it cuts a text."""
+"""`volt inspect`: what a vocabulary file contains, and how it splits a text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def inspect(
     pattern: Pattern = None,
     as_json: Json = False,
 ) -> None:
-    """Show what is in a vocabulary, and how it cuts a text.
+    """Show what is in a vocabulary, and how it splits a text.
 
     Prints sizes, settings, provenance, the most frequent and the longest tokens, and tokens that no text can produce.
     """

@@ -45,7 +45,7 @@ def check_place(place: Path) -> None:
 
     if place.suffix in _PACKED:
         raise ConfigError(
-            f"-o {shown_path(place)}: written as it is, not packed; leave out {place.suffix}, then pack it"
+            f"-o {shown_path(place)}: would be written unpacked; remove {place.suffix}, and pack the file later"
         )
 
     if not is_stdout(place):
@@ -82,7 +82,7 @@ def written(place: Path) -> Iterator[Path]:
         except VoltError as error:
             raise error.reworded(named_stdout(place, path, error.message)) from error
         if not path.is_file() or len(list(folder.iterdir())) > 1:
-            raise ConfigError("-o -: this is more than one file, and stdout takes one; name a place")
+            raise ConfigError("-o -: this is more than one file, but stdout takes only one; name a file or folder")
         with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.flush()
@@ -169,10 +169,10 @@ def write_each(file: BinaryIO, texts: Iterable[bytes]) -> None:
 def load_model(path: Path, *, texts: Collection[str] = (), pattern: str | None = None) -> Vocabulary:
     """Return the vocabulary in a file of any format; report on stderr what the file lacks.
 
-    texts: other inputs, which cannot be stdin, too;  pattern: cuts text, where the file does not hold one
+    texts: other inputs; stdin can be only one.  pattern: splits text, if the file lacks a pattern
     """
     if str(path) == "-" and "-" in texts:
-        raise ConfigError("-m -: stdin cannot hold both the vocabulary and the text; name a file for one of them")
+        raise ConfigError("-m -: stdin cannot be both the vocabulary and the text; name a file for one of them")
     from volt.formats.registry import is_own, read_vocabulary
 
     with read_once(path) as copy:

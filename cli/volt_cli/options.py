@@ -168,7 +168,7 @@ Pattern = Annotated[
     str | None,
     option(
         "PATTERN",
-        "Pattern that cuts text into words, if the file lacks one (tiktoken): cl100k, llama3, … or a regex.",
+        "Pattern that splits text into words, if the file lacks one (tiktoken): cl100k, llama3, … or a regex.",
         autocompletion=starting(PATTERNS),
     ),
 ]
@@ -186,7 +186,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print errors only.")]
 EncodingErrors = Annotated[
     Literal["strict", "replace", "skip"],
-    option("HOW", "Lines that are not UTF-8: strict stops, replace fixes, skip leaves out."),
+    option("HOW", "Lines that are not UTF-8: strict stops, replace fixes, skip drops them."),
 ]
 MaxLine = Annotated[
     str, option("BYTES", "Longest line that is read, such as 1G; 0 or none: any. Default: 64M.", show_default=False)
@@ -217,7 +217,7 @@ World = Annotated[int | None, option("N", "Number of processes that share the st
 
 def checked_separator(mark: str | None) -> str:
     if mark == "":
-        raise ConfigError("--separator '': marks nothing; give a mark such as @@, or leave the option out")
+        raise ConfigError("--separator '': marks nothing; give a mark such as @@, or remove the option")
     return mark or ""
 
 
@@ -272,33 +272,33 @@ class CountOptions:
         str | None,
         option(
             "PATTERN",
-            "Cut as a published tokenizer does, such as cl100k or llama3, or by a regex of your own.",
+            "Split as a published tokenizer does, such as cl100k or llama3, or by your own regex.",
             autocompletion=starting(PATTERNS),
         ),
     ] = None
     level: Annotated[
         Literal["characters", "bytes"],
-        option("WHAT", "Units to merge: characters, or bytes, cut as in GPT-2 or by --pattern."),
+        option("WHAT", "Units to merge: characters, or bytes, split as in GPT-2 or by --pattern."),
     ] = "characters"
     fields: Annotated[str, option("N,N", "Columns of tab-separated text, counted from 1: 2 or 1,2.")] = ""
     column: Annotated[str, option("NAME", "Text column of .jsonl or .parquet files.")] = ""
     word_counts: Annotated[bool, typer.Option("--word-counts", help="The corpus is a table: word, count.")] = False
     encoding_errors: EncodingErrors = "strict"
     max_line: MaxLine = MAX_LINE
-    min_count: Annotated[int, option("N", "Leave out words that occur less often.", min=1)] = 1
+    min_count: Annotated[int, option("N", "Drop words that occur less often.", min=1)] = 1
 
     def cut(self) -> PreTokenizer:
-        """Return how text is cut into words."""
+        """Return how text is split into words."""
         from volt.text.pretokenizer import PreTokenizer
 
         if self.pattern is not None:
             if self.pretokenizer != "whitespace":
-                raise ConfigError("--pattern and --pretokenizer both say how text is cut; leave out one")
+                raise ConfigError("--pattern and --pretokenizer both define how text is split; remove one")
             return PreTokenizer.of_pattern(self.pattern, level=self.level)
         if self.level == "characters":
             return PreTokenizer(self.pretokenizer)
         if self.pretokenizer not in ("whitespace", "gpt2", "bytes"):
-            raise ConfigError("--level bytes cuts with GPT-2's pattern; leave --pretokenizer out, or give --pattern")
+            raise ConfigError("--level bytes splits with GPT-2's pattern; remove --pretokenizer, or give --pattern")
         return PreTokenizer("bytes")
 
 
@@ -334,14 +334,12 @@ class CandidateOptions:
         Literal["add", "leave"] | None,
         option(
             "HOW",
-            "With --extend: add characters that MODEL lacks, or leave them out; default: add, unless bytes spell them.",
+            "With --extend: add characters that MODEL lacks, or drop them; default: add, unless bytes spell them.",
         ),
     ] = None
     coverage: Annotated[
         float,
-        option(
-            "SHARE", "Leave out the rarest characters, beyond those that make up this share of all, such as 0.9995."
-        ),
+        option("SHARE", "Drop the rarest characters, beyond those that make up this share of all, such as 0.9995."),
     ] = 1.0
 
     @property
@@ -394,7 +392,7 @@ class TransportOptions:
     column_tau: Annotated[float, option("X", "Hardness τ of the token marginal; 1 is hard.")] = 0.5
     min_share: Annotated[float, option("X", "Least transported share that keeps a token; 0 keeps all.")] = 0.001
     solver: Annotated[Literal["sinkhorn", "pot"], option("NAME", "Solver: sinkhorn or pot.")] = "sinkhorn"
-    max_iters: Annotated[int, option("N", "Most iterations per transport.")] = 1_000
+    max_iters: Annotated[int, option("N", "Maximum number of iterations per transport.")] = 1_000
 
     def parameters(self) -> SearchParameters:
         from volt.choose.size_steps import SearchParameters

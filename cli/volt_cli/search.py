@@ -86,7 +86,7 @@ class Standing:
         same_size = counts.n_bad_lines > 0 or counts.n_bytes == values.get("bytes")  # replaced lines have other bytes
         if not same_words and not (same_size and counts.n_lines == values.get("lines")):
             raise ConfigError(
-                f"{self.place}: exists, and was made from another corpus ({values.get('words', '?')} words; "
+                f"{self.place}: exists, but was made from another corpus ({values.get('words', '?')} words; "
                 f"this one has {counts.total}); {_REMEDY}"
             )
 
@@ -100,9 +100,9 @@ def standing(place: Path) -> Standing | None:
     try:
         provenance = dict(Vocabulary.load(place).provenance)
     except VocabularyError:
-        raise ConfigError(f"{place}: exists, and is no vocabulary that can be read; {_REMEDY}") from None
+        raise ConfigError(f"{place}: exists, but is not a vocabulary that can be read; {_REMEDY}") from None
     if not isinstance(provenance.get("signature"), str):
-        raise ConfigError(f"{place}: exists, and was not made by volt search; {_REMEDY}")
+        raise ConfigError(f"{place}: exists, but was not made by volt search; {_REMEDY}")
     return Standing(place, provenance)
 
 
@@ -134,7 +134,7 @@ def search(
         bool, typer.Option("--force", help="Without -o: replace a CORPUS.volt that is of another corpus.")
     ] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="Print all sizes that were measured, not ten, and what each transport found.")
+        bool, typer.Option("--all", help="Print all measured sizes instead of ten, and the result of each transport.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -172,7 +172,7 @@ def search(
     check_alone(learning, counting, special, naming)
     naming.check(named, learning.file, word_counts=counting.word_counts, coverage=learning.coverage)
     if bounds.approximate and engine.is_ray:
-        raise ConfigError("--approximate takes files in their order, and --engine ray counts several; leave out one")
+        raise ConfigError("--approximate counts files in order, but --engine ray counts several at once; remove one")
     engine.check(chain.from_iterable(files.values()))
     targets = (
         outputs_of(named, out)
@@ -185,7 +185,7 @@ def search(
     parse_rule(sizing.select)
     model = modelling.model(sizing.select)
     if checked_share(learning.coverage, is_bytes=counting.cut().is_bytes) < 1 and learning.file:
-        raise ConfigError("--coverage is for learning, and merges of a file bring their own characters; leave out one")
+        raise ConfigError("--coverage works only when merges are learned, not with a file of merges; remove one")
     check_one_for_stdout(json=as_json, output=any(map(is_stdout, targets.values())))
     check_places(targets.values(), [*chain.from_iterable(files.values()), learning.file], model=learning.extend)
     is_to_make = naming.per_source and out and url_of(out) is None and not out.exists()
@@ -354,10 +354,10 @@ def _replayed(counts: WordCounts, requested: CandidateOptions, phases: Phases) -
 def _check_level(path: str | Path, spells_bytes: bool, counts_bytes: bool) -> None:
     if spells_bytes and not counts_bytes:
         raise CandidateError(
-            f"{path}: its merges are over bytes, like those of GPT-2, and words are counted in characters; search with "
+            f"{path}: its merges are over bytes, like those of GPT-2, but words are counted in characters; search with "
             "--level bytes"
         )
     if counts_bytes and not spells_bytes:
         raise CandidateError(
-            f"{path}: its merges are over characters, and words are counted in bytes; leave out --level bytes"
+            f"{path}: its merges are over characters, but words are counted in bytes; remove --level bytes"
         )

@@ -81,18 +81,16 @@ class NamedSourceOptions:
                 f"{self.first_option} needs named sources; write NAME=FILE for each text, such as en=train.en.gz"
             )
         if self.parity_unit and not self.parity:
-            raise ConfigError("--parity-unit says what --parity compares; add --parity, or leave it out")
+            raise ConfigError("--parity-unit works only with --parity; add --parity, or remove --parity-unit")
         if self.per_source and (self.parity or self.temperature != 1):
-            raise ConfigError(
-                f"--per-source and {self.first_option}: each source has a vocabulary of its own; leave one out"
-            )
+            raise ConfigError(f"--per-source and {self.first_option}: each source has its own vocabulary; remove one")
         if self.parity and coverage != 1:
-            raise ConfigError("--parity keeps all characters; leave out --coverage, or --parity")
+            raise ConfigError("--parity keeps all characters; remove --coverage or --parity")
         if self.parity and len(names) < 2:
-            raise ConfigError(f"--parity is between sources, and there is only {next(iter(names))!r}; name two or more")
+            raise ConfigError(f"--parity is between sources, but there is only {next(iter(names))!r}; name two or more")
         if self.parity and candidates:
             raise ConfigError(
-                f"--parity learns merges, and --candidates {shown_path(candidates)} holds ready ones; leave one out"
+                f"--parity learns merges, but --candidates {shown_path(candidates)} contains learned ones; remove one"
             )
         if self.parity and self.unit == "line" and word_counts:
             raise ConfigError("--parity-unit line: tables of words have no lines of text; count characters or bytes")
@@ -143,7 +141,7 @@ def joint_output(names: Iterable[str]) -> Path:
 
 
 def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
-    """Return each source's output. Raises ConfigError if `folder` is no folder."""
+    """Return each source's output. Raises ConfigError if `folder` is not a folder."""
     from volt_cli.io import is_stdout
 
     if folder is not None and (is_stdout(folder) or (folder.exists() and not folder.is_dir())):
@@ -153,7 +151,7 @@ def outputs_of(names: Iterable[str], folder: Path | None) -> dict[str, Path]:
 
 
 def first_to_make(folder: Path) -> Path:
-    """Return the outermost missing folder, where making them can fail."""
+    """Return the outermost missing folder, where creating folders can fail."""
     while not folder.parent.exists():
         folder = folder.parent
     return folder
@@ -213,7 +211,7 @@ def check_alone(
     """Raise ConfigError if options contradict --extend, or need it."""
     if learning.extend is None:
         if learning.new_atoms is not None:
-            raise ConfigError("--new-atoms says what --extend does; add --extend MODEL, or leave it out")
+            raise ConfigError("--new-atoms works only with --extend; add --extend MODEL, or remove --new-atoms")
         return
     ways = ("normalizer", "pretokenizer", "pattern", "level")
     for name, why in (
@@ -224,7 +222,7 @@ def check_alone(
         *((name, _LEARNS) for name in _options_set(naming, ("parity",))),
         *((f"{name} SHARE", "give --new-atoms leave") for name in _options_set(learning, ("coverage",))),
     ):
-        raise ConfigError(f"{name} and --extend: {why}; leave out one")
+        raise ConfigError(f"{name} and --extend: {why}; remove one")
 
 
 def _options_set(group: Any, names: Collection[str]) -> Iterator[str]:
@@ -234,11 +232,11 @@ def _options_set(group: Any, names: Collection[str]) -> Iterator[str]:
 
 
 def extended_model(path: Path | None, texts: Collection[str]) -> Vocabulary | None:
-    """Return the vocabulary to extend, if any. Raises ConfigError if stdin holds a text, too."""
+    """Return the vocabulary to extend, if any. Raises ConfigError if stdin is also a text."""
     if path is None:
         return None
     if str(path) == "-" and "-" in texts:
-        raise ConfigError("--extend -: stdin cannot hold both the vocabulary and the text; name a file for one of them")
+        raise ConfigError("--extend -: stdin cannot be both the vocabulary and the text; name a file for one of them")
     return load_model(path)
 
 

@@ -31,7 +31,7 @@ def shard(
         Path | None, option("FOLDER", "Where to write; default: `shards` of CONFIG.", "-o", "--output", parser=_named)
     ] = None,
     task: Annotated[list[str] | None, option("NAME", "This task alone; repeatable. Default: all.")] = None,
-    lines: Annotated[int, option("N", "Most lines of a shard, where a task has no n_shards.", min=1)] = 100_000,
+    lines: Annotated[int, option("N", "Maximum lines of a shard, if a task has no n_shards.", min=1)] = 100_000,
     compress: Annotated[Literal["zstd", "gz", "none"], typer.Option(help="How shards are packed.")] = "zstd",
     workers: Annotated[
         int | None, option("N", "Number of threads; default: one for each core.", min=1, max=MOST_WORKERS)
@@ -65,7 +65,7 @@ def shard(
     if folder is None:
         raise ConfigError(f"{shown_path(config)}: has no `shards`, the folder to write to; give -o FOLDER")
     if is_stdout(folder):
-        raise ConfigError("-o -: shards are many files, and stdout takes one; name a folder")
+        raise ConfigError("-o -: shards are many files, but stdout takes only one; name a folder")
     check_places([folder], [config])
     prepare_kernels(phases, "stream")
     with phases.phase("count lines", unit="lines") as counting, phases.phase("shard", unit="lines") as sharding:
@@ -83,13 +83,13 @@ def _tell(output: Manifest, result: Configuration) -> None:
     say(f"{shown_path(output.folder)}: {counted(n_shards, 'shard')}, {counted(output.n_lines, 'line')}")
     requested = next((task.n_shards for task in result.tasks if task.name == output.task), None)
     if requested is not None and requested > n_shards:
-        say(f"task {output.task!r} asks for {requested:,} shards, and has lines for {n_shards:,}", mark="note")
+        say(f"task {output.task!r} asks for {requested:,} shards, but has lines for only {n_shards:,}", mark="note")
     if n_bad := output.n_bad_lines:
         first = f", the first is {output.first_bad}" if output.first_bad else ""
         message = f"{counted(n_bad, 'line')} of task {output.task!r} {'is' if n_bad == 1 else 'are'} not UTF-8{first}"
-        say(f"{message}; shards hold such lines as they are, and their words are not counted", mark="note")
+        say(f"{message}; shards contain such lines unchanged, but their words are not counted", mark="note")
     most = {source.name: source.checks.max_fields for source in result.sources}
     has_one_field = len(output.sides) > 1 or most.get(output.task) == 1  # the sides of a pair do
     if output.first_tab and has_one_field:
-        message = f"{output.first_tab}: holds a tab, which separates fields"
-        say(f"{message}; a stream takes such lines of task {output.task!r} for unfit", mark="note")
+        message = f"{output.first_tab}: contains a tab, which separates fields"
+        say(f"{message}; a stream treats such lines of task {output.task!r} as unfit", mark="note")

@@ -54,7 +54,7 @@ def shrink(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Drop the tokens of a vocabulary that a corpus misses least.
+    """Drop the tokens of a vocabulary that a corpus needs least.
 
     Encodes TEXT, and drops one token at a time, the one that adds the fewest pieces. The remaining ids keep their
     order. Use --map to copy rows of an embedding.
@@ -62,11 +62,11 @@ def shrink(
     from volt.choose.shrink import shrink as run_shrink
 
     if str(model) == "-" and "-" in texts:
-        raise ConfigError("MODEL and --on are both -: stdin cannot hold both; name a file for one of them")
+        raise ConfigError("MODEL and --on are both -: stdin cannot be both; name a file for one of them")
     check_one_for_stdout(json=as_json, output=is_stdout(out))
     check_places([out, id_map], texts, model=model)
     if id_map is not None and not str(id_map).endswith(_KINDS):
-        raise ConfigError(f"--map {id_map}: tells no format; end its name with .npy or .json")
+        raise ConfigError(f"--map {id_map}: has an unknown format; end its name with .npy or .json")
     for place in filter(None, (out, id_map)):
         check_place(place)
     old = load_model(model)
@@ -124,7 +124,7 @@ def _say(result: Shrunk, counts: WordCounts, out: Path, id_map: Path | None) -> 
     lines = counts.n_lines or 1
     say(f"{before / lines:.2f} pieces a line become {after / lines:.2f}: {after / before - 1:+.1%}")
     if n := len(result.vocabulary.scaffolding):
-        say(f"note: {n:,} tokens are made on the way and split back; --closed keeps tokens that others are merged from")
+        say(f"note: {n:,} tokens are intermediate and split back; --closed keeps tokens that others are merged from")
     say_written(
         out, f"{len(result.vocabulary):,} ids of {len(result.new_ids):,}, {len(result.vocabulary.merges):,} merges"
     )

@@ -68,7 +68,7 @@ def translate_output(
     settings: Settings = None,
     trust: Trust = False,
 ) -> None:
-    """Turn the answers of a translation system into plain text: what the task cuts on the target side is joined.
+    """Turn the answers of a translation system into plain text: the task's target-side pieces are joined.
 
     Each line gives one line. Pieces that the task's vocabulary lacks are taken as they are spelled. An id that it lacks
     is an error, with the number of the line.

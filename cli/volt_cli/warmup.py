@@ -29,7 +29,7 @@ def warmup(quiet: Quiet = False) -> None:
     place = code_folder()
     if place is None:
         raise CannotKeep(
-            "compiled loops cannot be stored: no folder for them is writable; set NUMBA_CACHE_DIR to one that can"
+            "compiled loops cannot be stored: no folder for them is writable; set NUMBA_CACHE_DIR to a writable one"
         )
     absent, start = missing(*JOBS), time.perf_counter()
     prepare_kernels(Phases(quiet=quiet), *JOBS)

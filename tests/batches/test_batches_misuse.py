@@ -63,7 +63,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "buckets that fall": ({"buckets": [4, 8, 8]}, r"buckets\[2\] is 8, after 8; give lengths that rise"),
     "a bucket beyond a batch": (
         {"buckets": [4, 16]},
-        "the last of buckets is 16, more than max_tokens, 9; leave it out",
+        "the last of buckets is 16, more than max_tokens, 9; remove it",
     ),
     "buckets that are none": ({"buckets": 8}, r"buckets is 8 \(int\); give"),
     "a least above the last bucket": ({"buckets": [4], "min_length": 5}, "min_length is 5, more than the last of buck"),

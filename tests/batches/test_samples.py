@@ -149,17 +149,17 @@ TWO = {"src": LIST, "tgt": LIST}
         (
             "lo\tw x w",
             {"unknown": "refuse"},
-            "line 1: field 'tgt' holds the piece 'x', which its vocabulary lacks; fix",
+            "line 1: field 'tgt' contains the piece 'x', which its vocabulary lacks; fix",
         ),
         ("lo w\tw", {"max_length": 2}, "line 1: field 'src' has 3 ids, more than 2; drop such lines"),
-        ("4 x\t4", {"holds": "ids"}, "line 1: field 'src' holds text that is not an id; write whole numbers"),
+        ("4 x\t4", {"holds": "ids"}, "line 1: field 'src' contains text that is not an id; write whole numbers"),
         (
             "4 9\t4",
             {"holds": "ids"},
             "line 1: the id 9 in field 'src' is not in its vocabulary, which has 0 to 8; name",
         ),
-        ("-4\t4", {"holds": "ids"}, "line 1: field 'src' holds text that is not an id"),
-        ("99999999999\t4", {"holds": "ids"}, "line 1: field 'src' holds text that is not an id"),
+        ("-4\t4", {"holds": "ids"}, "line 1: field 'src' contains text that is not an id"),
+        ("99999999999\t4", {"holds": "ids"}, "line 1: field 'src' contains text that is not an id"),
     ],
 )
 def test_a_line_that_is_refused_is_named(line: str, options: dict[str, Any], message: str) -> None:
@@ -192,11 +192,11 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
     batch = Batch.of(["low", "low é"])
     assert rows(SampleFormat({"src": VOLT}, eos=False).samples(batch), "src")[1][-1] == VOLT.ids["<unk>"]
     refused(
-        StreamError, "line 1: field 'src' holds text that its vocabulary cannot spell; fix",
+        StreamError, "line 1: field 'src' contains text that its vocabulary cannot spell; fix",
         lambda: SampleFormat({"src": VOLT}, unknown="refuse").samples(batch),
     )  # fmt: skip
     refused(
-        StreamError, "line 0: field 'src' holds the piece 'w'",
+        StreamError, "line 0: field 'src' contains the piece 'w'",
         lambda: SampleFormat({"src": ["lo"]}, eos=False).samples(Batch.of(["lo w"])),
     )  # fmt: skip
 
@@ -223,7 +223,7 @@ def test_unknown_text_is_refused_where_that_is_asked_for() -> None:
         (
             {"src": LIST},
             {"holds": "text"},
-            "holds: a list of tokens cuts no text, so field 'src' must hold pieces or ids",
+            "holds: a list of tokens cannot encode text, so field 'src' must hold pieces or ids",
         ),
         ({"src": LIST}, {"beyond": "crop"}, "unknown beyond 'crop'; choose from refuse, truncate"),
         ({"src": "/nowhere.volt"}, {}, "/nowhere.volt"),

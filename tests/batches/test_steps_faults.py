@@ -48,7 +48,7 @@ DAMAGE: dict[str, tuple[Callable[[State], Any], str]] = {
     "world": (lambda state: resealed({**state, "world": 0}), "world is 0"),
     "steps": (lambda state: resealed({**state, "steps": 999}), "999 steps of a window that has"),
     "no stretch": (lambda state: resealed({**state, "stretches": []}), "no stretches"),
-    "bits": (in_stretch(wanted="?"), "does not hold bits"),
+    "bits": (in_stretch(wanted="?"), "does not contain bits"),
     "no samples": (in_stretch(wanted=bits_of(np.arange(0))), "5 steps of a window that has 0"),
     "other samples": (in_stretch(wanted=bits_of(np.array([0, 60]))), "sample 60 of 50"),
     "stream": (in_stretch(stream={"n": 1}), "state"),

@@ -182,7 +182,7 @@ def test_rules_count_new_types_alone():
         (
             lambda: volt.search(extend_bpe(OLD, {"low": 2}), special=SpecialTokens()),
             ConfigError,
-            "keeps its own; leave it out",
+            "keeps its own; remove it",
         ),
         (lambda: extend_bpe(OLD, {"low": 2}).counts_at(3), CandidateError, r"outside 4 \(what is extended\)"),
     ],

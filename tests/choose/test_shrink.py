@@ -30,7 +30,7 @@ def smallest(vocabulary: Vocabulary, words: Counter[str], **how: bool) -> int:
         return len(volt.shrink(vocabulary, words, to=1, **how).vocabulary)
     with pytest.raises(VocabularyError) as told:
         volt.shrink(vocabulary, words, to=1, **how)
-    found = found_in(r"and ([\d,]+) ids? are the fewest", str(told.value))
+    found = found_in(r"at least ([\d,]+) ids? must remain", str(told.value))
     return int(found[1].replace(",", "")) if found else 0
 
 
@@ -127,11 +127,11 @@ def test_atoms_that_the_corpus_lacks_go_if_asked():
 @pytest.mark.parametrize(
     ("call", "error", "told"),
     [
-        (lambda: volt.shrink(OLD, {"low": 1}, to=13), VocabularyError, "to is 13, and the vocabulary has 12 ids"),
+        (lambda: volt.shrink(OLD, {"low": 1}, to=13), VocabularyError, "to is 13, but the vocabulary has 12 ids"),
         (
             lambda: volt.shrink(OLD, {"low": 1}, to=8),
             VocabularyError,
-            "9 ids are the fewest that can be left: 4 special tokens, 5 atoms; give 9 or more, or pass keep_",
+            "at least 9 ids must remain: 4 special tokens, 5 atoms; give 9 or more, or pass keep_",
         ),
         (lambda: volt.shrink(OLD, {}, to=9), CorpusError, "no words"),
         (

@@ -44,9 +44,9 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--level", "bytes"], "--level and --extend: words are made as MODEL makes them; leave out one"),
-        (["--special", "<x>"], "--special and --extend: MODEL keeps its special tokens; leave out one"),
-        (["--coverage", "0.9"], "--coverage SHARE and --extend: give --new-atoms leave; leave out one"),
+        (["--level", "bytes"], "--level and --extend: words are made as MODEL makes them; remove one"),
+        (["--special", "<x>"], "--special and --extend: MODEL keeps its special tokens; remove one"),
+        (["--coverage", "0.9"], "--coverage SHARE and --extend: give --new-atoms leave; remove one"),
         (["--marker", "none"], "--marker and --extend"),
         (["-o", "old.volt"], "old.volt: would be written over old.volt, which is read"),
         (["--sizes", "1:9:1"], "size 1 is below the "),
@@ -70,11 +70,11 @@ def test_new_atoms_are_of_extending_alone(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--to", 10_000, "-o", "a.volt"], "to is 10,000, and the vocabulary has "),
-        (["--to", 1, "-o", "a.volt"], "are the fewest that can be left: 4 special tokens, "),
+        (["--to", 10_000, "-o", "a.volt"], "to is 10,000, but the vocabulary has "),
+        (["--to", 1, "-o", "a.volt"], "ids must remain: 4 special tokens, "),
         (["--to", 20, "-o", "old.volt"], "old.volt: would be written over old.volt, which is read"),
         (["--to", 20, "-o", "a.npy", "--map", "a.npy"], "a.npy: would be written over a.npy, which is written too"),
-        (["--to", 20, "-o", "a.volt", "--map", "a.txt"], "--map a.txt: tells no format; end its name with .npy"),
+        (["--to", 20, "-o", "a.volt", "--map", "a.txt"], "--map a.txt: has an unknown format; end its name with .npy"),
         (["--to", 20, "-o", "-", "--json"], "would both write to stdout"),
     ],
 )  # fmt: skip

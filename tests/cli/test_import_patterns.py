@@ -55,7 +55,7 @@ def test_a_pattern_is_asked_for_and_taken(run: Run) -> None:
     ids = run("encode", "-m", "v.volt", "t.txt", "--form", "ids").stdout
     assert ids == run("encode", "-m", "x.tiktoken", "--pattern", "cl100k", "t.txt", "--form", "ids").stdout
     assert str(TOKENS.index(b"123")).encode() in ids.split()
-    assert b"leave out the pattern" in run("encode", "-m", "tekken.json", "--pattern", "gpt2", "t.txt", status=2).stderr
+    assert b"remove the pattern" in run("encode", "-m", "tekken.json", "--pattern", "gpt2", "t.txt", status=2).stderr
 
 
 def test_the_check_succeeds_and_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_files_of_other_kinds_are_told_by_name(run: Run) -> None:
         (b"PK\x03\x04" + bytes(900), "unpack it"),
         (b"\xef\xbb\xbf#version: 0.2\nt h\n", "byte order mark"),
         (b"".join([*rows[:99], b"AAAA 5\n", *rows[100:]]), "other:100: repeats the rank 5 of line 6; remove one line"),
-        (b"".join([*rows[:99], b"AAAA -5\n", *rows[100:]]), "other:100: found 'AAAA -5' where a token in base64"),
+        (b"".join([*rows[:99], b"AAAA -5\n", *rows[100:]]), "other:100: found 'AAAA -5' instead of a token in base64"),
         (b"".join([*rows[:99], b"AAAA %d\n" % 10**9]), "other:100: the rank 1000000000 is no id"),
         (json.dumps({"model": model, "pre_tokenizer": level}).encode(), "other: the token 'b' has the id 2000000000"),
     ):

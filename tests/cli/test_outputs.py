@@ -287,7 +287,7 @@ def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(run: Run, t
     Path("corpus.txt").write_text(Path("corpus.txt").read_text() + "the end\n")
     for options, what in (([], "another corpus"), (["--json"], "another corpus")):
         told = run("search", "corpus.txt", *options, status=2)
-        assert f"corpus.volt: exists, and was made from {what}" in told.stderr.decode()
+        assert f"corpus.volt: exists, but was made from {what}" in told.stderr.decode()
         assert b"name a place with -o, or replace it with --force" in told.stderr
         assert Path("corpus.volt").read_bytes() == second
     run("search", "corpus.txt", "-q", "--force")
@@ -305,7 +305,7 @@ def test_a_file_that_no_search_made_is_refused_before_any_work(content: bytes | 
     else:
         Path("corpus.volt").write_bytes(content)
     before = _content(folder)
-    assert b"corpus.volt: exists, and " in run("search", "corpus.txt", status=2).stderr
+    assert b"corpus.volt: exists, but " in run("search", "corpus.txt", status=2).stderr
     assert _content(folder) == before
 
 

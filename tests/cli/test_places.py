@@ -55,7 +55,10 @@ def test_import_and_export_take_a_dash(run: Run, model: Path, tmp_path: Path) ->
 def test_what_is_more_than_one_file_needs_a_place(format: str, options: list[str], run: Run, model: Path) -> None:
     """stdout takes one file: status 2 whatever the vocabulary is, nothing on stdout."""
     done = run("export", "-m", str(model), "--to", format, *options, "-o", "-", status=2)
-    assert f"-o -: {format} is more than one file, and stdout takes one; name a place" in done.stderr.decode()
+    assert (
+        f"-o -: {format} is more than one file, but stdout takes only one; name a file or folder"
+        in done.stderr.decode()
+    )
     assert done.stdout == b""
 
 

@@ -43,8 +43,11 @@ def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
     [
         (["--pattern", "cl100"], "no pattern is called 'cl100'; did you mean cl100k?"),
         (["--pattern", "(?<=a)b"], "look-behind"),
-        (["--pattern", "gpt2", "--pretokenizer", "unicode"], "--pattern and --pretokenizer both say how text is cut"),
-        (["--level", "bytes", "--pretokenizer", "unicode"], "leave --pretokenizer out, or give --pattern"),
+        (
+            ["--pattern", "gpt2", "--pretokenizer", "unicode"],
+            "--pattern and --pretokenizer both define how text is split",
+        ),
+        (["--level", "bytes", "--pretokenizer", "unicode"], "remove --pretokenizer, or give --pattern"),
     ],
 )
 def test_a_bad_pattern_ends_in_one_message(run: Run, options: list[str], message: str) -> None:

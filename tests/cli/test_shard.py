@@ -52,7 +52,7 @@ def test_options_say_what_is_made(folder: Path, run: Run) -> None:
     done = run("shard", "stream.yaml", "--set", "b=b", "-o", "out", "--task", "other", "--compress", "gz")
     assert listed(folder / "out") == ["auto_en"]
     assert listed(folder / "out/auto_en") == ["00000.mono.gz", "00001.mono.gz", "manifest.json", "words.mono.tsv"]
-    told = b"note 1 line of task 'auto_en' is not UTF-8, the first is a.tgt:1; shards hold such lines as they are"
+    told = b"note 1 line of task 'auto_en' is not UTF-8, the first is a.tgt:1; shards contain such lines unchanged"
     assert told in done.stderr
     words = volt.count_words("out/auto_en/words.mono.tsv", word_counts=True)
     assert dict(words.table.rows())["line"] == 29
@@ -64,8 +64,8 @@ def test_what_may_not_be_meant_is_told(folder: Path, run: Run) -> None:
     write(folder / "a.tgt", b"low\nlow\tlower\nnew\n")
     (folder / "stream.yaml").write_text(CONFIG.replace("n_shards: 2", "n_shards: 7"))
     done = run("shard", "stream.yaml", "--set", "b=b", "--task", "auto_en")
-    assert b"note task 'auto_en' asks for 7 shards, and has lines for 3" in done.stderr
-    assert b"note a.tgt:2: holds a tab, which separates fields; a stream takes such lines of task" in done.stderr
+    assert b"note task 'auto_en' asks for 7 shards, but has lines for only 3" in done.stderr
+    assert b"note a.tgt:2: contains a tab, which separates fields; a stream treats such lines of task" in done.stderr
     (folder / "stream.yaml").write_text(CONFIG.replace("{type: mono, inputs", "{type: mono, max_fields: 2, inputs"))
     assert b"tab" not in run("shard", "stream.yaml", "--set", "b=b", "--task", "auto_en").stderr
     told = run("shard", "stream.yaml", "--set", "b=b", "--task", "de_en", status=1).stderr
@@ -81,7 +81,7 @@ def test_what_is_wrong_is_told(folder: Path, run: Run) -> None:
     for arguments, status, told in (
         (["shard", "sources.yaml"], 2, "sources.yaml: has no tasks; only tasks are sharded"),
         (["shard", "here.yaml", "--set", "b=b"], 2, "has no `shards`, the folder to write to; give -o FOLDER"),
-        ([*given, "-o", "-"], 2, "-o -: shards are many files, and stdout takes one"),
+        ([*given, "-o", "-"], 2, "-o -: shards are many files, but stdout takes only one"),
         ([*given, "-o", ""], 2, "is empty; name a folder"),
         ([*given, "--task", "nowhere"], 2, "no task 'nowhere'; there are de_en, auto_en, other"),
         ([*given, "--compress", "xz"], 2, "--compress"),

@@ -141,7 +141,7 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder:
         f"{data['sources'][name]['best']['size']}" for name in ("el", "en")
     ]
     assert {name: found["output"] for name, found in data["sources"].items()} == {"el": "el.volt", "en": "en.volt"}
-    assert b"en.volt: exists, and was made from another" in run("search", "en=el.txt", "--per-source", status=2).stderr
+    assert b"en.volt: exists, but was made from another" in run("search", "en=el.txt", "--per-source", status=2).stderr
 
 
 # What cannot be
@@ -154,10 +154,10 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder:
         ("corpus.txt --per-source", "--per-source needs named sources"),
         ("en=corpus.txt el=el.txt --temperature 0.5", "--temperature 0.5: give 1 or more; 1 takes the texts as"),
         ("en=corpus.txt el=el.txt --temperature nan", "--temperature nan: give 1 or more"),
-        ("en=corpus.txt --parity", "--parity is between sources, and there is only 'en'; name two or more"),
-        ("en=corpus.txt el=el.txt --parity-unit line", "--parity-unit says what --parity compares; add --parity"),
-        ("en=corpus.txt el=el.txt --parity --candidates el.txt", "--candidates el.txt holds ready ones; leave one out"),
-        ("en=corpus.txt el=el.txt --parity --per-source", "--per-source and --parity: each source has a vocabulary of"),
+        ("en=corpus.txt --parity", "--parity is between sources, but there is only 'en'; name two or more"),
+        ("en=corpus.txt el=el.txt --parity-unit line", "--parity-unit works only with --parity; add --parity"),
+        ("en=corpus.txt el=el.txt --parity --candidates el.txt", "--candidates el.txt contains learned ones"),
+        ("en=corpus.txt el=el.txt --parity --per-source", "--per-source and --parity: each source has its own"),
         ("en=corpus.txt el=el.txt --per-source --temperature 2", "--per-source and --temperature: each source has"),
         ("en=corpus.txt el=el.txt --parity --parity-unit line", "equally many lines or pass --parity-unit character"),
         ("en=corpus.txt el=el.txt --parity --parity-unit line --word-counts", "tables of words have no lines of text"),
@@ -209,7 +209,7 @@ def test_an_error_of_a_source_names_it_and_leaves_nothing(run: Run) -> None:
 def test_parity_keeps_all_characters(run: Run) -> None:
     """Options that contradict each other are refused before a text is read."""
     asked = ("search", "a=corpus.txt", "b=corpus.txt", "--parity", "--coverage", "0.9", "-o", "n.volt")
-    assert b"leave out --coverage, or --parity" in run(*asked, status=2).stderr
+    assert b"remove --coverage or --parity" in run(*asked, status=2).stderr
 
 
 def test_stdin_is_read_once(run: Run) -> None:

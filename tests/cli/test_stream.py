@@ -162,7 +162,7 @@ def test_what_is_closed_is_told_in_one_line(start_stream: Start) -> None:
     process = start_stream("run", "stream.yaml", "--limit", 5, preexec_fn=lambda: os.close(1))
     done = finish(process)
     assert (process.returncode, done.stderr.count(b"\n")) == (1, 1)
-    assert b"stdout is closed, and the lines go there" in done.stderr
+    assert b"stdout is closed, but the lines go there" in done.stderr
     process = start_stream("run", "stream.yaml", "--limit", 5, preexec_fn=lambda: os.close(2))
     assert finish(process) == Done("".join(f"{line}\n" for line in expected(5)).encode(), b"")
     assert process.returncode == 0

@@ -100,7 +100,7 @@ def test_a_state_goes_on(volt_stream: Run, config: Path) -> None:
     for rank in (0, 1):
         ranks = told(volt_stream, "-n", 999, "--world", 2, "--rank", rank, "--state", f"{rank}.json")
     assert json.loads((config.parent / "0.json").read_bytes())["n"] == ranks["steps"]
-    kept = "s.json: holds the position of an earlier run, after step 12; say --resume to continue there, or --force"
+    kept = "s.json: contains the position of an earlier run, after step 12; add --resume to continue there, or --force"
     assert kept in refused(volt_stream, "b.yaml", *SET, "-n", "3", "--state", "s.json")
     assert told(volt_stream, "-n", 3, "--state", "s.json", "--force")["step"] == 3
 
@@ -162,7 +162,7 @@ def test_a_wrong_configuration_is_refused(volt_stream: Run, config: Path, name: 
         (["b.yaml", *SET, "-n", 0], "'--steps'"),
         (["b.yaml"], "{{tag}} has no value; set tag, or"),
         (["no.yaml"], "no.yaml: cannot be read: no such file or directory; check the path"),
-        (["b.yaml", *SET, "--resume"], "--resume needs --state; name the file to go on from"),
+        (["b.yaml", *SET, "--resume"], "--resume needs --state; name the file to continue from"),
         (["b.yaml", *SET, "--state", "-"], "--state -: stdout is for the report; name a file"),
         (["b.yaml", *SET, "--state", "v.volt"], "v.volt: would be written over v.volt, which is read; choose"),
         (["b.yaml", *SET, "--state", "pairs.tsv"], "pairs.tsv, which is read; choose another place"),

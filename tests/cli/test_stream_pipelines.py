@@ -102,8 +102,8 @@ def test_mtdata_is_asked_once_for_each_data_set(
         (["default", "one.tsv", "--langs", "deu-eng"], "default reads files, which have their languages"),
         (["mtdata", "X"], "pass their codes, as in --langs deu-eng"),
         (["multistrem", "one.tsv"], "did you mean the pipeline multistream?"),
-        (["stream.yaml", "one.tsv"], "stream.yaml: a file that names its own sources; leave one.tsv out"),
-        (["stream.yaml", "--weights", "2,1"], "stream.yaml: a file that names its own sources; leave 2,1 out"),
+        (["stream.yaml", "one.tsv"], "stream.yaml: a file that names its own sources; remove one.tsv"),
+        (["stream.yaml", "--weights", "2,1"], "stream.yaml: a file that names its own sources; remove 2,1"),
     ],
 )
 def test_what_is_wrong_is_a_usage_error(arguments: list[str], told: str, volt_stream: Run) -> None:

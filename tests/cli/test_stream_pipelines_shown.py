@@ -42,7 +42,7 @@ def test_what_is_no_pipeline_is_told_alike(volt_stream: Run, command: str) -> No
     """Sources behind a file, none behind a pipeline, and a name that is near to one: as `run` tells it."""
     number = (0,) * (command == "trace")
     for arguments, told in {
-        ("stream.yaml", *number, "one.tsv"): b"a file that names its own sources; leave one.tsv out",
+        ("stream.yaml", *number, "one.tsv"): b"a file that names its own sources; remove one.tsv",
         ("example", *number, "one.tsv"): b"example has 1 source; give 2",
         ("exampel", *number): b"did you mean the pipeline example?",
     }.items():

@@ -36,10 +36,8 @@ def test_the_position_of_an_earlier_run_is_kept(volt_stream: Run) -> None:
     command = ["run", "stream.yaml", "--limit", 6, "--state", "s.json", "-q"]
     first, state = volt_stream(*command), load_state("s.json")
     refused = volt_stream(*command, status=2)
-    told = (
-        "--state s.json: holds the position of an earlier run, after line 6; say --resume to continue there, or --force"
-    )
-    assert f"{told} to start anew" in refused.stderr.decode()
+    told = "--state s.json: contains the position of an earlier run, after line 6; add --resume to continue there, or"
+    assert f"{told} --force to start anew" in refused.stderr.decode()
     assert (refused.stdout, load_state("s.json")) == (b"", state)
     assert b"give one of them" in volt_stream(*command, "--resume", "--force", status=2).stderr
     assert first.lines + volt_stream(*command, "--resume").lines == expected(12)
@@ -52,7 +50,7 @@ def test_a_state_file_that_holds_no_position_yet_is_written(volt_stream: Run, st
     assert volt_stream(*command, 0).lines == []
     assert volt_stream(*command, 3).lines == expected(3)
     (stream_folder / "s.json").write_text('["notes"]')
-    assert b"s.json: exists, and holds no position" in volt_stream(*command, 3, status=2).stderr
+    assert b"s.json: exists, but contains no position" in volt_stream(*command, 3, status=2).stderr
     assert (stream_folder / "s.json").read_text() == '["notes"]'
     assert volt_stream(*command, 3, "--force").lines == expected(3)
 
@@ -104,7 +102,7 @@ def test_acknowledged_lines_and_no_others_are_behind_the_state(volt_stream: Run,
 def test_a_word_that_cannot_be_true_is_refused(volt_stream: Run, stream_folder: Path) -> None:
     """A consumer cannot have used lines that have not left; a number from another run is not taken for this one's."""
     (stream_folder / "ack").write_text("90\n")
-    assert b"go on with --resume" in volt_stream("run", "stream.yaml", "--ack", "ack", "--limit", 5, status=1).stderr
+    assert b"continue with --resume" in volt_stream("run", "stream.yaml", "--ack", "ack", "--limit", 5, status=1).stderr
     (stream_folder / "stream.yaml").write_text("sources: {one: {path: one.tsv, epochs: 1}}")
     (stream_folder / "ack").write_text("9000\n")
     assert b"ends after 200" in volt_stream("run", "stream.yaml", "--ack", "ack", "--resume", status=1).stderr

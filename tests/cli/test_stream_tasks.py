@@ -84,21 +84,21 @@ FAULTS = {
     "a missing key": (["run", "tasks.yaml"], "tasks.yaml:2: {{weight}} has no value; set weight, or"),
     "another key": (["run", "tasks.yaml", "--set", "weigth=1"], "no place for 'weigth': the file has no {{weigth}}"),
     "no value": (["run", "tasks.yaml", "--set", "weight"], "--set weight: gives no value; write --set weight=VALUE"),
-    "no key": (["run", "tasks.yaml", "--set", "=3"], "--set =3: '' is no key; give a word before ="),
+    "no key": (["run", "tasks.yaml", "--set", "=3"], "--set =3: '' is not a key; give a word before ="),
     "an option as a key": (["run", "tasks.yaml", "--set", "langs"], "gives no value; write --set langs=VALUE"),
     "an option as a key twice": (
         ["run", "tasks.yaml", "--set", "min_count=1", "--set", "min_count=2"], "min_count=2: min_count is given twice"
     ),
     "an option without a place": (["run", "tasks.yaml", "--set", "min_count=1"], "the file has no {{min_count}};"),
-    "a key twice": (["run", "tasks.yaml", "--set", "a=1", "--set", "a=2"], "--set a=2: a is given twice; leave one"),
+    "a key twice": (["run", "tasks.yaml", "--set", "a=1", "--set", "a=2"], "--set a=2: a is given twice; remove one"),
     "an unknown task": (["run", "tasks.yaml", "--set", "weight=1", "--task", "dve"], "no task 'dve'; did you mean dev"),
     "a task of the other split": (
         ["preview", "tasks.yaml", "--set", "weight=1", "--task", "dev"], "train; choose the split valid"
     ),
     "a split of no tasks": (["run", "stream.yaml", "--split", "valid"], "tasks: none is of split valid; name a task"),
-    "a pipeline": (["run", "default", "one.tsv", "--split", "valid"], "leave --set, --split and --task out"),
+    "a pipeline": (["run", "default", "one.tsv", "--split", "valid"], "remove --set, --split and --task"),
     "nothing to expand": (["schema", "--set", "a=1"], "--set needs --expand CONFIG"),
-    "two things at once": (["schema", "lower", "--expand", "tasks.yaml"], "goes not with --json and names"),
+    "two things at once": (["schema", "lower", "--expand", "tasks.yaml"], "which excludes --json and names"),
     "over its input": (["import-dynamicdata", "old.yaml", "-o", "old.yaml"], "old.yaml, which is read; choose another"),
     "what is no import": (["import-dynamicdata", "tasks.yaml", "-o", "x.yaml"], "{{weight}} has no value"),
     "what is no such file": (["import-dynamicdata", "stream.yaml", "-o", "x.yaml"], "stream.yaml:1: seed: unknown key"),

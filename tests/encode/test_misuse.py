@@ -24,7 +24,11 @@ WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
     (lambda: ENCODER.encode_words(["lo", ""]), ConfigError, "words[1] is empty; leave it out"),
     (lambda: ENCODER.encode_words([""]), ConfigError, "words[0] is empty; leave it out"),
     (lambda: ENCODER.encode_words(["\ud800"]), CorpusError, "lone surrogate U+D800"),
-    (lambda: ENCODER.encode_text(b"lo", separator="\ud800"), ConfigError, "separator holds the lone surrogate U+D800"),
+    (
+        lambda: ENCODER.encode_text(b"lo", separator="\ud800"),
+        ConfigError,
+        "separator contains the lone surrogate U+D800",
+    ),
     (lambda: ENCODER.encode_text(b"lo", separator="\n"), ConfigError, rf"separator '\n' {MARK}"),
     (lambda: ENCODER.encode_text(b"lo", separator=" "), ConfigError, f"separator ' ' {MARK}"),
     (lambda: ENCODER.encode_text(b"lo", separator="\0"), ConfigError, rf"separator '\x00' {MARK}"),

@@ -191,10 +191,10 @@ def test_stdin_and_pipes_are_refused(cluster: None, encoder: Encoder, tmp_path: 
     os.mkfifo(pipe)
     for source, name in (("-", "stdin"), (str(pipe), str(pipe))):
         with pytest.raises(
-            ConfigError, match=f"{name}: not a file, and workers read only files; write its lines to a file"
+            ConfigError, match=f"{name}: not a file, but workers read only files; write its lines to a file"
         ):
             count_words(source, map=IN_RANGES)
-    with pytest.raises(ConfigError, match="not a file, and workers"):
+    with pytest.raises(ConfigError, match="not a file, but workers"):
         list(encode_each(encoder, [str(pipe)], tmp_path / "out", job=EncodeJob(), write=RayWriter()))
 
 
@@ -233,7 +233,7 @@ def test_an_address_that_is_not_that_of_the_connection_is_refused(cluster: None,
         with pytest.raises(ConfigError) as told:
             count_words(corpus[0], map=RayMap(address=address))
         assert str(told.value) == (
-            f"Ray is connected to the cluster at {used}, and the address is '{address}'; leave the address out, or "
+            f"Ray is connected to the cluster at {used}, but the address is '{address}'; remove the address, or "
             "call ray.shutdown() before"
         )
 

@@ -57,7 +57,7 @@ def test_states_of_steps_are_positions_and_those_of_lines_are_not(folder: Path) 
     given(steps, 3)
     dataset.load_state_dict(steps.state())
     assert [step["id"].tolist() for step in dataset] == expected[3:]
-    with pytest.raises(StreamError, match="state of a Stream of lines, not of steps"):
+    with pytest.raises(StreamError, match="state of a Stream of lines, but a StreamDataset"):
         dataset.load_state_dict(stream_of(folder, N).state())
 
 

@@ -48,5 +48,5 @@ def test_what_is_no_path_is_told_as_a_file_that_cannot_be_read(path: str) -> Non
             read()
     with pytest.raises(CorpusError, match="cannot be read"):
         next(file_spans(path, size=9))
-    with pytest.raises(ConfigError, match="holds a character that no path can hold"):
+    with pytest.raises(ConfigError, match="contains a character that no path can contain"):
         read_vocabulary(path)

@@ -47,7 +47,7 @@ def test_what_the_library_saves_encodes_alike(lines: list[str], tmp_path: Path) 
     assert (again.merges, again.tokens, again.special.all) == (found.merges, found.tokens, ())
     merges = read_merges(tmp_path / "merges.txt")
     assert (merges.spells_bytes, merges.marker, tuple(merges.pairs)) == (True, "none", found.merges)
-    with pytest.raises(VocabularyError, match="merges over bytes, which subword-nmt does not know"):
+    with pytest.raises(VocabularyError, match="the merges work on bytes, which subword-nmt does not support"):
         subword_nmt.peer(tmp_path / "merges.txt")
 
 
@@ -81,7 +81,7 @@ def test_letters_tell_bytes_from_characters(rows: str, kind: bool, tmp_path: Pat
         ("t h\nth e</w>\nÃ ©</w>\n", None, "merges.txt: its merges spell bytes.*CLIP.*tokenizer.json"),
         ("Ġ t\n( l\n", None, r"merges.txt: 1 of its 258 tokens, such as '\(l', are cut by GPT-2's pattern"),
         ("Ġ t\n", {"Ġ": 0}, "vocab.json: no id for 'Ā'"),
-        ("Ġ t\n", "[1]", "vocab.json:1: no object of tokens"),
+        ("Ġ t\n", "[1]", "vocab.json:1: not an object of tokens"),
         ("Ġ t\n", "{\n", "vocab.json:2: damaged or cut short"),
         ("Ġ th\n", None, "merges.txt:2: "),
     ],
@@ -135,7 +135,7 @@ def test_special_tokens_are_those_that_the_folder_declares(declared: dict[str, d
         theirs.encode(text, add_special_tokens=False) for text in texts
     ]
     assert found.special.roles == {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"}
-    assert any("<mask> takes the white space in front" in note for note in found.provenance["lost"])
+    assert any("<mask> takes the white space before" in note for note in found.provenance["lost"])
 
 
 def test_what_a_folder_leaves_open_is_announced(tmp_path: Path) -> None:

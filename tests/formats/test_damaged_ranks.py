@@ -76,4 +76,4 @@ def test_what_is_taken_for_a_list_says_how_to_read_it_as_ranks(run: Run) -> None
     with pytest.raises(ConfigError, match="if it holds tiktoken's ranks, import it with format='tiktoken'"):
         read_vocabulary("d.txt", pattern="cl100k")
     told = run("import", "d.txt", "-o", "v.volt", "--pattern", "cl100k", status=2).stderr.decode()
-    assert "leave out the pattern; if it holds tiktoken's ranks, import it with --from tiktoken" in told
+    assert "remove the pattern; if it holds tiktoken's ranks, import it with --from tiktoken" in told

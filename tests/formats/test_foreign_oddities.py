@@ -112,7 +112,7 @@ def test_damaged_tables_and_pieces_of_sentencepiece_are_refused() -> None:
     charsmap.check(table)
     charsmap.check(b"")
     for damaged in (table[:5] + table[6:], table[:-1]):
-        with pytest.raises(VocabularyError, match="table of what is replaced is damaged"):
+        with pytest.raises(VocabularyError, match="table of replacements is damaged"):
             charsmap.check(damaged)
     vocabulary = Vocabulary(merges=(("▁", "l"),), tokens=("▁", "l", "▁l"), marker="prefix")
     model = to_proto(vocabulary, list(model_rows(vocabulary)))
@@ -128,4 +128,4 @@ def test_checks_say_what_they_did(run: Run) -> None:
     tokenizer(Path("a.json"), {"l": 0, "o": 1}, [])
     Path("empty").touch()
     assert b"nothing was compared" in run("import", "a.json", "-o", "a.volt", "--check", "empty").stderr
-    assert b"leave out .gz" in run("import", "a.json", "-o", "a.volt.gz", status=2).stderr
+    assert b"remove .gz" in run("import", "a.json", "-o", "a.volt.gz", status=2).stderr

@@ -198,7 +198,7 @@ def test_a_pruned_vocabulary_is_refused_and_its_closure_is_not(tmp_path):
 @pytest.mark.parametrize(
     ("vocabulary", "text"),
     [
-        (Vocabulary((("a", "b"),), ("a", "ab")), "'b', which is no token"),
+        (Vocabulary((("a", "b"),), ("a", "ab")), "'b', which is not a token"),
         (Vocabulary((), ("▁a"[0],), marker="prefix", pretokenizer=PreTokenizer("gpt2")), "marker='none'"),
     ],
 )

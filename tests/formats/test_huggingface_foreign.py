@@ -219,7 +219,7 @@ REFUSED = [
         {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [DIGITS, metaspace("always", cuts=False)]}},
         "Metaspace puts",
     ),
-    ({"pre_tokenizer": [1]}, r"found \[1\] where an object belongs"),
+    ({"pre_tokenizer": [1]}, r"found \[1\] instead of an object"),
 ]
 
 

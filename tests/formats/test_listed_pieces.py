@@ -26,7 +26,7 @@ def test_what_is_no_count_is_refused(count: str, tmp_path: Path) -> None:
     """The error names file and line."""
     path = tmp_path / "list"
     path.write_text(f"12.7\tlo\n3\tw\n{count}\tl\n")
-    with pytest.raises(VocabularyError, match=f"{path}:3: '{count}' is no count"):
+    with pytest.raises(VocabularyError, match=f"{path}:3: '{count}' is not a count"):
         list(rows(path))
 
 

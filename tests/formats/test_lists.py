@@ -226,7 +226,7 @@ DAMAGED = [
     ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": 2\n"o@@": 2\n', 4, "id 2 repeats line 3"),
     ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": 2\n"l@@": 3\n', 4, "repeats line 3"),
     ("marian", b'"</s>": 0\n"<unk>": 1\n"\\q": 2\n', 3, "no YAML string"),
-    ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": ' + b"9" * 5000, 3, "is no id"),
+    ("marian", b'"</s>": 0\n"<unk>": 1\n"l@@": ' + b"9" * 5000, 3, "is not an id"),
     ("marian", b'"</s>": 0\n"<unk>": 1\n"high": 2\n', 3, "no merge makes"),
     ("opennmt", b"9\tl@@\no@@\n", 2, "a tab"),
     ("opennmt", b"9\tl@@\n-3\to@@\n", 2, "no count"),

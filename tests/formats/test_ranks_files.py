@@ -211,7 +211,7 @@ def test_tekken_is_read_with_all_that_it_says(tmp_path: Path) -> None:
     assert (len(found), found.ids["low"], "never" in found) == (288, 287, False)
     lines = ["low <s> 12 [I] never", *LINES]
     assert check.check_import(found, path, format_of(path), lines).is_complete
-    with pytest.raises(ConfigError, match="leave out the pattern"):
+    with pytest.raises(ConfigError, match="remove the pattern"):
         read_vocabulary(path, pattern="gpt2")
     path.write_text(json.dumps(tekken(special_tokens=None)))
     assert read_vocabulary(path).pieces[3:5] == ("[INST]", "[/INST]")
@@ -223,9 +223,9 @@ def test_tekken_is_read_with_all_that_it_says(tmp_path: Path) -> None:
         ({"config": {"pattern": "a"}}, "'default_vocab_size' is missing"),
         ({"config": {"pattern": "a", "default_vocab_size": 9999, "default_num_special_tokens": 1}}, "do not go with"),
         ({"config": {"pattern": "(?=a)", "default_vocab_size": 288, "default_num_special_tokens": 30}}, "pattern"),
-        ({"vocab": 3}, "'vocab' is missing or no list"),
+        ({"vocab": 3}, "'vocab' is missing or not a list"),
         ({"vocab": [{"rank": 0, "token_bytes": "?"}] * 300}, "vocab, row 1: found"),
-        ({"special_tokens": [{"rank": 0}]}, "'special_tokens' is no list"),
+        ({"special_tokens": [{"rank": 0}]}, "'special_tokens' is not a list"),
         ({"special_tokens": [{"rank": 0, "token_str": "<SPECIAL_3>"}]}, "each once"),
     ],
 )

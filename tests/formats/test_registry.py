@@ -152,10 +152,10 @@ def test_unknown_formats_and_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(VocabularyError, match="cannot be read"):
         read_vocabulary(tmp_path / "nowhere")
     (tmp_path / "x").write_bytes(b"")
-    with pytest.raises(VocabularyError, match="x: empty; restore"):
+    with pytest.raises(VocabularyError, match="x: empty; download"):
         read_vocabulary(tmp_path / "x")
     (tmp_path / "x").write_bytes(b"#version: 0.2\n")
-    with pytest.raises(VocabularyError, match="x: holds no merge"):
+    with pytest.raises(VocabularyError, match="x: contains no merge"):
         read_vocabulary(tmp_path / "x")
 
 

@@ -210,7 +210,7 @@ BASE = Vocabulary(merges=(("l", "o"), ("lo", "w</w>")), tokens=("l", "o", "w</w>
     ("change", "named"),
     [
         ({"normalizer": Normalizer("nfc")}, "normaliser 'nfc'"),
-        ({"pretokenizer": PreTokenizer("unicode")}, "pre-tokeniser 'unicode'"),
+        ({"pretokenizer": PreTokenizer("unicode")}, "pre-tokenizer 'unicode'"),
         ({"special": SpecialTokens(user=("<url>",))}, "--glossaries '(?:<url>)'"),
         ({"special": SpecialTokens(bos="<bos>")}, "<bos>"),
         ({"byte_fallback": True}, "Byte fallback"),

@@ -159,14 +159,14 @@ def test_lengths_are_of_the_text_alone():
         (WordCounts.from_pairs({of_bytes.split("né")[0]: 2}, pretokenizer=of_bytes), [4, 6]),
     ):
         assert [n_units({"a": counts}, unit)["a"] for unit in ("character", "byte")] == n_each
-    with pytest.raises(CorpusError, match="source 'a' has no text but user tokens; leave it out"):
+    with pytest.raises(CorpusError, match="source 'a' has no text except user tokens; remove it"):
         n_units({"a": WordCounts.from_pairs({SpecialTokens(user=("<url>",)).hide_text("<url>"): 2})}, "byte")
 
 
 @pytest.mark.parametrize(
     ("sources", "options", "kind", "told"),
     [
-        ({"a": {"low": 1}}, {}, ConfigError, "parity is between sources, and there is only 'a'; give two or more"),
+        ({"a": {"low": 1}}, {}, ConfigError, "parity is between sources, but there is only 'a'; give two or more"),
         ({}, {}, ConfigError, "0 sources"),
         ([{"low": 1}], {}, ConfigError, "sources is a list; give the counts of each source by its name"),
         ({1: {"low": 1}, 2: {"low": 1}}, {}, ConfigError, "the name of a source is 1 (int); give a str"),

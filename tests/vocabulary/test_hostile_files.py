@@ -32,7 +32,10 @@ DOUBLED = [("a" * 2**i, "a" * 2 ** (i + 1)) for i in range(12)]
 HOSTILE = {
     "a long token": (text([("a",), ("x" * 1_000_000,)]), r":\d+: no merge makes 'x+'… \(1,000,000 characters\); "),
     "a long part": (text(merges=[("x" * 1_000_000, "a")]), r":\d+: no character and no earlier merge makes 'x+'… "),
-    "a long row": (text([["y" * 1_000_000, "z"]]), r":\d+: found \[\"y+… \(1,000,009 characters\) where \[str, int\] "),
+    "a long row": (
+        text([["y" * 1_000_000, "z"]]),
+        r":\d+: found \[\"y+… \(1,000,009 characters\) instead of \[str, int\]",
+    ),
     "escapes": (text([("a",), ("\x1b]0;x\x07\u202e",)]), r"no merge makes '\\x1b\]0;x\\x07\\u202e'"),
     "a long special token": (text(user=["u" * 1_001]), r"'u{60}'… \(1,001 characters\) has more than 1,000"),
     "many special tokens": (text(user=MANY), "4,094 user tokens; 4,093 are the most"),
@@ -40,10 +43,10 @@ HOSTILE = {
     "a regex": (text(pretokenizer="regex:" + "(a{1000}){1000}"), "invalid pre-tokenizer regex"),
     "nested": ('{"volt": 1, "x": ' + "[" * 100_000 + "}", "damaged or cut short here"),
     "a huge number": (text([("a", 7)]).replace("7", "9" * 5_000), "damaged or cut short here"),
-    "a huge version": ('{"volt": ' + "9" * 4_000 + "}", r"format 9{60}… \(4,000 characters\) of a newer VOLT"),
+    "a huge version": ('{"volt": ' + "9" * 4_000 + "}", r"format 9{60}… \(4,000 characters\) is of a newer VOLT"),
     "keys twice": (text().replace('"marker"', '"tokens": [], "marker"'), "here .key 'tokens' occurs twice"),
     "cut short": (text()[:-20], "damaged or cut short here"),
-    "NaN": (text([("a", 7)]).replace("7", "NaN"), r"found \[\"a\", NaN\] where \[str, int\] belongs"),
+    "NaN": (text([("a", 7)]).replace("7", "NaN"), r"found \[\"a\", NaN\] instead of \[str, int\]"),
     "a doubling chain": (text(merges=DOUBLED), "no character and no earlier merge makes 'aa'"),
 }
 
@@ -70,7 +73,7 @@ def test_hostile_files_are_refused_in_a_short_message(tmp_path, name):
         (
             "_MOST_MARKS",
             '{"volt": 1, "x": [' + "[]," * 400 + "0]}",
-            "more values than 1,048,576 tokens and as many merges take",
+            "more values than 1,048,576 tokens and as many merges need",
         ),
     ],
 )
@@ -95,7 +98,7 @@ def test_what_could_not_be_read_is_not_saved(tmp_path, monkeypatch):
 
 def test_provenance_that_is_no_text_is_not_saved(tmp_path):
     """A lone surrogate among it is refused, as it is in tokens, and no file appears."""
-    with pytest.raises(VocabularyError, match="the provenance holds a lone surrogate"):
+    with pytest.raises(VocabularyError, match="the provenance contains a lone surrogate"):
         Vocabulary((), ("a",), provenance={"by": "\ud800"}).save(tmp_path / "a")
     assert not (tmp_path / "a").exists()
 

@@ -66,7 +66,7 @@ def test_provenance_that_is_no_json_is_refused_by_name(provenance: Any, found: s
 @pytest.mark.parametrize("name", ["split:\ud800", "regex:a\ud800", "bytes+matches:a\udc00", 'splits:["\\ud800"]'])
 def test_patterns_hold_no_lone_surrogate(name: str) -> None:
     """A pattern that no file can hold is refused where it is given."""
-    with pytest.raises(ConfigError, match=r"holds the lone surrogate U\+D[8C]00"):
+    with pytest.raises(ConfigError, match=r"contains the lone surrogate U\+D[8C]00"):
         PreTokenizer(name)
 
 

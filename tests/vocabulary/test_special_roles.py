@@ -81,8 +81,8 @@ def test_words_whose_ends_are_marked_get_a_lone_end() -> None:
     ("given", "told"),
     [
         ({"special": {"<n>": 2}}, "the id 2 of '<n>' belongs to 'o'; choose an unused one, such as 1, or one from 8"),
-        ({"special": {"<u>": 9}}, "'<u>' has the id 4 already; leave out the id 9"),
-        ({"special": {"<n>": 9}, "eos": {"<n>": 8}}, "'<n>' is given the ids 9 and 8; leave one out"),
+        ({"special": {"<u>": 9}}, "'<u>' has the id 4 already; remove the id 9"),
+        ({"special": {"<n>": 9}, "eos": {"<n>": 8}}, "'<n>' is given the ids 9 and 8; remove one"),
         ({"special": {"<n>": 9, "<m>": 9}}, "the id 9 of '<m>' belongs to '<n>'"),
         ({"special": {"<n>": 1 << 40}}, "the id of '<n>' is 1099511627776; give 2,097,151 or less"),
         ({"special": {"<n>": -1}}, "the id of '<n>' is -1; give 0 or more"),

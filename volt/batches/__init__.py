@@ -6,9 +6,9 @@
     sample      the ids of a line's fields, between BOS and EOS, and the line's number in the stream
     pack        several samples in one row, for a language model
     step        one batch for each rank, of as many rows
-    window      the samples whose steps are made together: of a number of lines, or of an epoch
+    window      the samples whose steps are made together: those of N lines, or of an epoch
     rule        how the samples of a window become steps: `ByTokens` or `ByPacks`
-    stretch     consecutive lines of the stream, some samples of which are not yet used
+    stretch     a run of consecutive lines of the stream whose samples are not all used yet
 
 Batches are pure functions of lengths, options, seed, epoch and window. So a state of `Steps` is a state of the stream
 at the start of a window, and a number of steps: any number of ranks can resume from it.

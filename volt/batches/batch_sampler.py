@@ -25,7 +25,7 @@ _MOST = 1 << 53  # tokens of a batch
 class WindowPlan:
     """The steps of a window.
 
-    batches: of rows, or of packs; batch s · world + r belongs to rank r in step s
+    batches: the batches of rows or packs; batch s · world + r belongs to rank r in step s
     packs: None where batches hold rows
     left: int64, rows left for the next window, in order
     unused: int64, rows that are too long, and rows that are too short
@@ -105,9 +105,9 @@ class ByTokens:
     ) -> WindowPlan:  # fmt: skip
         """Return the steps of a window.
 
-        n_old: how many of the first samples earlier windows have left
+        n_old: how many of the first samples are leftovers of earlier windows
         is_last: whether no window follows; if one does, it gets a step, so that the last window has rows for all ranks
-        pad_to_multiple: of the layout of arrays
+        pad_to_multiple: the layout's `pad_to_multiple`
         """
         batches = token_batches(
             samples.lengths, world=world, seed=seed, window=window, pad_to_multiple=pad_to_multiple, **self._options
@@ -134,7 +134,7 @@ class ByTokens:
 class ByPacks:
     """Batches of `rows` rows, each `length` ids long and filled with whole samples, for language models.
 
-    on_long: for a sample longer than a row: "raise" an error, "report" it and leave it out, or "split" it
+    on_long: action for a sample longer than a row: "raise" an error, "report" and drop it, or "split" it
     shuffle: whether the order of packs is random
 
     >>> ByPacks(length=1024, rows=8).on_long

@@ -26,9 +26,9 @@ class Layout:
     """The layout of the arrays of a step. Packs use only `pad` and `dtype`.
 
     pad: the id that fills rows, or one for each field by name; by default each field's <pad>
-    left_pad_source, left_pad_target: whether padding stands on the left
+    left_pad_source, left_pad_target: whether padding is on the left
     pad_to_multiple: the width of a batch is a multiple of it
-    dtype: of ids
+    dtype: dtype of ids
 
     >>> Layout(dtype="int32").left_pad_source
     True
@@ -99,18 +99,18 @@ def collate(
 ) -> dict[str, Any]:  # fmt: skip
     """Return the arrays of one step. Raises StreamError if a target does not end in EOS.
 
-    samples: of source and target, or of one field, for a language model
+    samples: samples with source and target, or with one field, for a language model
     rows: indices of the samples of the batch, in order
     pad: the id that fills rows; or one for each field by name
     eos: the id that ends each target and starts its input; or one for each field
-    left_pad_source, left_pad_target: whether padding stands on the left
-    width: of the arrays, or of each field; by default of the longest row
+    left_pad_source, left_pad_target: whether padding is on the left
+    width: the width of the arrays, or of each field's; by default that of the longest row
     pad_to_multiple: widths are rounded up to a multiple of it
     dtype: int64 or int32, of ids
 
     Returns `id` (the samples' numbers in the stream), `nsentences`, `ntokens` (of the target), `target`, `src_mask` and
     `tgt_mask` (true for ids), and `net_input` with `src_tokens`, `src_lengths` and `prev_output_tokens`; of one field,
-    `src_tokens` holds the id before each id of `target`, and replaces `prev_output_tokens`.
+    `src_tokens` contains the id before each id of `target`, and replaces `prev_output_tokens`.
 
     >>> step = collate(Samples.of({"text": [[5, 6, 2]]}), [0], pad=1, eos=2, pad_to_multiple=4)
     >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist()
@@ -129,7 +129,7 @@ def collate(
             row = int(np.argmax(lengths > wide))
             line = f"line {samples.numbers[chosen[row]]:,} of the stream"
             message = f"{line} has {lengths[row]:,} ids in field {quoted(name)}"
-            raise ConfigError(f"width is {wide:,}, but {message}; give the longest of the step, or no width")
+            raise ConfigError(f"width is {wide:,}, but {message}; give the step's longest length, or no width")
         wide += -wide % multiple
         shape = len(chosen), wide
         tokens, mask = np.full(shape, pads[name], kind), np.zeros(shape, bool)
@@ -153,8 +153,8 @@ def collate_packed(
 ) -> dict[str, Any]:
     """Return the arrays of one step of a language model whose rows hold several samples each.
 
-    samples: of one field, none longer than a row; `cut_samples` cuts them
-    packs: for each row, the indices of its samples
+    samples: samples of one field, none longer than a row; `cut_samples` splits longer ones
+    packs: the indices of the samples of each row
     length: the ids of a row
     pad, eos, dtype: as in `collate`
 
@@ -270,7 +270,7 @@ def _put(
     samples: Samples, name: str, rows: Longs, places: Longs, eos: int, tokens: Ids, before: Ids,
     mask: NDArray[np.bool_], positions: Longs,
 ) -> None:  # fmt: skip
-    """Write samples at their places. Raises StreamError if one does not end in EOS."""
+    """Write samples at their positions. Raises StreamError if one does not end in EOS."""
     from volt.kernels.batching import put_rows
 
     encoded: Encoded = samples[name]

@@ -37,7 +37,7 @@ class Numbering:
 
     pieces: the token of each id
     unk, bos, eos, pad: the ids of special tokens; None without one
-    fingerprint: of everything that the ids depend on
+    fingerprint: hash of everything that the ids depend on
     encode: a column of text → one of ids; None for a list of tokens
     """
 
@@ -63,7 +63,7 @@ class Numbering:
     def looked_up(self, column: Column) -> Column:
         """Return the ids of a column of pieces; `unk`, or −1 without it, for unknown pieces.
 
-        column: of pieces between spaces
+        column: lines of pieces separated by spaces
         """
         from volt.kernels.batching import look_up
 

@@ -24,9 +24,9 @@ from volt.stream.transforms.column import frozen
 
 
 def cut_samples(samples: Samples, size: int) -> Samples:
-    """Cut samples into consecutive parts of at most `size` ids. The id before a part is its context.
+    """Split samples into consecutive parts of at most `size` ids. The id before a part is its context.
 
-    samples: of one field; they may have been cut before
+    samples: samples of one field; they may have been split before
     size: ids, such as the length of a pack
 
     >>> cut_samples(Samples.of({"text": [[5, 6, 7, 8, 2], [9, 2]]}), 3).parts
@@ -35,7 +35,7 @@ def cut_samples(samples: Samples, size: int) -> Samples:
     names = [*arguments.instance(samples, Samples, "samples").fields]
     size = arguments.whole(size, "size", low=1)
     if len(names) != 1:
-        raise ConfigError(f"samples of {', '.join(names) or 'no field'}: only samples of one field are cut")
+        raise ConfigError(f"samples of {', '.join(names) or 'no field'}: only samples of one field can be split")
     lengths = samples.lengths[:, 0]
     if lengths.max(initial=0) <= size:
         return samples
@@ -72,7 +72,7 @@ class Pack(NamedTuple):
     """The segments of a pack, one after the other.
 
     rows: (n_segments,) int64
-    starts: (n_segments,) int64, places in their rows: 0, unless a row was split
+    starts: (n_segments,) int64, positions in their rows: 0, unless a row was split
     sizes: (n_segments,) int64, tokens
     """
 
@@ -91,7 +91,7 @@ class Pack(NamedTuple):
 
     @property
     def position_ids(self) -> Longs:
-        """(n_tokens,) int64, the place of each token in its segment.
+        """(n_tokens,) int64, the position of each token in its segment.
 
         >>> pack([3, 2], 7, shuffle=False)[0].position_ids.tolist()
         [0, 1, 2, 0, 1]
@@ -104,7 +104,7 @@ class Pack(NamedTuple):
 class Packs:
     """The packs of an epoch or a window.
 
-    segments: of all packs, one after the other
+    segments: the segments of all packs, one after the other
     ends: (n_packs,) int64, the end of each pack among the segments
     size: tokens of a pack
     too_long, empty: int64, rows longer than a pack, or without tokens
@@ -149,9 +149,9 @@ def pack(
 
     lengths: (n,) whole numbers, tokens
     size: tokens of a pack
-    on_long: for a row longer than a pack: "raise" an error, "report" it in `too_long`, or "split" it into segments
+    on_long: action for a row longer than a pack: "raise" an error, "report" it in `too_long`, or "split" it
     shuffle: whether the order of packs, and of equally long rows, is random
-    seed, epoch, window: of that order
+    seed, epoch, window: seeds of that order
 
     >>> packs = pack([9, 1], 4, on_long="split", shuffle=False)
     >>> [list(zip(one.rows.tolist(), one.starts.tolist(), one.sizes.tolist())) for one in packs]

@@ -60,7 +60,7 @@ class Totals:
     n_tokens, n_laid_out: ids of all fields, without and with padding
     seconds: how long its trainer has waited for steps
     n_too_long, n_too_short: samples, of all ranks, in no batch
-    too_long: the places of the first ten lines that are too long
+    too_long: the positions of the first ten lines that are too long
     n_left: samples at the end that are too few for a step
 
     >>> Totals(n_tokens=75, n_laid_out=100).padding_share
@@ -79,7 +79,7 @@ class Totals:
 
     @property
     def first_too_long(self) -> str:
-        """The place of the first line that is too long; empty without one."""
+        """The position of the first line that is too long; empty if there is none."""
         return self.too_long[0] if self.too_long else ""
 
     @property
@@ -144,7 +144,7 @@ class Report:
     step: steps so far, over all runs
     rank, world: the reporting rank, and the number of ranks
     seconds: since the first step of this run was requested
-    sentences, tokens: of this run; tokens are ids of all fields
+    sentences, tokens: the counts of this run; tokens are ids of all fields
     padding: the share of padding in the arrays of this run
     longest: the widest array of this run, in ids
     tokens_per_second, waited: since the last report; waited is a share of time
@@ -185,7 +185,7 @@ class Progress(Generic[T]):
     steps: dicts of arrays, as `collate` returns them
     every: how many steps between two reports
     to: a destination for rank 0: an open text file, the path of a file for lines of JSON, a function, or None
-    rank, world: by default of `steps`, or 0 and 1
+    rank, world: by default those of `steps`, or 0 and 1
 
     >>> import sys
     >>> import numpy as np

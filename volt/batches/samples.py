@@ -89,7 +89,7 @@ class Samples:
         """Return samples.
 
         fields: name → the ids of each sample
-        numbers: of the samples; by default from 0
+        numbers: line numbers of the samples; by default from 0
         """
         flat = {name: _flat(name, rows) for name, rows in arguments.mapping(fields, "fields").items()}
         sizes = {name: len(encoded) for name, encoded in flat.items()}
@@ -119,7 +119,7 @@ class Samples:
 def joined_samples(parts: Sequence[Samples]) -> Samples:
     """Concatenate samples.
 
-    parts: with the same fields
+    parts: samples with the same fields
 
     >>> joined_samples([Samples.of({"src": [[5, 2]]}), Samples.of({"src": [[2]]}, numbers=[7])]).numbers.tolist()
     [0, 7]
@@ -162,12 +162,12 @@ class SampleFormat:
 
     vocabularies: name of each field, in order → a vocabulary or encoder, the path of a vocabulary or SentencePiece
         model, or a list of tokens with <unk>, <s> and </s>
-    holds: "text" to be encoded, "pieces" between spaces, or "ids" as numbers; by default text, or pieces for a list of
+    holds: "text" to encode, "pieces" between spaces, or "ids" as numbers; by default text, or pieces for a list of
         tokens. A column of ids is used as it is.
     bos, eos: whether to add BOS and EOS. Binary shards have EOS already: set eos=False.
     prefix: name of the field → the tokens between BOS and the tokens of the line
-    max_length: the most ids of a field, including BOS, prefix and EOS
-    beyond: for a longer field: "refuse" it, or "truncate" the ids of the line at their end
+    max_length: maximum number of ids in a field, including BOS, prefix and EOS
+    beyond: action for a longer field: "refuse" it, or "truncate" the line's ids at their end
     unknown: "replace" unknown pieces by <unk>, or "refuse" them
 
     >>> tokens = ["<unk>", "<s>", "</s>", "<2de>", "lo", "w"]
@@ -208,7 +208,7 @@ class SampleFormat:
                 raise ConfigError(f"prefix: no field {quoted(str(name))}; choose from {', '.join(numberings)}")
         for name, numbering in numberings.items():
             if self.holds == "text" and numbering.encode is None:
-                message = f"a list of tokens cuts no text, so field {quoted(name)} must hold pieces or ids"
+                message = f"a list of tokens cannot encode text, so field {quoted(name)} must hold pieces or ids"
                 raise ConfigError(f"holds: {message}")
             n = sum(map(len, self._frame(name)))
             if self.max_length is not None and self.max_length <= n:
@@ -222,9 +222,9 @@ class SampleFormat:
         return f"<SampleFormat: {', '.join(self.vocabularies)}{framed}{most}>"
 
     def samples(self, batch: Batch | StreamBatch) -> Samples:
-        """Return a sample for each line. Raises StreamError, with the place of the line, if it does not fit.
+        """Return a sample for each line. Raises StreamError, with the line's position, if it does not fit.
 
-        batch: of `Stream.batches`, or lines alone, whose samples are numbered from 0
+        batch: a batch of `Stream.batches`, or lines alone, whose samples are numbered from 0
         """
         lines = batch.lines if isinstance(batch, StreamBatch) else arguments.instance(batch, Batch, "batch")
         numbers = batch.numbers if isinstance(batch, StreamBatch) else np.arange(len(lines))
@@ -283,7 +283,7 @@ class SampleFormat:
         encode = numbering.encode if holds == "text" else None
         output = numbering.looked_up(column) if encode is None else encode(column)
         if len(output) != len(column):
-            raise StreamError(f"{place(0)} or after it: field {quoted(name)} holds a line end; drop such lines")
+            raise StreamError(f"at or after {place(0)}: field {quoted(name)} contains a line break; drop such lines")
         refused = numbering.unk if self.unknown == "refuse" else None
         refused = -1 if numbering.unk is None else refused
         if refused is not None and (is_unknown := output.data == refused).any():
@@ -313,7 +313,7 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
     fault = parse_ids(np.frombuffer(text, np.uint8), MOST_ID, ids, offsets)
     if fault >= 0:
         line = text[:fault].count(bytes([_LINE_END]))
-        message = f"{place(line)}: field {quoted(name)} holds text that is not an id"
+        message = f"{place(line)}: field {quoted(name)} contains text that is not an id"
         raise StreamError(f"{message}; write whole numbers between spaces, or set holds to the kind of the text")
     return Column.of_ids(ids[: offsets[-1]], offsets)
 
@@ -329,4 +329,4 @@ def _unknown(
         piece = [piece for piece in value.split(" ") if piece][first - int(bounds[line])]
         message = f"the piece {quoted(piece)}, which its vocabulary lacks"
     remedy = "fix the line, use the vocabulary that made it, or replace unknown pieces"
-    return StreamError(f"{place(line)}: field {quoted(name)} holds {message}; {remedy}")
+    return StreamError(f"{place(line)}: field {quoted(name)} contains {message}; {remedy}")

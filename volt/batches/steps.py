@@ -23,7 +23,7 @@ from volt.batches.batch_sampler import ByPacks, ByTokens
 from volt.batches.collation import Layout
 from volt.batches.progress import Totals, counts_of
 from volt.batches.samples import SampleFormat
-from volt.batches.windows import LineRun, Size, StepsState, Window, Windows, configuration_of
+from volt.batches.windows import Size, StepsState, Stretch, Window, Windows, configuration_of
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 from volt.files.threads import can_wait, next_in_thread, patiently
@@ -44,12 +44,12 @@ _GRACE = 2.0  # seconds that the thread has to stop when the steps are closed
 class Steps:
     r"""An iterable of the results of `collate` or `collate_packed`; each iterator continues where the last stopped.
 
-    stream: of lines, which the steps own from now on
+    stream: the stream of lines, which the steps own from now on
     samples: how lines become samples of source and target, or of one field, for a language model
     batches: the rule: `ByTokens` or `ByPacks`
-    window: how many lines to read for a window, or "epoch": of one source, or a virtual epoch of several
+    window: how many lines to read for a window, or "epoch": an epoch of one source, or a virtual epoch of several
         (`Stream.epoch_lines`); all lines if they end
-    layout: of the arrays
+    layout: layout of the arrays
     rank, world: this rank, and the number of ranks; 0 and 1 where each rank has a stream of its own lines
     ahead: whether a thread makes the next window while this one is in use
 
@@ -98,10 +98,10 @@ class Steps:
     ) -> Self:  # fmt: skip
         """Return the steps of a YAML file with a section `batches`. Raises ConfigError, with the line of each mistake.
 
-        path: of the file
+        path: path of the file
         rank, world, ahead: as in `Steps`
         user_code, values, split, tasks: as in `Stream.from_config`
-        options: of `Stream`, which override the file
+        options: options of `Stream`, which override the file
         """
         from volt.batches.from_config import read_steps
 
@@ -182,7 +182,7 @@ class Steps:
     def restore(self, state: Mapping[str, Any], *, accept: Sequence[str] = ()) -> None:
         """Continue where a state was taken, with any number of ranks and workers. Raises StreamError for other steps.
 
-        state: of `state`
+        state: the result of `state`
         accept: the differences to accept: only "window"; the next window then has the size of these steps
 
         With as many ranks as before, the same steps follow; else the rest of the window is put into other steps.
@@ -255,7 +255,7 @@ class Steps:
 
     def _state_at(self, window: Window | None) -> StepsState:
         if window is None:
-            unread = LineRun(self.stream.state(), 0, np.empty((0, 2), np.int64))
+            unread = Stretch(self.stream.state(), 0, np.empty((0, 2), np.int64))
             return StepsState(self._before, self._first, 0, self.world, (unread,), self._configuration)
         return StepsState(self._before, window.number, 0, window.world, window.stretches, self._configuration)
 

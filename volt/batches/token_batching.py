@@ -6,7 +6,7 @@ A batch costs its rows times its longest side, padded. The steps of `token_batch
              lengths, downwards for odd ones; with noise ρ, by length + U(−ρ, ρ) · length alone. sort="sides" sorts by
              the last side, then the one before it, …
     cut      of the k rows that fit, a step takes m · ⌊k / m⌋, or all where k < m = `multiple`; the last step takes all
-    buckets  each side of a row counts as long as the smallest bucket that holds it
+    buckets  each side of a row counts as long as the smallest bucket that it fits into
     deal     w ranks share a step of w batches: m is 8 · w, or w where fewer rows fit. If fewer than w rows would
              remain for the last step, the step before cedes some.
     shuffle  permute the steps
@@ -56,7 +56,7 @@ class Dealt:
     def of_rank(self, rank: int) -> Longs:
         """Return (n_steps,) the batches of one rank.
 
-        rank: from 0
+        rank: the number of the rank, from 0
         """
         return self.steps[:, check_rank(rank, self.steps.shape[1])[0]]
 
@@ -66,7 +66,7 @@ def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window:
 
     costs: (n,) whole numbers, such as `TokenBatches.costs`
     world: the number of ranks
-    seed, epoch, window: of the choice of batches that are left, and of the order of steps
+    seed, epoch, window: seeds of the leftover batches and the order of steps
 
     The total costs of two ranks differ by at most the dearest batch less the cheapest.
 
@@ -91,7 +91,7 @@ class TokenBatches:
     ends: (n_batches,) int64, where each batch ends in `order`
     longest: (n_batches,) int64, the padded width of the batches of a step
     too_long, too_short: int64, rows in no batch
-    left: int64, rows that are too few for one more step
+    left: int64, leftover rows, which do not fill a step
     world: the number of batches of a step: batch i is for rank i % world
 
     >>> batches = token_batches([3, 9, 2, 8], max_tokens=18, shuffle=False)
@@ -132,7 +132,7 @@ class TokenBatches:
     def of_rank(self, rank: int) -> TokenBatches:
         """Return the batches of one rank, one of each step.
 
-        rank: from 0
+        rank: the number of the rank, from 0
         """
         mine = list(self)[check_rank(rank, self.world)[0] :: self.world]
         ends = np.cumsum([len(rows) for rows in mine], dtype=np.int64)
@@ -162,17 +162,17 @@ def token_batches(
     """Return batches in which rows times the padded width are at most `max_tokens`, by the rule of this module.
 
     lengths: (n,) or (n, sides) whole numbers, tokens; the length of a row is its longest side
-    max_tokens, max_sentences: the most tokens, with padding, and rows of a batch
+    max_tokens, max_sentences: maximum number of tokens, with padding, and of rows in a batch
     multiple: the number of rows of a batch is a multiple of it, where that many fit
     pad_to_multiple: the width of a batch counts as the next multiple of it
     sort: "length" leaves less padding; "sides" is fairseq's order
     noise: ρ, from 0 to 1: how far lengths are blurred before sorting
     buckets: rising lengths, up to max_tokens: `longest` is always one of them
     max_length, min_length: rows with more tokens (by default more than fit), or fewer, are in no batch
-    on_long: for rows that are too long: "raise" StreamError, or "report" them in `too_long`
+    on_long: action for rows that are too long: "raise" StreamError, or "report" them in `too_long`
     world: the number of ranks; all get equally many batches, of equally many rows
     shuffle: whether the order of steps, and of equally long rows, is random
-    seed, epoch, window: of all randomness
+    seed, epoch, window: seeds of all randomness
 
     >>> batches = token_batches([[3, 4], [9, 7], [2, 2], [8, 9]], max_tokens=18, seed=1)
     >>> sorted(sorted(rows.tolist()) for rows in batches)
@@ -242,7 +242,7 @@ def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int
     if widths and (width := widths[-1] + -widths[-1] % padded) > max_tokens:
         message = f", padded to {width:,}" if width > widths[-1] else ""
         raise ConfigError(
-            f"the last of buckets is {widths[-1]:,}{message}, more than max_tokens, {max_tokens:,}; leave it out"
+            f"the last of buckets is {widths[-1]:,}{message}, more than max_tokens, {max_tokens:,}; remove it"
         )
     return np.array(widths, np.int64)
 
@@ -288,7 +288,7 @@ def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Lon
 def padding_share(batches: TokenBatches, lengths: ArrayLike, *, to_longest: bool = False) -> float:
     """Return the share of padding in the arrays of batches, each side as wide as its longest row.
 
-    batches, lengths: of `token_batches`
+    batches, lengths: the result and the argument of `token_batches`
     to_longest: each side is as wide as the batch
 
     >>> round(padding_share(token_batches([3, 9, 2, 8], max_tokens=18), [3, 9, 2, 8]), 3)

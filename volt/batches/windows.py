@@ -36,10 +36,10 @@ Size = int | Literal["epoch"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LineRun:
-    """Consecutive lines of a stream.
+class Stretch:
+    """A run of consecutive lines of a stream.
 
-    state: of the stream at its start
+    state: the stream's state at the first of these lines
     places: (n_lines, 2) int64, each line's source and number in the source
     wanted: int64, the samples not yet used, in order; None for all
     """
@@ -49,10 +49,10 @@ class LineRun:
     places: Longs
     wanted: Longs | None = None
 
-    def is_followed_by(self, other: LineRun) -> bool:
+    def is_followed_by(self, other: Stretch) -> bool:
         return self.wanted is None and self.state["n"] + self.n_lines == other.state["n"]
 
-    def of(self, samples: Longs) -> LineRun:
+    def of(self, samples: Longs) -> Stretch:
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
 
 
@@ -60,16 +60,16 @@ class LineRun:
 class Window:
     """Samples and their steps.
 
-    number: from 0
-    world: the number of ranks of its steps
-    stretches: of its samples, the newest last
+    number: the window's number, from 0
+    world: the number of ranks that share each step
+    stretches: the runs of consecutive lines that the samples come from, newest last
     starts: (n_stretches + 1,) int64, the bounds of each stretch's samples
     is_last: whether the stream ends with it
     """
 
     number: int
     world: int
-    stretches: tuple[LineRun, ...]
+    stretches: tuple[Stretch, ...]
     starts: Longs
     samples: Samples
     is_last: bool
@@ -77,10 +77,10 @@ class Window:
 
     @property
     def n_left(self) -> int:
-        """The number of samples at the stream's end that are too few for a step."""
+        """The number of samples at the stream's end that do not fill a step."""
         return len(self.planned.left) if self.is_last else 0
 
-    def only(self, rows: Longs) -> list[tuple[LineRun, Samples]]:
+    def only(self, rows: Longs) -> list[tuple[Stretch, Samples]]:
         """Return some of its samples, by stretch, without empty stretches. rows: in order"""
         cuts = np.searchsorted(rows, self.starts).tolist()
         pieces = [rows[start:end] for start, end in pairwise(cuts)]
@@ -127,7 +127,7 @@ class Windows:
         """Return the next window; None at the end of the stream."""
         return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.left))
 
-    def again(self, number: int, world: int, stretches: Sequence[LineRun]) -> Window:
+    def again(self, number: int, world: int, stretches: Sequence[Stretch]) -> Window:
         """Read a window again, from its stretches, and leave the stream at its end."""
         parts = []
         for stored in stretches:
@@ -147,7 +147,7 @@ class Windows:
         parts = window.only(window.planned.rest(n_steps))
         return self._planned(window.number, self.world, parts) if parts else None
 
-    def _with_next(self, number: int, retained: list[tuple[LineRun, Samples]]) -> Window:
+    def _with_next(self, number: int, retained: list[tuple[Stretch, Samples]]) -> Window:
         state = self.stream.state()
         lines = self._read(self.size) if self.size != "epoch" else self._epoch()
         try:
@@ -157,7 +157,7 @@ class Windows:
             self.stream.restore(state)  # so that no line is lost if reading continues
             raise
 
-    def _planned(self, number: int, world: int, parts: Sequence[tuple[LineRun, Samples]]) -> Window:
+    def _planned(self, number: int, world: int, parts: Sequence[tuple[Stretch, Samples]]) -> Window:
         samples = joined_samples([some for _, some in parts])
         starts = np.cumsum([0, *(len(some) for _, some in parts)])
         is_last = self.stream.place() is None
@@ -197,7 +197,7 @@ class Windows:
             epoch = place[1].part.epoch
             yield next(self.stream.batches())
 
-    def _sampled(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> tuple[LineRun, Samples]:
+    def _sampled(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> tuple[Stretch, Samples]:
         places, parts = [np.empty((0, 2), np.int64)], [Samples.of({name: [] for name in self.format.vocabularies})]
         for batch in lines:
             if self.is_stopped:
@@ -205,10 +205,10 @@ class Windows:
             places.append(np.stack([batch.sources, batch.lines.origins], axis=1))
             parts.append(self.format.samples(batch))
         joined = np.concatenate(places)
-        return LineRun(state, len(joined), joined), self.rule.prepared(joined_samples(parts))
+        return Stretch(state, len(joined), joined), self.rule.prepared(joined_samples(parts))
 
 
-def _appended(retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samples]) -> list[tuple[LineRun, Samples]]:
+def _appended(retained: list[tuple[Stretch, Samples]], read: tuple[Stretch, Samples]) -> list[tuple[Stretch, Samples]]:
     """Append new lines to the retained stretches: to the last one, if all of its samples are wanted."""
     if not retained:
         return [read]
@@ -218,7 +218,7 @@ def _appended(retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samp
     if not last.is_followed_by(stretch):
         return [*retained, read]
     places = np.concatenate([last.places, stretch.places])
-    return [*retained[:-1], (LineRun(last.state, len(places), places), joined_samples([samples, new]))]
+    return [*retained[:-1], (Stretch(last.state, len(places), places), joined_samples([samples, new]))]
 
 
 FORMAT, VERSION = "volt.steps", 1
@@ -233,7 +233,7 @@ class StepsState:
     n: steps so far
     steps: steps so far of the window
     world: the number of ranks of the window's steps
-    stretches: of the window's samples; one without lines before the first window
+    stretches: those of the window; before the first window, one without lines
     configuration: fingerprints and options that steps depend on, by name
     """
 
@@ -241,7 +241,7 @@ class StepsState:
     window: int
     steps: int
     world: int
-    stretches: tuple[LineRun, ...]
+    stretches: tuple[Stretch, ...]
     configuration: dict[str, Any]
 
     @property
@@ -301,12 +301,12 @@ def configuration_of(
     return dict(json.loads(json.dumps(values)))
 
 
-def _stretch(stored: object, at: str) -> LineRun:
+def _stretch(stored: object, at: str) -> Stretch:
     data = schema.mapping(stored, at)
     schema.check_keys(data, ("stream", "n_lines", "wanted"), at)
     wanted = None if data["wanted"] is None else samples_of(schema.text(data["wanted"], f"{at}.wanted"), f"{at}.wanted")
     lines = schema.whole(data["n_lines"], f"{at}.n_lines")
-    return LineRun(dict(schema.mapping(data["stream"], f"{at}.stream")), lines, np.empty((0, 2), np.int64), wanted)
+    return Stretch(dict(schema.mapping(data["stream"], f"{at}.stream")), lines, np.empty((0, 2), np.int64), wanted)
 
 
 def bits_of(samples: Longs) -> str:
@@ -325,5 +325,5 @@ def samples_of(bits: str, at: str) -> Longs:
     try:
         data = zlib.decompressobj().decompress(b64decode(bits.encode(), validate=True), _MOST_BYTES)
     except (zlib.error, binascii.Error, UnicodeEncodeError):
-        raise refusal(f"the state's {at} does not hold bits") from None
+        raise refusal(f"the state's {at} does not contain bits") from None
     return np.flatnonzero(np.unpackbits(np.frombuffer(data, np.uint8)))

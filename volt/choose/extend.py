@@ -49,7 +49,7 @@ def extend_bpe(
 
     vocabulary: the vocabulary to extend; it may be foreign, and pruned
     counts: the result of `count_words` with the vocabulary's settings, or a mapping of words to their counts
-    n_merges, min_pair_count, report: for the new merges, as in `learn_bpe`
+    n_merges, min_pair_count, report: as in `learn_bpe`, for the new merges
     new_atoms: whether characters that the vocabulary lacks become tokens; None is True unless it spells them by bytes
 
     `volt.search` of the result gives a vocabulary with the same tokens at the same ids, followed by new ones.
@@ -81,7 +81,7 @@ def words_for(vocabulary: Vocabulary, counts: WordCounts | Mapping[str, int], *,
     counts = as_counts(counts, call=call)
     check_same_words(vocabulary, counts)
     if not counts.n_words:
-        raise CorpusError("there are no words; give a corpus that holds some")
+        raise CorpusError("there are no words; give a corpus that contains some")
     return counts
 
 

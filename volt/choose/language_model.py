@@ -24,7 +24,7 @@ class LanguageModel:
     """The language model that a vocabulary is for.
 
     params: N, its parameters without the embedding
-    width: d, the numbers that each token's embedding holds
+    width: d, how many numbers an embedding of a token has
     Raises ConfigError if one is not positive and finite.
 
     >>> LanguageModel(params=70e9, width=8192).size  # the paper says of Llama2-70B: at least 216 K
@@ -59,7 +59,7 @@ class LanguageModel:
         return f"model:{self.params:g},{self.width}"
 
     def flops_per_byte(self, size: int, tokens_per_byte: float) -> float:
-        """Return 2 (N + V d) operations for each token, times the tokens per byte; attention is left out.
+        """Return 2 (N + V d) operations for each token, times the tokens per byte; attention is not counted.
 
         size: V, tokens of the vocabulary
         tokens_per_byte: pieces of a text over its bytes

@@ -99,7 +99,7 @@ class SearchResult:
     vocabulary: the vocabulary of the best step
     warnings: sentences to read before trusting this result
     signature: the settings that reproduce it
-    candidates, model: as given
+    candidates, model: the arguments of `search`
 
     >>> from volt.learn.bpe import learn_bpe
     >>> search(learn_bpe({"low": 5, "lower": 2, "newest": 6, "widest": 3}, n_merges=9), sizes=[14, 16, 18])
@@ -180,12 +180,12 @@ def search(
 ) -> SearchResult:
     """Find the vocabulary that a rule chooses among sizes.
 
-    candidates: the result of `learn_bpe`, `replay_bpe` or `extend_bpe`; after `extend_bpe`, every size holds all tokens
+    candidates: the result of `learn_bpe`, `replay_bpe` or `extend_bpe`; after `extend_bpe`, every size has all tokens
         of the extended vocabulary, at their ids
     sizes: increasing numbers of tokens, with atoms and without special tokens, that are measured in addition to the
         sizes that rules pick; by default about twenty round ones
     select: the rule (see volt.choose.rules), or a size such as 8000, which is "fixed:8000"
-    parameters: of the criteria and the transport; by default `SearchParameters()`
+    parameters: parameters of the criteria and the transport; by default `SearchParameters()`
     special: the special tokens of the vocabulary; by default `SpecialTokens()`, or the extended vocabulary's
     byte_fallback: whether the vocabulary spells unknown characters by their bytes
     model: the language model that the vocabulary is for; the rule "scaling" needs it
@@ -206,7 +206,7 @@ def search(
         )
     if candidates.extends and (special or byte_fallback):
         name = "special" if special else "byte_fallback"
-        raise ConfigError(f"{name} is given; the vocabulary that is extended keeps its own; leave it out")
+        raise ConfigError(f"{name} is given; but the extended vocabulary keeps its own; remove it")
     parameters = checked_parameters(parameters)
     special = SpecialTokens() if special is None else arguments.instance(special, SpecialTokens, "special")
     select, report = as_rule(select), arguments.function(report, "report")
@@ -253,8 +253,8 @@ def _rounded_up(
         if best.size + missing > candidates.n_tokens:
             raise too_few(
                 candidates,
-                f"multiple_of is {multiple_of}: {len(vocabulary.pieces):,} ids need {missing:,} more merges, and the "
-                f"candidates end after {candidates.n_tokens - best.size:,}; leave it out",
+                f"multiple_of is {multiple_of}: {len(vocabulary.pieces):,} ids need {missing:,} more merges, but the "
+                f"candidates end after {candidates.n_tokens - best.size:,}; remove it",
                 size=best.size + missing,
             )
         retained = np.concatenate([best.kept, np.ones(missing, bool)])

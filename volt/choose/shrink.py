@@ -238,7 +238,7 @@ def shrink(
     to = arguments.whole(to, "to", low=1)
     n_ids = len(vocabulary.ids)
     if to > n_ids:
-        raise VocabularyError(f"to is {to:,}, and the vocabulary has {counted(n_ids, 'id')}; give {n_ids:,} or fewer")
+        raise VocabularyError(f"to is {to:,}, but the vocabulary has {counted(n_ids, 'id')}; give {n_ids:,} or fewer")
     drops = Drops.of(vocabulary, counts, closed=closed, keep_atoms=keep_atoms)
     before = drops.n_pieces
     if drops.drop(n_ids - to) < n_ids - to:
@@ -265,6 +265,6 @@ def _too_few(drops: Drops, to: int, *, closed: bool, keep_atoms: bool) -> Vocabu
     )
     ways = [f"give {n:,} or more", *(["leave out closed"] * closed), *(["pass"] * keep_atoms)]
     return VocabularyError(
-        f"to is {to:,}, and {counted(n, 'id')} are the fewest that can be left: {what}; {', or '.join(ways)}",
+        f"to is {to:,}, but at least {counted(n, 'id')} must remain: {what}; {', or '.join(ways)}",
         hint={"keep_atoms": False} if keep_atoms else None,
     )

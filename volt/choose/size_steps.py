@@ -65,7 +65,7 @@ def checked_size(candidates: Candidates, size: int) -> int:
         )
     if size < candidates.n_atoms:
         raise CandidateError(
-            f"size {size} is below the {candidates.n_atoms} atoms of this corpus, which every vocabulary holds; "
+            f"size {size} is below the {candidates.n_atoms} atoms of this corpus, which every vocabulary contains; "
             f"start at {candidates.n_atoms} or more, or drop rare characters with min_count"
         )
     if size > candidates.n_tokens:
@@ -106,8 +106,8 @@ class SearchParameters:
     length: what l averages over, the tokens ("type") or their pieces ("occurrence")
     mass: whether b_j is a token's share of all pieces ("tokens") or of all characters
     epsilon: ε > 0 of the transport
-    row_tau, column_tau: in (0, 1], how hard the marginals are; 1 is hard
-    min_share: in [0, 1], the least transported mass, as a share of b_j, that keeps a token; 0 keeps all
+    row_tau, column_tau: how hard the marginals are, in (0, 1]; 1 is hard
+    min_share: the least transported mass, as a share of b_j in [0, 1], that keeps a token; 0 keeps all
     solver: a name in volt.choose.transport.SOLVERS
     threshold, max_iters: when the solver stops (see `Sinkhorn`)
     Raises ConfigError if one is unknown or out of range.

@@ -45,7 +45,7 @@ class TransportProblem:
     row_mass: (n_rows,) float64, ≥ 0; a row of mass 0 takes no part
     column_mass: (n_cols,) float64, ≥ 0; a column of mass 0 takes no part
     epsilon: ε > 0, in units of cost
-    row_tau, column_tau: in (0, 1], 1 = hard marginal (see `penalty`)
+    row_tau, column_tau: hardness of the marginals, in (0, 1]; 1 is hard (see `penalty`)
     active_rows, active_columns: bool, whether each has mass and a partner with mass; computed
     Raises TransportError if a value is out of range, or mass under a hard marginal has nowhere to go.
 
@@ -118,7 +118,7 @@ def _checked_mass(name: str, mass: Floats, *, size: int) -> Floats:
         checked: Floats = np.asarray(mass, dtype=np.float64)
     except (TypeError, ValueError):
         raise arguments.refusal(mass, name, "give a numpy array of numbers") from None
-    require(checked.shape == (size,), f"{name} has shape {checked.shape}; cost asks for ({size},).")
+    require(checked.shape == (size,), f"{name} has shape {checked.shape}; cost needs ({size},).")
     require(checked.any(), f"{name} is 0 everywhere; give at least one positive mass.")
     legal = (checked >= 0) & (checked < math.inf)
     place = int(legal.argmin())

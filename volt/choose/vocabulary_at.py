@@ -27,7 +27,7 @@ def vocabulary_at(
 ) -> Vocabulary:
     """Return the vocabulary of a size, or the extended vocabulary with further tokens.
 
-    kept: (size,) bool, which of its tokens the vocabulary holds (default: all); the others are split back, and so are
+    kept: (size,) bool, which of its tokens the vocabulary has (default: all); the others are split back, and so are
         tokens that are spelled like a special one
 
     >>> from volt.learn import learn_bpe

@@ -1,7 +1,7 @@
 """Corpora → `Comparison`: VOLT under every rule and other vocabularies on the same words, with the cost of each.
 
-A missing library, or a size that the corpus does not reach, does not end a comparison: `problems` holds a sentence on
-it. A file that cannot be read raises an error before any other work.
+A missing library, or a size that the corpus does not reach, does not end a comparison: a sentence in `problems`
+reports it. A file that cannot be read raises an error before any other work.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def compare(
     parameters: parameters of the search
     model: the language model whose cost per byte is measured; the rule "scaling" needs it
     report: called with the name of each phase when it starts
-    max_line: the most bytes of a line of text; None for no limit
+    max_line: the maximum number of bytes in a line; None for no limit
     Raises ConfigError, CorpusError, VocabularyError or CandidateError if an option or a file does not suit.
 
     >>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
@@ -173,7 +173,7 @@ def _reached(candidates: Candidates, options: _Options) -> tuple[Sequence[int] |
     fitting = [size for size in options.sizes if low <= size <= high]
     if left := len(options.sizes) - len(fitting):
         instead = "" if fitting else "; round sizes are searched instead"
-        notes.append(f"sizes: {offer}; {left} of {len(options.sizes)} are left out{instead}")
+        notes.append(f"sizes: {offer}; {left} of {len(options.sizes)} are skipped{instead}")
     return fitting or default_sizes(candidates), select, notes
 
 

@@ -1,4 +1,4 @@
-"""Vocabulary files of other libraries → `Library`: that library cuts the words, where VOLT cannot.
+"""Vocabulary files of other libraries → `Library`: that library splits the words, where VOLT cannot.
 
 sentencepiece    models of any kind, unigram ones above all
 tokenizers       tokenizer.json of any kind, such as WordPiece and Unigram
@@ -89,7 +89,7 @@ def of_sentencepiece(path: Path) -> Library:
     try:
         model = sentencepiece.SentencePieceProcessor(model_proto=data)
     except (RuntimeError, ValueError) as error:
-        raise VocabularyError(f"{path}: sentencepiece cannot load it ({error}); restore the file") from None
+        raise VocabularyError(f"{path}: sentencepiece cannot load it ({error}); download or export it again") from None
     numbers = range(model.get_piece_size())
     types = {
         number: model.id_to_piece(number)
@@ -111,7 +111,7 @@ def of_tokenizers(path: Path) -> Library:
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises no narrower class
-        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); restore the file") from None
+        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); download or export it again") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     left_out = {one.content for one in tokenizer.get_added_tokens_decoder().values() if one.special}

@@ -31,7 +31,7 @@ RANKED = (
 class Measures:
     """Measures of one system on one text; an undefined measure is None. The columns of `tables.MEASURES` explain them.
 
-    muv: on the training text of a system whose size was searched
+    muv: MUV on the training text, for a system whose size was searched
     parity: None for a whole text;  premium: None unless all sources have equally many lines
     """
 

@@ -30,7 +30,7 @@ Longs = NDArray[np.int64]
 class TokenTable:
     """Where each candidate token appears, peaks and is dropped along the sizes, with counts from the learned corpus.
 
-    counts, ranks: in the chosen vocabulary; −1 and 0 for a token that it lacks
+    counts, ranks: each token's in the chosen vocabulary; −1 and 0 for a token that it lacks
     scaffolding: the first searched size that has the token and drops it, or 0
     """
 
@@ -48,8 +48,8 @@ class TokenTable:
 class SampleCuts:
     """Sample lines, each (name of its text, line), cut by the vocabulary of every searched size.
 
-    cuts: by size, sample and word, its pieces: numbers of tokens in the TokenTable, or unknown characters
-    counts: by size, the count in the corpus of each token number that the samples use
+    cuts: [size][sample][word] → its pieces: numbers of tokens in the TokenTable, or unknown characters
+    counts: [size] → token number → its count in the corpus, for the tokens that the samples use
     """
 
     sizes: tuple[int, ...]

@@ -26,7 +26,7 @@ class TableColumn:
 
     title: the meaning, as the end of the sentence "label: …"
     form: a name in FORMS, the format of its values
-    detail: whether brief tables leave it out
+    detail: whether brief tables omit it
     """
 
     key: str

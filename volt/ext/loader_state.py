@@ -1,6 +1,6 @@
-"""`Position`: the place of a loader in the steps of a stream, read by one process or by several workers in turn.
+"""`Position`: the position of a loader in the steps of a stream, read by one process or by several workers in turn.
 
-Worker i of n reads steps i, i + n, i + 2n … So it knows a place in the stream, p, and how many steps to skip, k:
+Worker i of n reads steps i, i + n, i + 2n … So it knows a position in the stream, p, and how many steps to skip, k:
 
     next step of the consumer = min over workers of (p + k)
 """
@@ -83,7 +83,8 @@ class Position:
                 "this is the state of a loader; give it to the loader, or take StreamDataset.state_of(it)"
             )
         if values.get("format") == LINES:
-            raise StreamError(f"this is the state of a Stream of lines, not of steps; {_REMEDY}")
+            message = "this is the state of a Stream of lines, but a StreamDataset needs the state of its steps"
+            raise StreamError(f"{message}; {_REMEDY}")
         if values.get("version") != VERSION or "checksum" not in values:
             raise StreamError(f"this is not a state of a StreamDataset of version {VERSION}; {_REMEDY}")
         check_checksum(values)
@@ -118,7 +119,7 @@ class _Number:
 class WorkerNotes:
     """Notes in memory that the workers of a loader share with their parent process.
 
-    mark: of the workers that read; 0 without workers
+    mark: the mark of the workers that read; 0 without workers
     ended: 1 if the stream has no further step
     heir: the mark of the workers that continue after a state that others had loaded; 0 without them
     """
@@ -137,7 +138,7 @@ class WorkerNotes:
             setattr(self, name, tensor if tensor.is_shared() else tensor.clone().share_memory_())
 
     def note_loaded(self, position: Position, info: Any) -> None:
-        """Note, in a worker, that it loaded a state past an iteration's end. info: of `get_worker_info`"""
+        """Note, in a worker, that it loaded a state past an iteration's end. info: the result of `get_worker_info`"""
         if not position.is_over or info.num_workers > _MOST_WORKERS:
             return
         text = json.dumps(position.to_json(), separators=(",", ":")).encode()

@@ -141,7 +141,7 @@ class RayMap:
 
         counts = count_words("corpus/*.txt", map=RayMap(address="auto"))
 
-    address: of a cluster, as for `volt.ext.ray_cluster.connected`; None for one of this machine
+    address: a cluster's address, as for `volt.ext.ray_cluster.connected`; None for one of this machine
     range_size: bytes of a range of a large plain file
     add_up: whether workers add up their counts, so that one table is fetched; set False to count with `memory`
     """
@@ -181,7 +181,7 @@ class RayWriter:
 
         encode_each(encoder, paths, Path("out"), job=EncodeJob("bin"), write=RayWriter(address="auto"))
 
-    address: of a cluster, as for `RayMap`
+    address: a cluster's address, as for `RayMap`
 
     A worker has as many cores as the job has threads. `progress` gets the bytes of the finished files.
     """
@@ -290,7 +290,7 @@ def readable_by_workers(paths: Iterable[str]) -> list[str]:
         if path == "-" or not is_file(path):
             name = "stdin" if path == "-" else shown_path(path)
             raise ConfigError(
-                f"{name}: not a file, and workers read only files; write its lines to a file, and name that"
+                f"{name}: not a file, but workers read only files; write its lines to a file, and name that"
             )
     return paths
 

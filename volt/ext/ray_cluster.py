@@ -41,7 +41,7 @@ _CANNOT_START = (
 def connected(address: str | None = None) -> Iterator[None]:
     """Connect to Ray for the length of the block. An existing connection is used, and stays.
 
-    address: of a cluster: "auto", HOST:PORT or ray://HOST:PORT; None for a new one of this machine
+    address: a cluster's address: "auto", HOST:PORT or ray://HOST:PORT; None for a new cluster of this machine
 
     Raises ConfigError if the cluster does not answer or start, or if the connection is to another cluster.
     """
@@ -59,7 +59,7 @@ def _check_in_use(address: str | None) -> None:
     used = ray.get_runtime_context().gcs_address
     if not _is_same(str(address), used):
         raise ConfigError(
-            f"Ray is connected to the cluster at {shown(used)}, and the address is {quoted(str(address))}; leave the "
+            f"Ray is connected to the cluster at {shown(used)}, but the address is {quoted(str(address))}; leave the "
             "address out, or call ray.shutdown() before"
         )
 
@@ -97,7 +97,7 @@ def _joined(address: str) -> Iterator[None]:
         _look_for(address)
         _init(address, {})
     except _StartError as error:
-        remedy = "start one with `ray start --head`, or leave the address out"
+        remedy = "start one with `ray start --head`, or remove the address"
         raise ConfigError(f"no cluster of Ray at address {quoted(address)}: {error}; {remedy}") from error
     _JOINED.append(address)
     try:

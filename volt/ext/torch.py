@@ -63,10 +63,10 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     config: the path of a YAML file with a section `batches:`, or a function of rank, world and the options that returns
         `Steps`; spawned workers need a function of a module
     rank, world: this rank, and the number of ranks; by default of torch.distributed, or of the environment
-    epoch: steps of an iteration; None for all
+    epoch: the number of steps in an iteration; None for all
     repeat: whether each iteration starts with the first step
-    tell: whether each batch holds its `state`, a text with the state of the stream after it
-    options: of `Steps.from_config`, or of the function
+    tell: whether each batch contains its `state`, a string with the state of the stream after it
+    options: options of `Steps.from_config`, or of the function
     """
 
     def __init__(
@@ -300,14 +300,14 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     def load_state_dict(self, state: Mapping[str, Any] | str) -> None:
         """Continue where a state was taken, with any number of ranks and workers.
 
-        state: of `state_dict`, `state_of`, a batch, or `Steps`
+        state: a state from `state_dict`, `state_of`, a batch, or `Steps`
         """
         self._enter_process()
         if isinstance(state, str):
             try:
                 state = json.loads(state)
             except ValueError:
-                raise StreamError("state is a text that is not JSON; give the state of a batch") from None
+                raise StreamError("state is a string that is not JSON; give the state of a batch") from None
         position, info = Position.from_json(state), get_worker_info()
         worker = None if info is None else (info.id, info.num_workers)
         if position.worker is not None and (position.worker, position.world) != (worker, self.world):
@@ -340,7 +340,7 @@ class StreamDataset(IterableDataset[dict[str, Any]]):
     def state_of(loader_state: Mapping[str, Any]) -> dict[str, Any]:
         """Return the state of the consumer of a StatefulDataLoader, for `load_state_dict`.
 
-        loader_state: of the loader's `state_dict`
+        loader_state: the result of the loader's `state_dict`
         """
         values = arguments.mapping(loader_state, "loader_state", remedy="give what loader.state_dict() returns")
         try:

@@ -137,7 +137,7 @@ def load_peer(path: str | Path, format: str, *, special: SpecialTokens = USUAL) 
     load = peer_loader(format)
     if load is None:
         able = ", ".join(name for name in FORMATS if peer_loader(name))
-        raise ConfigError(f"{format} is a list of tokens, which no library cuts text with; check one of: {able}")
+        raise ConfigError(f"{format} is a list of tokens, but no library can encode with it; check one of: {able}")
     return load(Path(path), special=special)
 
 

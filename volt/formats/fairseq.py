@@ -59,7 +59,7 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
     for number, line in lists.lines_of(path):
         piece, _, count = line.removesuffix(_OVERWRITE).rpartition(" ")
         if not piece:
-            raise VocabularyError(f"{path}:{number}: expected 'piece count', found {line[:60]!r}; restore it")
+            raise VocabularyError(f"{path}:{number}: expected 'piece count', found {line[:60]!r}; fix it")
         result = lists.ListEntry(number, piece, lists.count_of(path, number, count), line.endswith(_OVERWRITE))
         if not (_FILLER.fullmatch(piece) and result.count == 0):
             yield result

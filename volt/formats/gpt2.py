@@ -70,7 +70,7 @@ def read(path: Path, pairs: Sequence[tuple[str, str]]) -> Vocabulary:
     listed = {} if neighbour is None else _listed(neighbour)
     ids = listed or {token: number for number, token in enumerate((*GPT2_ORDER, *output))}
     if neighbour and (missing := next((token for token in (*ALPHABET, *output) if token not in ids), None)):
-        raise VocabularyError(f"{neighbour}: no id for {missing!r}, which {path.name} makes or uses; restore it")
+        raise VocabularyError(f"{neighbour}: no id for {missing!r}, which {path.name} makes or uses; add it")
     roles, added, flags = folder_tokens(path.parent)
     ids = dict(sorted((ids | added).items(), key=itemgetter(1)))
     special = _special(ids, roles, flags, {*output, *ALPHABET})
@@ -108,7 +108,7 @@ def other_pattern(path: Path, tokens: Sequence[bytes], cut: Sequence[bytes]) -> 
     return (
         f"{path}: {len(cut):,} of its {len(tokens):,} tokens, such as {cut[0].decode(errors='backslashreplace')!r}, "
         "are cut by GPT-2's pattern, which VOLT cuts text by: the file goes with another pattern, and VOLT would "
-        "encode otherwise; choose one that goes with GPT-2's, such as r50k_base, or find a vocabulary of bytes on "
+        "encode otherwise; choose one that belongs to GPT-2's, such as r50k_base, or find a vocabulary of bytes on "
         "your corpus"
     )
 
@@ -116,11 +116,11 @@ def other_pattern(path: Path, tokens: Sequence[bytes], cut: Sequence[bytes]) -> 
 def _listed(path: Path) -> dict[str, int]:
     data = parsed_json(path, read_text(path, kind=VocabularyError))
     if not isinstance(data, dict) or not all(type(number) is int and number >= 0 for number in data.values()):
-        raise VocabularyError(f"{path}:1: no object of tokens with their ids; restore it, or move it elsewhere")
+        raise VocabularyError(f"{path}:1: not an object of tokens with their ids; fix it, or move it elsewhere")
     owners = dict[int, str]()
     for token, number in data.items():
         if (other := owners.setdefault(number, token)) != token:
-            raise VocabularyError(f"{path}: {other!r} and {token!r} have the same id {number}; restore one")
+            raise VocabularyError(f"{path}: {other!r} and {token!r} have the same id {number}; change one")
     return data
 
 
@@ -139,7 +139,7 @@ def _losses(path: Path, output: Vocabulary, neighbours: Path | None, ids: Mappin
     if len(ids) > len(tokens) + len(special.all):
         retained = {*tokens, *special.all}
         left = next(token for token in ids if token not in retained)
-        yield f"Tokens that nothing makes are left out, such as {left!r}; their ids are not used."
+        yield f"Tokens that nothing makes are dropped, such as {left!r}; their ids are not used."
 
 
 def _special_losses(output: Vocabulary, flags: Mapping[str, Json]) -> Iterator[str]:

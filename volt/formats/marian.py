@@ -36,7 +36,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
         if piece in (EOS, UNK):
             raise VocabularyError(f"{path}: token {piece!r} is spelled like Marian's own; rename it")
         if len(quoted(piece)) > LONGEST_KEY:
-            raise VocabularyError(f"{path}: token {piece[:20]!r}… is too long for a YAML key; leave it out")
+            raise VocabularyError(f"{path}: token {piece[:20]!r}… is too long for a YAML key; remove it")
     lists.write_lines(path, (f"{quoted(piece)}: {number}" for number, piece in enumerate([EOS, UNK, *pieces])))
     usual = "ids are VOLT's less 2: </s> is 0 and <unk> 1, and there is no <s> and no <pad>"
     return [
@@ -64,13 +64,13 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
             continue
         if match is None or match[2].startswith("-"):
             what = "id is negative" if match else "expected 'piece: id'"
-            raise VocabularyError(f"{path}:{line}: {what}, found {text[:60]!r}; restore the line")
+            raise VocabularyError(f"{path}:{line}: {what}, found {text[:60]!r}; fix the line")
         try:
             piece = unquoted(match[1])
         except (KeyError, ValueError):
-            raise VocabularyError(f"{path}:{line}: {match[1][:60]!r} is no YAML string; restore the line") from None
+            raise VocabularyError(f"{path}:{line}: {match[1][:60]!r} is not a YAML string; fix the line") from None
         if not lists.is_number(match[2]):
-            raise VocabularyError(f"{path}:{line}: {match[2][:40]!r} is no id; give a whole number from 0 up")
+            raise VocabularyError(f"{path}:{line}: {match[2][:40]!r} is not an id; give a whole number from 0 up")
         entries.append((int(match[2]), line, piece))
     entries.sort()
     for (number, line, _), (following, other, _) in pairwise(entries):

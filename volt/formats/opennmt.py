@@ -30,9 +30,7 @@ def write(vocabulary: Vocabulary, path: Path) -> list[str]:
     if not vocabulary.counts:
         notes.append("the vocabulary has no counts: all are written as 0")
     if 0 in (vocabulary.counts or (0,)):
-        notes.append(
-            "OpenNMT-py leaves out pieces with the count 0 where src_words_min_frequency or its like is above 0"
-        )
+        notes.append("OpenNMT-py drops pieces with the count 0 where src_words_min_frequency or its like is above 0")
     return notes
 
 
@@ -69,9 +67,7 @@ def rows(path: Path) -> Iterator[lists.ListEntry]:
     for number, line in lines:
         parts = line.split("\t")
         if len(parts) != 2 or not all(parts):
-            raise VocabularyError(
-                f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}; restore it"
-            )
+            raise VocabularyError(f"{path}:{number}: expected a piece, a tab and a count, found {line[:60]!r}; fix it")
         piece, count = reversed(parts) if swapped > usual else parts
         yield lists.ListEntry(number, piece, _count_of(path, number, count))
 

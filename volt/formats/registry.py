@@ -59,7 +59,7 @@ def _merges_of(path: Path, name: str) -> MergeList:
     from volt.formats.tiktoken import reading as ranks
 
     if name in FORMATS and hasattr(format_module(name), "rows"):
-        raise CandidateError(f"{path}: a list of tokens ({name}), which holds no merges; give {_ABLE}")
+        raise CandidateError(f"{path}: a list of tokens ({name}), which contains no merges; give {_ABLE}")
     try:
         if name == "tiktoken":
             return ranks.read_merges(path)
@@ -71,7 +71,7 @@ def _merges_of(path: Path, name: str) -> MergeList:
     cut = arguments.shortened(vocabulary.pretokenizer.name)
     notes = [f"its merges are taken, which were made for words cut by {cut}; tokens and ids are not"]
     if vocabulary.unmade:
-        notes.append(f"{len(vocabulary.unmade):,} of its tokens are made by no merge and left out")
+        notes.append(f"{len(vocabulary.unmade):,} of its tokens are made by no merge and dropped")
     pairs = _ranked_pairs(vocabulary) if vocabulary.merging == "ranks" else list(vocabulary.merges)
     return MergeList(pairs, vocabulary.marker, vocabulary.pretokenizer.is_bytes, tuple(notes))
 
@@ -164,7 +164,7 @@ def write_vocabulary(vocabulary: Vocabulary, path: str | Path, *, to: str) -> li
     >>> from volt.vocabulary import Vocabulary
     >>> with tempfile.NamedTemporaryFile() as file:
     ...     write_vocabulary(Vocabulary(merges=(("l", "o"),), tokens=("l", "lo")), file.name, to="tokens")[1]
-    'no merges: reading the list back takes a file of them'
+    'the list has no merges: reading it back requires a file of merges'
     """
     from volt.vocabulary import Vocabulary
 
@@ -228,13 +228,13 @@ def _read(path: Path, format: str | None, merges: Path | None, pattern: str | No
         if head.startswith(_OWN) and pattern is None:
             return Vocabulary.load(path)
         if not head and not path.is_dir():
-            raise VocabularyError(f"{path}: empty; restore the file")
+            raise VocabularyError(f"{path}: empty; download or export it again")
         format = "VOLT" if head.startswith(_OWN) else guess_format(path, head)
     if pattern is None:
         return format_module(format).read(path, merges=merges)
     read = None if format == "VOLT" else getattr(format_module(format), "read_with_pattern", None)
     if read is None:
-        message = f"{path}: its format, {format}, says itself how text is cut into words; leave out the pattern"
+        message = f"{path}: its format, {format}, defines how text is split into words; remove the pattern"
         if format in _UNLIKE_RANKS:
             raise ConfigError(message)
         raise ConfigError(f"{message}; if it holds tiktoken's ranks, import it with", hint={"format": "tiktoken"})
@@ -248,7 +248,7 @@ def format_of(path: str | Path) -> str:
         place = _as_written(_no_pipe(copy))
         head = _head(place)
         if head.startswith(_OWN):
-            raise VocabularyError(f"{place}: a VOLT vocabulary, which no other library wrote")
+            raise VocabularyError(f"{place}: a VOLT vocabulary, not a file of another library")
         return guess_format(place, head)
 
 

@@ -33,10 +33,10 @@ def read_merges(path: str | Path, data: bytes) -> MergeList:
     >>> read_merges("codes", b"#version: 0.2\nl o\nlo w</w>\n").pairs
     [('l', 'o'), ('lo', 'w</w>')]
     """
-    message = ", so no subword-nmt codes, and no sentencepiece model; give one of these"
+    message = ", so neither subword-nmt codes nor a sentencepiece model; give one of these"
     lines = decoded(path, data, kind=CandidateError, remedy=message).split("\n")
     if not data.strip():
-        raise CandidateError(f"{path}:1: empty; restore the codes")
+        raise CandidateError(f"{path}:1: empty; learn the codes again")
     named = lines[0].startswith("#version:")
     if named and lines[0].strip() not in (VERSION, _OLD):
         raise CandidateError(
@@ -59,7 +59,7 @@ def _refuse_others(path: str | Path, pairs: Sequence[tuple[str, str]]) -> None:
     """Raise CandidateError for merges that look alike but mark words in another way."""
     if gpt2.marks_starts(pairs):
         raise CandidateError(
-            f"{path}: its merges mark words by '▁' in front and none by '</w>', so these are no codes of subword-nmt; "
+            f"{path}: its merges mark words by '▁' before them and none by '</w>', so these are not subword-nmt codes; "
             "give the tokenizer.json or the sentencepiece model that they come from"
         )
     bare = [(left.removesuffix(SUFFIX), right.removesuffix(SUFFIX)) for left, right in pairs]
@@ -84,7 +84,7 @@ def _from_01(path: str | Path, rows: Sequence[tuple[int, str, str]]) -> Iterator
     for number, left, right in rows:
         for part in (left, right):
             if len(part) > 1 and part not in output:
-                raise CandidateError(f"{path}:{number}: no character and no earlier merge makes {part!r}; restore it")
+                raise CandidateError(f"{path}:{number}: no character and no earlier merge makes {part!r}; fix it")
         output.add(left + right)
         if right.endswith(SUFFIX):
             new |= {(left, right): None} if right != SUFFIX else {}
@@ -108,11 +108,11 @@ def _pair(path: str | Path, number: int, line: str, *, is_counted: bool) -> tupl
     elif is_counted:
         raise CandidateError(
             f"{path}:{number}: a merge is two parts and a count here, with a space between two, not {line[:60]!r}; "
-            "restore it"
+            "fix it"
         )
     if len(parts) != 2 or not all(parts):
         raise CandidateError(
-            f"{path}:{number}: a merge is two parts with one space between them, not {line[:60]!r}; restore it"
+            f"{path}:{number}: a merge is two parts with one space between them, not {line[:60]!r}; fix it"
         )
     return parts[0], parts[1]
 
@@ -173,7 +173,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
         pieces, counts = zip(*_listing(listing), strict=True)
         tokens = _ours(pieces, results=output.keys())
     elif not pairs:
-        raise VocabularyError(f"{codes}: holds no merge, and no vocabulary lies beside it; restore the codes")
+        raise VocabularyError(f"{codes}: contains no merge, and has no .vocab file next to it; learn the codes again")
     else:
         characters = dict.fromkeys(part for pair in pairs for part in pair if part not in output)
         tokens, counts = (*characters, *output), ()
@@ -207,7 +207,9 @@ def peer(path: Path, *, special: SpecialTokens = USUAL) -> Peer:
     except ImportError:
         raise missing("subword-nmt") from None
     if read(path).pretokenizer.is_bytes:
-        raise VocabularyError(f"{path}: merges over bytes, which subword-nmt does not know; give its own codes")
+        raise VocabularyError(
+            f"{path}: the merges work on bytes, which subword-nmt does not support; give its own codes"
+        )
     listing = _beside(path)
     retained = read_vocabulary(io.StringIO(listing.read_text("utf-8")), None) if listing.exists() else None
     codes = path.read_text("utf-8")
@@ -277,24 +279,24 @@ def _check(vocabulary: Vocabulary) -> None:
 def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
     special = vocabulary.special
     if vocabulary.normalizer.name != "none":
-        yield f"The normaliser {vocabulary.normalizer.name!r} is not carried: apply it before subword-nmt."
+        yield f"The normaliser {vocabulary.normalizer.name!r} is not exported: apply it before subword-nmt."
     if vocabulary.pretokenizer.name == "whitespace":
         yield "Only U+0020 separates words for subword-nmt; tabs, no-break and other spaces become part of words."
     else:
         yield (
-            f"The pre-tokeniser {vocabulary.pretokenizer.name!r} is not carried: give subword-nmt pre-tokens with a "
+            f"The pre-tokenizer {vocabulary.pretokenizer.name!r} is not exported: give subword-nmt pre-tokens with a "
             "space between them."
         )
     if special.user:
         yield (
-            f"User tokens are not carried: apply-bpe needs --glossaries {shlex.quote(glossaries(special)[0])}. "
+            f"User tokens are not exported: apply-bpe needs --glossaries {shlex.quote(glossaries(special)[0])}. "
             f"Then the part of a word right before one, as in x{special.user[0]}, is still cut as if the word ended "
-            "there; no '</w>' is shown behind one that ends a word."
+            "there; no '</w>' is shown after one that ends a word."
         )
     if special.all[:4] != USUAL.all:
-        yield f"The special tokens {', '.join(special.all[:4])} are not carried, nor are ids: subword-nmt has none."
+        yield f"The special tokens {', '.join(special.all[:4])} are not exported, nor are ids: subword-nmt has none."
     if vocabulary.byte_fallback:
-        yield "Byte fallback is not carried: what the vocabulary lacks stays as it is in subword-nmt."
+        yield "Byte fallback is not exported: characters that the vocabulary lacks stay unchanged in subword-nmt."
 
 
 def _listing_differences(vocabulary: Vocabulary) -> Iterator[str]:
@@ -310,7 +312,7 @@ def _listing_differences(vocabulary: Vocabulary) -> Iterator[str]:
     if marked:
         yield f"{marked[0]!r} holds the text '</w>' inside a word, which subword-nmt cannot tell from a word's end."
     if zeros := vocabulary.counts.count(0):
-        yield f"{zeros} tokens have the count 0: with --vocabulary-threshold 1 or more subword-nmt leaves them out."
+        yield f"{zeros} tokens have the count 0: with --vocabulary-threshold 1 or more subword-nmt drops them."
     if vocabulary.counts and set(vocabulary.counts) == {1}:
         yield "All counts are 1, which stands for no counts when the files are read back."
 

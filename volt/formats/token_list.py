@@ -120,7 +120,7 @@ def id_note(vocabulary: Vocabulary, usual: str, library: str) -> str:
 
 def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]:
     """Yield a note on each property that no list carries. counts: whether the list leaves out counts"""
-    yield "no merges: reading the list back takes a file of them"
+    yield "the list has no merges: reading it back requires a file of merges"
     if counts:
         yield "no counts"
     if vocabulary.scaffolding:
@@ -133,7 +133,7 @@ def not_listed(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]
 def spelling_notes(vocabulary: Vocabulary, *, counts: bool = False) -> Iterator[str]:
     """Yield notes on the changes of `spelled`, and those of `not_listed`."""
     if vocabulary.marker == "suffix":
-        yield "spelled as subword-nmt does, '@@' behind what ends no word: cut text with the separator @@"
+        yield "spelled as subword-nmt does, '@@' after pieces that do not end a word: encode text with the separator @@"
     yield from not_listed(vocabulary, counts=counts)
     if pieces := glued(vocabulary):
         yield (
@@ -150,7 +150,7 @@ def vocabulary_of(path: Path, rows: Iterable[ListEntry], *, merges: Path | None,
         base = replace(base, byte_fallback=True)
     tokens = list(_tokens(path, rows, base, joined=joined and base.marker == "suffix"))
     if not tokens:
-        raise VocabularyError(f"{path}: lists no token; restore the file")
+        raise VocabularyError(f"{path}: lists no token; download or export it again")
     names = tuple(name for name, _ in tokens)
     result = tuple(count for _, count in tokens) if any(count for _, count in tokens) else ()
     if not result and set(names) == set(base.tokens) and base.counts:
@@ -175,7 +175,7 @@ def _base(path: Path, merges: Path | None) -> Vocabulary:
     """Return a vocabulary with the merges, and a VOLT vocabulary's settings."""
     if merges is None:
         raise VocabularyError(
-            f"{path}: lists tokens but holds no merges, which are needed to cut text; name the subword-nmt codes, "
+            f"{path}: lists tokens but contains no merges, which encoding needs; name the subword-nmt codes, "
             "sentencepiece model or VOLT vocabulary that has them: import it with",
             hint={"merges": "FILE"},
         )
@@ -215,10 +215,10 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a file with their numbers. Raises VocabularyError if it is empty or not UTF-8."""
     lines = read_text(path, kind=VocabularyError).split("\n")
     if lines == [""]:
-        raise VocabularyError(f"{path}: empty; restore the file")
+        raise VocabularyError(f"{path}: empty; download or export it again")
     for number, text in enumerate(lines if lines[-1] else lines[:-1], 1):
         if not text.rstrip("\r"):
-            raise VocabularyError(f"{path}:{number}: an empty line where a token belongs; remove it")
+            raise VocabularyError(f"{path}:{number}: an empty line instead of a token; remove it")
         yield number, text.removesuffix("\r")
 
 
@@ -234,7 +234,7 @@ def refuse_characters(pieces: Iterable[str], characters: str, path: Path, where:
     for piece in pieces:
         if not bad.isdisjoint(piece):
             raise VocabularyError(
-                f"{path}: token {piece!r} holds white space that {where} cannot hold; export to marian or huggingface, "
+                f"{path}: token {piece!r} has white space that {where} cannot have; export to marian or huggingface, "
                 "or count with",
                 hint={"pretokenizer": "whitespace"},
             )
@@ -255,7 +255,7 @@ def all_lines(head: bytes, row: re.Pattern[str]) -> bool:
 def count_of(path: Path, line: int, text: str) -> int:
     """Return a count. Raises VocabularyError if it is not a whole number from 0 up."""
     if not is_number(text):
-        raise VocabularyError(f"{path}:{line}: {text[:40]!r} is no count; give a whole number from 0 up")
+        raise VocabularyError(f"{path}:{line}: {text[:40]!r} is not a count; give a whole number from 0 up")
     return int(text)
 
 

@@ -53,7 +53,7 @@ def learn_bpe(
     n_merges: how many merges to learn, 0 or more; None is 30,000, and more while the best pair occurs 500 times
     min_pair_count: how often a pair must occur to be merged, 1 or more
     marker: "suffix", "prefix" or "none"; None is "suffix" for pre-tokens without spaces and "none" for those with
-    coverage: the share of all characters, spaces included, that the commonest atoms make up; rarer ones are left out
+    coverage: the share of all characters, spaces included, that the commonest atoms make up; rarer ones are dropped
     report: called with the number of merges done, several times a second
     Raises CandidateError, CorpusError or ConfigError if a number is out of range or the atoms exceed 64 bits.
 
@@ -201,7 +201,7 @@ def check_atoms(lengths: Longs, counts: Longs) -> None:
     if float(lengths @ counts.astype(float)) > 2.0**62:  # far above the error of rounding
         total = sum(length * count for length, count in zip(lengths.tolist(), counts.tolist(), strict=True))
         if total >= 2**63:
-            raise CorpusError(f"the words hold {total} atoms, more than 64 bits hold; scale the counts down")
+            raise CorpusError(f"the words contain {total} atoms, more than 64 bits can count; scale the counts down")
 
 
 def without_hidden(codes: Longs, ends: Longs, counts: Longs, coverage: Coverage | None) -> tuple[Longs, Longs, Longs]:
@@ -235,7 +235,7 @@ def traced(
     from volt.kernels.bpe_tables import MOST, ranked_merges
 
     if (n := max(len(parts), int(results.max(initial=0)) + 1)) > MOST:
-        raise CandidateError(f"{n:,} candidates: at most {MOST:,}; ask for fewer merges")
+        raise CandidateError(f"{n:,} candidates, but the limit is {MOST:,}; ask for fewer merges")
     merges = ranked_merges(parts[:, 0], parts[:, 1], results, one_by_one=one_by_one)
     regular, late, late_counts = run_watched(lambda progress: trace(words, merges, progress), report=report)
     steps = np.arange(len(regular))

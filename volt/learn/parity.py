@@ -60,8 +60,8 @@ def learn_parity(
 
     sources: the counts of two sources or more, by name; their order does not matter
     n_merges: how many merges to learn, 0 or more; None is 30,000
-    unit: of the length of a source: "character" or "byte" of its words, or "line", for line-by-line translations
-    temperature: of the mixture (`mix`) that gives the candidates their token counts; it does not affect the merges
+    unit: how a source's length is counted: "character" or "byte" of its words, or "line", for line-by-line translations
+    temperature: the temperature of `mix`, which gives the candidates their token counts, but does not affect the merges
     marker: as in `learn_bpe`
     min_pair_count: how often a pair must occur, in the source that chooses, to be merged
     report: called with the number of merges done, several times a second
@@ -111,7 +111,7 @@ class SourceParity(NamedTuple):
 class Parity:
     """How evenly sources are compressed by plain BPE, and by other merges of the same size.
 
-    unit: of lengths
+    unit: the unit of lengths
     size: tokens, atoms included, all of them kept
     sources: one row for each, sorted by name
 
@@ -175,7 +175,7 @@ def n_units(sources: Mapping[str, WordCounts], unit: Unit) -> dict[str, int]:
         return _n_lines(sources)
     result = {name: _length(counts, unit) for name, counts in sources.items()}
     if empty := [name for name, n in result.items() if not n]:
-        raise CorpusError(f"source {empty[0]!r} has no text but user tokens; leave it out")
+        raise CorpusError(f"source {empty[0]!r} has no text except user tokens; remove it")
     return result
 
 
@@ -211,7 +211,7 @@ def _several(sources: Named, temperature: float) -> tuple[dict[str, WordCounts],
     names = sorted(arguments.text(name, "the name of a source") for name in result)
     named = {name: as_counts(result[name], f"sources[{name!r}]") for name in names}
     if len(named) == 1:
-        raise ConfigError(f"parity is between sources, and there is only {names[0]!r}; give two or more")
+        raise ConfigError(f"parity is between sources, but there is only {names[0]!r}; give two or more")
     return named, mix(named, temperature=temperature)
 
 

@@ -75,30 +75,30 @@ class VocabularyFile:
 
     @classmethod
     def read(cls, path: Path) -> VocabularyFile:
-        """Read a file. Raises VocabularyError with file and line if it is foreign, damaged or newer."""
+        """Read a file. Raises VocabularyError with file and line if it is damaged, newer or not of VOLT."""
         name = shown_path(path)
-        text = read_text(path, kind=VocabularyError, remedy=f", so no VOLT vocabulary{_HINT}", most=MOST_BYTES)
+        text = read_text(path, kind=VocabularyError, remedy=f", so not a VOLT vocabulary{_HINT}", most=MOST_BYTES)
         if not text.startswith('{"volt"'):
             known = (program for start, program in _FOREIGN.items() if text.lstrip().startswith(start))
             content = next(known, "some other text" if text.strip() else "an empty file")
             raise VocabularyError(f"{name}:1: not a VOLT vocabulary, but {content}{_HINT}")
         if sum(map(text.count, ",[{:")) > _MOST_MARKS:
             raise VocabularyError(
-                f"{name}: more values than {MOST_ROWS:,} tokens and as many merges take; choose a smaller vocabulary"
+                f"{name}: more values than {MOST_ROWS:,} tokens and as many merges need; choose a smaller vocabulary"
             )
         data = parsed_json(path, text)
         version = data["volt"]
         if type(version) is not int or version < 1:
-            raise VocabularyError(f"{name}:1: the format version is {shown(version)}; restore the file")
+            raise VocabularyError(f"{name}:1: the format version is {shown(version)}; save it again")
         if version > FORMAT:
-            result = f"{name}:1: format {shown(version)} of a newer VOLT, and this one reads {FORMAT}"
+            result = f"{name}:1: format {shown(version)} is of a newer VOLT, but this one reads only {FORMAT}"
             raise VocabularyError(f"{result}; pip install -U volt-vocab")
         return cls(path, text, data)
 
     def value(self, name: str, kind: type) -> Any:
         """Return the entry with this name and JSON type."""
         if not isinstance(self.data.get(name), kind):
-            raise VocabularyError(f"{self.where(name)}: {name!r} is missing or no {kind.__name__}; restore the file")
+            raise VocabularyError(f"{self.where(name)}: {name!r} is missing or not a {kind.__name__}; save it again")
         return self.data[name]
 
     def rows(self, name: str, *kinds: type) -> list[list[Any]]:
@@ -112,9 +112,7 @@ class VocabularyFile:
         row = self.data[name][index]
         if not (isinstance(row, list) and [type(value) for value in row] == list(kinds) and "" not in row):
             shape = ", ".join(kind.__name__ for kind in kinds)
-            raise VocabularyError(
-                f"{self.where(name, index)}: found {shown(_json(row))} where [{shape}] belongs; restore it"
-            )
+            raise VocabularyError(f"{self.where(name, index)}: found {shown(_json(row))} instead of [{shape}]; fix it")
 
     def where(self, name: str, index: int | None = None) -> str:
         """Return path:line of an entry, or of a row of a list, if the layout is that of `dump`; else path and row."""
@@ -130,7 +128,7 @@ def parsed_json(path: Path, text: str) -> Any:
         return json.loads(text, object_pairs_hook=_unrepeated)
     except (ValueError, RecursionError) as error:
         place = f"{shown_path(path)}:{getattr(error, 'lineno', 1)}"
-        raise VocabularyError(f"{place}: damaged or cut short here ({error}); restore the file") from None
+        raise VocabularyError(f"{place}: damaged or cut short here ({error}); save it again") from None
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -180,7 +178,7 @@ def json_of(value: Any, name: str, *, deepest: int = _DEEPEST) -> Any:
     if isinstance(value, list | tuple):
         return [json_of(one, f"{name}[{place}]", deepest=deepest - 1) for place, one in enumerate(value)]
     if isinstance(value, float) and not isfinite(value):
-        raise VocabularyError(f"{name} is {value}, which JSON has no number for; give None, or leave it out")
+        raise VocabularyError(f"{name} is {value}, which JSON has no number for; give None, or remove it")
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise VocabularyError(f"{name} has more than {_MOST_BITS:,} bits; give it as a text")
     if value is not None and not isinstance(value, str | int | float):
@@ -217,7 +215,7 @@ def _numbered_tokens(file: VocabularyFile) -> dict[str, Any]:
         n = 3 if is_counted and isinstance(row, list) and row[1:2] == ["token"] else 2
         file.check_row("pieces", index, *(str, str, int)[:n])
         if row[1] not in KINDS:
-            raise VocabularyError(f"{file.where('pieces', index)}: unknown kind {quoted(row[1])}; restore it")
+            raise VocabularyError(f"{file.where('pieces', index)}: unknown kind {quoted(row[1])}; fix it")
     tokens = [row for row in rows if row[1] == "token"]
     pieces = tuple(UNUSED if row[1] == _NO_PIECE else row[0] for row in rows)
     return {
@@ -239,5 +237,5 @@ def _special(file: VocabularyFile, *, is_plain: bool) -> SpecialTokens:
         raise VocabularyError(f"{file.where('special')}: 'special' must hold unk, bos, eos, pad and {shape}")
     special = SpecialTokens(**{**result, **{name: tuple(result[name]) for name in lists}})
     if is_plain and not special.has_four_roles:
-        raise VocabularyError(f"{file.where('special')}: a special token is given twice; restore the file")
+        raise VocabularyError(f"{file.where('special')}: a special token is given twice; save it again")
     return special

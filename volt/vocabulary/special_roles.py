@@ -86,7 +86,7 @@ def _agreed(parts: Iterable[Ids]) -> dict[str, int | None]:
     for token, number in chain.from_iterable(part.items() for part in parts):
         known = result.setdefault(token, number)
         if None not in (known, number) and known != number:
-            raise ConfigError(f"{quoted(token)} is given the ids {known} and {number}; leave one out")
+            raise ConfigError(f"{quoted(token)} is given the ids {known} and {number}; remove one")
         result[token] = number if known is None else known
     return result
 
@@ -106,7 +106,7 @@ def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iter
         if number is None or number == old.ids.get(token):
             continue
         if token in old.ids:
-            raise ConfigError(f"{quoted(token)} has the id {old.ids[token]} already; leave out the id {number}")
+            raise ConfigError(f"{quoted(token)} has the id {old.ids[token]} already; remove the id {number}")
         if taken := placed.get(number) or (number < len(old) and old.pieces[number]):
             unused = f"such as {old.pieces.index(UNUSED)}, or one " if UNUSED in old.pieces else ""
             raise ConfigError(
@@ -121,7 +121,7 @@ def _numbered(old: Vocabulary, requested: Mapping[str, int | None], pieces: Iter
 
 
 NAMES_NONE = (
-    "The file names no special tokens: text that spells one is text. To have those that its publisher names, "
+    "The file names no special tokens: text that spells one stays text. To have those that its publisher names, "
     "import it with them and their ids as special or eos."
 )
 END = "<|endoftext|>"
@@ -159,7 +159,7 @@ def control_notes(vocabulary: Vocabulary) -> list[str]:
 
 def lone_end_note(vocabulary: Vocabulary) -> str:
     """Return the note on a lone "</w>" that the file does not hold."""
-    return f"The token '</w>', id {vocabulary.ids[SUFFIX]}, is VOLT's: it ends words behind bytes or user tokens."
+    return f"The token '</w>', id {vocabulary.ids[SUFFIX]}, is VOLT's: it ends words after bytes or user tokens."
 
 
 def named_tokens(vocabulary: Vocabulary) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The kinds of pieces, and the checks of a vocabulary's merges, tokens and order.
 
 >>> next(merge_faults([("l", "o"), ("lo", "wer")], "none"))
-('merges', 1, "no character and no earlier merge makes 'wer'; restore that merge")
+('merges', 1, "no character and no earlier merge makes 'wer'; add that merge")
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence
         if piece == UNUSED:
             continue
         if piece not in known:
-            message = f"id {number} belongs to {quoted(piece)}, which is not a piece; add the token or leave the id out"
+            message = f"id {number} belongs to {quoted(piece)}, which is not a piece; add the token or remove the id"
             yield "pieces", number, message
         elif piece in places:
             yield "pieces", number, f"{quoted(piece)} has the ids {places[piece]} and {number}; leave one unused"
@@ -58,7 +58,7 @@ def order_faults(order: Sequence[str], reserved: Sequence[str], tokens: Sequence
     if missing := next((piece for piece in (*reserved, *tokens) if piece not in places), None):
         yield "pieces", len(order) - 1, f"no id for {quoted(missing)}; give it one"
     elif len(order) > MOST_IDS:
-        yield "pieces", MOST_IDS, f"{len(order):,} ids; {MOST_IDS:,} are the most; leave out unused ones"
+        yield "pieces", MOST_IDS, f"{len(order):,} ids, but the limit is {MOST_IDS:,}; remove unused ones"
     else:
         for token, following in pairwise(tokens):
             if places[following] < places[token]:
@@ -77,9 +77,9 @@ def merge_faults(merges: Pairs, marker: Marker, *, in_any_order: bool = False) -
     for rank, (left, right) in enumerate(merges):
         for part in (left, right):
             if not is_text and not _is_text(part):
-                yield "merges", rank, f"{quoted(part)} holds a lone surrogate, which is not text; remove the merge"
+                yield "merges", rank, f"{quoted(part)} contains a lone surrogate, which is not text; remove the merge"
             if part not in output and atom_code(part, marker=marker) is None:
-                yield "merges", rank, f"no character and no {which} makes {quoted(part)}; restore that merge"
+                yield "merges", rank, f"no character and no {which} makes {quoted(part)}; add that merge"
         output.add(left + right)
 
 
@@ -97,7 +97,7 @@ def token_faults(
         return
     for index, token in enumerate(tokens):
         if not is_text and not _is_text(token):
-            yield "tokens", index, f"token {quoted(token)} holds a lone surrogate, which is not text; remove it"
+            yield "tokens", index, f"token {quoted(token)} contains a lone surrogate, which is not text; remove it"
         elif token in first:
             yield "tokens", index, f"token {quoted(token)} repeats token {first[token] + 1}; remove one"
         elif token in taken:

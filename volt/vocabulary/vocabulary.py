@@ -37,8 +37,8 @@ class Vocabulary:
     """Merges, tokens, and how text becomes words.
 
     merges: pairs of strings, by rank
-    tokens: in the order of their ids
-    counts: of each token in the corpus that it was learned from; may be empty
+    tokens: the tokens in the order of their ids
+    counts: each token's count in the training corpus; may be empty
     marker, normalizer, pretokenizer: how text becomes words, and words atoms
     special: the tokens with roles, and the user's own
     byte_fallback: whether an unknown character becomes its bytes, which are tokens then
@@ -133,7 +133,7 @@ class Vocabulary:
     def id_of(self, token: str) -> int | None:
         """Return the id of a token, special and byte tokens included; None if the vocabulary lacks it.
 
-        token: as it is spelled in the vocabulary, with its marker
+        token: the token as spelled in the vocabulary, with its marker
         """
         return self.ids.get(arguments.text(token, "token"))
 
@@ -253,7 +253,7 @@ class Vocabulary:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file atomically.
 
-        path: of the file
+        path: the path of the file
 
         Raises OutputError if it cannot be written, VocabularyError if the provenance is not JSON data.
 
@@ -267,7 +267,7 @@ class Vocabulary:
         try:
             data = text_of(self).encode()
         except UnicodeEncodeError:
-            raise VocabularyError("the provenance holds a lone surrogate, which is not text; leave it out") from None
+            raise VocabularyError("the provenance contains a lone surrogate, which is not text; remove it") from None
         with write_atomic(arguments.path(path)) as file:
             file.write(data)
 
@@ -275,9 +275,10 @@ class Vocabulary:
     def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
         """Read a file.
 
-        path: of the file
+        path: the path of the file
 
-        Raises VocabularyError, with file and line, if it is foreign, damaged, newer or inconsistent.
+        Raises VocabularyError, with file and line, if the file is not a VOLT vocabulary, is damaged or inconsistent, or
+        has a newer format version.
         """
         file = VocabularyFile.read(Path(arguments.path(path)))
         try:
@@ -290,7 +291,7 @@ class Vocabulary:
         if file.data.get("fingerprint", vocabulary.fingerprint) != vocabulary.fingerprint:
             raise VocabularyError(
                 f"{file.where('fingerprint')}: the fingerprint does not match the content: the file was edited or "
-                "damaged. Restore it, or delete this line to accept the content as it is"
+                "damaged. Save it again, or delete this line to accept the content as it is"
             )
         return vocabulary
 

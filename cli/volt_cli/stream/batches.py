@@ -65,7 +65,7 @@ class Paced:
 class BatchReport:
     """The totals of a run.
 
-    whole: at the end;  every: at each N steps;  n_steps: in this run
+    whole: the totals at the end;  every: those after each N steps;  n_steps: how many steps this run took
     sources: name → lines and epochs read, and steps per epoch
     n_read, n_faults, reasons: lines read, unfit ones, and their number by reason
     """
@@ -93,7 +93,7 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """A row of a growing table, or a text where the terminal is too narrow. last: the last possible step"""
+    """A table row, or labelled text if the terminal is too narrow for the table. last: the last possible step"""
 
     at: Paced
     last: int
@@ -153,7 +153,7 @@ def _steps_and_sentences(result: BatchReport) -> Iterator[tuple[str, str]]:
 def _left_out(result: BatchReport) -> Iterator[tuple[str, str]]:
     totals = result.totals
     if result.n_faults:
-        yield "unfit", f"{counted(result.n_faults, 'line')}, left out of {result.n_read:,} read"
+        yield "unfit", f"{counted(result.n_faults, 'line')}, dropped from {result.n_read:,} read"
         yield from (("", f"{n:,} {kind}") for kind, n in sorted((result.reasons or {}).items()))
     if totals.n_too_long:
         yield "too long", counted(totals.n_too_long, "line")
@@ -163,7 +163,7 @@ def _left_out(result: BatchReport) -> Iterator[tuple[str, str]]:
     if totals.n_too_short:
         yield "too short", counted(totals.n_too_short, "line")
     if totals.n_left:
-        yield "left", f"{counted(totals.n_left, 'line')} at the end, too few for a batch for each rank"
+        yield "left", f"{counted(totals.n_left, 'line')} at the end, which do not fill a batch for each rank"
 
 
 @dataclass(frozen=True)
@@ -180,9 +180,9 @@ def batches(
     choice: TaskChoice,
     states: BatchState,
     steps: Annotated[int, option("N", "How many steps to run.", "-n", "--steps", min=1)] = 100,
-    every: Annotated[int | None, option("N", "Also print a row after every so many steps.", min=1)] = None,
-    world: Annotated[int, option("N", "As if so many processes trained.", min=1)] = 1,
-    rank: Annotated[int, option("N", "Which of them this is.", min=0)] = 0,
+    every: Annotated[int | None, option("N", "Also print a row after every N steps.", min=1)] = None,
+    world: Annotated[int, option("N", "Simulate this number of training processes.", min=1)] = 1,
+    rank: Annotated[int, option("N", "This process's number among them.", min=0)] = 0,
     seed: Seed = None,
     workers: Workers = None,
     trust: Trust = False,
@@ -200,7 +200,7 @@ def batches(
     from volt.files.atomic import check_writable, write_atomic
 
     if states.resume and states.state is None:
-        raise ConfigError("--resume needs --state; name the file to go on from")
+        raise ConfigError("--resume needs --state; name the file to continue from")
     if states.state is not None:
         if is_stdout(states.state):
             raise ConfigError(f"--state {states.state}: stdout is for the report; name a file")

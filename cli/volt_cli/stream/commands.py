@@ -182,7 +182,7 @@ def plan(
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
-    """Predict how often each source will have been read, how much memory is needed, and how fast the stream is here.
+    """Predict how often each source is read, how much memory is needed, and how fast the stream is here.
 
     Exit status 1 if it is slower than --demand.
     """
@@ -208,7 +208,7 @@ def _lines(text: str) -> int:
     except ValueError:
         number = -1.0
     if not 0 <= number < 1 << 62 or not number.is_integer():
-        raise ConfigError(f"{text!r} is no number of lines; give one such as 1e6")
+        raise ConfigError(f"{text!r} is not a number of lines; give one such as 1e6")
     return int(number)
 
 
@@ -222,7 +222,7 @@ def audit(
     content: Annotated[
         bool, typer.Option("--content", help="Also read every line, and compare with the files.")
     ] = False,
-    world: Annotated[int, option("N", "As if so many processes shared the stream.")] = 1,
+    world: Annotated[int, option("N", "Simulate this number of processes that share the stream.")] = 1,
     trust: Trust = False,
     as_json: Json = False,
 ) -> None:
@@ -242,7 +242,7 @@ def audit(
     else:
         show(audit_table(result))
     if not result.exact:
-        raise StreamError("the stream does not keep what it promises; see the table")
+        raise StreamError("the stream is not exact; see the table")
     say(
         "exact: every line once per epoch, "
         f"shares kept within {result.deviation:.3f} samples over {result.n_turns:,} turns"
@@ -252,7 +252,7 @@ def audit(
 def schema(
     names: Annotated[list[str] | None, argument("TRANSFORM", "Transforms; default: everything.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON schema on stdout, for editors.")] = False,
-    expand: Annotated[Path | None, option("CONFIG", "Print what this template becomes, instead.")] = None,
+    expand: Annotated[Path | None, option("CONFIG", "Print this template's expansion instead.")] = None,
     settings: Settings = None,
 ) -> None:
     """Document every key of a configuration.
@@ -265,7 +265,7 @@ def schema(
         from volt.stream.config.templates import expanded_file
 
         if expand is None or names or as_json:
-            raise ConfigError("--set needs --expand CONFIG, which goes not with --json and names; give it alone")
+            raise ConfigError("--set works only with --expand CONFIG, which excludes --json and names; give it alone")
         check_readable(expand, kind=ConfigError)
         typer.echo(expanded_file(expand, values=values_of(settings)).text, nl=False)
         return
@@ -285,7 +285,7 @@ def schema(
 
 
 def example(
-    name: Annotated[str | None, argument("NAME", "Which; without it, all are listed.")] = None,
+    name: Annotated[str | None, argument("NAME", "Name of the example; by default, all are listed.")] = None,
     out: Annotated[
         Path | None, option("FOLDER", "Where to write; default: the example's name.", "-o", "--output")
     ] = None,
@@ -300,7 +300,7 @@ def example(
         )
         return
     if is_stdout(out):
-        raise ConfigError("-o -: an example is several files, and stdout takes one; name a folder")
+        raise ConfigError("-o -: an example is several files, but stdout takes only one; name a folder")
     paths = write_recipe(name, out or Path(name))
     say(f"wrote {', '.join(map(str, paths))}")
     say(f"next: {RECIPES[name].next.format(paths[0])}")

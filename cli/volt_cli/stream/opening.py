@@ -43,7 +43,7 @@ class TaskChoice:
     def refuse(self, name: object) -> None:
         """Raise ConfigError if options need tasks or placeholders."""
         if self.settings or self.task or self.split != "train":
-            raise ConfigError(f"{name}: a pipeline is no configuration file; leave --set, --split and --task out")
+            raise ConfigError(f"{name}: a pipeline is not a configuration file; remove --set, --split and --task")
 
 
 def values_of(settings: list[str] | None) -> dict[str, str]:
@@ -58,9 +58,9 @@ def values_of(settings: list[str] | None) -> dict[str, str]:
         if not equals:
             raise ConfigError(f"--set {setting}: gives no value; write --set {setting}=VALUE")
         if not key.isidentifier():
-            raise ConfigError(f"--set {setting}: {key!r} is no key; give a word before =, such as src=de")
+            raise ConfigError(f"--set {setting}: {key!r} is not a key; give a word before =, such as src=de")
         if key in result:
-            raise ConfigError(f"--set {setting}: {key} is given twice; leave one out")
+            raise ConfigError(f"--set {setting}: {key} is given twice; remove one")
         result[key] = value
     return result
 
@@ -124,7 +124,7 @@ class Opening:
         extra = [*self.sources[:1], *filter(None, (self.options.weights, self.options.langs))]
         if not self.is_pipeline and extra and not os.path.isdir(self.config):
             also = f"; to have the pipeline {self.config}, move the file" * (str(self.config) in PIPELINES)
-            raise ConfigError(f"{self.config}: a file that names its own sources; leave {extra[0]} out{also}")
+            raise ConfigError(f"{self.config}: a file that names its own sources; remove {extra[0]}{also}")
         if self.is_pipeline and self.sources and str(self.config) != "mtdata":
             try:
                 input_paths([*self.sources])
@@ -165,7 +165,7 @@ def open_stream(
     from volt.stream.transforms.user_file import lead_descriptor
 
     if (rank is None) != (world is None):
-        raise ConfigError("--rank and --world go together; give both or none")
+        raise ConfigError("--rank and --world work only together; give both or neither")
     stored = from_environment() if rank is None or world is None else (rank, world)
     inputs = {name: value for name, value in options.items() if value is not None}
     if opening.is_pipeline:

@@ -63,11 +63,13 @@ def check_kept(
     except (StreamError, ValueError, RecursionError, TypeError, KeyError):
         n = None
     if not isinstance(n, int):
-        raise ConfigError(f"--state {shown_path(state)}: exists, and holds no position; name another, or say --force")
+        raise ConfigError(
+            f"--state {shown_path(state)}: exists, but contains no position; name another, or add --force"
+        )
     if n:
         raise ConfigError(
-            f"--state {shown_path(state)}: holds the position of an earlier run, after {unit} {n:,}; "
-            "say --resume to continue there, or --force to start anew"
+            f"--state {shown_path(state)}: contains the position of an earlier run, after {unit} {n:,}; "
+            "add --resume to continue there, or --force to start anew"
         )
 
 
@@ -80,7 +82,7 @@ def parsed(text: bytes) -> int | None:
 class Consumer:
     """The number of lines that the consumer has used, over all runs.
 
-    source: a file that holds the number, or a descriptor that yields lines of numbers
+    source: a file that contains the number, or a descriptor that yields lines of numbers
     """
 
     def __init__(self, source: str | None) -> None:
@@ -110,7 +112,7 @@ class Consumer:
             if used is None and values.strip():
                 result = quoted(values[:_SHOWN].decode(errors="replace").strip())
                 raise StreamError(
-                    f"--ack {shown_path(self._path)}: {result} is no number of lines; write how many are used"
+                    f"--ack {shown_path(self._path)}: {result} is not a number of lines; write how many are used"
                 )
             self._advance(used)
         return self.used
@@ -128,7 +130,7 @@ class Consumer:
 
 
 class Positions:
-    """Saves the state after the lines that the consumer has used, or that have left if there is none."""
+    """Saves the state after the lines that the consumer has used; without a consumer, after all lines written."""
 
     def __init__(self, stream: Stream, consumer: Consumer, path: Path | None) -> None:
         self._stream, self._consumer, self._path = stream, consumer, path
@@ -147,7 +149,7 @@ class Positions:
                     advance(self._stream.n - first)
             if self._stream.n < used:
                 raise StreamError(
-                    f"--ack: {used} lines are said to be used, but the stream ends after {self._stream.n}"
+                    f"--ack: {used} lines are reported as used, but the stream ends after {self._stream.n}"
                 )
         self.first = self._stream.n
 
@@ -182,7 +184,7 @@ class Positions:
             return n_left
         used = self._consumer.look()
         if used is not None and used > n_left:
-            raise StreamError(f"--ack: {used} lines are said to be used, but only {n_left} have left; count from 0")
+            raise StreamError(f"--ack: {used} lines are reported as used, but only {n_left} were written; count from 0")
         return max(self.first, used or 0)
 
 
@@ -268,7 +270,7 @@ def own_stdout() -> Iterator[int]:
 
 
 class Outlet:
-    """Writes to a descriptor. n_lines: whole lines that have left
+    """Writes to a descriptor. n_lines: the whole lines written
 
     listen: descriptor → function to call when it can be read;  every: called regularly
     """

@@ -91,7 +91,7 @@ _MOST_SOURCES = 5  # that the summary names
 class StateOptions:
     PANEL = "State"
 
-    state: Annotated[Path | None, option("FILE", "Save the state here, every so often and at the end.")] = None
+    state: Annotated[Path | None, option("FILE", "Save the state here, regularly and at the end.")] = None
     state_every: Annotated[int, option("N", "Lines between two states, at least; whole blocks are written.")] = 100_000
     from_state: Annotated[Path | None, option("FILE", "Start where this state was saved.")] = None
     resume: Annotated[bool, typer.Option("--resume", help="Continue from --state, if it exists, and --ack.")] = False
@@ -109,7 +109,7 @@ class StateOptions:
         list[str] | None,
         option(
             "WHAT",
-            "Continue though this differs from the state: weights; sources, which were added; or data, lines that "
+            "Continue although this differs from the state: weights; sources, which were added; or data, lines that "
             "were appended to a source. May be repeated.",
         ),
     ] = None
@@ -150,7 +150,7 @@ def run(
     opening = Opening(config, sources or (), pipeline)
     _check_files(opening.files, states, [summary, sample])
     if sample is not None and log_every is None:
-        raise ConfigError("--sample needs --log-every; say which lines it is to hold")
+        raise ConfigError("--sample needs --log-every; choose the lines to save")
     consumer = Consumer(states.ack)
     from volt.files.atomic import STDOUT, identity
     from volt.stream.reading.error_policy import is_held
@@ -170,7 +170,7 @@ def run(
         positions = _restored(stream, consumer, states, quiet=quiet)
         if stream.n == 0 and is_held(quarantine := stream.policy.quarantine) and not quiet:
             say(
-                f"{quarantine}: holds unfit lines of earlier runs, and those of this run follow; to have only these, "
+                f"{quarantine}: contains unfit lines of earlier runs, and this run appends; to have only new ones, "
                 "remove it",
                 mark="warning",
                 style="bold yellow",
@@ -202,11 +202,11 @@ def _check(
             f"--limit {limit} --state-every {states.state_every}: give a limit from 0, and every 1 or more lines"
         )
     if not stdout_is_open():
-        raise OutputError("stdout is closed, and the lines go there; send them to a file or a pipe")
+        raise OutputError("stdout is closed, but the lines go there; send them to a file or a pipe")
     if states.resume and states.state is None and states.ack is None:
-        raise ConfigError("--resume needs --state or --ack; name the file to go on from")
+        raise ConfigError("--resume needs --state or --ack; name the file to continue from")
     if states.accept and not (states.resume or states.from_state):
-        raise ConfigError("--accept needs --from-state or --resume; say what to go on from")
+        raise ConfigError("--accept needs --from-state or --resume; name the state to continue from")
     for name, path in (("--state", states.state), ("--summary", summary), ("--sample", sample)):
         if is_stdout(path):
             raise ConfigError(f"{name} {path}: stdout is for the lines; name a file")
@@ -239,7 +239,7 @@ def _restored(stream: Stream, consumer: Consumer, states: StateOptions, *, quiet
     elif consumer.look():
         raise StreamError(
             f"--ack: {consumer.used} lines are said to be used, but the stream starts; "
-            "remove the file, or go on with --resume or --from-state"
+            "remove the file, or continue with --resume or --from-state"
         )
     return positions
 

@@ -98,14 +98,14 @@ _DAYS = 30.0
 
 def cache(
     folder: Annotated[Path | None, argument("FOLDER", "A cache; default: that in your own cache folder.")] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Remove what is of no use any more.")] = False,
-    days: Annotated[float | None, option("N", "Of no use is what was not used for so many days; default: 30.")] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove unused files.")] = False,
+    days: Annotated[float | None, option("N", "With --prune: days until a file counts as unused; default: 30.")] = None,
     as_json: Json = False,
 ) -> None:
     """Report the size of the indices and split files of sources.
 
-    --prune removes those not used for --days, and those of files that are gone or have changed. Nothing is lost: what
-    is needed again is made again.
+    --prune removes those not used for --days, and those of files that are gone or have changed. Nothing is lost: files
+    that are needed again are created again.
     """
     from volt.stream.reading import shard_cache
 
@@ -123,7 +123,7 @@ def cache(
 def merge_states(
     states: Annotated[list[Path], argument("STATE", "The states of all ranks of a run.")],
     out: Annotated[Path, option("FILE", "Where to write the merged state.", "-o", "--output")],
-    world: Annotated[int | None, option("N", "Say at which line each of so many new ranks goes on.", min=1)] = None,
+    world: Annotated[int | None, option("N", "Print at which line each of N new ranks continues.", min=1)] = None,
 ) -> None:
     """Merge the states of all ranks into one, to continue a run with another number of ranks.
 

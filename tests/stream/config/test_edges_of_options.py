@@ -69,7 +69,7 @@ def test_a_quarantine_file_of_an_earlier_run_is_told_once(volt_stream: Run, stre
     policy = "errors: {on_fault: quarantine, quarantine: bad.jsonl}"
     source = "sources: {s: {path: one.tsv, min_fields: 2, epochs: 1, block_lines: 2}}"
     (stream_folder / "q.yaml").write_text(f"{source}\n{policy}\n")
-    told = b"bad.jsonl: holds unfit lines of earlier runs"
+    told = b"bad.jsonl: contains unfit lines of earlier runs"
     first = volt_stream("run", "q.yaml", "--state", "s.json", "--limit", 2)
     again = volt_stream("run", "q.yaml", "--resume", "--state", "s.json")
     rows = (stream_folder / "bad.jsonl").read_text().splitlines()

@@ -64,7 +64,7 @@ function countsOfKept(counts, dropped, merges) {
   return kept;
 }
 
-/** Free text → pre-tokens, as the pre-tokenisers "whitespace" and "metaspace" cut its lines. */
+/** Free text → pre-tokens, as the pre-tokenizers "whitespace" and "metaspace" cut its lines. */
 function splitText(text, normalizer, pretokenizer) {
   return text.split("\n").flatMap((line) => splitLine(normalizeLine(line, normalizer), pretokenizer));
 }

@@ -73,7 +73,7 @@ TITLES = {
     "fertility": "Pieces per word of every system, training text",
 }
 SCRIPTS = ("bpe.js", "tables.js", "page.js")
-# What could end the script element, start another, or reorder the file for its readers.
+# Characters that could end the script element, start another, or reorder the file for its readers.
 _UNSAFE = re.compile("[<>&\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]")
 

@@ -58,18 +58,18 @@ def read_foreign(data: Json, model: Json, *, added: Sequence[str] = ()) -> Schem
 
 
 def flat(section: Any, name: str) -> list[Json]:
-    """Return the steps of a section. name: the key of a list of several steps"""
+    """Return the steps of a section, with nested Sequences flattened. name: the key that holds a Sequence's steps"""
     if section is None:
         return []
     if not isinstance(section, dict):
-        raise VocabularyError(f"{name}: found {section!r} where an object belongs; restore the file")
+        raise VocabularyError(f"{name}: found {section!r} instead of an object; download or export it again")
     if section.get("type") == "Sequence" and isinstance(section.get(name), list):
         return [step for part in section[name] for step in flat(part, name)]
     return [section]
 
 
 def read_normalizer(steps: Sequence[Json], cut: str) -> str:
-    """Return the name of the normaliser that does these steps. cut: the pre-tokeniser after it"""
+    """Return the name of the normaliser that does these steps. cut: the pre-tokenizer after it"""
     drops_white = cut == "whitespace" or (drops_rest(cut) and _matches_no_white(cut))
     kinds = [str(step.get("type")) for step in steps if not (drops_white and _is_about_white(step))]
     names = list(dict.fromkeys(_FORMS.get(kind, kind) for kind in kinds))
@@ -77,7 +77,7 @@ def read_normalizer(steps: Sequence[Json], cut: str) -> str:
         return Normalizer.parse("+".join(sorted(names, key=["nfc", "nfkc", "lowercase"].index)) or "none").name
     except (ConfigError, ValueError):
         raise VocabularyError(
-            f"the normalizer {' + '.join(kinds)} is none of VOLT's, which are NFC, NFKC, Lowercase, and Lowercase with "
+            f"the normalizer {' + '.join(kinds)} is not one of VOLT's: NFC, NFKC, Lowercase, and Lowercase with "
             "one of them; choose a tokenizer with one of these, or normalise the text yourself and take the step out"
         ) from None
 
@@ -159,7 +159,9 @@ def _read_cut(cuts: Sequence[Json], vocab: Iterable[str], added: Sequence[str]) 
     cut = PreTokenizer(name)
     if cut.keeps_spaces and not cut.is_bytes and any(" " in token for token in vocab):
         spaced = next(token for token in vocab if " " in token)
-        raise VocabularyError(f"tokens hold spaces, such as {spaced!r}, which VOLT spells '▁'; put Metaspace behind")
+        raise VocabularyError(
+            f"tokens contain spaces, such as {spaced!r}, which VOLT spells '▁'; put Metaspace after the others"
+        )
     marked = next((token for token in vocab if PREFIX in token), None)
     if cut.keeps_spaces and not cut.is_bytes and marked and not any(PREFIX in str(one.values()) for one in cuts):
         raise VocabularyError(
@@ -170,8 +172,8 @@ def _read_cut(cuts: Sequence[Json], vocab: Iterable[str], added: Sequence[str]) 
 
 
 _FLAGS = {  # of one token, and of several
-    "lstrip": ("takes the white space in front with it", "take the white space in front with them"),
-    "rstrip": ("takes the white space behind with it", "take the white space behind with them"),
+    "lstrip": ("takes the white space before it", "take the white space before them"),
+    "rstrip": ("takes the white space after it", "take the white space after them"),
     "single_word": ("is found as a whole word only", "are found as whole words only"),
 }
 _N_NAMED = 5  # tokens in one note
@@ -222,14 +224,14 @@ def _model_losses(model: Json, vocabulary: Vocabulary) -> Iterator[str]:
     elif unk not in model["vocab"]:
         yield f"Text with unknown characters is refused there: model.vocab lacks the unk_token {unk!r}; they {current}."
     elif unk != ours:
-        yield f"Unknown characters become the token {unk!r} there, which is no special one, and {current}."
+        yield f"Unknown characters become the token {unk!r} there, which is not a special token, and {current}."
 
 
 def _surrounding_losses(data: Json) -> Iterator[str]:
     if data.get("truncation"):
         yield "Truncation is not carried: lines are encoded whole."
     if data.get("padding"):
-        yield "Padding is not carried: lines have the length that they have."
+        yield "Padding is not exported: lines keep their own length."
     post = data.get("post_processor")
     if not isinstance(post, dict) or post.get("type") == "ByteLevel":
         return

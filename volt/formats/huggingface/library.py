@@ -25,8 +25,8 @@ def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
     vocab = next((place for name in BESIDE if (place := path.with_name(name)).exists()), None)
     if vocab is None:
         raise ConfigError(
-            f"{shown_path(path)}: no library cuts by merges over bytes without the ids of their tokens; put the "
-            f"{BESIDE[0]} that goes with them beside"
+            f"{shown_path(path)}: no library splits by merges over bytes without the ids of their tokens; put the "
+            f"{BESIDE[0]} of these merges into the same folder"
         )
     try:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -38,7 +38,7 @@ def peer_of_merges(path: Path, vocabulary: Vocabulary) -> Peer:
 
 
 def peer_of(tokenizer: Any, our_ids: Mapping[str, int] | None) -> Peer:
-    """Return a tokenizer of the library. our_ids: those that VOLT reads from its file, None if it cannot"""
+    """Return a tokenizer of the library. our_ids: the ids that VOLT reads from its file; None if it cannot"""
     vocab = vocab_without_ends(tokenizer.get_vocab())
     shares_ids = our_ids is not None and all(vocab.get(piece, number) == number for piece, number in our_ids.items())
     named = {number: one.content for number, one in tokenizer.get_added_tokens_decoder().items()}
@@ -64,7 +64,7 @@ def loaded(path: Path) -> Any:
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # it raises nothing narrower
-        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); restore the file") from None
+        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); download or export it again") from None
 
 
 def with_users(tokenizer: Any, user: Sequence[str]) -> Any:

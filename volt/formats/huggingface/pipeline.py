@@ -32,7 +32,7 @@ _HELPERS = ["".join(pair) for pair in _MERGES[:-1]]
 
 
 def with_ends(model: Json) -> Json:
-    """Return the model section with these merges, and two more tokens after all others, which no text keeps.
+    """Return the model section with the three merges for "</w>", and their two helper tokens, which never stay in text.
 
     >>> model = {"vocab": {"<0x77>": 0, "</w>": 1, "w": 2, "x": 3}, "merges": [], "byte_fallback": True}
     >>> ended = with_ends(model)
@@ -46,7 +46,7 @@ def with_ends(model: Json) -> Json:
 
 
 def without_ends(data: Json) -> Json:
-    """Return the file without these merges, or unchanged if it has none."""
+    """Return the file without the merges that `with_ends` adds, or unchanged if it has none."""
     if not has_ends(data):
         return data
     model, added = data["model"], data.get("added_tokens") or []
@@ -58,14 +58,14 @@ def without_ends(data: Json) -> Json:
 
 
 def vocab_without_ends(vocab: Mapping[str, int]) -> dict[str, int]:
-    """Return the ids of the tokens, with "</w>" as VOLT spells it, and without the two helpers."""
+    """Return the ids of the tokens, with "</w>" as VOLT spells it, and without the helper tokens of `with_ends`."""
     if ENDED not in vocab:
         return dict(vocab)
     return {SUFFIX if token == ENDED else token: n for token, n in vocab.items() if token not in _HELPERS}
 
 
 def has_ends(data: Json) -> bool:
-    """Check whether a file has these merges."""
+    """Check whether a file has the merges that `with_ends` adds."""
     model = data.get("model")
     vocab, merges = (model.get("vocab"), model.get("merges")) if isinstance(model, dict) else (None, None)
     return isinstance(vocab, dict) and ENDED in vocab and isinstance(merges, list) and merges[:3] == _MERGES
@@ -73,7 +73,7 @@ def has_ends(data: Json) -> bool:
 
 _SPACES = ranges(SPLIT_SPACE)
 # Lowercase lowers character by character; only at the end of a word is Σ another letter (Unicode's Final_Sigma).
-LONE_END = chr(LAST_HIDDEN)  # stands for a lone "</w>" in normalised text; no user token is hidden behind it then
+LONE_END = chr(LAST_HIDDEN)  # stands for a lone "</w>" in normalised text; no user token is hidden by it then
 LONE_SPACE = chr(LAST_HIDDEN - 1)  # stands for a lone "▁", in the same way
 # What ends the word of a user token in front of it, where an end marker is written; the space is "▁" already.
 _ENDING = {
@@ -151,7 +151,7 @@ def _any_of(tokens: tuple[str, ...]) -> str:
 
 
 def sequence(name: str, steps: list[Json]) -> Json | None:
-    """Return steps as one section of tokenizer.json. name: the key of a list of several steps"""
+    """Return steps as one section of tokenizer.json. name: the key that holds a Sequence's steps"""
     return {"type": "Sequence", name: steps} if len(steps) > 1 else steps[0] if steps else None
 
 
@@ -182,7 +182,7 @@ def normalizers(scheme: Scheme) -> list[Json]:
 
 
 def _around_users(scheme: Scheme, steps: list[Json]) -> list[Json]:
-    """Return the same steps, with user tokens in the text hidden from them."""
+    """Return these steps, with user tokens in the text hidden from them."""
     if not steps or not (scheme.takes_users_as_words or scheme.normalizes_users):
         return steps
     hidden = {user: chr(FIRST_HIDDEN + number) for number, user in enumerate(scheme.users)}
@@ -199,7 +199,7 @@ def _first_space(scheme: Scheme) -> list[Json]:
 
 
 def pre_tokenizers(scheme: Scheme) -> list[Json]:
-    """Return how tokenizers cuts a normalised text into words."""
+    """Return the steps by which tokenizers splits a normalised text into words."""
     name, pattern = scheme.pretokenizer, scheme.cut.pattern
     users = [split_step(scheme.user_pattern, "Isolated")] * scheme.takes_users_as_words
     splits = [split_step(spelled(split.pattern), "Isolated") for split in scheme.cut.splits]
@@ -221,7 +221,7 @@ def pre_tokenizers(scheme: Scheme) -> list[Json]:
 
 
 def decoders(scheme: Scheme, byte_fallback: bool) -> list[Json]:
-    """Return how tokenizers makes text of tokens."""
+    """Return the steps by which tokenizers turns tokens into text."""
     keeps_spaces, ends = scheme.cut.keeps_spaces, scheme.marker == "suffix"
     if scheme.cut.is_bytes:
         level: Json = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
@@ -250,5 +250,5 @@ def split_step(pattern: str, behavior: str, *, invert: bool = False) -> Json:
 
 
 def metaspace_step(scheme: str, *, split: bool) -> Json:
-    """Return a step that puts "▁" for spaces, and before the text: "always" or "never". split: cut at each "▁", too"""
+    """Return a step that puts "▁" for spaces, and before the text: "always" or "never". split: split at "▁" too"""
     return {"type": "Metaspace", "replacement": PREFIX, "prepend_scheme": scheme, "split": split}

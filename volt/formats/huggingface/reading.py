@@ -1,7 +1,7 @@
 """tokenizer.json, alone or in a folder → vocabulary, with the ids of the file.
 
-Added tokens become user tokens; roles are only those that the model or files in its folder name. Tokens that no merge
-makes become control tokens, or leave their ids unused.
+Added tokens become user tokens. Only roles named by the model, or by other files in its folder, are assigned. A token
+that no merge produces becomes a control token, or its id stays unused.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _ALTERNATIVES = re.compile(r"(?:\\.|[^|\\])+")
 def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
     """Read a tokenizer.json, or the folder that holds one or merges over bytes with their ids.
 
-    Raises VocabularyError, with file and place, if it is damaged, of another type, or cuts text in a way VOLT cannot.
+    Raises VocabularyError, with file and place, if it is damaged, of another type, or splits text in a way VOLT cannot.
     """
     if merges is not None:
-        raise VocabularyError(f"{merges}: a tokenizer.json holds its merges itself; leave out the merges file")
+        raise VocabularyError(f"{merges}: a tokenizer.json contains its own merges; remove the merges file")
     if path.is_dir() and not (path / FILE).exists():
         return _read_merges_in(path)
     path = path / FILE if path.is_dir() else path
@@ -79,7 +79,7 @@ def _read_merges_in(folder: Path) -> Vocabulary:
     result = subword_nmt.read(path)
     if not result.pretokenizer.is_bytes:
         raise VocabularyError(
-            f"{path}: its merges are over characters, and the folder does not tell how its tokenizer cuts words; give "
+            f"{path}: its merges are over characters, but the folder lacks the way its tokenizer splits words; give "
             "its tokenizer.json"
         )
     return result
@@ -131,7 +131,7 @@ def own_scheme(data: Json, model: Json, *, users: tuple[str, ...], end: str = SU
 
 
 def _patterns(cut: Any) -> Iterator[str]:
-    """Yield the pre-tokenisers with a pattern of their own that a pre_tokenizer section may have come from."""
+    """Yield the pre-tokenizers with a pattern of their own that a pre_tokenizer section may have come from."""
     steps = flat(cut, "pretokenizers")
     patterns = [step["pattern"].get("Regex") if isinstance(step.get("pattern"), dict) else None for step in steps]
     splits = [pattern for pattern in patterns[:-1] if isinstance(pattern, str) and not _THEIRS.search(pattern)]

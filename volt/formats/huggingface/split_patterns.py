@@ -1,4 +1,4 @@
-r"""Foreign pre_tokenizer sections → the pre-tokeniser that cuts text alike; our patterns → Oniguruma's spelling.
+r"""Foreign pre_tokenizer sections → the pre-tokenizer that splits text alike; our patterns → Oniguruma's spelling.
 
 Steps that keep all text are splits, one inside the other. A step that drops text is a regex, and later steps may only
 cut classes of characters out of its words. Oniguruma, the engine of tokenizers, writes:
@@ -125,7 +125,7 @@ _REMEDY = "choose another tokenizer, or find a vocabulary on your corpus"
 class Cut(NamedTuple):
     """Words are the matches of a pattern and, unless these are dropped, the text between them.
 
-    inside: of the class [...] whose characters, or runs of them, are all that the pattern matches; else empty
+    inside: the inside of the class [...], if the pattern matches only its characters or runs of them; else empty
     """
 
     pattern: str
@@ -134,7 +134,7 @@ class Cut(NamedTuple):
 
 
 def cut_name(steps: Sequence[Json], *, isolated: Sequence[str] = ()) -> str:
-    r"""Return the name of the pre-tokeniser that cuts as these steps do.
+    r"""Return the name of the pre-tokenizer that splits as these steps do.
 
     isolated: tokens that are cut out of the text before
 
@@ -174,7 +174,7 @@ def _of_level(step: Json, *, is_first: bool) -> list[Cut]:
 
 
 def _of_step(step: Json) -> Cut:
-    """Return the cut of one step. Raises VocabularyError if VOLT cannot cut so."""
+    """Return the cut of one step. Raises VocabularyError if VOLT cannot do the same."""
     kind = step.get("type")
     if kind == "WhitespaceSplit":
         return Cut(r"[^\s]+", drops=True, inside=r"^\s")
@@ -200,7 +200,7 @@ def _of_split(step: Json) -> Cut:
     if isinstance(result.get("String"), str):
         text = "".join(map(_literal, result["String"]))
     if not text:
-        raise VocabularyError(f"a Split by {pattern!r}, which is no pattern; restore the file")
+        raise VocabularyError(f"a Split by {pattern!r}, which is not a pattern; download or export it again")
     try:
         tree = parse(text)
     except ConfigError as error:
@@ -234,7 +234,7 @@ def _class(inside: str, behavior: str, *, is_run: bool = False, inverted: bool =
         return Cut(f"{others}{many}|{others}|{many}")
     if behavior == "MergedWithNext":
         return Cut(f"{many}{others}|{others}|{many}")
-    raise VocabularyError(f"a behavior {behavior!r} of a split, which VOLT does not know; {_REMEDY}")
+    raise VocabularyError(f"a behavior {behavior!r} of a split, which VOLT does not support; {_REMEDY}")
 
 
 def _leaves_whole(pattern: str, isolated: Sequence[str]) -> bool:

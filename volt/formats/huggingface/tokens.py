@@ -31,15 +31,15 @@ ADDED = "added_tokens.json"
 _REMEDIES = {
     "Unigram": "no merges make its pieces; replay the merges of the sentencepiece .model that it comes from, or train "
     "a BPE tokenizer",
-    "WordPiece": "it cuts off the longest piece first and has no merges; find a vocabulary on its corpus",
+    "WordPiece": "it splits off the longest piece first and has no merges; find a vocabulary on its corpus",
 }
 
 
 def load(path: Path) -> Json:
     """Return the JSON object in a file."""
-    data = parsed_json(path, read_text(path, kind=VocabularyError, remedy=", so no JSON; restore the file"))
+    data = parsed_json(path, read_text(path, kind=VocabularyError, remedy=", so not JSON; download or export it again"))
     if not isinstance(data, dict):
-        raise VocabularyError(f"{shown_path(path)}:1: holds no JSON object; give the file of a tokenizer")
+        raise VocabularyError(f"{shown_path(path)}:1: contains no JSON object; give the file of a tokenizer")
     return data
 
 
@@ -47,9 +47,9 @@ def model_section(path: Path, data: Json) -> Json:
     """Return the model of the file. Raises VocabularyError if VOLT cannot encode as it does."""
     model, version = data.get("model"), data.get("version", "1.0")
     if not isinstance(model, dict):
-        raise VocabularyError(f"{path}: no tokenizer.json: 'model' is missing; give the tokenizer.json of a tokenizer")
+        raise VocabularyError(f"{path}: not a tokenizer.json: 'model' is missing; give a tokenizer.json")
     if version != "1.0":
-        raise VocabularyError(f"{path}: version {version!r} of the format, and VOLT reads '1.0'; restore the file")
+        raise VocabularyError(f"{path}: version {version!r} of the format, but VOLT reads only '1.0'; export it again")
     kind = model.get("type", "BPE" if "merges" in model else None)
     if kind != "BPE":
         remedy = _REMEDIES.get(str(kind), "train a BPE tokenizer, or find a vocabulary on your corpus")
@@ -60,7 +60,7 @@ def model_section(path: Path, data: Json) -> Json:
             "train one without continuing_subword_prefix"
         )
     if model.get("end_of_word_suffix") not in (None, "", SUFFIX):
-        raise VocabularyError(f"{path}: words end in {model['end_of_word_suffix']!r}, and VOLT reads {SUFFIX!r} only")
+        raise VocabularyError(f"{path}: words end in {model['end_of_word_suffix']!r}, but VOLT reads only {SUFFIX!r}")
     return model
 
 
@@ -68,7 +68,7 @@ def model_vocab(path: Path, model: Json) -> dict[str, int]:
     """Return the ids of the model's tokens, in their order. Raises VocabularyError if ids are invalid, or repeat."""
     vocab, of_id = model.get("vocab"), dict[int, str]()
     if not isinstance(vocab, dict) or not vocab:
-        raise VocabularyError(f"{path}: model.vocab is missing, empty or no object; restore the file")
+        raise VocabularyError(f"{path}: model.vocab is missing, empty or not an object; download or export it again")
     numbers = {*vocab.values()} if {*map(type, vocab.values())} == {int} else set()
     if len(numbers) == len(vocab) and min(numbers) >= 0:  # found in less time than to look at each
         return dict(sorted(vocab.items(), key=itemgetter(1)))
@@ -77,7 +77,7 @@ def model_vocab(path: Path, model: Json) -> dict[str, int]:
             raise VocabularyError(f"{path}: model.vocab: token {token!r} has the id {number!r}; give 0 or more")
         if number in of_id:
             raise VocabularyError(
-                f"{path}: model.vocab: tokens {of_id[number]!r} and {token!r} have the same id {number}; restore one"
+                f"{path}: model.vocab: tokens {of_id[number]!r} and {token!r} have the same id {number}; change one"
             )
         of_id[number] = token
     return {of_id[number]: number for number in sorted(of_id)}
@@ -87,19 +87,19 @@ def model_merges(path: Path, model: Json) -> Iterator[tuple[str, str]]:
     """Yield the merges, each of two strings that are tokens and make a token."""
     rows, vocab = model.get("merges"), model["vocab"]
     if not isinstance(rows, list):
-        raise VocabularyError(f"{path}: model.merges is missing or no list; restore the file")
+        raise VocabularyError(f"{path}: model.merges is missing or not a list; download or export it again")
     if (pairs := _sound_pairs(rows, vocab)) is not None:
         yield from pairs
         return
     for number, row in enumerate(rows, 1):
         pair = row.split(" ") if isinstance(row, str) else row
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) and part for part in pair):
-            raise VocabularyError(f"{path}: model.merges, entry {number}: {row!r} is no pair of strings; restore it")
+            raise VocabularyError(f"{path}: model.merges, entry {number}: {row!r} is not a pair of strings; fix it")
         for token in (*pair, "".join(pair)):
             if token not in vocab:
                 raise VocabularyError(
                     f"{path}: model.merges, entry {number}: {pair[0]!r} + {pair[1]!r}, but {token!r} is not in "
-                    "model.vocab; restore it, or remove the merge"
+                    "model.vocab; fix it, or remove the merge"
                 )
         yield pair[0], pair[1]
 
@@ -122,7 +122,7 @@ def falls_back(model: Json, vocab: Mapping[str, int]) -> bool:
         lacking = next(token for token in BYTE_TOKENS if token not in vocab)
         raise VocabularyError(
             f"byte_fallback, but only {n_bytes} of the 256 byte tokens are in model.vocab, and {lacking!r} is not; "
-            "restore them, or remove them all and set byte_fallback to false"
+            "add them, or remove them all and set byte_fallback to false"
         )
     return bool(model.get("byte_fallback")) and n_bytes > 0
 
@@ -144,14 +144,14 @@ def added_tokens(data: Json, vocab: Mapping[str, int]) -> list[str]:
         isinstance(row, dict) and isinstance(row.get("content"), str) and type(row.get("id")) is int for row in rows
     )
     if not shapes:
-        raise VocabularyError("added_tokens must be a list of objects with 'id' and 'content'; restore the file")
+        raise VocabularyError("added_tokens must be a list of objects with 'id' and 'content'; export it again")
     owners = {number: token for token, number in vocab.items()}
     for row in rows:
         if row["id"] < 0 or vocab.get(row["content"], row["id"]) != row["id"]:
-            raise VocabularyError(f"added token {row['content']!r} has the id {row['id']}, not its own; restore it")
+            raise VocabularyError(f"added token {row['content']!r} has the id {row['id']}, not its own; fix it")
         if (other := owners.setdefault(row["id"], row["content"])) != row["content"]:
             raise VocabularyError(
-                f"added token {row['content']!r} has the id {row['id']}, which {other!r} has; restore one"
+                f"added token {row['content']!r} has the id {row['id']}, which {other!r} has; change one"
             )
     return list(dict.fromkeys(row["content"] for row in sorted(rows, key=lambda row: int(row["id"]))))
 

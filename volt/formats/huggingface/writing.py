@@ -109,7 +109,7 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
         )
     if lost:
         raise VocabularyError(
-            f"{path}: merges use {lost[0]!r}, which is no token ({len(lost):,} characters in all), and this format "
+            f"{path}: merges use {lost[0]!r}, which is not a token ({len(lost):,} characters in all), and this format "
             "merges tokens only; add these characters to the tokens, or remove their merges"
         )
     if any(split.from_end for split in cut.splits):
@@ -126,7 +126,7 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
         _refuse_regex(vocabulary, path)
     if marker == "suffix" and vocabulary.whole_words:
         raise VocabularyError(
-            f"{path}: this format takes words for tokens as they are, without {SUFFIX!r} behind them; "
+            f"{path}: this format looks words up as tokens without {SUFFIX!r} after them; "
             "whole_words goes with the marker none there"
         )
     if marker == "suffix" and cut.is_bytes and not {byte + SUFFIX for byte in ALPHABET} <= vocabulary.ids.keys():
@@ -181,7 +181,7 @@ def _notes(vocabulary: Vocabulary) -> Iterator[str]:
                 "gives its bytes and the token '</w>': the vocabulary has no 'w'."
             )
         else:
-            yield f"The token '</w>' is spelled {scheme.end}, and two tokens more, behind all others, help to make it."
+            yield f"The token '</w>' is spelled {scheme.end}, and two more tokens, after all others, help to make it."
     if vocabulary.normalizer.form == "nfkc":
         yield (
             "Characters newer than the Unicode version of tokenizers, such as U+1FBF7 in 0.23, stay as they are, "
@@ -214,7 +214,7 @@ def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
             "as '¼': check both on your text."
         )
         if vocabulary.marker == "prefix":
-            yield "A word that itself begins with '▁' gets no second '▁' in front."
+            yield "A word that itself begins with '▁' gets no second '▁' before it."
     for left, right in remade(vocabulary.merges) if vocabulary.merging == "pairs" else ():
         yield remade_note(left, right)
         break
@@ -223,8 +223,8 @@ def _cut_notes(vocabulary: Vocabulary, scheme: Scheme) -> Iterator[str]:
 def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
     if scheme.takes_users_as_words:
         yield (
-            f"User tokens, such as {example}, are in the vocabulary but no 'added tokens'; a token with a role or a "
-            "byte token that is spelled out right behind one is found where it is all that is left of the word."
+            f"User tokens, such as {example}, are in the vocabulary but not 'added tokens'; a token with a role or a "
+            "byte token that is spelled out right after one is found where it is all that is left of the word."
         )
     elif scheme.normalizes_users:
         yield from _end_user_notes(scheme, example)
@@ -235,13 +235,13 @@ def _user_notes(scheme: Scheme, example: str) -> Iterator[str]:
         )
     elif scheme.marker == "prefix":
         yield (
-            f"User tokens, such as {example}, cut the words that they touch: the part behind one starts with '▁', "
+            f"User tokens, such as {example}, cut the words that they touch: the part after one starts with '▁', "
             "and no lone '▁' piece precedes one that starts a word, as it does in VOLT."
         )
     elif not scheme.cut.is_bytes and not scheme.cut.splits:
         yield (
             f"Text is cut at user tokens, such as {example}, before it is cut into words, where VOLT cuts it into "
-            "words with the tokens in it: white space or symbols beside one may fall into other pieces."
+            "words with the tokens in it: white space or symbols next to one may fall into other pieces."
         )
 
 
@@ -252,7 +252,7 @@ def _end_user_notes(scheme: Scheme, example: str) -> Iterator[str]:
     if lacks:
         yield f"A line that is just {example} gets no {' and no '.join(lacks)}."
     if scheme.pretokenizer == "gpt2":
-        yield f"An apostrophe right behind a user token, as in {example}'s, begins a contraction."
+        yield f"An apostrophe right after a user token, as in {example}'s, begins a contraction."
     lone = {scheme.end: LONE_END} if scheme.ends_users else {}
     lone |= {PREFIX: LONE_SPACE} if scheme.spaces_users else {}
     for token, shown in lone.items():

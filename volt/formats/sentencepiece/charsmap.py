@@ -45,10 +45,10 @@ def load_library() -> Any:
 
 _BLOCK, _ENDS, _WIDE, _LEAF = 256, 1 << 8, 1 << 9, 1 << 31
 _MOST_UNITS = 1 << 21  # what 21 bits of a unit can say
-_DAMAGED = "its table of what is replaced is damaged; copy or train it again"
+_DAMAGED = "its table of replacements is damaged; copy or train it again"
 _SIZE = 4  # bytes of the size in front
 _LONGEST, _MOST_NODES = 1000, 1 << 22  # bytes of a string that is replaced; nodes of a table that is no loop
-_ERRORS = 2  # the library's level of what it tells
+_ERRORS = 2  # the library's log level
 
 Units = NDArray[np.uint32]
 
@@ -115,7 +115,7 @@ def find(table: bytes, text: str) -> str | None:
 
 
 def _parts(table: bytes) -> tuple[Units, bytes]:
-    """Return the trie and the replacements. Raises VocabularyError if the size in front cannot be right."""
+    """Return the trie and the replacements. Raises VocabularyError if the size before them cannot be right."""
     size = int.from_bytes(table[:_SIZE], "little")
     if not table:
         return np.zeros(0, np.uint32), b""

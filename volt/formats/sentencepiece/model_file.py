@@ -313,7 +313,7 @@ def _words(model: Any, texts: Sequence[str]) -> WordScheme:
 
 
 def _separated(name: str, table: bytes) -> str:
-    """Return the pre-tokeniser of words that stand between spaces: of all kinds, if they all become U+0020."""
+    """Return the pre-tokenizer of words that stand between spaces: of all kinds, if they all become U+0020."""
     if name.startswith("nmt_") or all(charsmap.find(table, space) == " " for space in SPLIT_SPACE if space != " "):
         return "whitespace"
     return ONLY_SPACES
@@ -370,7 +370,7 @@ def _refuse_pieces(model: Any) -> None:
     if result != set(BYTE_TOKENS * model.trainer_spec.byte_fallback):
         raise VocabularyError(
             f"{len(result)} of the 256 byte pieces with byte_fallback={bool(model.trainer_spec.byte_fallback)}, and "
-            "sentencepiece needs all or none; copy or train the model again"
+            "but sentencepiece needs all or none; copy or train the model again"
         )
 
 
@@ -387,10 +387,10 @@ def _normalizer(model: Any) -> tuple[Normalizer, tuple[str, ...]]:
         if not others:
             return known, ()
         key, text = others[0]
-        return known, (f"{len(others):,} replacements of text are left out, such as of {key!r} by {text!r}.",)
+        return known, (f"{len(others):,} replacements of text are dropped, such as of {key!r} by {text!r}.",)
     if name not in _N_UNLIKE:
         return known, ()
-    unlike = ["control characters are not removed and zero-width ones are no spaces"] * name.startswith("nmt_")
+    unlike = ["control characters are not removed and zero-width ones are not spaces"] * name.startswith("nmt_")
     unlike += ["case is lowered, not folded (ß stays ß)"] * name.endswith("_cf")
     note = f"{_N_UNLIKE[name]} characters become others, as {' and '.join(unlike)}"
     return known, (f"The normalisation {name!r} becomes {known.name!r}: {note}.",)

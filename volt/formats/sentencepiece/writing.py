@@ -72,7 +72,7 @@ def _of_library() -> list[str]:
 
 ONLY_SPACES = "regex:[^ ]+"
 RUNS_UNMARKED, UNMARKED_LINE = "split: +[^ ]*|[^ ]+", r"split:[\s\S]+"
-REDUCING = ("whitespace", ONLY_SPACES)  # pre-tokenisers to which several spaces are one
+REDUCING = ("whitespace", ONLY_SPACES)  # pre-tokenizers to which several spaces are one
 _SCHEMES = {
     *((name, marker) for name in REDUCING for marker in ("prefix", "suffix")),
     *((name, "none") for name in ("metaspace", "metaspace-runs", "metaspace-line", RUNS_UNMARKED, UNMARKED_LINE)),
@@ -97,7 +97,7 @@ def check_scheme(vocabulary: Vocabulary) -> None:
         )
     if vocabulary.unmade:
         raise VocabularyError(
-            f"{such(vocabulary.unmade, 'is')} made by no merges: sentencepiece looks no words up; leave such tokens out"
+            f"{such(vocabulary.unmade, 'is')} made by no merges: sentencepiece does not look words up; remove them"
         )
     if bad := next((token for token in vocabulary.special.user if PREFIX in token), None):
         raise VocabularyError(
@@ -210,11 +210,11 @@ def differences(vocabulary: Vocabulary) -> Iterator[str]:
     special = vocabulary.special
     yield from _text_differences(vocabulary)
     if special.unk is None:
-        yield "sentencepiece needs a piece for what is unknown, and here is none: one stands behind all others."
+        yield "sentencepiece needs a piece for unknown text, but the vocabulary has none: one is added at the end."
     if not vocabulary.byte_fallback:
         yield unknown_runs(special)
     if vocabulary.counts:
-        yield "The counts of tokens are not carried."
+        yield "The counts of tokens are not exported."
     name = vocabulary.pretokenizer.name
     takes_runs, takes_all = name in ("metaspace-runs", RUNS_UNMARKED), name in ("metaspace-line", UNMARKED_LINE)
     inner = [token for token in vocabulary.made if PREFIX in (token.lstrip(PREFIX) if takes_runs else token[1:])]
@@ -247,7 +247,7 @@ def _text_differences(vocabulary: Vocabulary) -> Iterator[str]:
             yield f"A {PREFIX!r} of the text itself is a space to sentencepiece."
     if normalizer.form != "none":
         yield (
-            f"{normalizer.form.upper()} is a table of strings in sentencepiece: several marks behind one letter that "
+            f"{normalizer.form.upper()} is a table of strings in sentencepiece: several marks after one letter that "
             "are in another order than the usual one stay so."
         )
     if normalizer.lowercase:

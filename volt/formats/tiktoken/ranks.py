@@ -117,7 +117,7 @@ def _given(tokens: Sequence[bytes], pattern: str, known: tuple[str, str] | None)
 
 
 def drops_text(pretokenizer: PreTokenizer) -> bool:
-    """Check whether tiktoken, which takes a pattern's matches alone, drops text that this pre-tokeniser keeps.
+    """Check whether tiktoken, which takes a pattern's matches alone, drops text that this pre-tokenizer keeps.
 
     >>> drops_text(PreTokenizer("bytes+split:[a-z]+")), drops_text(PreTokenizer("bytes+matches:[a-z]+"))
     (True, False)
@@ -249,7 +249,7 @@ def vocabulary_of(
 
 
 _MOSTLY, _PADDED = 0.9, 0.25  # shares of the first lines
-_N_TELLING = 32  # lines; what is wrong behind them is damage
+_N_TELLING = 32  # lines; an invalid line after them is damage
 _NO_BYTES = (b"=", b"==")  # what tiktoken's reader takes for a token without bytes: its rank is that of no text
 
 
@@ -284,7 +284,7 @@ def check_bytes(path: Path, tokens: Iterable[bytes]) -> None:
     missing = next((byte for byte in range(256) if bytes([byte]) not in single), None)
     if missing is not None:
         raise VocabularyError(
-            f"{path}: no token for the byte 0x{missing:02X}: cut short or none of tiktoken's files; restore it"
+            f"{path}: no token for the byte 0x{missing:02X}: cut short, or not a tiktoken file; download it again"
         )
 
 
@@ -321,13 +321,12 @@ def _ranks_by_lines(path: Path, lines: Iterable[bytes]) -> dict[bytes, int]:
         if len(parts) != 2 or not text.isdigit() or len(text) > MOST_DIGITS:
             shown = line[:60].decode(errors="replace")
             raise VocabularyError(
-                f"{path}:{number}: found {shown!r} where a token in base64 and a rank, 0 or more, belong; restore the "
-                "file"
+                f"{path}:{number}: found {shown!r} instead of a token in base64 and a rank, 0 or more; restore the file"
             )
         if (rank := int(text)) >= MOST_IDS:
             raise VocabularyError(f"{path}:{number}: the rank {rank} is no id: {MOST_IDS:,} ids are the most; fix it")
         if token in ranks or rank in of_rank:
             what = f"the token {token!r}" if token in ranks else f"the rank {rank} of line {of_rank[rank]}"
-            raise VocabularyError(f"{path}:{number}: repeats {what}; remove one line, or restore the file")
+            raise VocabularyError(f"{path}:{number}: repeats {what}; remove one line, or download the file again")
         ranks[token], of_rank[rank] = rank, number
     return ranks

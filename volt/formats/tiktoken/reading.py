@@ -92,7 +92,7 @@ def read_file(path: Path) -> Tekken:
     if not 0 <= n_special <= n_ids <= min(MOST_IDS, n_special + len(rows)):
         raise VocabularyError(
             f"{shown_path(path)}: {shown(n_ids)} ids, {shown(n_special)} of them special, do not go with its "
-            f"{len(rows):,} tokens; restore the file"
+            f"{len(rows):,} tokens; download or export it again"
         )
     ranks = dict[bytes, int]()
     for rank, row in enumerate(rows[: n_ids - n_special]):
@@ -109,7 +109,7 @@ def read_file(path: Path) -> Tekken:
 def _entry(path: Path, data: Mapping[str, Any], name: str, kind: type) -> Any:
     result = data.get(name)
     if not isinstance(result, kind):
-        raise VocabularyError(f"{shown_path(path)}: {name!r} is missing or no {kind.__name__}; restore the file")
+        raise VocabularyError(f"{shown_path(path)}: {name!r} is missing or not a {kind.__name__}; download it again")
     return result
 
 
@@ -123,7 +123,7 @@ def _token(path: Path, rank: int, row: Any) -> bytes:
     if not token or not is_sound:
         raise VocabularyError(
             f"{shown_path(path)}: vocab, row {rank + 1}: found {quoted(json.dumps(row), 100)} where the rank "
-            f"{rank} and token_bytes in base64 belong; restore the file"
+            f"{rank} and token_bytes in base64 belong; download or export it again"
         )
     return token
 
@@ -138,8 +138,8 @@ def _special(path: Path, data: Mapping[str, Any], n_special: int) -> tuple[str, 
     special = tuple(names.pop(number, _UNNAMED.format(number)) for number in range(n_special))
     if names or not is_sound or len(set(special)) < n_special or not all(isinstance(token, str) for token in special):
         raise VocabularyError(
-            f"{shown_path(path)}: 'special_tokens' is no list of tokens with ranks below {n_special:,}, each once; "
-            "restore the file"
+            f"{shown_path(path)}: 'special_tokens' is not a list of tokens with ranks below {n_special:,}, each once; "
+            "download or export it again"
         )
     return special
 
@@ -158,7 +158,7 @@ def read(path: Path, *, merges: Path | None = None) -> Vocabulary:
 def read_with_pattern(path: Path, *, merges: Path | None = None, pattern: str | None = None) -> Vocabulary:
     """Read ranks with a pattern that cuts text: the name of a published one, or a regular expression."""
     if merges is not None:
-        raise VocabularyError(f"{merges}: ranks imply the merges; leave out the merges file")
+        raise VocabularyError(f"{merges}: ranks imply the merges; remove the merges file")
     if _is_tekken(path, pattern):
         return read_tekken(path)
     ranks = read_ranks(path)
@@ -194,7 +194,5 @@ def _is_tekken(path: Path, pattern: str | None) -> bool:
     if not looks_like_tekken(read_head(path, HEAD_SIZE, kind=VocabularyError)):
         return False
     if pattern is not None:
-        raise ConfigError(
-            f"{shown_path(path)}: a tekken.json says itself how text is cut into words; leave out the pattern"
-        )
+        raise ConfigError(f"{shown_path(path)}: a tekken.json defines how text is split into words; remove the pattern")
     return True

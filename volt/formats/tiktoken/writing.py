@@ -61,7 +61,7 @@ def _refuse(vocabulary: Vocabulary, path: Path) -> None:
     if missing or foreign:
         raise VocabularyError(
             f"{path}: tiktoken needs every byte as a token, and nothing else unmerged: {(missing or foreign)[0]!r} "
-            f"{'is missing' if missing else 'is no byte'}; count with",
+            f"{'is missing' if missing else 'is not a byte'}; count with",
             hint={"pretokenizer": "bytes"},
         )
     if cut.name == "bytes" and not vocabulary.whole_words:
@@ -98,7 +98,7 @@ def _notes(vocabulary: Vocabulary, path: Path, tokens: Sequence[str], keeps_ids:
     if vocabulary.normalizer.name != "none":
         yield f"tiktoken does not normalise: apply {vocabulary.normalizer.name} to a text before you encode it."
     if drops_text(vocabulary.pretokenizer):
-        yield "What lies between the matches of the pattern is words for VOLT, and dropped by tiktoken."
+        yield "Text between the matches of the pattern is words in VOLT, but tiktoken drops it."
     if vocabulary.byte_fallback:
         yield "Byte fallback and its 256 tokens are not in the file; bytes as tokens never need it."
     if special.all and special != USUAL:
@@ -118,7 +118,7 @@ def _merge_notes(vocabulary: Vocabulary, tokens: Sequence[str]) -> Iterator[str]
         return
     first = {left + right: (left, right) for left, right in reversed(vocabulary.merges)}
     if len(first) < len(vocabulary.merges) and not by_ranks:
-        yield "Later merges that make a token again are not in the file: tiktoken knows one rank for each token."
+        yield "Later merges that make a token again are not in the file: tiktoken has one rank for each token."
     if not by_ranks and (unmade := vocabulary.unmade):
         yield (
             f"tiktoken also joins parts inside of words to {counted(len(unmade), 'token')} that no merge makes, such "
