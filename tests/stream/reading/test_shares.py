@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from volt.errors import StreamError
 from volt.stream.reading import sampler
-from volt.stream.reading.sampler import BlockRange, Deal, Layout, Pick, Remains, parts, permutation, read_order
+from volt.stream.reading.sampler import BlockRange, Deal, EpochLayout, Pick, Remains, parts, permutation, read_order
 
 WORLDS = st.integers(1, 7)
 LENGTHS = st.one_of(st.integers(1, 30), st.integers(1, 1_000_000))
@@ -130,7 +130,7 @@ def test_slices_are_the_lines_of_the_epoch(sizes: list[int], world: int, block: 
         part for rank in range(world) for part in parts(sum(sizes), block, rank=rank, world=world, epochs=epoch + 1)
     ):
         if part.epoch == epoch:
-            layout = Layout(order, np.zeros_like(order), np.cumsum(pieces[order]))
+            layout = EpochLayout(order, np.zeros_like(order), np.cumsum(pieces[order]))
             slices = read_order(layout, start=part.start, n_lines=part.n_lines)
             assert sum(one.n_lines for one in slices) == part.n_lines
             found += [(one.piece, one.first + line) for one in slices for line in range(one.n_lines)]

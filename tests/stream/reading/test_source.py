@@ -17,7 +17,7 @@ from streams import numbered, write_lines
 from volt.errors import ConfigError, StreamError
 from volt.stream.reading.error_policy import ErrorPolicy
 from volt.stream.reading.open_source import OpenSource, open_source, part_slices, read_part
-from volt.stream.reading.sampler import BlockRange, Layout, Slice, parts, read_order
+from volt.stream.reading.sampler import BlockRange, EpochLayout, Slice, parts, read_order
 from volt.stream.reading.source import Source
 from volt.stream.running.blocks import Address, compute_block
 
@@ -49,7 +49,7 @@ def test_blocks_tile_an_epoch(sizes: list[int], block_lines: int, random: object
     found = list[tuple[int, int]]()
     for block in range(-(-sum(sizes) // block_lines)):
         start, n_lines = block * block_lines, min(block_lines, sum(sizes) - block * block_lines)
-        layout = Layout(order, np.zeros_like(order), np.cumsum(np.array(sizes)[order]))
+        layout = EpochLayout(order, np.zeros_like(order), np.cumsum(np.array(sizes)[order]))
         slices: tuple[Slice, ...] = read_order(layout, start=start, n_lines=n_lines)
         found += [(part.piece, part.first + i) for part in slices for i in range(part.n_lines)]
     assert found == expected

@@ -17,7 +17,7 @@ from volt.display import counted
 from volt.errors import CorpusError, StreamError
 from volt.files.paths import expand
 from volt.stream.reading.error_policy import ErrorPolicy, Fault
-from volt.stream.reading.sampler import BlockRange, Layout, Slice, permutation, read_order
+from volt.stream.reading.sampler import BlockRange, EpochLayout, Slice, permutation, read_order
 from volt.stream.reading.shard import Shard, Stamp, stamp_of
 from volt.stream.reading.shards import bin_of, bins_of, open_pair, open_shard, remedy_of
 from volt.stream.reading.source import Source
@@ -202,7 +202,7 @@ class OpenSource:
         layout = self._orders.get(epoch, lambda: self._layout(epoch))
         return read_order(layout, start=start, n_lines=n_lines)
 
-    def _layout(self, epoch: int) -> Layout:
+    def _layout(self, epoch: int) -> EpochLayout:
         """Return the pieces in an epoch's order; appended lines come last."""
         appended = [n_lines for last, n_lines in self.grown if epoch <= last]
         n_lines = min(appended, default=self.n_lines)
@@ -217,7 +217,7 @@ class OpenSource:
         pieces = np.concatenate([order, [n_pieces - 1], np.arange(n_pieces, n_pieces + n_rest)])
         firsts = np.zeros(len(pieces), np.int64)
         firsts[n_pieces] = sizes[n_pieces - 1]
-        return Layout(pieces, firsts, np.cumsum(np.concatenate([sizes[order], sizes[n_pieces:]])))
+        return EpochLayout(pieces, firsts, np.cumsum(np.concatenate([sizes[order], sizes[n_pieces:]])))
 
     def place_of(self, origin: int) -> tuple[str, int]:
         """Return a line's path and its number there, from 1. origin: its number in the source, from 0"""

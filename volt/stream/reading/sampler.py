@@ -50,7 +50,7 @@ class EpochLayout(NamedTuple):
     ends: NDArray[np.int64]
 
 
-def read_order(layout: Layout, *, start: int, n_lines: int) -> tuple[Slice, ...]:
+def read_order(layout: EpochLayout, *, start: int, n_lines: int) -> tuple[Slice, ...]:
     first, last = np.searchsorted(layout.ends, [start, start + n_lines - 1], side="right").tolist()
     slices = list[Slice]()
     for place in range(first, last + 1):

@@ -84,13 +84,13 @@ class SourceBuffer:
         """The block of the next line, and the number of lines before it in the block."""
         return (self._blocks[0][0], self._offset) if self._blocks else None
 
-    def stretches(self, n: int) -> Iterator[Stretch]:
+    def stretches(self, n: int) -> Iterator[BlockSlice]:
         first = self._offset
         for address, block in self._blocks:
             if n <= 0:
                 return
             end = min(block.n_lines, first + n)
-            yield Stretch(address, block, first, end)
+            yield BlockSlice(address, block, first, end)
             n, first = n - (end - first), 0
 
     def drain(self, n: int) -> None:
