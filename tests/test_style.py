@@ -19,19 +19,7 @@ TREES = {path: ast.parse(text) for path, text in MODULES.items()}
 MOST_LINES = 500  # of a module
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 VAGUE_OPENING = re.compile(r"(What|Whether|That|Those)\b")
-CEILINGS = {
-    "told": 28,
-    "found": 23,
-    "made": 27,
-    "kept": 20,
-    "asked": 6,
-    "given": 9,
-    "beside": 7,
-    "behind": 3,
-    "here": 3,
-}
-MOST_VAGUE = 221  # summaries of functions that open with What, Whether, That or Those
-MOST_SHARED = 3  # names that two public classes of volt/ have
+CEILINGS = {"told": 0, "found": 0, "made": 3, "kept": 8, "asked": 1, "given": 2, "beside": 2, "behind": 0, "here": 0}
 MOST_RELEASE_NOTES = 120  # lines of a section of CHANGELOG.md
 
 
@@ -44,7 +32,7 @@ def test_a_class_name_stands_for_one_class() -> None:
     """In volt/, no two public classes share a name."""
     nodes = [node for path, tree in TREES.items() if path.startswith("volt/") for node in ast.walk(tree)]
     counts = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
-    assert len(shared := [name for name, n in counts.items() if n > 1]) <= MOST_SHARED, shared
+    assert [name for name, n in counts.items() if n > 1] == []
 
 
 @pytest.mark.parametrize(("name", "most"), CEILINGS.items())
@@ -77,7 +65,7 @@ def test_summaries_of_functions_start_with_a_verb() -> None:
         for node in ast.walk(tree)
         if isinstance(node, FUNCTIONS) and not is_property(node) and VAGUE_OPENING.match(ast.get_docstring(node) or "")
     ]
-    assert len(places) <= MOST_VAGUE, "\n".join(places)
+    assert places == [], "\n".join(places)
 
 
 def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -23,7 +23,7 @@ from volt.batches.batch_sampler import ByPacks, ByTokens
 from volt.batches.collation import Layout
 from volt.batches.progress import Totals, counts_of
 from volt.batches.samples import SampleFormat
-from volt.batches.windows import Size, StepsState, Stretch, Window, Windows, configuration_of
+from volt.batches.windows import LineRun, Size, StepsState, Window, Windows, configuration_of
 from volt.display import counted
 from volt.errors import ConfigError, StreamError
 from volt.files.threads import can_wait, next_in_thread, patiently
@@ -255,7 +255,7 @@ class Steps:
 
     def _state_at(self, window: Window | None) -> StepsState:
         if window is None:
-            unread = Stretch(self.stream.state(), 0, np.empty((0, 2), np.int64))
+            unread = LineRun(self.stream.state(), 0, np.empty((0, 2), np.int64))
             return StepsState(self._before, self._first, 0, self.world, (unread,), self._configuration)
         return StepsState(self._before, window.number, 0, window.world, window.stretches, self._configuration)
 

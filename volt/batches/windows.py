@@ -36,7 +36,7 @@ Size = int | Literal["epoch"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stretch:
+class LineRun:
     """A run of consecutive lines of a stream.
 
     state: the stream's state at the first of these lines
@@ -49,10 +49,10 @@ class Stretch:
     places: Longs
     wanted: Longs | None = None
 
-    def is_followed_by(self, other: Stretch) -> bool:
+    def is_followed_by(self, other: LineRun) -> bool:
         return self.wanted is None and self.state["n"] + self.n_lines == other.state["n"]
 
-    def of(self, samples: Longs) -> Stretch:
+    def of(self, samples: Longs) -> LineRun:
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
 
 
@@ -69,7 +69,7 @@ class Window:
 
     number: int
     world: int
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[LineRun, ...]
     starts: Longs
     samples: Samples
     is_last: bool
@@ -80,7 +80,7 @@ class Window:
         """The number of samples at the stream's end that do not fill a step."""
         return len(self.planned.left) if self.is_last else 0
 
-    def only(self, rows: Longs) -> list[tuple[Stretch, Samples]]:
+    def only(self, rows: Longs) -> list[tuple[LineRun, Samples]]:
         """Return some of its samples, by stretch, without empty stretches. rows: in order"""
         cuts = np.searchsorted(rows, self.starts).tolist()
         pieces = [rows[start:end] for start, end in pairwise(cuts)]
@@ -127,7 +127,7 @@ class Windows:
         """Return the next window; None at the end of the stream."""
         return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.left))
 
-    def again(self, number: int, world: int, stretches: Sequence[Stretch]) -> Window:
+    def again(self, number: int, world: int, stretches: Sequence[LineRun]) -> Window:
         """Read a window again, from its stretches, and leave the stream at its end."""
         parts = []
         for stored in stretches:
@@ -147,7 +147,7 @@ class Windows:
         parts = window.only(window.planned.rest(n_steps))
         return self._planned(window.number, self.world, parts) if parts else None
 
-    def _with_next(self, number: int, retained: list[tuple[Stretch, Samples]]) -> Window:
+    def _with_next(self, number: int, retained: list[tuple[LineRun, Samples]]) -> Window:
         state = self.stream.state()
         lines = self._read(self.size) if self.size != "epoch" else self._epoch()
         try:
@@ -157,7 +157,7 @@ class Windows:
             self.stream.restore(state)  # so that no line is lost if reading continues
             raise
 
-    def _planned(self, number: int, world: int, parts: Sequence[tuple[Stretch, Samples]]) -> Window:
+    def _planned(self, number: int, world: int, parts: Sequence[tuple[LineRun, Samples]]) -> Window:
         samples = joined_samples([some for _, some in parts])
         starts = np.cumsum([0, *(len(some) for _, some in parts)])
         is_last = self.stream.place() is None
@@ -197,7 +197,7 @@ class Windows:
             epoch = place[1].part.epoch
             yield next(self.stream.batches())
 
-    def _sampled(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> tuple[Stretch, Samples]:
+    def _sampled(self, lines: Iterator[StreamBatch], state: Mapping[str, Any]) -> tuple[LineRun, Samples]:
         places, parts = [np.empty((0, 2), np.int64)], [Samples.of({name: [] for name in self.format.vocabularies})]
         for batch in lines:
             if self.is_stopped:
@@ -205,10 +205,10 @@ class Windows:
             places.append(np.stack([batch.sources, batch.lines.origins], axis=1))
             parts.append(self.format.samples(batch))
         joined = np.concatenate(places)
-        return Stretch(state, len(joined), joined), self.rule.prepared(joined_samples(parts))
+        return LineRun(state, len(joined), joined), self.rule.prepared(joined_samples(parts))
 
 
-def _appended(retained: list[tuple[Stretch, Samples]], read: tuple[Stretch, Samples]) -> list[tuple[Stretch, Samples]]:
+def _appended(retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samples]) -> list[tuple[LineRun, Samples]]:
     """Append new lines to the retained stretches: to the last one, if all of its samples are wanted."""
     if not retained:
         return [read]
@@ -218,7 +218,7 @@ def _appended(retained: list[tuple[Stretch, Samples]], read: tuple[Stretch, Samp
     if not last.is_followed_by(stretch):
         return [*retained, read]
     places = np.concatenate([last.places, stretch.places])
-    return [*retained[:-1], (Stretch(last.state, len(places), places), joined_samples([samples, new]))]
+    return [*retained[:-1], (LineRun(last.state, len(places), places), joined_samples([samples, new]))]
 
 
 FORMAT, VERSION = "volt.steps", 1
@@ -241,7 +241,7 @@ class StepsState:
     window: int
     steps: int
     world: int
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[LineRun, ...]
     configuration: dict[str, Any]
 
     @property
@@ -301,12 +301,12 @@ def configuration_of(
     return dict(json.loads(json.dumps(values)))
 
 
-def _stretch(stored: object, at: str) -> Stretch:
+def _stretch(stored: object, at: str) -> LineRun:
     data = schema.mapping(stored, at)
     schema.check_keys(data, ("stream", "n_lines", "wanted"), at)
     wanted = None if data["wanted"] is None else samples_of(schema.text(data["wanted"], f"{at}.wanted"), f"{at}.wanted")
     lines = schema.whole(data["n_lines"], f"{at}.n_lines")
-    return Stretch(dict(schema.mapping(data["stream"], f"{at}.stream")), lines, np.empty((0, 2), np.int64), wanted)
+    return LineRun(dict(schema.mapping(data["stream"], f"{at}.stream")), lines, np.empty((0, 2), np.int64), wanted)
 
 
 def bits_of(samples: Longs) -> str:

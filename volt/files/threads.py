@@ -41,7 +41,7 @@ def run_watched(
     import numpy as np
 
     progress = np.zeros(2, np.int64)
-    task = Task(partial(kernel, progress))
+    task = ThreadTask(partial(kernel, progress))
     thread = Thread(target=task.run, daemon=True)  # ends with its caller, if that is a daemon
     thread.start()
     try:
@@ -72,7 +72,7 @@ def can_wait(pid: int) -> bool:
     return pid == os.getpid() and not sys.is_finalizing()
 
 
-class Task(Future[T]):
+class ThreadTask(Future[T]):
     """A call for a thread of this process to make."""
 
     def __init__(self, call: Callable[[], T]) -> None:
@@ -93,9 +93,9 @@ class _Threads:
 
     def __init__(self, n: int) -> None:
         self._n, self._pid = n, os.getpid()
-        self._tasks, self._threads = SimpleQueue[Task[Any] | None](), list[Thread]()
+        self._tasks, self._threads = SimpleQueue[ThreadTask[Any] | None](), list[Thread]()
 
-    def run(self, task: Task[Any]) -> None:
+    def run(self, task: ThreadTask[Any]) -> None:
         self._tasks.put(task)
         if len(self._threads) < self._n:
             self._threads.append(Thread(target=self._work, daemon=True))
@@ -134,7 +134,7 @@ def in_order(
                 if isinstance(item, Future):
                     waiting.append(item)
                 else:
-                    task, awaited = Task(partial(function, *item)), is_awaited(*item)
+                    task, awaited = ThreadTask(partial(function, *item)), is_awaited(*item)
                     if not awaited or waiting:
                         threads.run(task)
                     waiting.append(task)
@@ -153,7 +153,7 @@ def in_order(
 def _run_first(waiting: deque[Future[B]]) -> bool:
     """Make the first call that no thread has begun."""
     for place, task in enumerate(waiting):
-        if isinstance(task, Task) and task.cancel():
+        if isinstance(task, ThreadTask) and task.cancel():
             waiting[place] = done = Future[B]()
             try:
                 done.set_result(task.call())
@@ -196,14 +196,14 @@ def patiently(future: Future[T]) -> T:
         except TimeoutError:
             if future.done():
                 raise
-            if isinstance(future, Task) and not can_wait(future.pid):
+            if isinstance(future, ThreadTask) and not can_wait(future.pid):
                 raise ConfigError(
                     "a thread of another process makes this; begin it in the process that reads it"
                 ) from None
 
 
-def next_in_thread(items: Iterator[T]) -> Task[T | None]:
+def next_in_thread(items: Iterator[T]) -> ThreadTask[T | None]:
     """Compute the next item, None at the end, in a daemon thread, which cannot keep a program alive."""
-    task = Task(partial(next, items, None))
+    task = ThreadTask(partial(next, items, None))
     Thread(target=task.run, daemon=True).start()
     return task
