@@ -3,10 +3,6 @@
     Stream.batches → SampleFormat.samples → Windows → ByTokens, ByPacks → collate → numpy, torch
     └────────────────────────────────────── Steps ──────────────────────────────────────┘
 
-    sample      the ids of a line's fields, between BOS and EOS, and the line's number in the stream
-    pack        several samples in one row, for a language model
-    step        one batch for each rank, of as many rows
-    window      the samples whose steps are made together: those of N lines, or of an epoch
     rule        how the samples of a window become steps: `ByTokens` or `ByPacks`
     stretch     a run of consecutive lines of the stream whose samples are not all used yet
 

@@ -3,17 +3,10 @@
     shards → Source → parts → transforms ─┐
     shards → Source → parts → transforms ─┴─ Mixture → Stream → lines
 
-The words of this package:
+`docs/pages/concepts/words.md` explains the words of users (source, task, shard, epoch). The words of this package:
 
     line        one sample: fields with tabs between them; field 1 is the source side by convention
-    shard       one file of a source, or files that belong together line by line
     piece       a run of lines of a shard that can be read by itself
-    source      shards that are read under one name, with one weight
-    task        lines of inputs that get the same treatment; in the stream it is a source
-    split       train, whose tasks are mixed by weight, or valid, whose tasks are read once, in order, without noise
-    epoch       one pass over all lines of a source
-    virtual epoch
-                the number of lines of a mixture in which its largest source is read about once
     share       the lines of an epoch that one rank reads
     part        lines of a share that are read and shuffled together; configurations and the README call it a block
     chunk       lines of a part that are transformed together: all of them, or few at a time where Python code runs

@@ -8,9 +8,9 @@
 Published tokenizers, as their projects declare them:
 
     gpt2             openai/gpt-2, src/encoder.py; also RoBERTa, Phi-2
-    r50k             openai/tiktoken, tiktoken_ext/openai_public.py: the same cuts in possessive spelling
-    cl100k           openai/tiktoken, tiktoken_ext/openai_public.py: GPT-4, GLM-4
-    o200k            openai/tiktoken, tiktoken_ext/openai_public.py: GPT-4o, gpt-oss, Llama 4
+    r50k             openai/tiktoken, openai_public.py: the same splits in possessive spelling
+    cl100k           openai/tiktoken, openai_public.py: GPT-4, GLM-4
+    o200k            openai/tiktoken, openai_public.py: GPT-4o, gpt-oss, Llama 4
     llama3           meta-llama/llama3, llama/tokenizer.py
     qwen2            Qwen/Qwen2-7B, tokenizer.json; also Qwen 2.5 and 3
     qwen3.5          Qwen/Qwen3.5-0.8B, tokenizer.json: marks belong to words

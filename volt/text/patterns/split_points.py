@@ -8,8 +8,6 @@ A place between a character x and white space b is safe if three things hold, wh
     no search reads on from x to b                 the moves after x are equal for b and for the end of the text
     each search from b matches                     else a gap could extend over the place
     a split that reads backwards takes no b        so that it does not extend over the place either
-
-A clinging b meets this only after some x: cl100k's signs take the next line ends along.
 """
 
 from __future__ import annotations
