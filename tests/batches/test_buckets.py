@@ -70,7 +70,7 @@ def test_each_field_may_have_its_own_width() -> None:
     made = collate(samples, [0], pad=PAD, eos=EOS, width={"src": 4, "tgt": 2})
     assert (made["net_input"]["src_tokens"].shape, made["target"].shape) == ((1, 4), (1, 2))
     with pytest.raises(
-        ConfigError, match="width is 2, but line 40 of the stream has 3 ids in field 'src'; give the lon"
+        ConfigError, match="width is 2, but line 40 of the stream has 3 ids in field 'src'; give the step's lon"
     ):
         collate(samples, [0], pad=PAD, eos=EOS, width=2)
     with pytest.raises(ConfigError, match="width lacks field 'src'; give one number for all"):

@@ -32,7 +32,7 @@ def test_what_is_left_out_is_told_and_recorded(run: Run) -> None:
         (["--coverage", "1.1"], "coverage is 1.1; give a share"),
         (["--coverage", "nan"], "coverage is nan; give a share"),
         (["--coverage", "0.9", "--level", "bytes"], "256 bytes spell every character"),
-        (["--coverage", "0.9", "--candidates", "corpus.txt"], "--coverage is for learning"),
+        (["--coverage", "0.9", "--candidates", "corpus.txt"], "--coverage works only when merges are learned"),
     ],
 )
 def test_impossible_shares_are_refused(given: list[str], found: str, run: Run) -> None:

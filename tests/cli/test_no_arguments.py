@@ -62,7 +62,10 @@ def test_a_vocabulary_may_come_from_stdin(run: Run) -> None:
     encoded = run("encode", "-m", "corpus.volt", "corpus.txt").stdout
     assert run("encode", "-m", "-", "corpus.txt", stdin=model).stdout == encoded
     for command in ("encode", "decode"):
-        assert "cannot hold both" in run(command, "-m", "-", stdin=model, status=2).stderr.decode()
+        assert (
+            "stdin cannot be both the vocabulary and the text"
+            in run(command, "-m", "-", stdin=model, status=2).stderr.decode()
+        )
     assert run("inspect", "-m", "-", stdin=b"no", status=1).stderr.startswith(b"error stdin: ")
 
 

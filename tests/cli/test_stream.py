@@ -114,7 +114,7 @@ def test_rank_and_world_from_arguments_and_launchers(
             environment.setenv(names[0], "1")
             environment.setenv(names[1], "2")
             assert volt_stream("run", "stream.yaml", "-q") == ranks[1]
-    assert b"go together" in volt_stream("run", "stream.yaml", "--rank", 1, status=2).stderr
+    assert b"work only together" in volt_stream("run", "stream.yaml", "--rank", 1, status=2).stderr
 
 
 # Readers, disks and workers
@@ -270,7 +270,7 @@ def test_plan_counts_epochs_and_holds_speed_against_demand(volt_stream: Run) -> 
     table = volt_stream("plan", "stream.yaml", "--seconds", 0.2, "--demand", 1e12, status=1)
     assert b"fewer than the 1,000,000,000,000 of --demand" in table.stderr
     assert b"memory for data" in table.stdout
-    assert b"no number of lines" in volt_stream("plan", "stream.yaml", "--at", "soon", status=2).stderr
+    assert b"is not a number of lines" in volt_stream("plan", "stream.yaml", "--at", "soon", status=2).stderr
 
 
 def test_audit_proves_cover_and_shares(volt_stream: Run) -> None:

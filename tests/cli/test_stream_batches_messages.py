@@ -54,7 +54,7 @@ def test_unfit_lines_are_told(volt_stream: Run, config: Path) -> None:
     of_lines = json.loads((config.parent / "run.json").read_bytes())
     assert [found[key] for key in ("n_faults", "reasons")] == [of_lines[key] for key in ("n_faults", "reasons")]
     shown = volt_stream("batches", "b.yaml", "-n", 1000).stdout.decode()
-    assert f"unfit         {UNFIT} lines, left out of {N_LINES} read\n" in shown
+    assert f"unfit         {UNFIT} lines, dropped from {N_LINES} read\n" in shown
     assert f"{UNFIT} {next(iter(found['reasons']))}\n" in shown
     write_lines(config.parent / "pairs.tsv", ["a\tb"] * 9)
     assert b"unfit" not in volt_stream("batches", "b.yaml", "-n", 1000).stdout

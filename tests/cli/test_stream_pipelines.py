@@ -99,7 +99,7 @@ def test_mtdata_is_asked_once_for_each_data_set(
         (["multistream", "one.tsv", "--weights", "x"], "weights is x; give one number from 0 up for each source"),
         (["multistream", "one.tsv", "--weights", "0"], "weights is 0; give one number"),
         (["multistream", "one.tsv", "one.tsv"], "one.tsv is given twice"),
-        (["default", "one.tsv", "--langs", "deu-eng"], "default reads files, which have their languages"),
+        (["default", "one.tsv", "--langs", "deu-eng"], "default reads files, which need no language codes"),
         (["mtdata", "X"], "pass their codes, as in --langs deu-eng"),
         (["multistrem", "one.tsv"], "did you mean the pipeline multistream?"),
         (["stream.yaml", "one.tsv"], "stream.yaml: a file that names its own sources; remove one.tsv"),

@@ -203,7 +203,7 @@ def test_states_of_others_are_refused(folder: Path) -> None:
         dataset.load_state_dict(state["_snapshot"]["_worker_snapshots"]["worker_1"]["dataset_state"])
     with pytest.raises(StreamError, match=r"take StreamDataset.state_of\(it\)"):
         dataset.load_state_dict(state)
-    with pytest.raises(StreamError, match="a text that is not JSON"):
+    with pytest.raises(StreamError, match="a string that is not JSON"):
         dataset.load_state_dict("{")
     for no_state in ({}, {"_snapshot": 1}, {"dataset_state": None}):
         with pytest.raises((StreamError, ConfigError)):

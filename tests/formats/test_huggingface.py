@@ -138,7 +138,7 @@ def test_byte_fallback_at_a_word_s_end():
     without a "w", which the merges for it need, it is more bytes, and named."""
     vocabulary, encoder, notes, peer, *_ = case("suffix", "none", (), True)
     assert len(notes) == 1
-    assert "two tokens more" in notes[0]
+    assert "two more tokens" in notes[0]
     assert_agree(encoder, peer, ["Ж§low§", "low Ж§low Ж </w> <0x77>", "w> /w> w w/", *LINES])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "a.json")

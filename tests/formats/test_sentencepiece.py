@@ -295,7 +295,7 @@ def test_an_unknown_run_is_one_in_the_library(tmp_path):
             "the marker prefix",
         ),
         ({"marker": "suffix", "merges": (), "tokens": ("▁",)}, "which ends words"),
-        ({"merges": (), "tokens": ("lo",), "whole_words": True}, "looks no words up"),
+        ({"merges": (), "tokens": ("lo",), "whole_words": True}, "does not look words up"),
         ({"pretokenizer": PreTokenizer("metaspace")}, "the marker none"),
         ({"pretokenizer": PreTokenizer("gpt2"), "marker": "none"}, "the pretokenizer metaspace"),
         ({"special": SpecialTokens(user=("a▁b",))}, "another spelling"),

@@ -183,7 +183,7 @@ def changed(change) -> bytes:
     (changed(lambda model: setattr(model.trainer_spec, "model_type", 3)), "a word model.*--model_type=bpe"),
     (changed(lambda model: setattr(model.trainer_spec, "model_type", 4)), "a character model"),
     (changed(lambda model: setattr(model.normalizer_spec, "escape_whitespaces", False)), "--escape_whitespaces"),
-    (changed(lambda model: setattr(model.normalizer_spec, "precompiled_charsmap", b"\xff" * 2000)), "what is replaced"),
+    (changed(lambda model: setattr(model.normalizer_spec, "precompiled_charsmap", b"\xff" * 2000)), "replacements"),
 ])  # fmt: skip
 def test_files_of_other_kinds_are_refused(tmp_path, data, named):
     """With the file and the reason, and without taking the memory that a length in the file promises."""

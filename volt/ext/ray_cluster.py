@@ -59,8 +59,8 @@ def _check_in_use(address: str | None) -> None:
     used = ray.get_runtime_context().gcs_address
     if not _is_same(str(address), used):
         raise ConfigError(
-            f"Ray is connected to the cluster at {shown(used)}, but the address is {quoted(str(address))}; leave the "
-            "address out, or call ray.shutdown() before"
+            f"Ray is connected to the cluster at {shown(used)}, but the address is {quoted(str(address))}; remove "
+            "the address, or call ray.shutdown() before"
         )
 
 
