@@ -53,9 +53,9 @@ def options_of(arguments: Sequence[object]) -> set[str]:
     return {"--help", *(name for option in command.params for name in (*option.opts, *option.secondary_opts))}
 
 
-def foreign_options(arguments: Sequence[object], told: str) -> set[str]:
+def foreign_options(arguments: Sequence[object], message: str) -> set[str]:
     """The options that an error tells to use and the command lacks, but for those of another command that it names."""
-    hints = told.rpartition("error ")[2].partition("\n")[0]
+    hints = message.rpartition("error ")[2].partition("\n")[0]
     if "No such option" in hints:
         return set()
     hints = re.sub(r"(\bvolt [a-z]|\b(?:count|learn|learn more|import it) with)[^;]*", "", hints)

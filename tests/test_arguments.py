@@ -195,10 +195,10 @@ def test_a_wrong_call_is_told_in_one_line(call: Callable[[], object], start: str
     """What cannot be meant is a VoltError of one line, with what was found and the next step."""
     with pytest.raises(VoltError) as caught:
         call()
-    told = str(caught.value)
-    assert told.startswith(start)
-    assert "\n" not in told
-    assert len(told) < 300
+    message = str(caught.value)
+    assert message.startswith(start)
+    assert "\n" not in message
+    assert len(message) < 300
 
 
 def test_a_wrong_type_is_a_type_error_too() -> None:

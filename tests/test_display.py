@@ -89,6 +89,6 @@ def test_help_describes_every_parameter(name: str) -> None:
     for names in re.findall(r"^ *((?:\w+, )*\w+): ", text.partition(">>>")[0], re.MULTILINE):
         described |= set(names.split(", "))
     is_protocol = getattr(value, "_is_protocol", False)
-    told = () if is_protocol else (name for name in inspect.signature(value).parameters if name != "self")
-    assert set(told) <= described | {"args", "kwargs"}
+    message = () if is_protocol else (name for name in inspect.signature(value).parameters if name != "self")
+    assert set(message) <= described | {"args", "kwargs"}
     assert ">>>" in text or name not in PUBLIC

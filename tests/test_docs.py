@@ -57,8 +57,8 @@ def test_a_page_works_from_top_to_bottom(
                 Path(block.file).write_text(block.text, encoding="utf-8")
             elif block.kind == "console":
                 for line, shown in examples(block.text):
-                    out, told = terminal.run(line)
-                    assert not shown or not is_compared or agrees(shown, told, out), (line, told, out)
+                    out, message = terminal.run(line)
+                    assert not shown or not is_compared or agrees(shown, message, out), (line, message, out)
             elif block.kind == "pycon":
                 names = session(block.text, names)
             elif block.kind == "python":

@@ -195,12 +195,12 @@ def test_a_trial_whose_texts_changed_gives_no_result(corpora: Path, tmp_path: Pa
     trial = grid.Trial("lm", "ted-fi", 500, 1, (("characters", 2_000),))
     right = lm_data.prepared(corpora, "ted-fi", tmp_path / "texts").fingerprint
     for text, n in ((right, 1), ("0123456789ab", 0)):
-        told, path = list[str](), tmp_path / f"{text}.jsonl"
+        error_text, path = list[str](), tmp_path / f"{text}.jsonl"
         with results.Results.open(path) as found:
-            runner = running.Runner(corpora, tmp_path / "texts", device="cpu", note=told.append, nice=0)
+            runner = running.Runner(corpora, tmp_path / "texts", device="cpu", note=error_text.append, nice=0)
             runner.run([trial], {trial: trial.key(text)}, {"lm": found}, until=math.inf, jobs=1)
         assert (len(results.read(path)), runner.n_failed) == (n, 1 - n)
-    assert told[-1] == "lm ted-fi 500 seed 1: its texts changed during the run; no result"
+    assert error_text[-1] == "lm ted-fi 500 seed 1: its texts changed during the run; no result"
 
 
 def test_two_runs_do_not_add_to_one_file(tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ def test_it_works_from_top_to_bottom(
     terminal, names = Terminal(capfdbinary), dict[str, object]()
     for block in BLOCKS:
         for example in examples(block.text) if block.kind == "console" else []:
-            out, told = terminal.run(example.line)
-            assert not example.shown or agrees(example.shown, told, out), (example, out)
+            out, message = terminal.run(example.line)
+            assert not example.shown or agrees(example.shown, message, out), (example, out)
         if block.kind == "python":
             names = session(block.text, names)
 

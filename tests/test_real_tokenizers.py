@@ -98,11 +98,11 @@ def test_refusals_are_told_from_missing_originals(tmp_path, monkeypatch, capsys)
     text.write_bytes(b"low\n")
     out = tmp_path / "out.json"
     assert main([str(tmp_path), "--text", str(text), "--no-speed", "--json", str(out)]) == 0
-    told = {row["found"]["name"]: row for row in json.loads(out.read_text())}
-    assert told["damaged.json"]["is_refusal"]
-    assert "damaged.json" in told["damaged.json"]["refused"]
-    assert not told["unheard-of"]["is_refusal"]
-    assert "none is declared" in told["unheard-of"]["refused"]
+    message = {row["found"]["name"]: row for row in json.loads(out.read_text())}
+    assert message["damaged.json"]["is_refusal"]
+    assert "damaged.json" in message["damaged.json"]["refused"]
+    assert not message["unheard-of"]["is_refusal"]
+    assert "none is declared" in message["unheard-of"]["refused"]
     assert "0 of 2 files exact, 1 refused" in capsys.readouterr().out
 
 

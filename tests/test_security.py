@@ -75,5 +75,5 @@ def test_security_md_names_those_modules() -> None:
         CLUSTER,
         WATCH,
     )
-    for told in (*modules, "--no-user-code", "--trust"):
-        assert told in text
+    for message in (*modules, "--no-user-code", "--trust"):
+        assert message in text

@@ -195,8 +195,10 @@ def test_what_is_missing_is_told_before_anything_heavy_is_loaded(tmp_path: Path)
     (tmp_path / "broken").symlink_to("nowhere")
     command = [sys.executable, "-c", TELL, json.dumps([*MISSING])]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE, check=True)
-    told, loaded = json.loads(done.stdout)
-    assert [(status, text) for status, text in told] == [(code, f"error {text}\n") for code, text in MISSING.values()]
+    message, loaded = json.loads(done.stdout)
+    assert [(status, text) for status, text in message] == [
+        (code, f"error {text}\n") for code, text in MISSING.values()
+    ]
     assert not packages(loaded) & (HEAVY - at_any_rate())
 
 

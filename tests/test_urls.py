@@ -39,15 +39,15 @@ def test_a_file_url_is_that_file(path):
 @pytest.mark.parametrize("path", [SECRET, Path(SECRET)])
 def test_no_secret_is_shown(path):
     """Names, users, passwords and queries stay out of what is shown, wherever a URL stands in it."""
-    for told in (
+    for message in (
         shown_path(path),
         bare(str(path)),
         name_of(path),
         str(CorpusError(f"{path}:17: not UTF-8; see '{path}', or {path}.")),
         str(unreadable("a.txt", OSError(5, f"cannot connect to {path}"), kind=CorpusError)),
     ):
-        assert "hunter2" not in told
-        assert "me@" not in told
+        assert "hunter2" not in message
+        assert "me@" not in message
     assert str(CorpusError(f"{path}:17: low")) == "https://host:8080/corpus/a.txt:17: low"
 
 

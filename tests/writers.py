@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Writer:
     """Stands in for `volt.files.blocks.is_ready`. told: called with the number of parts written, before a wait."""
 
-    def __init__(self, parts: Sequence[bytes], told: Callable[[int], object] = lambda _: None) -> None:
-        self._parts, self._told, self.n_written = list(parts), told, 0
+    def __init__(self, parts: Sequence[bytes], message: Callable[[int], object] = lambda _: None) -> None:
+        self._parts, self._told, self.n_written = list(parts), message, 0
         self._reader, self._writer = os.pipe()
         self.path = f"/dev/fd/{self._reader}"
 
@@ -48,9 +48,9 @@ class Writer:
 
 
 @contextmanager
-def writing(parts: Sequence[bytes], told: Callable[[int], object] = lambda _: None) -> Iterator[Writer]:
+def writing(parts: Sequence[bytes], message: Callable[[int], object] = lambda _: None) -> Iterator[Writer]:
     """A pipe into which these parts, each of 1 to 65,536 bytes, are written one by one."""
-    writer = Writer(parts, told)
+    writer = Writer(parts, message)
     try:
         yield writer
     finally:
@@ -77,11 +77,11 @@ def check_answers(
     """
     parts, got = cut(text, places), list[bytes]()
 
-    def told(n_written: int) -> None:
+    def message(n_written: int) -> None:
         n_lines = b"".join(parts[:n_written]).count(b"\n")
         assert b"".join(got) == b"".join(expected.splitlines(keepends=True)[:n_lines])
 
-    with writing(parts, told) as writer:
+    with writing(parts, message) as writer:
         for answer in answers(writer.path, writer):
             got.append(answer)
     assert b"".join(got) == expected

@@ -79,9 +79,9 @@ def test_each_report_is_a_line_of_json_with_the_same_keys(tmp_path: Path) -> Non
     path = tmp_path / "progress.jsonl"
     for rank in (0, 1):
         list(Progress([a_step(2, 3)] * 5, every=2, to=path, rank=rank, world=2))
-    told = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [[*one] for one in told] == [KEYS] * 3
-    assert [(one["step"], one["rank"], one["world"], one["tokens"]) for one in told] == [
+    message = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [[*one] for one in message] == [KEYS] * 3
+    assert [(one["step"], one["rank"], one["world"], one["tokens"]) for one in message] == [
         (2, 0, 2, 10), (4, 0, 2, 20), (5, 0, 2, 25),
     ]  # fmt: skip
     list(Progress([a_step(2, 3)], to=path))
@@ -136,8 +136,8 @@ def test_people_get_a_line(clock: Clock) -> None:
     """Numbers with their names, without colours where there is no terminal."""
     file = io.StringIO()
     list(Progress(clock.pass_by(1.0, n=1200), every=1200, to=file))
-    told = "step 1,200  4 tokens/s  padding 0.0 %  waited 100 %  1,200 sentences  4,800 tokens\n"
-    assert file.getvalue() == told
+    message = "step 1,200  4 tokens/s  padding 0.0 %  waited 100 %  1,200 sentences  4,800 tokens\n"
+    assert file.getvalue() == message
     assert Report(too_long=2, too_short=1).line().endswith("  2 rows too long  1 row too short")
 
 
@@ -181,7 +181,7 @@ def test_progress_goes_on_with_restored_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"every": 0}, "every is 0; give 1 or more"),
         ({"to": 3}, "to is 3 .*; give an open file, such as sys.stderr, the path of a file for JSON lines"),
@@ -189,9 +189,9 @@ def test_progress_goes_on_with_restored_steps(tmp_path: Path) -> None:
         ({"rank": 2, "world": 2}, "rank 2 of world 2"),
     ],
 )
-def test_misuse_is_told(options: dict[str, Any], told: str) -> None:
+def test_misuse_is_told(options: dict[str, Any], message: str) -> None:
     """Before the first step is asked for."""
-    with pytest.raises(VoltError, match=told):
+    with pytest.raises(VoltError, match=message):
         Progress([], **options)
 
 

@@ -264,10 +264,10 @@ def test_nothing_but_long_samples_is_an_error(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a.tsv", ["w1 w2 w3\tw1"] * 5)
     rule = ByTokens(max_tokens=32, max_length=2, on_long="report")
     steps = Steps(Stream([Source("a", (path,))]), PAIRS, rule, window=10)
-    told = (
+    error_text = (
         r"64 windows in a row have no sample that fits: 640 samples too long \(max_length is 2\), the first at .*tsv:\d"
     )
-    with pytest.raises(StreamError, match=told):
+    with pytest.raises(StreamError, match=error_text):
         next(iter(steps))
 
 

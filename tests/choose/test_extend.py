@@ -169,7 +169,7 @@ def test_rules_count_new_types_alone():
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "told"),
+    ("call", "error", "message"),
     [
         (lambda: extend_bpe(OLD, {}), CorpusError, "no words"),
         (
@@ -187,7 +187,7 @@ def test_rules_count_new_types_alone():
         (lambda: extend_bpe(OLD, {"low": 2}).counts_at(3), CandidateError, r"outside 4 \(what is extended\)"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_extended_is_told(call, error, told):
+def test_what_cannot_be_extended_is_told(call, error, message):
     """Each error says what was found and what to do."""
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         call()

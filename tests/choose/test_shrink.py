@@ -28,9 +28,9 @@ def smallest(vocabulary: Vocabulary, words: Counter[str], **how: bool) -> int:
     """The fewest ids, as the error tells them that asks for more."""
     with suppress(VocabularyError):
         return len(volt.shrink(vocabulary, words, to=1, **how).vocabulary)
-    with pytest.raises(VocabularyError) as told:
+    with pytest.raises(VocabularyError) as message:
         volt.shrink(vocabulary, words, to=1, **how)
-    found = found_in(r"at least ([\d,]+) ids? must remain", str(told.value))
+    found = found_in(r"at least ([\d,]+) ids? must remain", str(message.value))
     return int(found[1].replace(",", "")) if found else 0
 
 
@@ -125,7 +125,7 @@ def test_atoms_that_the_corpus_lacks_go_if_asked():
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "told"),
+    ("call", "error", "message"),
     [
         (lambda: volt.shrink(OLD, {"low": 1}, to=13), VocabularyError, "to is 13, but the vocabulary has 12 ids"),
         (
@@ -141,7 +141,7 @@ def test_atoms_that_the_corpus_lacks_go_if_asked():
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_shrink_is_told(call, error, told):
+def test_what_cannot_shrink_is_told(call, error, message):
     """Each error says what was found and what to do."""
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         call()

@@ -294,9 +294,9 @@ def test_inspect_hints_at_no_option_of_another_command(run: Run) -> None:
     """TEXT that is not UTF-8 is refused without --encoding-errors, which inspect lacks; `run` checks all hints so."""
     Vocabulary(merges=(("l", "o"),), tokens=("l", "o", "lo")).save("a.volt")
     assert b"TEXT is not UTF-8" in run("inspect", "-m", "a.volt", "low\udcff", status=2).stderr
-    told = "error a: not UTF-8; pass --encoding-errors skip"
-    assert foreign_options(["inspect", "-m", "a.volt"], told) == {"--encoding-errors"}
-    assert not foreign_options(["encode", "-m", "a.volt"], told)
+    error_text = "error a: not UTF-8; pass --encoding-errors skip"
+    assert foreign_options(["inspect", "-m", "a.volt"], error_text) == {"--encoding-errors"}
+    assert not foreign_options(["encode", "-m", "a.volt"], error_text)
 
 
 def test_an_interrupted_kernel_stops() -> None:

@@ -143,8 +143,8 @@ def test_a_full_disk_leaves_no_half_set_of_pictures(run: Run, monkeypatch: pytes
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
     try:
-        told = run("a.en", *OURS, "--plots", "plots", status=1).stderr
+        error_text = run("a.en", *OURS, "--plots", "plots", status=1).stderr
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert "plots/lengths.svg: cannot be written: file too large; nothing was changed" in told
+    assert "plots/lengths.svg: cannot be written: file too large; nothing was changed" in error_text
     assert {path.name: path.read_bytes() for path in Path("plots").iterdir()} == {"entropy.png": b"old"}

@@ -13,7 +13,7 @@ from places import ROOT
 from volt import Vocabulary
 
 
-def told(*arguments: str, without_ray: bool = False) -> tuple[int, str]:
+def message(*arguments: str, without_ray: bool = False) -> tuple[int, str]:
     """The exit status and the last line of a command."""
     start = "import sys; sys.modules['ray'] = None; " if without_ray else "import sys; "
     code = f"{start}sys.argv = ['volt', *{arguments!r}]; from volt_cli.app import main; main()"
@@ -32,13 +32,13 @@ def text(tmp_path: Path) -> str:
 def test_a_missing_library_is_named_with_its_extra(text: str) -> None:
     """One line, with the command that installs it."""
     expected = (1, "error ray is not installed; pip install 'volt-vocab[ray]'")
-    assert told("search", text, "--engine", "ray", without_ray=True) == expected
+    assert message("search", text, "--engine", "ray", without_ray=True) == expected
 
 
 def test_an_address_needs_the_engine(text: str) -> None:
     """It would be passed over in silence."""
     expected = (2, "error --address names a cluster of Ray; add --engine ray")
-    assert told("search", text, "--address", "auto", without_ray=True) == expected
+    assert message("search", text, "--address", "auto", without_ray=True) == expected
 
 
 def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_what_workers_cannot_do_is_refused(text: str, tmp_path: Path) -> None:
     model = str(tmp_path / "a.volt")
     Vocabulary((("l", "o"),), ("l", "o", "lo")).save(model)
     stdin = "error stdin: not a file, but workers read only files; write its lines to a file, and name that"
-    assert told("search", "-", "--engine", "ray") == (2, stdin)
+    assert message("search", "-", "--engine", "ray") == (2, stdin)
     folder = "error --engine ray writes an output for each file; give a folder: -o FOLDER/"
-    assert told("encode", text, "-m", model, "--engine", "ray") == (2, folder)
-    assert told("encode", text, "-m", model, "--engine", "ray", "-o", str(tmp_path / "b")) == (2, folder)
+    assert message("encode", text, "-m", model, "--engine", "ray") == (2, folder)
+    assert message("encode", text, "-m", model, "--engine", "ray", "-o", str(tmp_path / "b")) == (2, folder)

@@ -27,7 +27,7 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
     both = volt.read_vocabulary("both.volt")
     assert both.pieces[: len(old)] == old.pieces
     assert len(both) > len(old)
-    told = json.loads(
+    message = json.loads(
         run(
             "shrink", "both.volt", "--to", len(both) - 5, "--on", german, "-o", "less.volt", "--map", "m.json", "--json"
         ).stdout
@@ -37,12 +37,12 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
     assert less == volt.read_vocabulary("same.volt")
     assert json.loads((tmp_path / "m.json").read_text()) == new_ids
     assert [less.pieces[place] for place in new_ids if place >= 0] == list(less.pieces)
-    assert (told["ids"], told["dropped"], len(less)) == (len(both) - 5, 5, len(both) - 5)
-    assert told["pieces"] == sum(map(len, volt.Encoder(less).encode_batch(GERMAN.splitlines())))
+    assert (message["ids"], message["dropped"], len(less)) == (len(both) - 5, 5, len(both) - 5)
+    assert message["pieces"] == sum(map(len, volt.Encoder(less).encode_batch(GERMAN.splitlines())))
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--level", "bytes"], "--level and --extend: words are made as MODEL makes them; remove one"),
         (["--special", "<x>"], "--special and --extend: MODEL keeps its special tokens; remove one"),
@@ -52,10 +52,10 @@ def test_a_vocabulary_grows_and_shrinks_again(run: Run, model: str, tmp_path) ->
         (["--sizes", "1:9:1"], "size 1 is below the "),
     ],
 )  # fmt: skip
-def test_what_extending_leaves_no_choice_of_is_refused(run: Run, model: str, options, told) -> None:
+def test_what_extending_leaves_no_choice_of_is_refused(run: Run, model: str, options, message) -> None:
     """Options that contradict the vocabulary that is extended end in a sentence."""
     assert (
-        told
+        message
         in run(
             "search", "corpus.txt", "--extend", model, *options, status=1 if "--sizes" in options else 2
         ).stderr.decode()
@@ -68,7 +68,7 @@ def test_new_atoms_are_of_extending_alone(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--to", 10_000, "-o", "a.volt"], "to is 10,000, but the vocabulary has "),
         (["--to", 1, "-o", "a.volt"], "ids must remain: 4 special tokens"),
@@ -78,16 +78,16 @@ def test_new_atoms_are_of_extending_alone(run: Run) -> None:
         (["--to", 20, "-o", "-", "--json"], "would both write to stdout"),
     ],
 )  # fmt: skip
-def test_what_cannot_shrink_is_refused(run: Run, model: str, options, told) -> None:
+def test_what_cannot_shrink_is_refused(run: Run, model: str, options, message) -> None:
     """Sizes out of range and places that collide end in a sentence."""
     assert (
-        told
+        message
         in run(
             "shrink",
             model,
             "--on",
             "corpus.txt",
             *options,
-            status=1 if told.startswith(("to is 10", "ids must")) else 2,
+            status=1 if message.startswith(("to is 10", "ids must")) else 2,
         ).stderr.decode()
     )

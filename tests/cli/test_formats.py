@@ -73,13 +73,13 @@ def test_what_a_foreign_file_does_not_tell_is_said(run: Run) -> None:
     """By import, and where the file is a MODEL, a line each on stderr; not with -q, and not again of what was
     imported."""
     out = str(exported(run, "tiktoken"))
-    told = [f"note: {out}: {loss}" for loss in format_module("tiktoken").read(Path(out)).provenance["lost"]]
-    assert len(told) > 1
+    message = [f"note: {out}: {loss}" for loss in format_module("tiktoken").read(Path(out)).provenance["lost"]]
+    assert len(message) > 1
     done = run("import", out, "-o", "again.volt")
-    assert done.stderr.decode().splitlines()[:-1] == told
+    assert done.stderr.decode().splitlines()[:-1] == message
     assert done.stdout == b""
     assert run("import", out, "-o", "quiet.volt", "-q").stderr == b""
-    assert run("encode", "-m", out, stdin=b"the\n").stderr.decode().splitlines()[: len(told)] == told
+    assert run("encode", "-m", out, stdin=b"the\n").stderr.decode().splitlines()[: len(message)] == message
     assert b"note" not in run("encode", "-m", "again.volt", stdin=b"the\n").stderr
 
 

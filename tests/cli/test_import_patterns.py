@@ -47,10 +47,10 @@ def test_a_pattern_is_asked_for_and_taken(run: Run) -> None:
     """Without --pattern the refusal names the option and the patterns that fit; with it the text is cut by it, the same
     in import and where the file is a MODEL; a file that names its pattern takes no other."""
     for command in (["import", "x.tiktoken", "-o", "v.volt"], ["encode", "-m", "x.tiktoken", "t.txt"]):
-        told = run(*command, status=1).stderr.decode()
-        assert "x.tiktoken: the file names no pattern" in told
-        assert "Give the one that its publisher names with --pattern NAME or REGEX" in told
-        assert "cl100k 0" in told
+        message = run(*command, status=1).stderr.decode()
+        assert "x.tiktoken: the file names no pattern" in message
+        assert "Give the one that its publisher names with --pattern NAME or REGEX" in message
+        assert "cl100k 0" in message
     run("import", "x.tiktoken", "-o", "v.volt", "--pattern", "cl100k")
     ids = run("encode", "-m", "v.volt", "t.txt", "--form", "ids").stdout
     assert ids == run("encode", "-m", "x.tiktoken", "--pattern", "cl100k", "t.txt", "--form", "ids").stdout
@@ -88,8 +88,8 @@ def test_what_ranks_stand_for_are_candidates(run: Run, name: str) -> None:
     assert b"its merges are taken" in run(*search, "--pattern", "cl100k").stderr
     merges = Vocabulary.load("s.volt").merges
     assert list(dict.fromkeys(map("".join, merges)))[:4] == ["th", "he", "the", to_characters(b" the")]
-    told = run(*[word for word in search if word not in ("--level", "bytes")], status=1).stderr
-    assert b"search with --level bytes" in told
+    message = run(*[word for word in search if word not in ("--level", "bytes")], status=1).stderr
+    assert b"search with --level bytes" in message
 
 
 def test_files_of_other_kinds_are_told_by_name(run: Run) -> None:
@@ -109,9 +109,9 @@ def test_files_of_other_kinds_are_told_by_name(run: Run) -> None:
         (json.dumps({"model": model, "pre_tokenizer": level}).encode(), "other: the token 'b' has the id 2000000000"),
     ):
         Path("other").write_bytes(data)
-        told = run("import", "other", "-o", "v.volt", status=1).stderr.decode()
-        assert "error other:" in told
-        assert said in told
+        message = run("import", "other", "-o", "v.volt", status=1).stderr.decode()
+        assert "error other:" in message
+        assert said in message
     assert not Path("v.volt").exists()
 
 

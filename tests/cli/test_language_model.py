@@ -27,9 +27,9 @@ MODEL = ("--model-params", "1e6", "--model-width", "3000000")
 def test_half_a_model_is_refused(given: list[str], found: str, run: Run) -> None:
     """What is missing or impossible is one line that names the option, for both commands, before anything is read."""
     for command in ("search", "compare"):
-        told = run(command, "corpus.txt", *given, status=2).stderr.decode()
-        assert found in told
-        assert told.startswith("error ")
+        message = run(command, "corpus.txt", *given, status=2).stderr.decode()
+        assert found in message
+        assert message.startswith("error ")
 
 
 def test_the_report_shows_the_rule_and_the_cost(run: Run) -> None:

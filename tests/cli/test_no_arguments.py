@@ -22,12 +22,12 @@ def test_the_version_is_followed_by_what_a_report_of_a_fault_needs(run: Run) -> 
     """The first line is VOLT's version alone; Python, each library as it says of itself, and the processor follow."""
     first, *rest = run("--version").lines
     assert first == f"volt {volt.__version__}"
-    told = dict(line.split(maxsplit=1) for line in rest)
-    assert told.keys() == {"python", *LIBRARIES, "cpu"}
-    assert platform.python_version() in told["python"]
-    assert {name: told[name] for name in LIBRARIES} == {name: version(name) for name in LIBRARIES}
-    assert (told["numpy"], told["polars"]) == (numpy.__version__, polars.__version__)
-    assert told["cpu"].endswith(" cores")
+    message = dict(line.split(maxsplit=1) for line in rest)
+    assert message.keys() == {"python", *LIBRARIES, "cpu"}
+    assert platform.python_version() in message["python"]
+    assert {name: message[name] for name in LIBRARIES} == {name: version(name) for name in LIBRARIES}
+    assert (message["numpy"], message["polars"]) == (numpy.__version__, polars.__version__)
+    assert message["cpu"].endswith(" cores")
 
 
 @pytest.mark.parametrize("command", [[], ["stream"]])

@@ -119,9 +119,9 @@ def test_no_output_is_an_input_or_another_output(command: str, output: str, othe
         target, twin = "plots", "plots/muv.svg"
     before = _content(folder)
     for spelled in (target, f"name={target}") if (command, other) in NAMED else (target,):
-        told = run(*words(command, {output: twin, other: spelled}), status=2).stderr.decode()
-        assert "would be written over" in told
-        assert told.count("\n") == 1
+        message = run(*words(command, {output: twin, other: spelled}), status=2).stderr.decode()
+        assert "would be written over" in message
+        assert message.count("\n") == 1
         assert _content(folder) == before
 
 
@@ -149,8 +149,8 @@ def test_outputs_in_a_folder_are_no_inputs(place: str, run: Run, folder: Path) -
     for name in ("corpus.txt.npy", "corpus.txt.offsets.npy", ".volt-encoded.json"):
         os.replace("m.volt", Path(place, name))
         before = _content(Path(place))
-        told = run("encode", "-m", f"{place}{name}", "corpus.txt", "--form", "npy", "-o", place, status=2).stderr
-        assert f"{place.removeprefix('./')}{name}: would be written over".encode() in told
+        message = run("encode", "-m", f"{place}{name}", "corpus.txt", "--form", "npy", "-o", place, status=2).stderr
+        assert f"{place.removeprefix('./')}{name}: would be written over".encode() in message
         assert _content(Path(place)) == before
         os.replace(Path(place, name), "m.volt")
     Path("corpus.txt.offsets").write_text("low\n")
@@ -167,8 +167,8 @@ def test_a_folder_can_be_encoded_into_itself(run: Run, folder: Path) -> None:
     command = "encode", "-m", "m.volt", "texts", "-o", "texts/"
     run(*command)
     before = _content(Path("texts"))
-    told = run(*command).stderr
-    assert told.splitlines()[-2:] == [
+    message = run(*command).stderr
+    assert message.splitlines()[-2:] == [
         b"left out 1 file that earlier runs wrote to texts/", b"texts/a.txt.pieces: was there already"
     ]  # fmt: skip
     assert _content(Path("texts")) == before
@@ -214,8 +214,8 @@ def test_arrays_need_a_file(run: Run, folder: Path) -> None:
     """npy and bin are two files: a pipe is refused in one line, before anything waits for its reader."""
     with pipe("pipe"):
         for form in ("npy", "bin"):
-            told = run("encode", "-m", "m.volt", "corpus.txt", "--form", form, "-o", "pipe", status=2).stderr
-            assert f"pipe: not a file, and {form} needs two files; name a file" in told.decode()
+            message = run("encode", "-m", "m.volt", "corpus.txt", "--form", form, "-o", "pipe", status=2).stderr
+            assert f"pipe: not a file, and {form} needs two files; name a file" in message.decode()
             assert "offsets" not in " ".join(listed(folder))
 
 
@@ -286,9 +286,9 @@ def test_an_unnamed_vocabulary_makes_way_for_that_of_the_same_corpus(run: Run, t
     Path("corpus.txt").write_text(Path("corpus.txt").read_text().replace("cat", "dog"))  # as many lines and bytes
     Path("corpus.txt").write_text(Path("corpus.txt").read_text() + "the end\n")
     for options, what in (([], "another corpus"), (["--json"], "another corpus")):
-        told = run("search", "corpus.txt", *options, status=2)
-        assert f"corpus.volt: exists, but was made from {what}" in told.stderr.decode()
-        assert b"name a place with -o, or replace it with --force" in told.stderr
+        message = run("search", "corpus.txt", *options, status=2)
+        assert f"corpus.volt: exists, but was made from {what}" in message.stderr.decode()
+        assert b"name a place with -o, or replace it with --force" in message.stderr
         assert Path("corpus.volt").read_bytes() == second
     run("search", "corpus.txt", "-q", "--force")
     third = Path("corpus.volt").read_bytes()
@@ -325,8 +325,8 @@ def test_signals_end_a_command_and_leave_nothing_behind(folder: Path) -> None:
             assert process.wait(DEADLINE) == 128 + number
             assert process.stderr is not None
             assert process.stderr.read().decode() == f"ended by {number.name}\n"
-        _, told = ignoring.communicate(b"the\n", timeout=DEADLINE)
-        assert (ignoring.returncode, told) == (0, b"")
+        _, message = ignoring.communicate(b"the\n", timeout=DEADLINE)
+        assert (ignoring.returncode, message) == (0, b"")
     finally:
         for process in (ignoring, *running.values()):
             process.kill()

@@ -81,9 +81,9 @@ def test_messages_on_stdout_name_no_temporary_path(run: Run, model: Path) -> Non
     refused = run("export", "-m", str(model), "--to", "tiktoken", "-o", "-", status=1).stderr.decode()
     assert "stdout: tiktoken works on bytes" in refused
     run("search", "corpus.txt", "-q", "-o", "b.volt", "--level", "bytes")
-    told = run("export", "-m", "b.volt", "--to", "tiktoken", "--closed", "-o", "-").stderr.decode()
-    assert "note: " in told
-    for message in (refused, told):
+    error_text = run("export", "-m", "b.volt", "--to", "tiktoken", "--closed", "-o", "-").stderr.decode()
+    assert "note: " in error_text
+    for message in (refused, error_text):
         assert tempfile.gettempdir() not in message
 
 

@@ -40,9 +40,9 @@ def test_errors_print_no_control_character(run, model, tmp_path):
     """Errors show names of files and what stands in them as escapes."""
     (tmp_path / "a\x1b[2J\n.txt").write_bytes(b"a\xff\n")
     for arguments in (["encode", "-m", model, "a\x1b[2J\n.txt"], ["decode", "-m", model, f"{EVIL}/none"]):
-        told = run(*arguments, status=1).stderr.decode()
-        assert not UNSEEN.search(told)
-        assert told.startswith("error ")
+        message = run(*arguments, status=1).stderr.decode()
+        assert not UNSEEN.search(message)
+        assert message.startswith("error ")
     assert r"a\x1b[2J\n.txt:1: invalid UTF-8" in run("encode", "-m", model, "a\x1b[2J\n.txt", status=1).stderr.decode()
 
 
@@ -63,8 +63,8 @@ def test_max_line_of_every_command_that_reads_text(run, model, tmp_path):
         ["decode", "-m", model, "t.txt"],
         ["compare", "t.txt"],
     ):
-        told = run(*arguments, "--max-line", "119", status=1).stderr.decode()
-        assert "t.txt:2: the line has more than 119 bytes; cut it, or raise max_line" in " ".join(told.split())
+        message = run(*arguments, "--max-line", "119", status=1).stderr.decode()
+        assert "t.txt:2: the line has more than 119 bytes; cut it, or raise max_line" in " ".join(message.split())
     for most in ("120", "1K", "none", "0"):
         assert run("encode", "-m", model, "t.txt", "--max-line", most).stdout
     assert (

@@ -30,10 +30,10 @@ def test_an_export_agrees_with_the_library(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("tiktoken")
     (tmp_path / "c.txt").write_text(TEXT)
     run("search", "c.txt", "-q", "-o", "v.volt", "--pattern", "cl100k", "--level", "bytes")
-    told = run("export", "-m", "v.volt", "--to", "huggingface", "-o", "hf", "--closed", "--check", "c.txt")
-    assert "20 of 20 lines" in (told.stdout + told.stderr).decode()
-    told = run("export", "-m", "v.volt", "--to", "tiktoken", "-o", "v.tiktoken", "--closed", "--check", "c.txt")
-    assert "20 of 20 lines" in (told.stdout + told.stderr).decode()
+    error_text = run("export", "-m", "v.volt", "--to", "huggingface", "-o", "hf", "--closed", "--check", "c.txt")
+    assert "20 of 20 lines" in (error_text.stdout + error_text.stderr).decode()
+    error_text = run("export", "-m", "v.volt", "--to", "tiktoken", "-o", "v.tiktoken", "--closed", "--check", "c.txt")
+    assert "20 of 20 lines" in (error_text.stdout + error_text.stderr).decode()
     refused = run("export", "-m", "v.volt", "--to", "subword-nmt", "-o", "codes", "--closed", status=1)
     assert "subword-nmt" in refused.stderr.decode()
 
@@ -57,5 +57,5 @@ def test_a_bad_pattern_ends_in_one_message(run: Run, options: list[str], message
 
 def test_an_empty_pattern_is_none_that_was_meant(run: Run) -> None:
     """--pattern '' is refused, as everywhere, and does not count as left out."""
-    told = run("search", "corpus.txt", "-o", "v.volt", "--pattern", "", status=2).stderr.decode()
-    assert "pattern '' could match the empty text" in told
+    error_text = run("search", "corpus.txt", "-o", "v.volt", "--pattern", "", status=2).stderr.decode()
+    assert "pattern '' could match the empty text" in error_text

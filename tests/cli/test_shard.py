@@ -36,8 +36,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_tasks_are_sharded_and_read(folder: Path, run: Run) -> None:
     """To the folder that the configuration names, which it reads from then on; what is there is told."""
     done = run("shard", "stream.yaml", "--set", "b=b", "--lines", 10, "--workers", 1)
-    told = ["shards/de_en: 4 shards, 35 lines", "shards/auto_en: 2 shards, 30 lines"]
-    assert (done.stdout, done.stderr.decode().splitlines()[-2:]) == (b"", told)
+    message = ["shards/de_en: 4 shards, 35 lines", "shards/auto_en: 2 shards, 30 lines"]
+    assert (done.stdout, done.stderr.decode().splitlines()[-2:]) == (b"", message)
     assert listed(folder / "shards") == ["auto_en", "de_en"]
     assert "00003.tgt.zst" in listed(folder / "shards/de_en")
     with volt.Stream.from_config("stream.yaml", values={"b": "b"}, tasks=["de_en"]) as stream:
@@ -52,8 +52,8 @@ def test_options_say_what_is_made(folder: Path, run: Run) -> None:
     done = run("shard", "stream.yaml", "--set", "b=b", "-o", "out", "--task", "other", "--compress", "gz")
     assert listed(folder / "out") == ["auto_en"]
     assert listed(folder / "out/auto_en") == ["00000.mono.gz", "00001.mono.gz", "manifest.json", "words.mono.tsv"]
-    told = b"note 1 line of task 'auto_en' is not UTF-8, the first is a.tgt:1; shards contain such lines unchanged"
-    assert told in done.stderr
+    message = b"note 1 line of task 'auto_en' is not UTF-8, the first is a.tgt:1; shards contain such lines unchanged"
+    assert message in done.stderr
     words = volt.count_words("out/auto_en/words.mono.tsv", word_counts=True)
     assert dict(words.table.rows())["line"] == 29
 
@@ -68,8 +68,8 @@ def test_what_may_not_be_meant_is_told(folder: Path, run: Run) -> None:
     assert b"note a.tgt:2: contains a tab, which separates fields; a stream treats such lines of task" in done.stderr
     (folder / "stream.yaml").write_text(CONFIG.replace("{type: mono, inputs", "{type: mono, max_fields: 2, inputs"))
     assert b"tab" not in run("shard", "stream.yaml", "--set", "b=b", "--task", "auto_en").stderr
-    told = run("shard", "stream.yaml", "--set", "b=b", "--task", "de_en", status=1).stderr
-    assert b"task 'de_en': b.src: cannot be read: no such file" in told
+    message = run("shard", "stream.yaml", "--set", "b=b", "--task", "de_en", status=1).stderr
+    assert b"task 'de_en': b.src: cannot be read: no such file" in message
 
 
 def test_what_is_wrong_is_told(folder: Path, run: Run) -> None:
@@ -78,7 +78,7 @@ def test_what_is_wrong_is_told(folder: Path, run: Run) -> None:
     (folder / "here.yaml").write_text(CONFIG.replace("shards: shards\n", ""))
     (folder / "a.tgt").write_bytes(numbered("a", 29))
     given = ["shard", "stream.yaml", "--set", "b=b"]
-    for arguments, status, told in (
+    for arguments, status, message in (
         (["shard", "sources.yaml"], 2, "sources.yaml: has no tasks; only tasks are sharded"),
         (["shard", "here.yaml", "--set", "b=b"], 2, "has no `shards`, the folder to write to; give -o FOLDER"),
         ([*given, "-o", "-"], 2, "-o -: shards are many files, but stdout takes only one"),
@@ -89,7 +89,7 @@ def test_what_is_wrong_is_told(folder: Path, run: Run) -> None:
         ([*given, "--task", "de_en"], 1, "a.src has 30 lines, a.tgt has 29 lines; source and target need equally many"),
         ([*given, "--max-line", "5", "--task", "auto_en"], 1, "cut it, or raise max_line"),
     ):  # fmt: skip
-        assert told in run(*arguments, status=status).stderr.decode()
+        assert message in run(*arguments, status=status).stderr.decode()
     assert not (folder / "shards").exists()
     with pytest.raises(ConfigError, match=r"no shards of task 'de_en'; make them: volt shard CONFIG -o shards"):
         volt.Stream.from_config("stream.yaml", values={"b": "b"})

@@ -45,7 +45,7 @@ def test_arguments_are_paths_names_and_columns(folder: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["en=a.txt", "b.txt"], "b.txt has no name, but en=a.txt has one; write NAME=b.txt, or name none of them"),
         (["en=a.txt", "en=b.txt"], "source name 'en' of b.txt is given twice; write NAME=FILE with a name of its own"),
@@ -53,27 +53,28 @@ def test_arguments_are_paths_names_and_columns(folder: Path, monkeypatch: pytest
         (["en=a.tsv:0"], "en=a.tsv:0: columns count from 1; write en=a.tsv:1, say"),
     ],
 )
-def test_names_that_cannot_be_are_told(arguments: list[str], told: str) -> None:
+def test_names_that_cannot_be_are_told(arguments: list[str], message: str) -> None:
     """Some names, a name for two, none, and a column 0 are refused before anything is read."""
     with pytest.raises(ConfigError) as found:
         named_files(arguments)
-    assert str(found.value).startswith(told)
+    assert str(found.value).startswith(message)
 
 
 def test_columns_are_counted_and_told(run: Run, folder: Path) -> None:
     """FILE:N reads one column; where columns are not named, those of the first line are shown, shortened."""
     run("search", "en=both.tsv:1", "el=both.tsv:2", *SIZES, "-q", "-o", "named.volt")
-    told = run("search", "both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
+    message = run("search", "both.tsv", *SIZES, "-o", "joined.volt").stderr.decode()
     assert (
-        "warning both.tsv: its lines have columns, and all are counted: 1 'the cat sat on the mat', 2 'η γάτα" in told
+        "warning both.tsv: its lines have columns, and all are counted: 1 'the cat sat on the mat', 2 'η γάτα"
+        in message
     )
-    assert "write NAME=FILE:N, or --fields N, for one" in told
+    assert "write NAME=FILE:N, or --fields N, for one" in message
     assert "warning" not in run("search", "both.tsv", "--fields", "1,2", *SIZES, "-o", "x.volt").stderr.decode()
     tokens = [set(Vocabulary.load(f"{name}.volt").tokens) for name in ("named", "joined")]
     assert tokens[0] == tokens[1]
     counts = count_words("both.tsv", fields=2)
-    told = run("search", "el=both.tsv:2", "en=both.tsv", *SIZES, "-o", "x.volt", "--force").stderr.decode()
-    assert told.count("both.tsv: its lines have columns") == 1
+    message = run("search", "el=both.tsv:2", "en=both.tsv", *SIZES, "-o", "x.volt", "--force").stderr.decode()
+    assert message.count("both.tsv: its lines have columns") == 1
     assert Vocabulary.load("x.volt").provenance["words"] == counts.total + count_words("both.tsv").total
 
 
@@ -148,7 +149,7 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("corpus.txt --temperature 2", "--temperature needs named sources; write NAME=FILE for each text"),
         ("corpus.txt --per-source", "--per-source needs named sources"),
@@ -167,27 +168,27 @@ def test_each_source_has_the_vocabulary_of_a_search_of_its_own(run: Run, folder:
         ("en=corpus.txt el=both.tsv:0", "el=both.tsv:0: columns count from 1; write el=both.tsv:1, say"),
     ],
 )  # fmt: skip
-def test_what_contradicts_is_told_with_status_2(line: str, told: str, run: Run, folder: Path) -> None:
+def test_what_contradicts_is_told_with_status_2(line: str, message: str, run: Run, folder: Path) -> None:
     """One line says what was found and what to do; nothing is written."""
     before = listed(folder)
     said = run("search", *line.split(), status=2).stderr.decode()
-    assert told in said
+    assert message in said
     assert said.count("\n") == 1
     assert listed(folder) == before
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("en=corpus.txt el=empty.txt", "empty.txt: no words in 0 lines; check the files"),
         ("en=corpus.txt el=nowhere.txt", "nowhere.txt: no such file; check the path"),
         ("en=corpus.txt el=both.tsv:3", "both.tsv:1: field 3 was asked for, but there are 2; repair the line"),
     ],
 )
-def test_texts_that_cannot_be_counted_are_told_with_status_1(line: str, told: str, run: Run, folder: Path) -> None:
+def test_texts_that_cannot_be_counted_are_told_with_status_1(line: str, message: str, run: Run, folder: Path) -> None:
     """An empty text, a missing one and a missing column are named."""
     (folder / "empty.txt").touch()
-    assert told in run("search", *line.split(), status=1).stderr.decode()
+    assert message in run("search", *line.split(), status=1).stderr.decode()
 
 
 @pytest.mark.parametrize("line", ["en=corpus.txt x=x.volt -o ./x.volt", "en=corpus.txt x=x.volt:1 --per-source -o ."])

@@ -35,17 +35,17 @@ def test_run_writes_the_streams_lines(volt_stream: Run) -> None:
 
 def test_a_run_ends_with_a_sentence(volt_stream: Run, stream_folder: Path) -> None:
     """Without --json the report is for people: lines, speed, sources, unfit lines, and whether the stream has ended."""
-    told = volt_stream("run", "stream.yaml", "--limit", 300).stderr.decode()
-    assert re.fullmatch(r"300 lines, in [\d.]+ s \([\d,]+ per second\); one \d+, two \d+\n", told)
+    message = volt_stream("run", "stream.yaml", "--limit", 300).stderr.decode()
+    assert re.fullmatch(r"300 lines, in [\d.]+ s \([\d,]+ per second\); one \d+, two \d+\n", message)
     (stream_folder / "few.tsv").write_text("a\tb\nc\nd\te\n")
     few = "sources: {few: {path: few.tsv, epochs: 1, min_fields: 2}}\nerrors: {on_fault: skip}\n"
     (stream_folder / "few.yaml").write_text(few)
-    told = volt_stream("run", "few.yaml", "--state", "s.json").stderr.decode()
+    message = volt_stream("run", "few.yaml", "--state", "s.json").stderr.decode()
     assert re.fullmatch(
-        r"2 lines, in .* second\); 1 of 3 lines read are unfit \(columns 1\); the stream has ended\n", told
+        r"2 lines, in .* second\); 1 of 3 lines read are unfit \(columns 1\); the stream has ended\n", message
     )
-    told = volt_stream("run", "few.yaml", "--limit", 0, "--state", "s.json", "--resume").stderr.decode()
-    assert told == "0 lines, 2 over all runs; 1 of 3 lines read are unfit (columns 1)\n"
+    message = volt_stream("run", "few.yaml", "--limit", 0, "--state", "s.json", "--resume").stderr.decode()
+    assert message == "0 lines, 2 over all runs; 1 of 3 lines read are unfit (columns 1)\n"
 
 
 def test_stdout_is_for_the_lines(volt_stream: Run, stream_folder: Path) -> None:
@@ -79,9 +79,9 @@ def test_some_lines_are_shown_and_kept(volt_stream: Run, stream_folder: Path) ->
     assert done.lines == lines
     shown = [0, 1, 2, 3, 4, 19, 39]
     assert (stream_folder / "sample.tsv").read_text().splitlines() == [lines[n] for n in shown]
-    told = done.stderr.decode().splitlines()
-    assert [row.partition(" (")[0] for row in told] == [f"line {n}" for n in shown]
-    for number, row in zip(shown, told, strict=True):
+    message = done.stderr.decode().splitlines()
+    assert [row.partition(" (")[0] for row in message] == [f"line {n}" for n in shown]
+    for number, row in zip(shown, message, strict=True):
         found = json.loads(volt_stream("trace", "stream.yaml", number, "--json").stdout)
         place = f"block at {found['start']}, chunk {found['chunk']}, place {found['offset']}"
         assert f"({found['source']}, epoch {found['epoch']}, {place}): " in row
@@ -209,8 +209,8 @@ def test_faults_of_a_configuration_are_usage_errors(volt_stream: Run, stream_fol
     (stream_folder / "stream.yaml").write_text(CONFIG.replace("weight:", "wieght:", 1).replace("regex", "regx"))
     done = volt_stream("run", "stream.yaml", status=2)
     assert done.stdout == b""
-    told = done.stderr.decode()
-    assert "stream.yaml:7: sources.one.transforms[1]: unknown transform 'regx'; did you mean regex?" in told
+    message = done.stderr.decode()
+    assert "stream.yaml:7: sources.one.transforms[1]: unknown transform 'regx'; did you mean regex?" in message
     assert b"--workers" in volt_stream("run", "stream.yaml", "--workers", 1_000_000_000, status=2).stderr
     for options in (["--limit", -1], ["--state-every", 0]):
         volt_stream("run", "stream.yaml", *options, status=2)
@@ -232,13 +232,13 @@ def test_files_that_are_probably_a_pair_are_warned_of(volt_stream: Run, stream_f
 
 def test_preview_shows_every_step(volt_stream: Run) -> None:
     """preview tells the place of each of the first lines, what was read and what each transform made of it."""
-    told = volt_stream("preview", "stream.yaml", "-n", 12).stdout.decode()
+    message = volt_stream("preview", "stream.yaml", "-n", 12).stdout.decode()
     lines = expected(12)
-    assert [row.split()[1] for row in told.split("\n") if row.startswith("line ")] == [str(n) for n in range(12)]
+    assert [row.split()[1] for row in message.split("\n") if row.startswith("line ")] == [str(n) for n in range(12)]
     for line in lines:
-        assert line.replace("\t", "  ⇥  ") in told
-    assert "repeat" in told
-    assert "as it was" in told
+        assert line.replace("\t", "  ⇥  ") in message
+    assert "repeat" in message
+    assert "as it was" in message
     assert "as it was" not in volt_stream("preview", "stream.yaml", "--changed").stdout.decode()
     later = volt_stream("preview", "stream.yaml", "-n", 1, "--from", 11).stdout.decode()
     assert lines[11].replace("\t", "  ⇥  ") in later
@@ -278,9 +278,9 @@ def test_audit_proves_cover_and_shares(volt_stream: Run) -> None:
     found = json.loads(volt_stream("audit", "stream.yaml", "--epochs", 3, "--content", "--world", 3, "--json").stdout)
     assert found["exact"] is True
     assert [source["content"] for source in found["sources"]] == [True, True]
-    told = volt_stream("audit", "stream.yaml", "--turns", "1e4")
-    assert b"not read" in told.stdout
-    assert b"exact: every line once per epoch" in told.stderr
+    message = volt_stream("audit", "stream.yaml", "--turns", "1e4")
+    assert b"not read" in message.stdout
+    assert b"exact: every line once per epoch" in message.stderr
 
 
 def test_schema_documents(volt_stream: Run) -> None:

@@ -42,7 +42,7 @@ def config(stream_folder: Path) -> Path:
     return stream_folder / "b.yaml"
 
 
-def told(volt_stream: Run, *arguments: object) -> Any:
+def error_text(volt_stream: Run, *arguments: object) -> Any:
     """What the command says in JSON."""
     return json.loads(volt_stream("batches", "b.yaml", *SET, *arguments, "--json", "-q").stdout)
 
@@ -50,7 +50,7 @@ def told(volt_stream: Run, *arguments: object) -> Any:
 @pytest.mark.parametrize("world", [1, 3])
 def test_it_says_what_a_trainer_gets(volt_stream: Run, config: Path, world: int) -> None:
     """The numbers are those of the steps from Python, of the same rank."""
-    found = told(volt_stream, "-n", 9, "--world", world, "--rank", world - 1)
+    found = error_text(volt_stream, "-n", 9, "--world", world, "--rank", world - 1)
     with Steps.from_config(config, rank=world - 1, world=world, values={"tag": "a"}) as steps:
         arrays = [step for step, _ in zip(steps, range(9), strict=False)]
     assert (found["steps"], found["step"], found["rank"], found["world"]) == (9, 9, world - 1, world)
@@ -64,7 +64,7 @@ def test_it_says_what_a_trainer_gets(volt_stream: Run, config: Path, world: int)
 
 def test_ranks_have_the_same_number_of_steps(volt_stream: Run, config: Path) -> None:
     """To the end of the stream, which is said; together they have each line once, but for those it tells of."""
-    ranks = [told(volt_stream, "-n", 1000, "--world", 2, "--rank", rank) for rank in (0, 1)]
+    ranks = [error_text(volt_stream, "-n", 1000, "--world", 2, "--rank", rank) for rank in (0, 1)]
     assert ranks[0]["steps"] == ranks[1]["steps"] > 5
     assert sum(rank["sentences"] for rank in ranks) + ranks[0]["left"] + LONG == 200
     assert ranks[0]["too_long"] == ranks[1]["too_long"] == LONG
@@ -77,7 +77,7 @@ def test_ranks_have_the_same_number_of_steps(volt_stream: Run, config: Path) -> 
 
 def test_it_reports_on_the_way(volt_stream: Run, config: Path) -> None:
     """After every so many steps, in JSON and in a table; the last line of the table is the sum."""
-    found = told(volt_stream, "-n", 10, "--every", 4)
+    found = error_text(volt_stream, "-n", 10, "--every", 4)
     assert [one["step"] for one in found["every"]] == [4, 8]
     assert found["every"][0]["tokens"] < found["every"][1]["tokens"] < found["tokens"]
     shown = volt_stream("batches", "b.yaml", *SET, "-n", 10, "--every", 5).stdout.decode()
@@ -90,19 +90,19 @@ def test_it_reports_on_the_way(volt_stream: Run, config: Path) -> None:
 
 def test_a_state_goes_on(volt_stream: Run, config: Path) -> None:
     """Two runs are one, with other ranks, too; --force writes the state anew, and without either it is kept."""
-    whole = told(volt_stream, "-n", 12)
-    first = told(volt_stream, "-n", 5, "--state", "s.json", "--resume")
-    second = told(volt_stream, "-n", 7, "--state", "s.json", "--resume")
+    whole = error_text(volt_stream, "-n", 12)
+    first = error_text(volt_stream, "-n", 5, "--state", "s.json", "--resume")
+    second = error_text(volt_stream, "-n", 7, "--state", "s.json", "--resume")
     assert (second["step"], first["tokens"] + second["tokens"]) == (12, whole["tokens"])
     with Steps.from_config(config, values={"tag": "a"}) as steps:
         steps.restore(json.loads((config.parent / "s.json").read_bytes()))
         assert steps.n == 12
     for rank in (0, 1):
-        ranks = told(volt_stream, "-n", 999, "--world", 2, "--rank", rank, "--state", f"{rank}.json")
+        ranks = error_text(volt_stream, "-n", 999, "--world", 2, "--rank", rank, "--state", f"{rank}.json")
     assert json.loads((config.parent / "0.json").read_bytes())["n"] == ranks["steps"]
     kept = "s.json: contains the position of an earlier run, after step 12; add --resume to continue there, or --force"
     assert kept in refused(volt_stream, "b.yaml", *SET, "-n", "3", "--state", "s.json")
-    assert told(volt_stream, "-n", 3, "--state", "s.json", "--force")["step"] == 3
+    assert error_text(volt_stream, "-n", 3, "--state", "s.json", "--force")["step"] == 3
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -178,7 +178,7 @@ def test_wrong_options_are_refused(volt_stream: Run, config: Path, arguments: li
 
 def test_a_state_of_other_steps_is_refused(volt_stream: Run, config: Path) -> None:
     """What differs is named, with the file; so is what is no state."""
-    told(volt_stream, "-n", 2, "--state", "s.json")
+    error_text(volt_stream, "-n", 2, "--state", "s.json")
     config.write_text(CONFIG.replace("max_tokens: 40", "max_tokens: 50"))
     resume = ("b.yaml", *SET, "--state", "s.json", "--resume")
     found = refused(volt_stream, *resume, status=1)
@@ -221,6 +221,6 @@ def test_ids_of_a_larger_vocabulary_are_refused(volt_stream: Run, config: Path) 
 @pytest.mark.parametrize(("name", "command"), [("batches", "batches"), ("mixing", "run")])
 def test_an_example_says_the_command_that_shows_it(volt_stream: Run, name: str, command: str) -> None:
     """`volt stream batches` where the configuration is of batches; the command runs."""
-    told = volt_stream("example", name, "-o", "x").stderr.decode()
-    assert f"next: volt stream {command} x/stream.yaml" in told
-    volt_stream(*told.rstrip().split("volt stream ")[-1].split())
+    error_text = volt_stream("example", name, "-o", "x").stderr.decode()
+    assert f"next: volt stream {command} x/stream.yaml" in error_text
+    volt_stream(*error_text.rstrip().split("volt stream ")[-1].split())

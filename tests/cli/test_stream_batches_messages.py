@@ -38,7 +38,7 @@ def config(stream_folder: Path) -> Path:
     return stream_folder / "b.yaml"
 
 
-def told(volt_stream: Run, *arguments: object, status: int = 0) -> Any:
+def message(volt_stream: Run, *arguments: object, status: int = 0) -> Any:
     """What the command says in JSON."""
     return json.loads(volt_stream("batches", "b.yaml", *arguments, "--json", status=status).stdout)
 
@@ -46,7 +46,7 @@ def told(volt_stream: Run, *arguments: object, status: int = 0) -> Any:
 def test_unfit_lines_are_told(volt_stream: Run, config: Path) -> None:
     """How many, and why, as the stream's summary has them, in the table and in JSON; without any there is no row."""
     config.write_text(config.read_text().replace("block_lines", "epochs: 1, block_lines"))
-    found = told(volt_stream, "-n", 1000)
+    found = message(volt_stream, "-n", 1000)
     assert (found["n_read"], found["n_faults"]) == (N_LINES, UNFIT)
     assert list(found["reasons"].values()) == [UNFIT]
     assert found["sentences"] + found["left"] == N_LINES - UNFIT
@@ -64,8 +64,8 @@ def test_unfit_lines_are_told(volt_stream: Run, config: Path) -> None:
 def test_what_was_read_counts_over_all_runs(volt_stream: Run, workers: int) -> None:
     """Runs that go on from each other tell of as many lines, epochs and faults as one, and never of fewer."""
     options = ("--state", "s.json", "--resume", "--workers", workers)
-    several = [told(volt_stream, "-n", n, *options) for n in (3, 1, 20, 1, 40)]
-    whole = told(volt_stream, "-n", 65, "--workers", 2 - workers)
+    several = [message(volt_stream, "-n", n, *options) for n in (3, 1, 20, 1, 40)]
+    whole = message(volt_stream, "-n", 65, "--workers", 2 - workers)
     keys = ("step", "n_read", "n_faults", "reasons")
     assert [several[-1][key] for key in keys] == [whole[key] for key in keys]
     read = [one["sources"]["pairs"] for one in several]
@@ -79,7 +79,7 @@ def test_what_was_read_counts_over_all_runs(volt_stream: Run, workers: int) -> N
 
 def test_speed_is_that_of_making_windows(volt_stream: Run) -> None:
     """Tokens of the run by its seconds, from the second window on; before that there is none, in rows neither."""
-    found = told(volt_stream, "-n", 60, "--every", 1)
+    found = message(volt_stream, "-n", 60, "--every", 1)
     for one in [*found["every"], found]:
         if one["windows"] < 2:
             assert one["tokens_per_second"] is None
@@ -119,13 +119,13 @@ def test_a_signal_leaves_the_summary_and_the_state(
     volt_stream: Run, monkeypatch: pytest.MonkeyPatch, config: Path, number: int, options: tuple[str, ...]
 ) -> None:
     """What the steps came to so far, rows as they were reached, and a state from which the others follow."""
-    whole = told(volt_stream, "-n", 40)
+    whole = message(volt_stream, "-n", 40)
     with monkeypatch.context() as patch:
         interrupted(patch, number, at=25)
         command = ("batches", "b.yaml", "-n", 10**7, "--every", 10, "--state", "s.json", *options)
         done = volt_stream(*command, status=128 + number)
     assert f"stopped by {signal.Signals(number).name} after step 25; the state is in s.json" in done.stderr.decode()
-    rest = told(volt_stream, "-n", 15, "--state", "s.json", "--resume")
+    rest = message(volt_stream, "-n", 15, "--state", "s.json", "--resume")
     if options:
         found = json.loads(done.stdout)
         assert (found["steps"], [one["step"] for one in found["every"]]) == (25, [10, 20])

@@ -107,8 +107,8 @@ def test_only_changes(volt_stream: Run, tasks: Path) -> None:
 
 def test_a_page_is_written_whole(volt_stream: Run, tasks: Path) -> None:
     """To a file, or to stdout; it holds no script, whatever lines hold."""
-    told = volt_stream("debug", tasks, *SET, "--task", "de_en", "--html", "page.html")
-    assert (told.stdout, told.stderr) == (b"", b"wrote page.html\n")
+    error_text = volt_stream("debug", tasks, *SET, "--task", "de_en", "--html", "page.html")
+    assert (error_text.stdout, error_text.stderr) == (b"", b"wrote page.html\n")
     page = Path("page.html").read_text()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script" not in page
@@ -121,8 +121,8 @@ def test_subwords_are_counted(volt_stream: Run, tasks: Path) -> None:
     lines = volt_stream("run", tasks, *SET, "--task", "de_en", "-q").lines
     counts = Counter(token for line in lines for token in line.replace("\t", " ").split(" "))
     assert counted == [f"{n}\t{token}" for token, n in sorted(counts.items(), key=lambda row: (-row[1], row[0]))]
-    told = volt_stream("vocabulary", tasks, *SET, "--task", "auto", "--lines", 8, "--top", 1, "-o", "v.tsv")
-    assert told.stderr == b"wrote v.tsv: 1 token of 8 lines\n"
+    error_text = volt_stream("vocabulary", tasks, *SET, "--task", "auto", "--lines", 8, "--top", 1, "-o", "v.tsv")
+    assert error_text.stderr == b"wrote v.tsv: 1 token of 8 lines\n"
     assert Path("v.tsv").read_text() == "8\t<2en>\n"
     mixed = ("vocabulary", tasks, *SET, "--lines", 50, "-q")
     assert volt_stream(*mixed).stdout == volt_stream(*mixed, "--workers", 1).stdout

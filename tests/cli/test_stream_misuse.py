@@ -41,18 +41,18 @@ def test_lines_are_not_written_into_their_source(stream_folder: Path, capfd: pyt
     assert (stream_folder / "out").read_bytes().count(b"\n") == 3
 
 
-@pytest.mark.parametrize("told", ["abc", "-5", "12 13", "7\nline 39999\n", "a0\tline 0\na1\tline 1\n"])
-def test_a_consumer_that_writes_no_number_is_refused(tmp_path: Path, told: str) -> None:
+@pytest.mark.parametrize("message", ["abc", "-5", "12 13", "7\nline 39999\n", "a0\tline 0\na1\tline 1\n"])
+def test_a_consumer_that_writes_no_number_is_refused(tmp_path: Path, message: str) -> None:
     """Else its lines would come again, or a number that stands in its file by chance would be believed."""
-    (tmp_path / "ack").write_text(told)
+    (tmp_path / "ack").write_text(message)
     with pytest.raises(StreamError, match=r"ack: '.*' is not a number of lines; write how many are used"):
         Consumer(str(tmp_path / "ack")).look()
 
 
-@pytest.mark.parametrize(("told", "used"), [("", None), (" \n", None), ("12\n", 12), ("12\n15", 15), (" 7 ", 7)])
-def test_a_consumer_counts_in_a_file(tmp_path: Path, told: str, used: int | None) -> None:
+@pytest.mark.parametrize(("message", "used"), [("", None), (" \n", None), ("12\n", 12), ("12\n15", 15), (" 7 ", 7)])
+def test_a_consumer_counts_in_a_file(tmp_path: Path, message: str, used: int | None) -> None:
     """The last line counts; nothing is said in an empty file."""
-    (tmp_path / "ack").write_text(told)
+    (tmp_path / "ack").write_text(message)
     assert Consumer(str(tmp_path / "ack")).look() == used
 
 

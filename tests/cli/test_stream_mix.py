@@ -22,8 +22,8 @@ def mixed(stream_folder: Path) -> Path:
 
 def test_a_plan_shows_a_virtual_epoch(mixed: Path, volt_stream: Run) -> None:
     """A table says lines, share and passes of each source in a virtual epoch; JSON says the same."""
-    told = volt_stream("plan", mixed, "--at", 240, "--seconds", 0.01).stdout.decode()
-    lines = [line.split() for line in told.splitlines()]
+    message = volt_stream("plan", mixed, "--at", 240, "--seconds", 0.01).stdout.decode()
+    lines = [line.split() for line in message.splitlines()]
     start = next(place for place, line in enumerate(lines) if line[:1] == ["in"])
     assert " ".join(lines[start]) == "in a virtual epoch of 120 lines"
     assert lines[start + 2 : start + 4] == [["de", "90", "75.00%", "1.00"], ["lb", "30", "25.00%", "3.00"]]
@@ -48,5 +48,5 @@ def test_a_summary_says_how_long_a_virtual_epoch_is(mixed: Path, volt_stream: Ru
 def test_a_temperature_that_leaves_nothing_is_told_with_its_line(mixed: Path, volt_stream: Run) -> None:
     """Which is known once the files have been counted."""
     mixed.write_text("# a comment\n" + MIXED % 0.05)
-    told = volt_stream("run", mixed, status=2).stderr.decode()
-    assert "mix.yaml:2: mix: temperature 0.05 leaves nothing to source 'lb'" in " ".join(told.split())
+    message = volt_stream("run", mixed, status=2).stderr.decode()
+    assert "mix.yaml:2: mix: temperature 0.05 leaves nothing to source 'lb'" in " ".join(message.split())

@@ -88,7 +88,7 @@ def test_mtdata_is_asked_once_for_each_data_set(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["default"], "default has 0 sources; give 1"),
         (["default", "one.tsv", "two.tsv.gz"], "default has 2 sources; give 1"),
@@ -106,11 +106,11 @@ def test_mtdata_is_asked_once_for_each_data_set(
         (["stream.yaml", "--weights", "2,1"], "stream.yaml: a file that names its own sources; remove 2,1"),
     ],
 )
-def test_what_is_wrong_is_a_usage_error(arguments: list[str], told: str, volt_stream: Run) -> None:
+def test_what_is_wrong_is_a_usage_error(arguments: list[str], message: str, volt_stream: Run) -> None:
     """Exit status 2, nothing on stdout, and a sentence that says what to give."""
     done = volt_stream("run", *arguments, status=2)
     assert done.stdout == b""
-    assert told in done.stderr.decode()
+    assert message in done.stderr.decode()
 
 
 def test_a_missing_source_is_told(volt_stream: Run) -> None:
@@ -122,8 +122,8 @@ def test_a_file_comes_before_a_pipeline(volt_stream: Run, stream_folder: Path) -
     """A file of a pipeline's name is a configuration; with sources that is an error, which says so."""
     (stream_folder / "default").write_text("sources: {one: {path: one.tsv}}")
     assert set(json.loads(volt_stream("run", "default", "--limit", 1, "--json").stderr)["sources"]) == {"one"}
-    told = volt_stream("run", "default", "one.tsv", status=2).stderr
-    assert b"to have the pipeline default, move the file" in told
+    message = volt_stream("run", "default", "one.tsv", status=2).stderr
+    assert b"to have the pipeline default, move the file" in message
     (stream_folder / "multistream").mkdir()
     assert len(volt_stream("run", "multistream", "one.tsv", "--limit", 3, "-q").lines) == 3
 
@@ -140,9 +140,9 @@ def test_merged_states_say_where_new_ranks_go_on(volt_stream: Run) -> None:
     for rank in (0, 1):
         options = ["--rank", rank, "--world", 2, "--state", f"{rank}.json", "-q", "--limit", 40 + rank]
         volt_stream("run", "default", "one.tsv", *options)
-    told = volt_stream("merge-states", "0.json", "1.json", "-o", "m.json", "--world", 4).stderr.decode()
-    assert "rank 0 of 4: on from line 21; count from 21 for --ack" in told
-    assert "ranks 1 to 3 of 4: on from line 20; count from 20 for --ack" in told
+    message = volt_stream("merge-states", "0.json", "1.json", "-o", "m.json", "--world", 4).stderr.decode()
+    assert "rank 0 of 4: on from line 21; count from 21 for --ack" in message
+    assert "ranks 1 to 3 of 4: on from line 20; count from 20 for --ack" in message
     Path("used").write_text("23\n")
     rank = ["--rank", 0, "--world", 4, "--from-state", "m.json", "-q"]
     lines = volt_stream("run", "default", "one.tsv", *rank, "--limit", 5).lines

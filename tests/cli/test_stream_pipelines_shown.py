@@ -27,8 +27,8 @@ def test_a_pipeline_is_shown_as_its_configuration_is(
     (stream_folder / "same.yaml").write_text(SAME)
     number = (7,) * (command == ("trace",))
     named = volt_stream(*command, "multistream", *number, *SOURCES, "--weights", "2,1", *behind, "--json")
-    told = volt_stream(*command, "same.yaml", *number, *behind, "--json")
-    assert json.loads(named.stdout) == json.loads(told.stdout)
+    message = volt_stream(*command, "same.yaml", *number, *behind, "--json")
+    assert json.loads(named.stdout) == json.loads(message.stdout)
 
 
 def test_a_pipeline_is_planned(volt_stream: Run) -> None:
@@ -41,9 +41,9 @@ def test_a_pipeline_is_planned(volt_stream: Run) -> None:
 def test_what_is_no_pipeline_is_told_alike(volt_stream: Run, command: str) -> None:
     """Sources behind a file, none behind a pipeline, and a name that is near to one: as `run` tells it."""
     number = (0,) * (command == "trace")
-    for arguments, told in {
+    for arguments, message in {
         ("stream.yaml", *number, "one.tsv"): b"a file that names its own sources; remove one.tsv",
         ("example", *number, "one.tsv"): b"example has 1 source; give 2",
         ("exampel", *number): b"did you mean the pipeline example?",
     }.items():
-        assert told in volt_stream(command, *arguments, status=2).stderr
+        assert message in volt_stream(command, *arguments, status=2).stderr

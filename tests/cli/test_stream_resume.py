@@ -36,8 +36,10 @@ def test_the_position_of_an_earlier_run_is_kept(volt_stream: Run) -> None:
     command = ["run", "stream.yaml", "--limit", 6, "--state", "s.json", "-q"]
     first, state = volt_stream(*command), load_state("s.json")
     refused = volt_stream(*command, status=2)
-    told = "--state s.json: contains the position of an earlier run, after line 6; add --resume to continue there, or"
-    assert f"{told} --force to start anew" in refused.stderr.decode()
+    message = (
+        "--state s.json: contains the position of an earlier run, after line 6; add --resume to continue there, or"
+    )
+    assert f"{message} --force to start anew" in refused.stderr.decode()
     assert (refused.stdout, load_state("s.json")) == (b"", state)
     assert b"give one of them" in volt_stream(*command, "--resume", "--force", status=2).stderr
     assert first.lines + volt_stream(*command, "--resume").lines == expected(12)
@@ -197,8 +199,8 @@ def test_acknowledgements_on_a_descriptor(start_stream: Start, volt_stream: Run,
     try:
         process = start_stream("run", "stream.yaml", "--state", "s.json", "--ack", reader, pass_fds=[reader])
         used = read_lines(process, 200)
-        for told in (b"7\n1", b"0\n15", b"0\n"):
-            os.write(writer, told)
+        for message in (b"7\n1", b"0\n15", b"0\n"):
+            os.write(writer, message)
         wait_for(lambda: load_state(stream_folder / "s.json")["n"] == 150)
         process.kill()
         process.wait(DEADLINE)

@@ -53,11 +53,13 @@ def test_a_split_comes_once_and_in_order(volt_stream: Run, tasks: Path) -> None:
 def test_every_command_of_a_stream_takes_tasks(volt_stream: Run, tasks: Path, command: list[object]) -> None:
     """preview, plan, audit and trace look at the split and the tasks that are asked for."""
     name, *more = command
-    told = ("--set", "weight=3", "--json")
-    train = volt_stream(name, tasks, *more, *told).stdout.decode()
-    valid = volt_stream(name, tasks, *more, *told, "--split", "valid").stdout.decode()
-    alone = volt_stream(name, tasks, *more, *told, "--task", "auto").stdout.decode()
-    names = [{name for name in ("de_en", "auto", "dev") if f'"{name}"' in told} for told in (train, valid, alone)]
+    error_text = ("--set", "weight=3", "--json")
+    train = volt_stream(name, tasks, *more, *error_text).stdout.decode()
+    valid = volt_stream(name, tasks, *more, *error_text, "--split", "valid").stdout.decode()
+    alone = volt_stream(name, tasks, *more, *error_text, "--task", "auto").stdout.decode()
+    names = [
+        {name for name in ("de_en", "auto", "dev") if f'"{name}"' in error_text} for error_text in (train, valid, alone)
+    ]
     assert names[0] <= {"de_en", "auto"}
     assert names[1:] == [{"dev"}, {"auto"}]
 

@@ -176,7 +176,7 @@ def test_what_cannot_be_made_is_told_and_the_rest_is_made(files, tmp_path, monke
         sizes=(*SIZES, 99_999),
         select="fixed:88888",
     )
-    told = "\n".join(found.problems)
+    message = "\n".join(found.problems)
     for expected in (
         "pip install",
         "bpe:99999",
@@ -186,7 +186,7 @@ def test_what_cannot_be_made_is_told_and_the_rest_is_made(files, tmp_path, monke
         "GREEK",
         "'xx'",
     ):
-        assert expected in told
+        assert expected in message
     assert [system.name for system in found.systems][-1] == "bpe 50"
     assert len(found.systems) == 9
     greek = found.systems[0].heldout_by_source["el"]

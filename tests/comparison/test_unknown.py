@@ -108,9 +108,9 @@ def test_the_command_says_so(run: Run, tmp_path: Path) -> None:
     slovenian(tmp_path / "sl.volt")
     (tmp_path / "ta.txt").write_text(f"{TAMIL}\n" * 50, encoding="utf-8")
     for option in ("--with", "-m"):
-        told = " ".join(run("compare", "ta.txt", option, "sl.volt").stdout.decode().split())
-        assert "warning more than 1 % of the pieces are unknown" in told
-        assert "file sl.volt (100 % of the training text)" in told
+        message = " ".join(run("compare", "ta.txt", option, "sl.volt").stdout.decode().split())
+        assert "warning more than 1 % of the pieces are unknown" in message
+        assert "file sl.volt (100 % of the training text)" in message
 
 
 def test_one_warning_names_all_systems(tmp_path: Path) -> None:

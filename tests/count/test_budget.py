@@ -248,9 +248,9 @@ def test_words_that_do_not_fit_are_refused_with_what_would(small_pieces: list[Pa
         patch.setattr(Budget, "for_words", 60_000)
         with pytest.raises(
             CorpusError, match=r"distinct words are too many for 1 GB, and [\d,]+ of them occur \d+ times or more"
-        ) as told:
+        ) as error_text:
             volt.count_words(path, memory="1G")
-        least = int(str(told.value).partition("min_count=")[2].partition(" ")[0])
+        least = int(str(error_text.value).partition("min_count=")[2].partition(" ")[0])
     counts = volt.count_words(path)
     for n, fits in ((least, True), (least - 1, False)):
         words = counts.min_count(n).words
@@ -262,9 +262,9 @@ def test_the_min_count_that_is_suggested_is_the_least(n_bytes: int) -> None:
     """What it leaves fits, as is said, and one less leaves too much."""
     tally, room = CountHistogram(1), Budget(budget._BASE + n_bytes)
     tally.add(part_of({f"{count:03}": count for count in range(1, 300)}).table)
-    told = re.search(r"and (\d+) of them occur (\d+) times?", str(tally.refusal(room)))
-    assert told
-    left, least = map(int, told.groups())
+    error_text = re.search(r"and (\d+) of them occur (\d+) times?", str(tally.refusal(room)))
+    assert error_text
+    left, least = map(int, error_text.groups())
     assert left == max(0, 300 - least)
     assert learning_bytes(left, 3 * left) <= room.for_words
     assert least == 1 or learning_bytes(left + 1, 3 * (left + 1)) > room.for_words
@@ -330,9 +330,9 @@ def test_the_command_tells_the_bound(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "a.txt"
     path.write_text(text_of(100), encoding="utf-8")
     done = run("search", path, "--memory", "1G", "--approximate", "--json", "-q", "-o", tmp_path / "a.volt")
-    told = json.loads(done.stdout)["counts"]
-    assert told.pop("words") == len(set(text_of(100).split()))
-    assert told == {"occurrences": 900, "left_out": 0, "bound": 0, "lines": 100, "bytes": path.stat().st_size}
+    error_text = json.loads(done.stdout)["counts"]
+    assert error_text.pop("words") == len(set(text_of(100).split()))
+    assert error_text == {"occurrences": 900, "left_out": 0, "bound": 0, "lines": 100, "bytes": path.stat().st_size}
     for options, message in (
         (["--memory", ""], "memory is ''; give bytes, such as 512M, which is the least, 2G or 16G\n"),
         (["--memory", "5M"], "memory is 5M; give 512M or more"),

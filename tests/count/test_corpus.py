@@ -32,7 +32,7 @@ Packer = Callable[[bytes], bytes]
 lines = st.lists(line, max_size=12)
 
 
-def told(message: str, sources: object, **options: object) -> None:
+def error_text(message: str, sources: object, **options: object) -> None:
     with pytest.raises(VoltError) as caught:
         count_words(sources, **options)  # type: ignore[arg-type]
     assert message in str(caught.value)
@@ -70,7 +70,7 @@ def test_counting_is_counting(
         path.write_bytes(packer("".join(f"{text}\n" for text in part).encode()))
     order.shuffle(paths)
     if not expected:
-        return told("no words in", paths)
+        return error_text("no words in", paths)
     counts = count_words(paths, block_size=block_size)
     assert pairs(counts) == expected
     assert counts.n_lines == sum(map(len, parts))
@@ -114,7 +114,7 @@ def test_min_count_drops_rare_words(write: Callable[[str, str], Path]) -> None:
     path = write("a", "x x y\n")
     assert count_words(path, min_count=2) == count_words(path).min_count(2)
     assert count_words(path, min_count=2).words == ["x"]
-    told("no word occurs 3 times, of 3 in all; lower min_count", path, min_count=3)
+    error_text("no word occurs 3 times, of 3 in all; lower min_count", path, min_count=3)
 
 
 def test_many_parts_are_compacted(write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_stdin_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_utf8_follows_the_policy(write: Callable[[str, bytes], Path]) -> None:
     """strict tells file and line; replace and skip count what they change."""
     path = write("a", b"good\nb\xffd\n")
-    told(f"{path}:2: invalid UTF-8 byte 0xff at column 2", path)
+    error_text(f"{path}:2: invalid UTF-8 byte 0xff at column 2", path)
     replaced, skipped = (count_words(path, errors=errors) for errors in ("replace", "skip"))
     assert (replaced.words, replaced.n_lines, replaced.n_bad_lines) == (["b�d", "good"], 2, 1)
     assert (skipped.words, skipped.n_lines, skipped.n_bad_lines) == (["good"], 2, 1)
@@ -180,11 +180,11 @@ def test_fields_are_columns(folder: Path, rows: list[list[str]]) -> None:
 def test_missing_fields_are_told(write: Callable[[str, str], Path]) -> None:
     """A short line is named with the number of its fields, a wrong number with an example."""
     path = write("a.tsv", "a\tb\nc\td\ne\n\n")
-    told(f"{path}:3: field 2 was asked for, but there are 1; repair the line", path, fields="2")
-    told(f"{path}:1: field 3 was asked for, but there are 2", path, fields=3, block_size=1)
+    error_text(f"{path}:3: field 2 was asked for, but there are 1; repair the line", path, fields="2")
+    error_text(f"{path}:1: field 3 was asked for, but there are 2", path, fields=3, block_size=1)
     for fields in ("0", "x", "", "1,1", [], [1.5], -1):
-        told("give distinct column numbers, counted from 1", path, fields=fields)
-    told("fields, column and word_counts exclude each other", path, fields=1, word_counts=True)
+        error_text("give distinct column numbers, counted from 1", path, fields=fields)
+    error_text("fields, column and word_counts exclude each other", path, fields=1, word_counts=True)
 
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5), ascii=st.booleans())
@@ -218,23 +218,23 @@ def test_bad_json_is_told_with_its_line(write: Callable[[str, bytes], Path], row
     """Whatever is wrong with a line, file and line are named, compressed or not, in any block."""
     content = f'{{"text": "a"}}\n\n{row}\n{{"text": "a"}}\n'.encode()
     for path in (write("a.jsonl", content), write("a.jsonl.gz", gzip.compress(content))):
-        told(f"{path}:3: {message}", path, column="text")
-        told(f"{path}:3: {message}", path, column="text", block_size=1)
+        error_text(f"{path}:3: {message}", path, column="text")
+        error_text(f"{path}:3: {message}", path, column="text", block_size=1)
     gc.collect()  # a file that was left open would be reported here
 
 
 def test_columns_must_be_named(write: Callable[[str, str | bytes], Path], tmp_path: Path) -> None:
     """JSON lines and parquet without a column are refused with the columns that exist."""
     path = write("a.jsonl.gz", gzip.compress(b'{"id": 1, "text": "a"}\n'))
-    told(f"{path}: JSON lines; name the text column, one of: id, text", path)
-    told("name the text column, one of: none, it is empty", write("b.ndjson", ""))
+    error_text(f"{path}: JSON lines; name the text column, one of: id, text", path)
+    error_text("name the text column, one of: none, it is empty", write("b.ndjson", ""))
     pl.DataFrame({"id": [1], "text": ["a"], "lang": ["de"]}).write_parquet(tmp_path / "a.parquet")
-    told(
+    error_text(
         f"{tmp_path / 'a.parquet'}: parquet; name the text column; there are: text, lang",
         tmp_path / "a.parquet",
     )
-    told("no text column 'id'; there are: text, lang", tmp_path / "a.parquet", column="id")
-    told("no text column 'x'; there are: text, lang", tmp_path / "a.parquet", column="x")
+    error_text("no text column 'id'; there are: text, lang", tmp_path / "a.parquet", column="id")
+    error_text("no text column 'x'; there are: text, lang", tmp_path / "a.parquet", column="x")
 
 
 @given(texts=st.lists(st.text(max_size=20), min_size=1, max_size=5))
@@ -256,11 +256,11 @@ def test_parquet_nulls_and_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     pl.DataFrame({"text": ["a", "b", None, "a"]}).write_parquet(path)
     for rows in (1, 100):
         monkeypatch.setattr(counting, "_PARQUET_ROWS", rows)
-        told(f"{path}: row 3 is null", path, column="text")
+        error_text(f"{path}: row 3 is null", path, column="text")
         counts = count_words(path, column="text", errors="skip")
         assert (pairs(counts), counts.n_lines, counts.n_bad_lines) == ({"a": 2, "b": 1}, 4, 1)
     path.write_bytes(path.read_bytes()[:-9])
-    told(f"{path}: damaged parquet file", path, column="text")
+    error_text(f"{path}: damaged parquet file", path, column="text")
 
 
 def test_word_tables(write: Callable[[str, str], Path]) -> None:
@@ -293,7 +293,7 @@ def test_bad_tables_are_told_with_their_line(write: Callable[[str, str], Path], 
     """A line that is not a word and a positive count is named."""
     path = write("a", f"low 5\n\n{row}\nlow 5\n")
     for block_size in (1, 1_000):
-        told(
+        error_text(
             f"{path}:3: {row!r} is not a word, a tab or space, and a count",
             path,
             word_counts=True,
@@ -305,16 +305,16 @@ def test_overflowing_tables_are_told(write: Callable[[str, str], Path]) -> None:
     """Counts that add up beyond 64 bits are refused, within a block and across blocks."""
     path = write("a", f"a {2**62}\nb {2**62}\n")
     for block_size in (1, 1_000):
-        told("more than 64 bits hold", path, word_counts=True, block_size=block_size)
+        error_text("more than 64 bits hold", path, word_counts=True, block_size=block_size)
 
 
 def test_nothing_to_count_is_told(write: Callable[[str, str], Path]) -> None:
     """A corpus without words is an error that names the files and the number of lines."""
     empty, blank = write("a", ""), write("b", " \n\n\t\n")
-    told(f"{empty}: no words in 0 lines", empty)
-    told(f"{empty}, {blank}: no words in 3 lines; check the files and the pre-tokenizer", [empty, blank])
-    told(f"{blank}, {blank}, {blank} and 1 more: no words in 12 lines", [blank] * 4)
-    told("name a file", [])
+    error_text(f"{empty}: no words in 0 lines", empty)
+    error_text(f"{empty}, {blank}: no words in 3 lines; check the files and the pre-tokenizer", [empty, blank])
+    error_text(f"{blank}, {blank}, {blank} and 1 more: no words in 12 lines", [blank] * 4)
+    error_text("name a file", [])
 
 
 def test_huge_lines_and_words_are_linear(write: Callable[[str, str], Path]) -> None:

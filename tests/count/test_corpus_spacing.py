@@ -65,10 +65,10 @@ def test_the_search_says_what_to_do() -> None:
     """One warning stands in for that of a tiny corpus; on the command line it names options; with these it goes."""
     text = UNSPACED["Han"] * 3
     result = search(learn_bpe(counted(text), 20))
-    [told] = [sentence for sentence in result.warnings if "at least" not in sentence]
-    assert "without spaces between words (mostly Han)" in told
-    assert "count with the pretokenizer unicode, " in told
-    assert told.endswith("or with metaspace")
+    [message] = [sentence for sentence in result.warnings if "at least" not in sentence]
+    assert "without spaces between words (mostly Han)" in message
+    assert "count with the pretokenizer unicode, " in message
+    assert message.endswith("or with metaspace")
     for pretokenizer in ("unicode", "metaspace"):
         counts = WordCounts.from_pairs([(word, 1) for word in text.split()], pretokenizer=pretokenizer)
         assert unspaced(counts) is None

@@ -158,7 +158,7 @@ def test_ranges_counted_in_other_processes(tmp_path: Path) -> None:
 def test_what_counts_a_shard_says_how_far_it_came_and_can_be_silent(path: Path) -> None:
     """A counter that tells nobody can be pickled, whatever was to be told; counts are the same."""
     path.write_bytes(b"low lower\n" * 9)
-    told = list[tuple[str, int, int | None]]()
+    message = list[tuple[str, int, int | None]]()
 
     def apart(function: Any, paths: Any) -> list[Any]:
         silent = pickle.loads(pickle.dumps(function.silent()))
@@ -167,13 +167,13 @@ def test_what_counts_a_shard_says_how_far_it_came_and_can_be_silent(path: Path) 
         return [reduce(add, map(silent, shards_of(paths, size=20)))]
 
     def note(path: str, done: int, total: int | None) -> None:
-        told.append((path, done, total))
+        message.append((path, done, total))
 
     assert count_words(path, map=apart, progress=note) == count_words(path)
-    assert told == []
+    assert message == []
     count_words(path, map=in_ranges(map, size=20), progress=note)
-    assert told[-1] == (str(path), 90, 90)
-    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+    assert message[-1] == (str(path), 90, 90)
+    assert [done for _, done, _ in message] == sorted(done for _, done, _ in message)
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, "64M"])

@@ -196,18 +196,18 @@ def test_errors_and_progress_are_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     """A line that is not UTF-8, or too long, is named; progress is told after each block."""
     path = tmp_path / "a.txt"
     path.write_bytes(b"low lower\n" * 20 + b"lo\xffw\n")
-    told, messages = list[tuple[object, ...]](), list[str]()
+    message, messages = list[tuple[object, ...]](), list[str]()
     for large in (0, 1 << 40):
         monkeypatch.setattr(counting, "_LARGE", large)
         for options in ({}, {"max_line": 8}):
             with pytest.raises(CorpusError) as caught:
                 count_words(path, pretokenizer="bytes", block_size=64, **options)  # type: ignore[arg-type]
             messages.append(str(caught.value))
-        count_words(path, pretokenizer="bytes", block_size=64, errors="skip", progress=lambda *one: told.append(one))
+        count_words(path, pretokenizer="bytes", block_size=64, errors="skip", progress=lambda *one: message.append(one))
     assert messages[:2] == messages[2:]
     assert f"{path}:21: invalid UTF-8 byte 0xff" in messages[0]
-    assert len(told) > 2
-    assert told[: len(told) // 2] == told[len(told) // 2 :]
+    assert len(message) > 2
+    assert message[: len(message) // 2] == message[len(message) // 2 :]
 
 
 def test_user_tokens_and_normal_forms_are_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

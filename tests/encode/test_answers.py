@@ -38,10 +38,10 @@ def test_what_stands_before_a_pipe_is_given_before_it_is_waited_for(tmp_path: Pa
     (tmp_path / "a.txt").write_text("low\n")
     got = list[bytes]()
 
-    def told(n_written: int) -> None:
+    def message(n_written: int) -> None:
         assert len(b"".join(got).splitlines()) == 1 + n_written
 
-    with writing([b"lo\n", b"w\n"], told) as writer:
+    with writing([b"lo\n", b"w\n"], message) as writer:
         paths = [str(tmp_path / "a.txt"), writer.path]
         for answer in encode_stream(ENCODER, paths, job=EncodeJob(n_threads=n_threads), wait=writer):
             got.append(answer)

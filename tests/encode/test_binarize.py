@@ -52,13 +52,13 @@ def test_sentences_are_the_lines_of_encode_with_eos(files: list[str], tmp_path: 
 
 def test_each_file_has_a_pair_of_its_own(files: list[str], tmp_path: Path) -> None:
     """In a folder each file has a pair, named without what says how it is packed; progress counts on."""
-    told = list[int]()
-    made = list(binarize_each(ENCODER, files, tmp_path / "out", progress=told.append))
+    message = list[int]()
+    made = list(binarize_each(ENCODER, files, tmp_path / "out", progress=message.append))
     assert [(one.prefix.name, one.n_lines) for one in made] == [("a.txt", 200), ("b.txt", 0), ("c.txt", 3)]
     for one, lines in zip(made, (LINES, [], LINES[:3]), strict=True):
         assert unpacked(*_both(one.prefix)) == [[*ids, 2] for ids in _ids(lines)]
-    assert told == sorted(told)
-    assert told[-1] >= len("\n".join(LINES))
+    assert message == sorted(message)
+    assert message[-1] >= len("\n".join(LINES))
 
 
 @given(
@@ -83,21 +83,21 @@ def test_what_stands_around_lines_is_told_by_token_or_id(files: list[str], tmp_p
     assert unpacked(*_both(tmp_path / "out")) == [[1, 4, *ids, 300] for ids in _ids(LINES)]
     binarize(ENCODER, files[:1], tmp_path / "out", frame=Frame(), dtype="u8")
     assert _both(tmp_path / "out") == packed(_ids(LINES), "u8")
-    for wrong, told in (
+    for wrong, message in (
         ("<x>", "prepend '<x>' is not a token of the vocabulary"),
         (-1, "prepend is -1; give 0 or more"),
     ):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             Frame.of(ENCODER, prepend=wrong)
 
 
 def test_ids_beyond_the_kind_of_number_are_refused_before_any_work(files: list[str], tmp_path: Path) -> None:
     """A kind that does not hold the vocabulary's ids, or those around lines, is told at once."""
-    for frame, dtype, told in (
+    for frame, dtype, message in (
         (Frame((), (256,)), "u8", "dtype 'u8' holds ids up to 255, and there are ids up to 256; pass dtype='u16'"),
         (Frame((), (70_000,)), "u16", "holds ids up to 65,535, and there are ids up to 70,000; pass dtype='i32'"),
     ):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             binarize(ENCODER, files, tmp_path / "out", frame=frame, dtype=dtype)
     assert not (tmp_path / "out.idx").exists()
     assert binarize(ENCODER, files, tmp_path / "out", frame=Frame((), (70_000,))).dtype == "i32"

@@ -79,15 +79,15 @@ WRONG: list[tuple[Callable[[], object], type[VoltError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "kind", "told"), WRONG, ids=range(len(WRONG)))
+@pytest.mark.parametrize(("call", "kind", "message"), WRONG, ids=range(len(WRONG)))
 def test_what_cannot_be_meant_is_told(
-    call: Callable[[], object], kind: type[VoltError], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Callable[[], object], kind: type[VoltError], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is one of VOLT's, of the kind that callers catch, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(kind) as caught:
         call()
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
     assert not list(tmp_path.iterdir())
 
 

@@ -79,17 +79,17 @@ def test_counts_are_those_of_one_process(
     cluster: None, corpus: list[str], shard_map: RayMap, options: dict[str, Any]
 ) -> None:
     """Words, lines, bytes and bad lines; told is all that was read, once."""
-    told = list[tuple[str, int, int | None]]()
+    message = list[tuple[str, int, int | None]]()
     found = count_words(
         corpus,
         map=shard_map,
         errors="skip",
-        progress=lambda path, done, total: told.append((path, done, total)),
+        progress=lambda path, done, total: message.append((path, done, total)),
         **options,
     )
     assert found == count_words(corpus, errors="skip", **options)
-    assert told[-1][1:] == (sum(map(os.path.getsize, corpus)),) * 2
-    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+    assert message[-1][1:] == (sum(map(os.path.getsize, corpus)),) * 2
+    assert [done for _, done, _ in message] == sorted(done for _, done, _ in message)
 
 
 def test_an_error_is_that_of_one_process(cluster: None, corpus: list[str]) -> None:
@@ -124,11 +124,11 @@ def test_encoded_files_are_those_of_one_process(
     paths = corpus[:4]
     here, there = tmp_path / "here", tmp_path / "there"
     lines = {outcome.source: outcome.n_lines for outcome in encode_each(encoder, paths, here, job=job)}
-    told = list[int]()
-    found = encode_each(encoder, paths, there, job=job, write=RayWriter(), progress=told.append)
+    message = list[int]()
+    found = encode_each(encoder, paths, there, job=job, write=RayWriter(), progress=message.append)
     assert {outcome.source: outcome.n_lines for outcome in found} == lines
     assert files_of(there) == files_of(here)
-    assert told[-1] == sum(map(os.path.getsize, paths))
+    assert message[-1] == sum(map(os.path.getsize, paths))
     again = [
         *encode_each(encoder, paths, there, job=job),
         *encode_each(encoder, paths, here, job=job, write=RayWriter()),
@@ -216,10 +216,12 @@ def test_a_folder_that_a_machine_lacks_is_named(tmp_path: Path) -> None:
         volt_ray._enter(str(tmp_path / "none"))
 
 
-@pytest.mark.parametrize(("address", "told"), [("localhost:1", "connection refused"), ("ray://localhost:99999999", "")])
-def test_an_address_without_a_cluster_is_refused(address: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("address", "message"), [("localhost:1", "connection refused"), ("ray://localhost:99999999", "")]
+)
+def test_an_address_without_a_cluster_is_refused(address: str, message: str) -> None:
     """At once: Ray itself would look for minutes, and then end the process."""
-    with pytest.raises(ConfigError, match=f"no cluster of Ray at address '{address}': {told}.*`ray start --head`"):
+    with pytest.raises(ConfigError, match=f"no cluster of Ray at address '{address}': {message}.*`ray start --head`"):
         ray_cluster._joined(address).__enter__()
 
 
@@ -230,9 +232,9 @@ def test_an_address_that_is_not_that_of_the_connection_is_refused(cluster: None,
     for address in (used, f"localhost:{port}", "auto"):
         assert count_words(corpus[0], map=RayMap(address=address)) == count_words(corpus[0])
     for address in ("localhost:1", f"192.0.2.99:{port}", f"nowhere.invalid:{port}", "ray://localhost:10001"):
-        with pytest.raises(ConfigError) as told:
+        with pytest.raises(ConfigError) as message:
             count_words(corpus[0], map=RayMap(address=address))
-        assert str(told.value) == (
+        assert str(message.value) == (
             f"Ray is connected to the cluster at {used}, but the address is '{address}'; remove the address, or "
             "call ray.shutdown() before"
         )

@@ -126,9 +126,9 @@ def test_a_batch_tells_the_state_behind_it(folder: Path, n_workers: int) -> None
     batches = PlayedLoader(dataset_of(folder, tell=True), n_workers).take(5)
     again = dataset_of(folder)
     again.load_state_dict(batches[2]["state"])
-    told = [batch.pop("state") for batch in batches]
+    message = [batch.pop("state") for batch in batches]
     assert all_bits([*batches[:3], *again]) == reference(folder)
-    assert told == sorted(set(told), key=told.index)
+    assert message == sorted(set(message), key=message.index)
 
 
 def test_repeat_starts_again_each_time(folder: Path) -> None:

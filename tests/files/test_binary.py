@@ -65,9 +65,9 @@ TEXTS = {"text", "nul", "latin", "late"}
 @settings(max_examples=15)
 def test_the_verdict_does_not_depend_on_how_data_are_read(name, sizes):
     """In one piece or in several of any size, the same is said of data; text passes unchanged."""
-    told = verdict(DATA[name], sizes)
-    assert told == verdict(DATA[name], [])
-    assert (told is None) == (name in TEXTS)
+    message = verdict(DATA[name], sizes)
+    assert message == verdict(DATA[name], [])
+    assert (message is None) == (name in TEXTS)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])

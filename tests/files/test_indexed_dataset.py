@@ -42,11 +42,11 @@ def typed_sentences(draw: st.DrawFn) -> tuple[str, list[list[int]]]:
 @QUICK
 @given(typed_sentences(), st.integers(1, 3))
 def test_bytes_are_those_of_the_format_and_come_back(
-    tmp_path: Path, told: tuple[str, list[list[int]]], at_a_time: int
+    tmp_path: Path, message: tuple[str, list[list[int]]], at_a_time: int
 ) -> None:
     """Both files are, byte for byte, what an independent writer makes, however sentences are grouped; an independent
     reader and ours give the sentences back, one by one and by spans."""
-    dtype, sentences = told
+    dtype, sentences = message
     _write(tmp_path / "a", sentences, dtype, at_a_time=at_a_time)
     data, index = (tmp_path / "a.bin").read_bytes(), (tmp_path / "a.idx").read_bytes()
     assert (data, index) == packed(sentences, dtype)
@@ -123,12 +123,12 @@ DAMAGED = {
 @pytest.mark.parametrize("kind", DAMAGED)
 def test_a_damaged_index_is_refused(tmp_path: Path, kind: str) -> None:
     """What is wrong is told with the file, and, where it lies in one sentence, with that sentence."""
-    index, told = DAMAGED[kind]
+    index, message = DAMAGED[kind]
     write_pair(tmp_path / "a", SENTENCES, "u16")
     (tmp_path / "a.idx").write_bytes(index)
     with pytest.raises(CorpusError) as caught:
         open_ids(tmp_path / "a.bin").check()
-    assert str(caught.value).replace(",", "").startswith(f"{tmp_path}/a.idx: {told}".replace(",", ""))
+    assert str(caught.value).replace(",", "").startswith(f"{tmp_path}/a.idx: {message}".replace(",", ""))
 
 
 def test_damage_in_one_place_leaves_the_rest(tmp_path: Path) -> None:
@@ -179,8 +179,8 @@ def test_ids_that_do_not_fit_are_refused_and_nothing_is_left(tmp_path: Path) -> 
         ([1], [1, 1], "sizes sum up to 2, and there are 1 ids"),
         ([1], [-1, 2], "a sentence of -1 or 2 ids"),
     ]
-    for ids, sizes, told in wrong:
-        with pytest.raises(ConfigError, match=told), write_ids(tmp_path / "a", dtype="u16") as writer:
+    for ids, sizes, message in wrong:
+        with pytest.raises(ConfigError, match=message), write_ids(tmp_path / "a", dtype="u16") as writer:
             _add_good_and(writer, ids, sizes)
     assert [(tmp_path / name).read_bytes() for name in ("a.bin", "a.idx")] == before
     assert sorted(os.listdir(tmp_path)) == ["a.bin", "a.idx"]

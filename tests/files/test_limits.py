@@ -38,9 +38,9 @@ def refused(read, path: Path, most: int) -> int:
     try:
         read(path, most)
     except VoltError as error:
-        place, told = str(error).split(": the line has more than ")
-        assert told.startswith(f"{most} bytes; cut it, or ")
-        assert "or raise max_line" in told
+        place, message = str(error).split(": the line has more than ")
+        assert message.startswith(f"{most} bytes; cut it, or ")
+        assert "or raise max_line" in message
         return int(place.rpartition(":")[2])
     return 0
 

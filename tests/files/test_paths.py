@@ -137,14 +137,14 @@ def test_home_and_variables_are_written_out(monkeypatch, path, expected):
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "message"),
     [
         ("$NOT_SET/a", r"\$NOT_SET/a: the variable NOT_SET is not set; set it, or write the path out"),
         ("~/${NOT SET}", "the variable NOT SET is not set"),
         ("~nobody-of-this-name/a", "no home folder of nobody-of-this-name; write the path out"),
     ],
 )
-def test_what_cannot_be_written_out_is_told(path, told):
+def test_what_cannot_be_written_out_is_told(path, message):
     """A variable that is not set, or a name that nobody has, is no part of a path."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         expand_user(path)

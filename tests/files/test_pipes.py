@@ -46,12 +46,12 @@ def check(parts: Sequence[bytes], *, pack: Callable[[Sequence[bytes]], Sequence[
     """Write parts one by one: whenever more is waited for, all whole lines have come; at the end, all has."""
     got = list[bytes]()
 
-    def told(n_written: int) -> None:
+    def message(n_written: int) -> None:
         text = b"".join(parts[:n_written])
         assert b"".join(got) == text[: text.rfind(b"\n") + 1].removeprefix(MARK)
 
     lines = 0
-    with writing(pack(parts), told) as writer:
+    with writing(pack(parts), message) as writer:
         for block in read_blocks(writer.path, block_size=size, wait=writer):
             assert block.data.endswith(b"\n") or not block.data or not b"".join(parts).endswith(b"\n")
             assert block.first_line == 1 + lines

@@ -65,9 +65,9 @@ def test_folders_and_patterns_give_the_same_files(both, pattern):
 def test_what_is_not_there_is_told_by_its_url(both, path, what):
     """A missing file, and a pattern of none, are told as those of paths are."""
     for place in both:
-        with pytest.raises(CorpusError, match=what) as told:
+        with pytest.raises(CorpusError, match=what) as message:
             [*read_blocks(expand(f"{place}/{path}")[0])]
-        assert str(told.value).startswith(f"{place}/{path}: ")
+        assert str(message.value).startswith(f"{place}/{path}: ")
 
 
 def test_counts_are_the_same(both):

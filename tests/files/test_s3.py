@@ -155,10 +155,10 @@ def test_a_server_that_is_silent_is_left_after_some_tries(monkeypatch):
         monkeypatch.setattr(remote, name, value)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "hunter2")
-    told = pytest.raises(CorpusError, match=r"^s3://third/a.txt: cannot be read: 2 tries failed")
+    message = pytest.raises(CorpusError, match=r"^s3://third/a.txt: cannot be read: 2 tries failed")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with told:
+        with message:
             expand("s3://third/a.txt")
         silent.settimeout(0)
         n_asked = 0

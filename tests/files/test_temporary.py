@@ -38,7 +38,7 @@ def test_the_folder_that_was_asked_for_is_used_or_refused(tmp_path: Path, monkey
         assert folder.parent == tmp_path / "there"
     for name, said in (("nowhere", "no such file or directory"), ("file", "not a directory")):
         monkeypatch.setenv("TMPDIR", name)
-        with pytest.raises(OutputError) as told, scratch_folder():
+        with pytest.raises(OutputError) as message, scratch_folder():
             pass
         remedy = "set TMPDIR to a folder that can be written"
-        assert str(told.value) == f"TMPDIR={name}: no folder can be made there: {said}; {remedy}"
+        assert str(message.value) == f"TMPDIR={name}: no folder can be made there: {said}; {remedy}"

@@ -120,8 +120,8 @@ def test_a_server_that_is_silent_is_told(monkeypatch):
     monkeypatch.setattr(remote, "TRIES", 2)
     monkeypatch.setattr(remote, "_SILENT", 0.05)
     monkeypatch.setattr(remote, "_systems", {})
-    told = pytest.raises(CorpusError, match=r"2 tries failed, the last with: .*timeout")
-    with socket.create_server(("127.0.0.1", 0)) as silent, told:
+    message = pytest.raises(CorpusError, match=r"2 tries failed, the last with: .*timeout")
+    with socket.create_server(("127.0.0.1", 0)) as silent, message:
         expand(f"http://127.0.0.1:{silent.getsockname()[1]}/a.txt")
 
 
@@ -160,9 +160,9 @@ def test_no_secret_is_told(web):
     assert next(read_blocks(url)).place(3) == f"{web.url}/a.txt:4"
     assert any("Signature=hunter2" in asked for asked in web.asked)
     web.files["/a.txt"] = b"low\n\xff\n"
-    with pytest.raises(CorpusError) as told:
+    with pytest.raises(CorpusError) as message:
         volt.count_words(url)
-    assert str(told.value).startswith(f"{web.url}/a.txt:2: ")
-    with pytest.raises(OutputError) as told, write_atomic(url):
+    assert str(message.value).startswith(f"{web.url}/a.txt:2: ")
+    with pytest.raises(OutputError) as message, write_atomic(url):
         pass
-    assert "hunter2" not in str(told.value)
+    assert "hunter2" not in str(message.value)

@@ -40,8 +40,8 @@ def test_what_the_library_saves_encodes_alike(lines: list[str], tmp_path: Path) 
     order = sorted(real.get_vocab(), key=real.get_vocab().__getitem__)
     assert list(found.pieces) == order
     assert [Encoder(found).encode_ids(text).tolist() for text in texts] == [real.encode(text).ids for text in texts]
-    told = " ".join(found.provenance["lost"])
-    assert all(part in told for part in ("no pattern", "'<mask>'"))
+    message = " ".join(found.provenance["lost"])
+    assert all(part in message for part in ("no pattern", "'<mask>'"))
     (tmp_path / "vocab.json").unlink()
     again = read_vocabulary(tmp_path / "merges.txt")
     assert (again.merges, again.tokens, again.special.all) == (found.merges, found.tokens, ())

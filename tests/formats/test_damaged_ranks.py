@@ -75,5 +75,5 @@ def test_what_is_taken_for_a_list_says_how_to_read_it_as_ranks(run: Run) -> None
     Path("d.txt").write_bytes(b"the 9\nword 8\n")
     with pytest.raises(ConfigError, match="if it holds tiktoken's ranks, import it with format='tiktoken'"):
         read_vocabulary("d.txt", pattern="cl100k")
-    told = run("import", "d.txt", "-o", "v.volt", "--pattern", "cl100k", status=2).stderr.decode()
-    assert "remove the pattern; if it holds tiktoken's ranks, import it with --from tiktoken" in told
+    message = run("import", "d.txt", "-o", "v.volt", "--pattern", "cl100k", status=2).stderr.decode()
+    assert "remove the pattern; if it holds tiktoken's ranks, import it with --from tiktoken" in message

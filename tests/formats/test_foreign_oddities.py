@@ -88,7 +88,7 @@ def test_tokens_found_behind_what_is_prepended_are_told(tmp_path: Path) -> None:
     for is_normalized in (True, False):
         added = [{"id": 2, "content": "é!", "normalized": is_normalized}]
         vocabulary = huggingface.read(tokenizer(tmp_path / "a.json", {"▁": 0, "l": 1}, added, normalizer))
-        assert any("in normalised text" in told for told in vocabulary.provenance["lost"]) == is_normalized
+        assert any("in normalised text" in message for message in vocabulary.provenance["lost"]) == is_normalized
 
 
 def test_a_pipe_is_read_once(run: Run) -> None:

@@ -134,7 +134,7 @@ def foreign(kind):
 def test_what_a_file_does_otherwise_is_told(name, tmp_path):
     """Each thing that the library does with a file and VOLT does not stands in the provenance, and in no other file's;
     a file of VOLT's own loses nothing."""
-    kind, changes, told = FILES[name]
+    kind, changes, message = FILES[name]
     data = json.loads(foreign(kind))
     plain = tmp_path / "plain.json"
     plain.write_text(json.dumps(data))
@@ -144,9 +144,9 @@ def test_what_a_file_does_otherwise_is_told(name, tmp_path):
         place[key] = place[key] | value if key == "vocab" else value
     (tmp_path / "a.json").write_text(json.dumps(data))
     lost = huggingface.read(tmp_path / "a.json").provenance["lost"]
-    assert sum(bool(re.search(told, sentence)) for sentence in lost) == 1
+    assert sum(bool(re.search(message, sentence)) for sentence in lost) == 1
     if changes:
-        assert not re.search(told, " ".join(huggingface.read(plain).provenance["lost"]))
+        assert not re.search(message, " ".join(huggingface.read(plain).provenance["lost"]))
     huggingface.write(learn(LINES, "suffix", "whitespace"), tmp_path / "own.json")
     assert huggingface.read(tmp_path / "own.json").provenance["lost"] == []
 

@@ -15,7 +15,9 @@ from volt.text.characters import SPLIT_SPACE
 # Characters like white space
 NEAR = "\x08\x0e\x1b!\x7f\x84\x86\xa1\u167f\u1681\u1fff\u200b\u2027\u202a\u2030\u205e\u2060\u2fff\u3001"
 CHARACTERS = st.sampled_from(SPLIT_SPACE + NEAR + "ab  é中😀\ud800\x00")
-LONG = st.tuples(st.integers(0, 200), st.text(CHARACTERS, max_size=80)).map(lambda told: "a" * told[0] + told[1])
+LONG = st.tuples(st.integers(0, 200), st.text(CHARACTERS, max_size=80)).map(
+    lambda message: "a" * message[0] + message[1]
+)
 VALUES = st.lists(st.one_of(st.none(), st.text(CHARACTERS, max_size=12), LONG), max_size=6)
 
 

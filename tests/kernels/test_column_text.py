@@ -27,8 +27,8 @@ def is_telling(character: str) -> bool:
 
 def test_every_character_with_case_in_every_place() -> None:
     """Each such character, alone, inside a word and behind an opening one, gets the case that str gives it."""
-    told = filter(is_telling, map(chr, range(0x110000)))
-    values = [value for x in told for value in (x, f"aB{x}Cd {x}", f"({x}{x}")]
+    message = filter(is_telling, map(chr, range(0x110000)))
+    values = [value for x in message for value in (x, f"aB{x}Cd {x}", f"({x}{x}")]
     batch = Batch.of(values)
     assert Lower()(batch, LineRng(1, 2)).lines == [value.lower() for value in values]
     assert Upper()(batch, LineRng(1, 2)).lines == [value.upper() for value in values]

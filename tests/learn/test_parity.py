@@ -164,7 +164,7 @@ def test_lengths_are_of_the_text_alone():
 
 
 @pytest.mark.parametrize(
-    ("sources", "options", "kind", "told"),
+    ("sources", "options", "kind", "message"),
     [
         ({"a": {"low": 1}}, {}, ConfigError, "parity is between sources, but there is only 'a'; give two or more"),
         ({}, {}, ConfigError, "0 sources"),
@@ -184,11 +184,11 @@ def test_lengths_are_of_the_text_alone():
         ({"a": {"low": 1}, "b": {"a": 1}}, {"min_pair_count": 0}, CandidateError, "min_pair_count is 0; give 1 or"),
     ],
 )
-def test_what_cannot_be_is_told(sources, options, kind, told):
+def test_what_cannot_be_is_told(sources, options, kind, message):
     """One source, no source, no names, no words, and numbers out of range are refused before anything is learned."""
     with pytest.raises(kind) as found:
         learn_parity(sources, **options)
-    assert str(found.value).startswith(told)
+    assert str(found.value).startswith(message)
 
 
 def test_unequal_lines_are_told_with_both_numbers():

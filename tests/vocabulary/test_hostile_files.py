@@ -59,11 +59,11 @@ def test_hostile_files_are_refused_in_a_short_message(tmp_path, name):
     path.write_text(content, encoding="utf-8")
     with pytest.raises(VocabularyError, match=message) as caught:
         Vocabulary.load(path)
-    told = str(caught.value)
-    assert told.isprintable()
-    assert len(told) < 2_100
-    assert r"a\x1b[31m\n.volt" in told
-    assert str(pickle.loads(pickle.dumps(caught.value))) == told
+    error_text = str(caught.value)
+    assert error_text.isprintable()
+    assert len(error_text) < 2_100
+    assert r"a\x1b[31m\n.volt" in error_text
+    assert str(pickle.loads(pickle.dumps(caught.value))) == error_text
 
 
 @pytest.mark.parametrize(

@@ -70,11 +70,11 @@ def test_patterns_hold_no_lone_surrogate(name: str) -> None:
         PreTokenizer(name)
 
 
-@pytest.mark.parametrize("told", _NO_SPLITS)
-def test_splits_are_a_list_of_patterns(told: str) -> None:
+@pytest.mark.parametrize("message", _NO_SPLITS)
+def test_splits_are_a_list_of_patterns(message: str) -> None:
     """Any other JSON behind "splits:" is refused, and the error shows what belongs there."""
     with pytest.raises(ConfigError, match="a JSON list of patterns belongs"):
-        PreTokenizer(f"splits:{told}")
+        PreTokenizer(f"splits:{message}")
 
 
 def test_a_splitter_takes_splits() -> None:

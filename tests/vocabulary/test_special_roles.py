@@ -78,7 +78,7 @@ def test_words_whose_ends_are_marked_get_a_lone_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"special": {"<n>": 2}}, "the id 2 of '<n>' belongs to 'o'; choose an unused one, such as 1, or one from 8"),
         ({"special": {"<u>": 9}}, "'<u>' has the id 4 already; remove the id 9"),
@@ -90,11 +90,11 @@ def test_words_whose_ends_are_marked_get_a_lone_end() -> None:
         ({"special": ["a b"]}, "special token 'a b' is empty or holds white space"),
     ],
 )
-def test_what_cannot_be_is_refused(given: dict[str, object], told: str) -> None:
+def test_what_cannot_be_is_refused(given: dict[str, object], message: str) -> None:
     """An error says what has the id, and which ids are free."""
     with pytest.raises(ConfigError) as caught:
         with_special(HELD, **given)  # type: ignore[arg-type]
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("given", [{"special": "<n>"}, {"special": 5}, {"eos": 5}, {"special": {"<n>": "x"}}])

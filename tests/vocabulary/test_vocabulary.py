@@ -30,7 +30,7 @@ SMALL = Vocabulary(
 TOKEN, MERGE = '["é", 4],', '["lo", "w</w>"],'  # lines of its file
 
 
-def told(path: Path, *parts: str) -> None:
+def message(path: Path, *parts: str) -> None:
     """Loading the file is a VocabularyError that holds all these parts."""
     with pytest.raises(VocabularyError) as caught:
         Vocabulary.load(path)
@@ -160,13 +160,13 @@ def test_foreign_and_damaged_files_are_named(tmp_path, content, found):
     """A file that is no vocabulary, or of another version, is an error with its name and what it looks like."""
     path = tmp_path / "some.volt"
     path.write_bytes(content)
-    told(path, str(path), found)
+    message(path, str(path), found)
 
 
 def test_missing_files_and_folders_are_named(tmp_path):
     """A path that cannot be read is a VocabularyError with the path."""
     for path in (tmp_path / "none.volt", tmp_path, tmp_path / "none" / "a.volt"):
-        told(path, str(path), "cannot be read")
+        message(path, str(path), "cannot be read")
 
 
 def test_a_file_cut_short_is_refused(saved):
@@ -174,7 +174,7 @@ def test_a_file_cut_short_is_refused(saved):
     content = saved.read_bytes()
     for length in [*range(0, len(content) - 2, 50), *range(len(content) - 20, len(content) - 2)]:
         saved.write_bytes(content[:length])
-        told(saved, str(saved))
+        message(saved, str(saved))
 
 
 @given(st.data())
@@ -221,7 +221,7 @@ def test_a_damaged_byte_is_refused_or_harmless(tmp_path_factory, data):
 def test_a_bad_line_is_named(saved, old, new, found):
     """A bad token or merge is a VocabularyError that names the file, the line and what was found."""
     number = edited(saved, old, new)
-    told(saved, f"{saved}:{number}: ", found)
+    message(saved, f"{saved}:{number}: ", found)
 
 
 @pytest.mark.parametrize(
@@ -254,9 +254,9 @@ def test_a_bad_setting_is_named(saved, name, value):
     """A setting of a wrong type or with an impossible value is a VocabularyError that names the file."""
     data = json.loads(saved.read_text(encoding="utf-8"))
     del data["fingerprint"]
-    told(_written(saved, {**data, name: value}), str(saved))
+    message(_written(saved, {**data, name: value}), str(saved))
     del data[name]
-    told(_written(saved, data), str(saved), name)
+    message(_written(saved, data), str(saved), name)
 
 
 def _written(path: Path, data: object) -> Path:
@@ -270,7 +270,7 @@ def test_an_edited_file_is_noticed_and_can_be_accepted(saved):
     changed = text.replace('["e", 6]', '["e", 5]')
     assert changed != text
     saved.write_text(changed, encoding="utf-8")
-    told(saved, f"{saved}:2: ", "fingerprint", "edited")
+    message(saved, f"{saved}:2: ", "fingerprint", "edited")
     saved.write_text("\n".join(line for line in changed.split("\n") if "fingerprint" not in line), encoding="utf-8")
     assert Vocabulary.load(saved).counts[3] == 5
 

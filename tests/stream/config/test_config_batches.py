@@ -44,7 +44,7 @@ FULL = (
 )
 
 
-def told(text: str) -> Batches:
+def error_text(text: str) -> Batches:
     """What the section of a configuration says."""
     found = parse_config(text, path="data/stream.yaml").batches
     assert found is not None
@@ -53,7 +53,7 @@ def told(text: str) -> Batches:
 
 def test_what_is_said_is_given_on() -> None:
     """Each key goes where it belongs, under the name that the library has for it; paths are relative to the file."""
-    found = told(FULL)
+    found = error_text(FULL)
     assert found.vocabularies == {"src": "data/w.volt", "tgt": "data/v.volt"}
     assert found.prefix == {"src": ("<2en>",)}
     assert found.samples == {
@@ -72,9 +72,9 @@ def test_what_is_said_is_given_on() -> None:
 
 def test_what_is_not_said_is_what_python_takes() -> None:
     """The defaults are those of the library."""
-    found = told(TWO + "  max_tokens: 9\n")
+    found = error_text(TWO + "  max_tokens: 9\n")
     assert ByTokens(**found.by_tokens or {}) == ByTokens(max_tokens=9)
-    packs = told(ONE + "  fields: {text: v.volt}\n  pack: {length: 8, rows: 2}\n")
+    packs = error_text(ONE + "  fields: {text: v.volt}\n  pack: {length: 8, rows: 2}\n")
     assert packs.by_tokens is None
     assert ByPacks(**packs.by_packs or {}) == ByPacks(length=8, rows=2)
 

@@ -116,9 +116,9 @@ def test_every_fault_is_told_with_its_line(text: str, line: int, message: str) -
     """file:line, the place, what was found, and what to do."""
     with pytest.raises(ConfigError) as error:
         parse_config(text)
-    told = [row for row in str(error.value).split("\n") if message in row]
-    assert told, str(error.value)
-    assert told[0].startswith(f"stream.yaml:{line}: "), told[0]
+    error_text = [row for row in str(error.value).split("\n") if message in row]
+    assert error_text, str(error.value)
+    assert error_text[0].startswith(f"stream.yaml:{line}: "), error_text[0]
 
 
 def test_faults_are_told_together_in_the_order_of_lines() -> None:

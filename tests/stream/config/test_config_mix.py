@@ -34,7 +34,7 @@ def opened(folder: Path, text: str, **options: Any) -> Stream:
 
 
 @pytest.mark.parametrize(
-    ("told", "mix", "weights", "lines"),
+    ("message", "mix", "weights", "lines"),
     [
         ("temperature: 2", Sampling("temperature", 2), [0.75, 0.25], 120),
         ("", Sampling(), [0.812268223213, 0.187731776787], 110),  # temperature 1.5
@@ -44,10 +44,10 @@ def opened(folder: Path, text: str, **options: Any) -> Stream:
     ],
 )
 def test_weights_follow_from_the_lines(
-    corpora: Path, told: str, mix: Sampling | None, weights: list[float], lines: int
+    corpora: Path, message: str, mix: Sampling | None, weights: list[float], lines: int
 ) -> None:
     """Each way gives the weights, and the virtual epoch, of its formula; it is the one that Python calls so."""
-    with opened(corpora, MIXED % told) as stream:
+    with opened(corpora, MIXED % message) as stream:
         assert [source.source.weight for source in stream.sources] == weights
         assert stream.epoch_lines == lines
     assert load_config(corpora / "stream.yaml").mix == mix
@@ -79,7 +79,7 @@ _INSTEAD = "remove it, or write mix: {by: weights}"
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "told"),
+    ("text", "line", "message"),
     [
         (MIXED % "temperature: 0", 1, "mix.temperature: should be greater than 0, not 0"),
         (MIXED % "temperature: -1.5", 1, "mix.temperature: should be greater than 0, not -1.5"),
@@ -111,11 +111,11 @@ _INSTEAD = "remove it, or write mix: {by: weights}"
         ),
     ],
 )  # fmt: skip
-def test_mistakes_are_told_with_their_line(corpora: Path, text: str, line: int, told: str) -> None:
+def test_mistakes_are_told_with_their_line(corpora: Path, text: str, line: int, message: str) -> None:
     """Each mistake is refused with file, line, key and remedy."""
     with pytest.raises(ConfigError) as caught:
         opened(corpora, text)
-    assert f"stream.yaml:{line}: {told}" in str(caught.value)
+    assert f"stream.yaml:{line}: {message}" in str(caught.value)
 
 
 def test_an_end_that_is_none_and_weights_by_their_name_are_no_mistake(corpora: Path) -> None:

@@ -132,10 +132,10 @@ def test_files_of_a_pair_that_are_mixed_are_warned_of(
 def test_tables_have_columns(tmp_path: Path) -> None:
     """`columns` names the fields of JSON lines; transforms may name them too, and lines are those of the keys."""
     (tmp_path / "a.jsonl").write_text('{"de": "Haus", "to": {"en": "house"}}\n{"de": "Tier", "to": {"en": "animal"}}\n')
-    told = (
+    message = (
         "sources: {a: {path: a.jsonl, epochs: 1, columns: {src: de, tgt: to.en}, transforms: [upper: {fields: [tgt]}]}}"
     )
-    (tmp_path / "stream.yaml").write_text(told)
+    (tmp_path / "stream.yaml").write_text(message)
     assert sorted(Stream.from_config(tmp_path / "stream.yaml")) == ["Haus\tHOUSE", "Tier\tANIMAL"]
     (tmp_path / "stream.yaml").write_text("sources: {a: {path: a.jsonl, columns: {}}}")
     with pytest.raises(ConfigError, match=r"stream.yaml:1: sources.a.columns: needs path, and one field"):

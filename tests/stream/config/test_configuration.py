@@ -42,9 +42,9 @@ def test_the_arguments_are_those_of_a_stream() -> None:
     """Every option of a configuration is an argument of Stream."""
     import inspect
 
-    told = parse_config("sources: {wmt: {path: a.tsv}}").options
-    assert set(told) <= set(inspect.signature(Stream).parameters)
-    assert {field.name for field in fields(Configuration)} - set(told) == {"tasks", "shards", "named", "batches"}
+    message = parse_config("sources: {wmt: {path: a.tsv}}").options
+    assert set(message) <= set(inspect.signature(Stream).parameters)
+    assert {field.name for field in fields(Configuration)} - set(message) == {"tasks", "shards", "named", "batches"}
 
 
 def test_files_are_looked_for(tmp_path: Path) -> None:
@@ -67,11 +67,11 @@ def test_files_are_looked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("place", "message"),
     [("no/bad.jsonl", "no such folder"), (".", "it is a folder"), ("locked/bad.jsonl", "permission denied")],
 )
 def test_a_place_for_unfit_lines_is_tried_first(
-    place: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A quarantine file that cannot be written is told when a configuration is read, and when a tally is made."""
     monkeypatch.chdir(tmp_path)
@@ -81,9 +81,9 @@ def test_a_place_for_unfit_lines_is_tried_first(
     Path("stream.yaml").write_text(
         f"sources: {{a: {{path: a.tsv}}}}\nerrors: {{on_fault: quarantine, quarantine: {place}}}"
     )
-    with pytest.raises(ConfigError, match=rf"stream.yaml:2: errors.quarantine: .*cannot be appended to: {told}"):
+    with pytest.raises(ConfigError, match=rf"stream.yaml:2: errors.quarantine: .*cannot be appended to: {message}"):
         load_config("stream.yaml")
-    with pytest.raises(OutputError, match=f"cannot be appended to: {told}"):
+    with pytest.raises(OutputError, match=f"cannot be appended to: {message}"):
         FaultCounter(ErrorPolicy("quarantine", place))
 
 

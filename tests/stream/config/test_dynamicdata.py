@@ -61,9 +61,9 @@ inputs:
 
 def test_a_configuration_becomes_one_of_tasks() -> None:
     """Every task, input, weight, language and parameter is found again, at the place that it has here."""
-    told = parse(imported(OLD, path="old.yaml", batch_samples=64).text, path="new.yaml").value
-    assert told["schedule"] == {"points": [40000, 160000], "unit": "batches", "batch_samples": 64}
-    assert told["defaults"] == {
+    error_text = parse(imported(OLD, path="old.yaml", batch_samples=64).text, path="new.yaml").value
+    assert error_text["schedule"] == {"points": [40000, 160000], "unit": "batches", "batch_samples": 64}
+    assert error_text["defaults"] == {
         "drop": {"temperature": 2.5},
         "reorder": {"max_dist": 3},
         "switchout": {"temperature": 2, "vocabulary": "em.prune"},
@@ -72,7 +72,7 @@ def test_a_configuration_becomes_one_of_tasks() -> None:
         "sentencepiece": {"nbest": 5, "theta": 0.5, "model": "em.prune"},
         "deterministic_segmentation": {"table": "em.prune"},
     }
-    assert told["tasks"] == {
+    assert error_text["tasks"] == {
         "enet": {
             "type": "para", "weight": [10, 20.5, 80], "n_shards": 4,
             "inputs": {"wmt": {"src": "a.en", "tgt": "/data/a.et"}, "more": {"src": "b.en", "tgt": "b.et"}},
@@ -100,17 +100,17 @@ def without_models(old: str) -> str:
 
 def test_what_it_becomes_is_a_configuration() -> None:
     """The new file is read without a fault, with the parameters as options of the transforms."""
-    told = parse_config(imported(without_models(OLD), path="old.yaml").text, path="new.yaml")
-    assert [source.weight for source in told.sources][:2] == [
+    error_text = parse_config(imported(without_models(OLD), path="old.yaml").text, path="new.yaml")
+    assert [source.weight for source in error_text.sources][:2] == [
         Schedule(((0, 10.0), (2560000, 20.5), (10240000, 80.0))), Schedule(((0, 1.0), (2560000, 1.0), (10240000, 0.0)))
     ]  # fmt: skip
-    assert getattr(told.tasks[1].transforms[2], "temperature", None) == 2.5
+    assert getattr(error_text.tasks[1].transforms[2], "temperature", None) == 2.5
 
 
 def test_a_configuration_without_transforms_is_read() -> None:
     """One weight in a list is a number, where no schedule says when it changes."""
-    told = imported("tasks: {a: {type: mono, weight: [2]}}\ninputs: {i: {mono: a.en, task: a}}", path="o").text
-    assert parse_config(told, path="new.yaml").sources[0].weight == 2.0
+    error_text = imported("tasks: {a: {type: mono, weight: [2]}}\ninputs: {i: {mono: a.en, task: a}}", path="o").text
+    assert parse_config(error_text, path="new.yaml").sources[0].weight == 2.0
 
 
 def test_each_key_that_differs_has_a_note() -> None:
@@ -187,7 +187,10 @@ def test_faults_are_told_with_their_lines(change: tuple[str, str], line: int, me
     assert change[0] in OLD
     with pytest.raises(ConfigError) as error:
         imported(OLD.replace(*change), path="old.yaml")
-    assert any(told.startswith(f"old.yaml:{line}: ") and message in told for told in str(error.value).split("\n"))
+    assert any(
+        error_text.startswith(f"old.yaml:{line}: ") and message in error_text
+        for error_text in str(error.value).split("\n")
+    )
 
 
 def test_every_key_of_the_original_is_known() -> None:
@@ -221,10 +224,10 @@ def test_what_the_new_file_still_lacks_is_told() -> None:
 
 def test_inputs_within_a_task_are_told_where_they_go() -> None:
     """They stand at the top level there, and name their tasks; the line is that of the key."""
-    told = (
+    error_text = (
         r"o:1: tasks.a.inputs: inputs stand at the top level: inputs: \{NAME: \{src: FILE, tgt: FILE, task: a\}\}; move"
     )
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=error_text):
         imported("tasks: {a: {type: mono, inputs: {i: {mono: a.en}}}}\ninputs: {}", path="o")
 
 
@@ -239,11 +242,11 @@ def test_inputs_that_are_not_there_are_told(tmp_path: Path, monkeypatch: pytest.
     assert imported(old, path="o").notes == ()
 
 
-@pytest.mark.parametrize(("points", "told"), [([7], "has 1 point;"), ([7, 9], "has 2 points;")])
-def test_numbers_of_points_are_counted(points: list[int], told: str) -> None:
+@pytest.mark.parametrize(("points", "error_text"), [([7], "has 1 point;"), ([7, 9], "has 2 points;")])
+def test_numbers_of_points_are_counted(points: list[int], error_text: str) -> None:
     """One is a point, two are points."""
     old = f"meta: {{train: {{mixing_weight_schedule: {points}}}}}\ntasks: {{a: {{type: mono, weight: [1, 2, 3, 4]}}}}\n"
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=error_text):
         imported(old + "inputs: {i: {mono: a.en, task: a}}", path="o")
 
 

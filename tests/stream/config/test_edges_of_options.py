@@ -18,7 +18,7 @@ SOURCES = "sources: {s: {path: a.tsv}}\n"
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"seed": -1}, "seed is -1; give 0 or more"),
         ({"recall": -1}, "recall is -1; give 0 or more"),
@@ -27,9 +27,9 @@ SOURCES = "sources: {s: {path: a.tsv}}\n"
         ({"time_limit": float("inf")}, "time_limit=inf: give seconds"),
     ],
 )
-def test_numbers_out_of_range_are_refused(tmp_path: Path, options: dict[str, Any], told: str) -> None:
+def test_numbers_out_of_range_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     """What no stream can be told is refused when it is made, with what to give instead."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         Stream([Source("s", numbered(tmp_path, "a", 2))], **options)
 
 
@@ -69,12 +69,12 @@ def test_a_quarantine_file_of_an_earlier_run_is_told_once(volt_stream: Run, stre
     policy = "errors: {on_fault: quarantine, quarantine: bad.jsonl}"
     source = "sources: {s: {path: one.tsv, min_fields: 2, epochs: 1, block_lines: 2}}"
     (stream_folder / "q.yaml").write_text(f"{source}\n{policy}\n")
-    told = b"bad.jsonl: contains unfit lines of earlier runs"
+    message = b"bad.jsonl: contains unfit lines of earlier runs"
     first = volt_stream("run", "q.yaml", "--state", "s.json", "--limit", 2)
     again = volt_stream("run", "q.yaml", "--resume", "--state", "s.json")
     rows = (stream_folder / "bad.jsonl").read_text().splitlines()
     anew = volt_stream("run", "q.yaml")
-    assert [done.stderr.count(told) for done in (first, again, anew)] == [0, 0, 1]
+    assert [done.stderr.count(message) for done in (first, again, anew)] == [0, 0, 1]
     assert len({json.loads(row)["place"] for row in rows}) == 3
     assert (stream_folder / "bad.jsonl").read_text().splitlines()[: len(rows)] == rows
-    assert told not in volt_stream("run", "q.yaml", "-q").stderr
+    assert message not in volt_stream("run", "q.yaml", "-q").stderr

@@ -28,7 +28,7 @@ def test_a_tag_before_a_key_takes_no_indent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a: 1\nb: {{ k\nc: 1\n", "a:2: not a valid template: expected token 'end of print statement'"),
         ("a: 1\nb: {{ k\nc: {{ x }}\n", "a:2: not a valid template: expected token 'end of print statement'"),
@@ -41,7 +41,7 @@ def test_a_tag_before_a_key_takes_no_indent() -> None:
         ),
     ],
 )
-def test_faults_are_where_they_begin(text: str, told: str) -> None:
+def test_faults_are_where_they_begin(text: str, message: str) -> None:
     """A place that has no end is told with the line in which it opens, an operator as it is written."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         expanded(text, path="a")

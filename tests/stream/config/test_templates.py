@@ -33,9 +33,12 @@ VALUES = {"seed": 5, "first": "de", "second": "fr", "weight": "3"}
 
 def test_a_template_becomes_a_configuration() -> None:
     """Places, loops and conditions are filled in; a number of the text stays text until it is made one."""
-    told = parse_config(TEMPLATE, values=VALUES)
-    assert [(task.name, task.src_lang, task.weight) for task in told.tasks] == [("de_en", "DE", 1), ("fr_en", "FR", 6)]
-    assert told.seed == 5
+    error_text = parse_config(TEMPLATE, values=VALUES)
+    assert [(task.name, task.src_lang, task.weight) for task in error_text.tasks] == [
+        ("de_en", "DE", 1),
+        ("fr_en", "FR", 6),
+    ]
+    assert error_text.seed == 5
 
 
 @given(st.text())

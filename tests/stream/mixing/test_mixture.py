@@ -230,16 +230,16 @@ def test_the_others_may_have_no_weight(zero: Weight) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "told"),
+    ("weights", "message"),
     [
         ([0.0, 0.0], "all weights are 0 at sample 0"),
         ([Schedule(((0, 1.0), (5, 0.0)))], "all weights are 0 at sample 5"),
         ([1.0, 1e-25], "rounds to nothing"),
     ],
 )
-def test_weights_that_ask_for_nothing_are_refused(weights: list[Weight], told: str) -> None:
+def test_weights_that_ask_for_nothing_are_refused(weights: list[Weight], message: str) -> None:
     """No weights, and weights too small to ever be served, are errors that name the sample."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         shares_of(weights)
 
 

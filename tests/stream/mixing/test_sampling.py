@@ -51,9 +51,9 @@ def test_shares_and_virtual_epochs_follow_the_formula(sizes: list[int], temperat
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 1000)), min_size=1, max_size=6))
-def test_explicit_weights_have_virtual_epochs_by_the_same_formula(told: list[tuple[int, int]]) -> None:
+def test_explicit_weights_have_virtual_epochs_by_the_same_formula(message: list[tuple[int, int]]) -> None:
     """r_max is the share of the largest source, which need not be the largest share; the order plays no part."""
-    sizes, weights = [size for size, _ in told], [float(weight) for _, weight in told]
+    sizes, weights = [size for size, _ in message], [float(weight) for _, weight in message]
     found = virtual_size(sizes, weights)
     assert is_rounded_down(found, naive_size(sizes, weights))
     assert found == virtual_size(sizes[::-1], weights[::-1])

@@ -34,8 +34,8 @@ def test_reasons(
     """The unfit lines, in order, with their reasons, however far the lines have been cut."""
     max_fields = None if more is None else max(1, least) + more - 1
     checks = Checks(min_fields=least, max_fields=max_fields, max_chars=max_chars, blank=blank)
-    told = checks.reasons(Batch.of(lines).split(n_cut))
-    assert list(told.items()) == [(i, naive(checks, line)) for i, line in enumerate(lines) if naive(checks, line)]
+    message = checks.reasons(Batch.of(lines).split(n_cut))
+    assert list(message.items()) == [(i, naive(checks, line)) for i, line in enumerate(lines) if naive(checks, line)]
 
 
 def test_lines_without_any_field_are_empty_lines() -> None:

@@ -72,8 +72,8 @@ def test_a_source_names_the_pair_by_any_of_its_names(tmp_path: Path, name: str) 
     """Each name gives each sentence once: a pattern that matches both files names one pair."""
     write_pair(tmp_path / "a", LINES, "u16")
     config = tmp_path / "stream.yaml"
-    told = {"path": name, "shuffle": "none", "epochs": 1, "split_lines": 7}
-    config.write_text(json.dumps({"seed": 1, "cache": str(tmp_path / "cache"), "sources": {"s": told}}))
+    message = {"path": name, "shuffle": "none", "epochs": 1, "split_lines": 7}
+    config.write_text(json.dumps({"seed": 1, "cache": str(tmp_path / "cache"), "sources": {"s": message}}))
     with Stream(**load_config(config).options) as stream:
         assert stream.sources[0].place_of(9) == (str(tmp_path / "a.bin"), 10)
         assert list(stream) == _text(LINES)
@@ -185,10 +185,10 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("kind", FAULTS)
 def test_damage_is_told_when_a_source_is_opened(tmp_path: Path, kind: str) -> None:
     """A damaged pair stops a stream with its name and what is wrong, or is left out where the policy says so."""
-    change, told = FAULTS[kind]
+    change, message = FAULTS[kind]
     bad, good = write_pair(tmp_path / "a", LINES, "u16"), write_pair(tmp_path / "b", LINES[:2], "u16")
     change(tmp_path)
-    with pytest.raises(StreamError, match=f"source 's': .*{told}"):
+    with pytest.raises(StreamError, match=f"source 's': .*{message}"):
         Stream([Source("s", (f"{bad}.bin",))], seed=1, cache=tmp_path / "cache")
     sources = [Source("s", (f"{bad}.bin", f"{good}.bin"), epochs=1, shuffle="none")]
     with Stream(sources, seed=1, cache=tmp_path / "cache", policy=ErrorPolicy("skip")) as stream:
@@ -238,8 +238,8 @@ def test_long_sentences_and_columns_are_refused(tmp_path: Path) -> None:
 def test_tasks_read_ids_but_their_shards_are_of_text(tmp_path: Path, name: str) -> None:
     """An input of a task names a pair as a source does; what writes shards of text refuses it."""
     write_pair(tmp_path / "a", LINES, "u16")
-    told = {"type": "mono", "epochs": 1, "shuffle": "none", "inputs": {"i": {"mono": name}}}
-    config = {"cache": str(tmp_path / "cache"), "tasks": {"t": told}}
+    message = {"type": "mono", "epochs": 1, "shuffle": "none", "inputs": {"i": {"mono": name}}}
+    config = {"cache": str(tmp_path / "cache"), "tasks": {"t": message}}
     (tmp_path / "stream.yaml").write_text(json.dumps(config))
     with Stream(**load_config(tmp_path / "stream.yaml").options) as stream:
         assert list(stream) == _text(LINES)

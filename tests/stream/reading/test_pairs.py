@@ -39,8 +39,8 @@ def test_a_pair_is_its_files_side_by_side(
     paths["tgt"].write_bytes(PACKERS[packer](whole if ends or others[-1:] == [""] else whole.removesuffix(b"\r\n")))
     pair = {name: str(path) for name, path in paths.items()}
     if len(some) != len(others):
-        told = rf"a\.de has {len(some)} lines?, .*a\.en has {len(others)} lines?; files of a pair need equally many"
-        with pytest.raises(StreamError, match=told):
+        message = rf"a\.de has {len(some)} lines?, .*a\.en has {len(others)} lines?; files of a pair need equally many"
+        with pytest.raises(StreamError, match=message):
             open_pair(pair, split_lines=piece, cache=tmp_path / "cache")
         return
     shard = open_pair(pair, split_lines=piece, cache=tmp_path / "cache")
@@ -107,8 +107,8 @@ def test_a_stream_leaves_out_lines_that_would_shift(tmp_path: Path) -> None:
             "a", (table,), names=names, keys=("a", "b"), shuffle="none"
         ),
     }
-    for told, declared in sources.items():
+    for message, declared in sources.items():
         source = open_source(declared, seed=1, cache=tmp_path / "cache")
         block = compute_block(source, Address(BlockRange(0, 0, 5), 0), ErrorPolicy("skip"))
-        assert [f"{Path(fault.path).name}:{fault.line} {fault.reason}" for fault in block.faults] == [told]
+        assert [f"{Path(fault.path).name}:{fault.line} {fault.reason}" for fault in block.faults] == [message]
         assert (block.n_lines, bytes(block.data).count(b"\t"), bytes(block.data).count(b"\n")) == (4, 4, 4)

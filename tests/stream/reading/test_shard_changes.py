@@ -78,8 +78,10 @@ def test_an_edit_that_hides_is_noticed(tmp_path: Path, packer: str) -> None:
     os.utime(path, ns=(0, shard.pieces.stamp[1]))
     shard.check_unchanged()
     bad = len(shard.counts) // 2
-    told = "lines 51 to 60" if split else "lines 1 to 100"
-    with pytest.raises(StreamError, match=rf"a\.tsv: {told} are not what was indexed, .*; touch the file, and start"):
+    message = "lines 51 to 60" if split else "lines 1 to 100"
+    with pytest.raises(
+        StreamError, match=rf"a\.tsv: {message} are not what was indexed, .*; touch the file, and start"
+    ):
         shard.read(bad)
     if split:
         assert read_lines(shard, 0) == split_lines(TEXT)[:10]

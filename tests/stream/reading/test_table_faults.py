@@ -42,7 +42,7 @@ def test_a_key_of_nulls_or_of_one_line_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("split", [4, None])
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         (b'{"a": "x", "a": "z", "b": "y"}\n', "Column.* was specified twice"),
         (b'{"a": 1, "a": "z", "b": "y"}\n', "changed from string to number"),
@@ -51,9 +51,11 @@ def test_a_key_of_nulls_or_of_one_line_is_there(tmp_path: Path) -> None:
         (b"\n", "no JSON "),
     ],
 )
-def test_lines_that_are_no_single_object_are_named(tmp_path: Path, line: bytes, told: str, split: int | None) -> None:
+def test_lines_that_are_no_single_object_are_named(
+    tmp_path: Path, line: bytes, message: str, split: int | None
+) -> None:
     """Wherever they are, and though the file may have as many objects as lines."""
-    with pytest.raises(StreamError, match=rf"t:7: .*{told}"):
+    with pytest.raises(StreamError, match=rf"t:7: .*{message}"):
         opened(tmp_path, ROW * 6 + line + ROW * 3, split=split)
 
 
@@ -72,7 +74,7 @@ def test_a_key_that_leads_through_a_text_is_named_with_its_line(tmp_path: Path) 
 
 @pytest.mark.parametrize("place", range(8))
 @pytest.mark.parametrize(
-    ("good", "bad", "told"),
+    ("good", "bad", "message"),
     [
         (pa.array([b"x"]).view(pa.string()), pa.array([b"\xff"]).view(pa.string()), "UTF8"),
         (pa.array([[1, 2]]), pa.array([[1, 1 << 40]]), "not in range"),
@@ -80,11 +82,11 @@ def test_a_key_that_leads_through_a_text_is_named_with_its_line(tmp_path: Path) 
     ],
 )
 def test_a_row_of_parquet_that_is_unfit_is_named(
-    tmp_path: Path, good: pa.Array, bad: pa.Array, told: str, place: int
+    tmp_path: Path, good: pa.Array, bad: pa.Array, message: str, place: int
 ) -> None:
     """In any row group, the first one counts."""
     values = pa.concat_arrays([good] * place + [bad] + [good] * (7 - place) + [bad])
-    with pytest.raises(StreamError, match=rf"t:{place + 1}: column 'a': .*{told}"):
+    with pytest.raises(StreamError, match=rf"t:{place + 1}: column 'a': .*{message}"):
         opened(tmp_path, pa.table({"a": values}), src="a")
 
 

@@ -87,7 +87,7 @@ GOOD = b'{"a": "x", "b": "y"}\n'
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         (b'{"a": 5, "b": "y"}', "'a' is '5', which is not text; name keys of texts, or of lists of whole numbers"),
         (b'{"a": [5], "b": "y"}', r"'a' is '\[5\]', which is not text"),
@@ -102,11 +102,11 @@ GOOD = b'{"a": "x", "b": "y"}\n'
         (b'{"a": "' + b"x" * 300_000 + b'"}', "the line has more than 200,000 bytes"),
     ],
 )
-def test_a_json_line_that_cannot_be_a_row_is_named(tmp_path: Path, line: bytes, told: str) -> None:
+def test_a_json_line_that_cannot_be_a_row_is_named(tmp_path: Path, line: bytes, message: str) -> None:
     """Its file, its number and what is wrong with it, when the file is opened; nothing is kept."""
     path, cache = tmp_path / "a.jsonl", tmp_path / "cache"
     path.write_bytes(GOOD * 5 + line + b"\n" + GOOD)
-    with pytest.raises(StreamError, match=rf"a\.jsonl:6: {told}"):
+    with pytest.raises(StreamError, match=rf"a\.jsonl:6: {message}"):
         open_table(str(path), {"src": "a", "tgt": "b"}, split_lines=4, cache=cache, max_line=200_000)
     assert not [found for found in cache.iterdir() if found.suffix != ".lock"]
 
@@ -134,13 +134,13 @@ def test_parquet_files_are_told_what_is_wrong(tmp_path: Path) -> None:
     path, cache = str(tmp_path / "a.parquet"), tmp_path / "cache"
     rows = {"a": ["x", "y", "z\tz"], "n": [1, 2, 3], "t": [{"de": "x"}] * 3, "l": [[1], [1 << 40], [None]]}
     parquet.write_table(pa.table(rows), path, row_group_size=2)
-    for column, told in {
+    for column, message in {
         "c": r"a\.parquet: no column 'c'; there are 'a', 'n', 't', 'l'; name other columns",
         "t.en": r"a\.parquet: no column 't\.en': 't' contains no 'en'; there are 'de'; name other columns",
         "n": r"a\.parquet: column 'n' is of type int64; name columns of text, or of lists of whole numbers",
         "l": r"a\.parquet:2: column 'l': Integer value 1099511627776 not in range",
     }.items():
-        with pytest.raises(StreamError, match=told):
+        with pytest.raises(StreamError, match=message):
             open_table(path, {"src": column}, split_lines=9, cache=cache)
     with pytest.raises(StreamError, match=r"a\.parquet: is a Parquet file; name its columns by `fields`"):
         open_shard(path, split_lines=9, cache=cache)

@@ -39,7 +39,7 @@ def assert_no_process() -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_unfit_lines_follow_the_policy(tmp_path: Path, fault: str, n_workers: int) -> None:
     """raise: file, line and reason; skip and quarantine: the other lines, a count, and in quarantine the line."""
-    declared, data, told = FAULTS[fault]
+    declared, data, message = FAULTS[fault]
     path = tmp_path / "a.tsv"
     path.write_bytes(data)
     source = Source("a", (str(path),), transforms=declared.transforms, checks=declared.checks, epochs=1)
@@ -47,31 +47,31 @@ def test_unfit_lines_follow_the_policy(tmp_path: Path, fault: str, n_workers: in
     with deadline(30):
         with stream(source, ErrorPolicy(), n_workers, tmp_path) as raising, pytest.raises(StreamError) as error:
             list(raising)
-        assert told in str(error.value)
+        assert message in str(error.value)
         for policy in (ErrorPolicy("skip"), ErrorPolicy("quarantine", quarantine=str(kept))):
             with stream(source, policy, n_workers, tmp_path) as going:
                 assert list(going) == ["good\tx"]
                 assert going.summary().n_faults == 1
         row = json.loads(kept.read_text())
-        assert told in f"{row['place']}: {row['reason']}"
+        assert message in f"{row['place']}: {row['reason']}"
         assert_no_process()
 
 
 @WORKERS
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda path: path.symlink_to("nowhere"), "cannot be read"),
         (lambda path: path.write_bytes(gzip.compress(b"x\ty\n" * 999)[:-9]), "a.gz"),
     ],
     ids=["unreadable", "truncated"],
 )
-def test_shards_follow_the_policy(tmp_path: Path, make: object, told: str, n_workers: int) -> None:
+def test_shards_follow_the_policy(tmp_path: Path, make: object, message: str, n_workers: int) -> None:
     """raise: the file's name; skip: the other shards, and the file's name in the summary."""
     make(tmp_path / "a.gz")  # type: ignore[operator]
     source = Source("a", (str(tmp_path / "a.gz"), *numbered(tmp_path, "b", 5)), epochs=1)
     with deadline(30):
-        with pytest.raises(StreamError, match=told):
+        with pytest.raises(StreamError, match=message):
             stream(source, ErrorPolicy(), n_workers, tmp_path / "cache")
         with stream(source, ErrorPolicy("skip"), n_workers, tmp_path / "cache") as going:
             assert len(list(going)) == 5

@@ -151,8 +151,8 @@ def two(**change: Any) -> list[dict[str, Any]]:
     ranks = [Rank([1] * 10, 4, 2, rank, 2) for rank in (0, 1)]
     for rank in ranks:
         list(islice(rank.given(), 3))
-    told = State.from_json(ranks[1].state)
-    return [ranks[0].state, replace(told, configuration={**told.configuration, **change}).to_json()]
+    message = State.from_json(ranks[1].state)
+    return [ranks[0].state, replace(message, configuration={**message.configuration, **change}).to_json()]
 
 
 def test_only_states_of_one_run_are_merged() -> None:
@@ -172,8 +172,8 @@ def test_only_states_of_one_run_are_merged() -> None:
         "one of the states is merged already": [merged, alone],
         "they began with other sources, or from other states": [states[0], other],
     }
-    for told, wrong in refused.items():
-        with pytest.raises(StreamError, match=told):
+    for message, wrong in refused.items():
+        with pytest.raises(StreamError, match=message):
             merge_states(wrong)
 
 

@@ -17,16 +17,16 @@ from volt.stream.running.state import checksum
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"seed": 8}, "seed: 7 in the state, 8 here"),
         ({"world": 2}, "world: 1 in the state, 2 here"),
         ({"ends": "drop"}, "ends: stop in the state, drop here"),
     ],
 )
-def test_a_state_of_another_configuration_is_refused(make: Make, change: dict[str, Any], told: str) -> None:
+def test_a_state_of_another_configuration_is_refused(make: Make, change: dict[str, Any], message: str) -> None:
     """What differs is named."""
-    with pytest.raises(StreamError, match=told):
+    with pytest.raises(StreamError, match=message):
         make(**change).restore(make().state())
 
 
@@ -43,8 +43,8 @@ def test_a_state_of_other_sources_is_refused(make: Make, tmp_path: Path) -> None
         "sources.d.transforms: .*drop": replace(source, transforms=(Drop(0.1),)),
         "sources.e": replace(source, name="e"),
     }
-    for told, other in changes.items():
-        with pytest.raises(StreamError, match=told):
+    for message, other in changes.items():
+        with pytest.raises(StreamError, match=message):
             make([other]).restore(state)
 
 
@@ -111,6 +111,6 @@ def test_a_state_of_steps_is_told_as_such(make: Make, tmp_path: Path) -> None:
     """With the file's name, and what goes on from it."""
     path = tmp_path / "s.json"
     path.write_text('{"format": "volt.steps", "version": 1, "n": 3}')
-    told = r"s\.json: the state is one of steps, .*`volt stream batches`, Steps\.restore, or StreamDataset"
-    with pytest.raises(StreamError, match=told):
+    message = r"s\.json: the state is one of steps, .*`volt stream batches`, Steps\.restore, or StreamDataset"
+    with pytest.raises(StreamError, match=message):
         make().restore(load_state(path))

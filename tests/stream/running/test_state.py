@@ -102,7 +102,7 @@ def test_what_was_changed_with_its_checksum_has_the_types_of_a_state() -> None:
         except StreamError as error:
             refused.append(str(error))
     assert len(refused) > 60
-    assert not [told for told in refused if "checksum" in told and "has no 'checksum'" not in told]
+    assert not [message for message in refused if "checksum" in message and "has no 'checksum'" not in message]
 
 
 def test_bytes_that_were_changed_are_refused(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_bytes_that_were_changed_are_refused(tmp_path: Path) -> None:
         except StreamError as error:
             refused.append(str(error))
     assert len(refused) > 90
-    assert all(told.startswith(f"{path}: ") for told in refused)
+    assert all(message.startswith(f"{path}: ") for message in refused)
 
 
 WRONG: dict[str, dict[str, Any]] = {
@@ -138,11 +138,11 @@ WRONG: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("told", WRONG)
-def test_what_is_wrong_is_told_by_name(told: str) -> None:
+@pytest.mark.parametrize("message", WRONG)
+def test_what_is_wrong_is_told_by_name(message: str) -> None:
     """Each with a right checksum."""
-    stored = {key: value for key, value in {**STATE.to_json(), **WRONG[told]}.items() if value is not ...}
-    with pytest.raises(StreamError, match=re.escape(told)):
+    stored = {key: value for key, value in {**STATE.to_json(), **WRONG[message]}.items() if value is not ...}
+    with pytest.raises(StreamError, match=re.escape(message)):
         State.from_json(sealed(stored))
 
 
@@ -156,18 +156,18 @@ PLACES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("told", PLACES)
-def test_a_place_that_cannot_be_is_told_by_name(told: str) -> None:
+@pytest.mark.parametrize("message", PLACES)
+def test_a_place_that_cannot_be_is_told_by_name(message: str) -> None:
     """Each with a right checksum."""
     stored = STATE.to_json()
-    source = {**stored["sources"]["wmt"], **PLACES[told]}
+    source = {**stored["sources"]["wmt"], **PLACES[message]}
     stored["sources"]["wmt"] = {key: value for key, value in source.items() if value is not ...}
-    with pytest.raises(StreamError, match=re.escape(told)):
+    with pytest.raises(StreamError, match=re.escape(message)):
         State.from_json(sealed(stored))
 
 
 @pytest.mark.parametrize(
-    ("told", "cursor", "options"),
+    ("message", "cursor", "options"),
     [
         ("start: no part of this rank begins at line 5 of epoch 0", Cursor(9, 0, 5, 1), {}),
         ("start: no part of this rank begins at line 40 of epoch 0", Cursor(9, 0, 40, 1), {}),
@@ -176,9 +176,9 @@ def test_a_place_that_cannot_be_is_told_by_name(told: str) -> None:
         ("goes beyond the 29 lines", Cursor(9, 2, deal=DEAL), {"n_lines": 29}),
     ],
 )
-def test_places_outside_the_source_are_refused(told: str, cursor: Cursor, options: dict[str, Any]) -> None:
+def test_places_outside_the_source_are_refused(message: str, cursor: Cursor, options: dict[str, Any]) -> None:
     """Lines at which no part of the rank begins, and lines beyond the end of the source."""
-    with pytest.raises(StreamError, match=f"sources.wmt.*{told}.*take one that a stream has written"):
+    with pytest.raises(StreamError, match=f"sources.wmt.*{message}.*take one that a stream has written"):
         check_cursor(cursor, "wmt", **{"n_lines": 40, "block_lines": 8, **options})
 
 

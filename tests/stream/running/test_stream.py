@@ -56,14 +56,14 @@ def test_an_iterator_that_was_overtaken_says_so(make: Make) -> None:
 def test_two_threads_get_no_line_twice(make: Make, tmp_path: Path, n_workers: int) -> None:
     """Of two threads that read one stream, each line goes to one of them, and the slower one is told."""
     source = Source("d", numbered(tmp_path, "d", 3000), epochs=1, block_lines=100)
-    lines, told = [list[str](), list[str]()], list[str]()
+    lines, message = [list[str](), list[str]()], list[str]()
 
     def read(own: list[str]) -> None:
         try:
             for line in stream:
                 own.append(line)
         except StreamError as error:
-            told.append(str(error))
+            message.append(str(error))
 
     with deadline(60), make([source], n_workers=n_workers) as stream:
         threads = [threading.Thread(target=read, args=(own,)) for own in lines]
@@ -72,7 +72,7 @@ def test_two_threads_get_no_line_twice(make: Make, tmp_path: Path, n_workers: in
         for thread in threads:
             thread.join()
     assert Counter([*lines[0], *lines[1]]).most_common(1)[0][1] == 1
-    assert len(lines[0]) + len(lines[1]) == 3000 or len(told) == 2
+    assert len(lines[0]) + len(lines[1]) == 3000 or len(message) == 2
 
 
 def test_a_fork_reads_on_with_workers_of_its_own(make: Make, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_the_summary_counts(make: Make, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"ends": "never"}, "ends"),
         ({"n_workers": -1}, "n_workers"),
@@ -173,9 +173,9 @@ def test_the_summary_counts(make: Make, tmp_path: Path) -> None:
         ({"rank": 1}, "rank 1"),
     ],
 )
-def test_options_out_of_range_are_refused(make: Make, options: dict[str, Any], told: str) -> None:
+def test_options_out_of_range_are_refused(make: Make, options: dict[str, Any], message: str) -> None:
     """Unknown words and impossible numbers are told."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         make(**options)
 
 

@@ -113,9 +113,9 @@ def test_each_line_tells_where_it_came_from(tmp_path: Path) -> None:
     steps = (Drop(0.3),)
     with two(tmp_path, steps=steps) as stream:
         batches = list(stream.batches(limit=40))
-    told = [(b.sources[i], b.epochs[i], b.place(i)) for b in batches for i in range(len(b))]
+    message = [(b.sources[i], b.epochs[i], b.place(i)) for b in batches for i in range(len(b))]
     for n, one in enumerate(trace(two(tmp_path, steps=steps), range(40))):
-        source, epoch, place = told[n]
+        source, epoch, place = message[n]
         assert ("a", "b")[source] == one.source
         assert epoch == one.epoch
         assert place == f"{one.path}:{one.line} (line {n:,} of the stream)"

@@ -130,14 +130,14 @@ def test_each_side_has_its_own_vocabulary(folder: Path) -> None:
     para, mono = ("para", "{src: a.de, tgt: a.en}"), ("mono", "{mono: a.de}")
     source = "{encode: {vocabulary: words.volt, fields: [1]}}"
     target = "{deterministic_segmentation: {table: table.tsv, marks: word, fields: [2]}}"
-    told = {
+    error_text = {
         (*para, f"{source}, {target}"): "low",
         (*para, source): "▁ l o w",
         (*para, target): "low",
         (*mono, source): "low",
         (*mono, f"duplicate_mono, {source}"): "low</w>",
     }
-    for (kind, files, steps), expected in told.items():
+    for (kind, files, steps), expected in error_text.items():
         path = folder / "sides.yaml"
         path.write_text(f"tasks: {{t: {{type: {kind}, inputs: {{i: {files}}}, transforms: [{steps}]}}}}")
         translation = Translation(path, "t")
@@ -208,8 +208,8 @@ def test_no_step_changes_the_number_of_lines(tmp_path: Path) -> None:
         "def fails(line):\n    return line[1 // len(line):]\n"
         "def draws(line, rng):\n    return str(rng.random())\n"
     )
-    told = {"some": "drops the line; at translation", "fails": "ZeroDivisionError", "draws": ""}
-    for function, reason in told.items():
+    error_text = {"some": "drops the line; at translation", "fails": "ZeroDivisionError", "draws": ""}
+    for function, reason in error_text.items():
         steps = f"user: {{file: own.py, function: {function}, takes: line}}"
         (tmp_path / "t.yaml").write_text(
             f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a}}}}, transforms: [{steps}]}}}}"

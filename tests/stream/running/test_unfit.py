@@ -86,7 +86,7 @@ def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(make: Make, u
     other = Source("other", numbered(tmp_path, "other", 20), epochs=1, block_lines=4)
     sources, options = [unfit, other], {"policy": ErrorPolicy("skip"), "ends": "drop", "recall": 99}
     whole = make(sources, **options)
-    lines, told = list(whole), whole.state()
+    lines, message = list(whole), whole.state()
     for stop in range(len(lines) + 1):
         first, later, closed = (make(sources, **options) for _ in range(3))
         list(first.blocks(limit=stop))
@@ -94,12 +94,12 @@ def test_every_line_read_is_counted_once_wherever_a_stream_goes_on(make: Make, u
         list(closed.blocks(limit=stop))
         closed.close()
         assert list(closed) == lines[stop:]
-        assert closed.state() == told
+        assert closed.state() == message
         for state in (first.state(), later.state(at=stop)):
             second = make(sources, **options)
             second.restore(state)
             assert list(second) == lines[stop:]
-            assert second.state() == told
+            assert second.state() == message
 
 
 def test_unfit_lines_go_to_quarantine(make: Make, unfit: Source, tmp_path: Path) -> None:

@@ -187,8 +187,8 @@ def test_plans_tell_of_a_virtual_epoch(mixed: Mixed) -> None:
     """A plan's virtual epoch has V lines, of each source its share, and so many passes."""
     found = plan(mixed((9, 1), Sampling(temperature=2)), at=24, seconds=0.01)
     assert found.epoch_lines == 12
-    told = {name: (part.epoch_lines, part.epoch_passes, part.share) for name, part in found.sources.items()}
-    assert told == {"a": pytest.approx((9, 1, 0.75)), "b": pytest.approx((3, 3, 0.25))}
+    message = {name: (part.epoch_lines, part.epoch_passes, part.share) for name, part in found.sources.items()}
+    assert message == {"a": pytest.approx((9, 1, 0.75)), "b": pytest.approx((3, 3, 0.25))}
     assert (found.sources["a"].lines, found.sources["a"].epochs) == pytest.approx((18, 2))
 
 
@@ -207,9 +207,13 @@ def test_a_state_names_its_mixing(mixed: Mixed) -> None:
         taken(stream, 10)
         state = stream.state()
     assert state["configuration"]["mix"] == "temperature 1.5"
-    for other, told in ((Sampling(temperature=5), "temperature 5"), (Sampling("uniform"), "uniform"), (None, "none")):
+    for other, message in (
+        (Sampling(temperature=5), "temperature 5"),
+        (Sampling("uniform"), "uniform"),
+        (None, "none"),
+    ):
         with mixed(mix=other) as again:
-            with pytest.raises(StreamError, match=f"mix: temperature 1.5 in the state, {told} here; .*accept="):
+            with pytest.raises(StreamError, match=f"mix: temperature 1.5 in the state, {message} here; .*accept="):
                 again.restore(state)
             again.restore(state, accept=["weights"])
             taken(again, 5)
@@ -223,12 +227,12 @@ def test_a_state_names_its_mixing(mixed: Mixed) -> None:
 def test_what_goes_not_with_mixing_by_size_is_refused(tmp_path: Path) -> None:
     """A weight, a schedule, an end, a share of nothing, and what is no Sampling."""
     paths = numbered(tmp_path, "a", 30)
-    for source, told in (
+    for source, message in (
         (Source("a", paths, 2.0), r"source 'a': weight=2\.0 cannot be used with mix; remove one of them"),
         (Source("a", paths, Schedule(((0, 1.0),))), "cannot be used with mix"),
         (Source("a", paths, epochs=1), "source 'a': epochs=1 cannot be used with mix; remove one of them"),
     ):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             Stream([source], mix=Sampling(), cache=tmp_path)
     few = numbered(tmp_path, "b", 2)
     with pytest.raises(ConfigError, match=r"mix: temperature 0\.05 leaves nothing to source 'b'"):

@@ -63,8 +63,8 @@ def test_a_full_disk_leaves_the_shards_that_were_there(
         asked = replace(task, n_shards=2)
         with monkeypatch.context() as patch:
             patch.setattr(sharding, "write_atomic", _FullDisk(3))
-            told = r"00001\.tgt.*no space left on device; the earlier shards are unchanged; make room, or"
-            with pytest.raises(OutputError, match=told) as error:
+            message = r"00001\.tgt.*no space left on device; the earlier shards are unchanged; make room, or"
+            with pytest.raises(OutputError, match=message) as error:
                 shard([asked], tmp_path / "s", workers=1, **options)  # type: ignore[arg-type]
         assert "nothing was changed" not in str(error.value)
         assert before.items() <= bytes_of(tmp_path / "s").items()
@@ -146,14 +146,14 @@ def test_a_long_line_is_told_once(tmp_path: Path) -> None:
 def test_the_first_line_of_each_kind_is_found_in_any_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Invalid UTF-8 and tabs, behind a byte order mark and many blocks; where there are none, 0."""
     monkeypatch.setattr("volt.stream.tasks.task._BLOCK", 64)
-    for text, told in (
+    for text, message in (
         (b"\xef\xbb\xbf\xff\n", (1, 0)),
         (numbered("a", 40) + b"b\xff\nc\td\n" + numbered("e\t\u00e9", 9), (41, 42)),
         ("é\n".encode() * 99 + b"\tx", (0, 100)),
         (b"", (0, 0)),
     ):
         found = look_at(write(tmp_path / "a", text))
-        assert (found.first_bad, found.first_tab) == told
+        assert (found.first_bad, found.first_tab) == message
 
 
 def test_a_byte_order_mark_alone_is_no_line(tmp_path: Path) -> None:

@@ -125,16 +125,16 @@ def test_tasks_that_share_inputs_share_shards(tmp_path: Path) -> None:
 
 def test_progress_counts_lines(tmp_path: Path) -> None:
     """First those of all files, then those of all shards, up to their number; also those that are there already."""
-    task, told = pair_task(tmp_path, {"a": 50}, n_shards=2), list[tuple[str, int, int | None]]()
+    task, message = pair_task(tmp_path, {"a": 50}, n_shards=2), list[tuple[str, int, int | None]]()
     for _ in range(2):
-        shard([task], tmp_path / "shards", progress=lambda *step: told.append(step))
-    assert told == [
+        shard([task], tmp_path / "shards", progress=lambda *step: message.append(step))
+    assert message == [
         ("count lines", 50, None), ("count lines", 100, None), ("shard", 25, 50), ("shard", 50, 50), ("shard", 50, 50)
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("texts", "kind", "told"),
+    ("texts", "kind", "message"),
     [
         ({"a": b"x\n", "b": b""}, StreamError, r"task 'auto_en', input 'b': no line in .*b; remove the input"),
         ({"a": b"PK\x03\x04"}, CorpusError, r"task 'auto_en': .*a: not UTF-8 text but a zip archive"),
@@ -142,9 +142,9 @@ def test_progress_counts_lines(tmp_path: Path) -> None:
         ({"a": b"x" * 100 + b"\n"}, CorpusError, r"task 'auto_en': .*a:1: the line has more than 50 bytes"),
     ],
 )
-def test_bad_inputs_are_named(tmp_path: Path, texts: dict[str, bytes], kind: type[VoltError], told: str) -> None:
+def test_bad_inputs_are_named(tmp_path: Path, texts: dict[str, bytes], kind: type[VoltError], message: str) -> None:
     """An empty, foreign, cut or overlong input stops before anything is written; no folder is left."""
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=message):
         shard([mono_task(tmp_path, texts)], tmp_path / "shards", max_line=50)
     assert not (tmp_path / "shards").exists()
 
@@ -154,8 +154,10 @@ def test_sides_of_different_lengths_are_told(tmp_path: Path) -> None:
     good = mono_task(tmp_path, {"good": b"x\n"})
     task = pair_task(tmp_path, {"a": 5})
     write(tmp_path / "a.tgt", numbered("a tgt", 4))
-    told = r"task 'de_en', input 'a': .*a\.src has 5 lines, .*a\.tgt has 4 lines; source and target need equally many"
-    with pytest.raises(StreamError, match=told):
+    message = (
+        r"task 'de_en', input 'a': .*a\.src has 5 lines, .*a\.tgt has 4 lines; source and target need equally many"
+    )
+    with pytest.raises(StreamError, match=message):
         shard([good, task], tmp_path / "shards")
     assert not (tmp_path / "shards").exists()
 
@@ -163,7 +165,7 @@ def test_sides_of_different_lengths_are_told(tmp_path: Path) -> None:
 def test_wrong_arguments_are_told(tmp_path: Path) -> None:
     """Unknown tasks, tasks without inputs or sides, names that no folder can have, packings and numbers."""
     task = mono_task(tmp_path, {"a": b"x\n"})
-    for call, kind, told in (
+    for call, kind, message in (
         (lambda: shard([task], tmp_path / "s", names=["b"]), ConfigError, "no task 'b'; there are auto_en"),
         (lambda: shard([task, task], tmp_path / "s"), ConfigError, "with distinct names"),
         (lambda: shard([Task("x", "mono", ())], tmp_path / "s"), ConfigError, "task 'x': no inputs; give some"),
@@ -176,7 +178,7 @@ def test_wrong_arguments_are_told(tmp_path: Path) -> None:
         (lambda: shard([Task("x", "mono", (Input("i", (("mono", "/nowhere/a"),)),))], tmp_path / "s"), StreamError,
          "task 'x': /nowhere/a: cannot be read: no such file"),
     ):  # fmt: skip
-        with pytest.raises(kind, match=told):
+        with pytest.raises(kind, match=message):
             call()
     assert not (tmp_path / "s").exists()
 

@@ -62,8 +62,8 @@ def test_stale_shards_are_told(tmp_path: Path, task: Task, shares: bool) -> None
 
 def test_shards_of_another_task_are_stale(tmp_path: Path, task: Task) -> None:
     """Other inputs, more files, another type, another number of shards."""
-    told = r"stale: made from the inputs a, b, not a; make"
-    _refused(tmp_path, replace(task, inputs=task.inputs[:1]), told)
+    message = r"stale: made from the inputs a, b, not a; make"
+    _refused(tmp_path, replace(task, inputs=task.inputs[:1]), message)
     more = Input("b", task.inputs[1].files * 2)
     _refused(
         tmp_path, replace(task, inputs=(task.inputs[0], more)), r"stale: input 'b' has another number of files now"
@@ -107,6 +107,6 @@ def test_a_text_packed_otherwise_is_the_same_text(tmp_path: Path) -> None:
     assert read_manifest(tmp_path / "shards", task) == made
 
 
-def _refused(folder: Path, task: Task, told: str) -> None:
-    with pytest.raises(StreamError, match=told):
+def _refused(folder: Path, task: Task, message: str) -> None:
+    with pytest.raises(StreamError, match=message):
         read_manifest(folder / "shards", task)

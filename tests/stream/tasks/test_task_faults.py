@@ -147,15 +147,15 @@ def test_shards_are_read_where_a_folder_is_named(tmp_path: Path) -> None:
     text = HEAD + "    n_shards: 2\n  again: {type: para, share_inputs: de_en}\nshards: made\n"
     (tmp_path / "s.yaml").write_text(text)
     made = tmp_path / "made"
-    told = load_config(tmp_path / "s.yaml", use_shards=False)
-    [manifest] = shard(told.tasks, made, lines=3)
+    error_text = load_config(tmp_path / "s.yaml", use_shards=False)
+    [manifest] = shard(error_text.tasks, made, lines=3)
     for side in ("de", "en"):
         (tmp_path / f"a.{side}").unlink()
-    told = load_config(tmp_path / "s.yaml")
-    assert [(source.name, source.names, source.paths) for source in told.sources] == [
+    error_text = load_config(tmp_path / "s.yaml")
+    assert [(source.name, source.names, source.paths) for source in error_text.sources] == [
         (name, ("src", "tgt"), manifest.paths) for name in ("de_en", "again")
     ]
-    assert (told.shards, len(manifest.paths)) == (made, 4)
+    assert (error_text.shards, len(manifest.paths)) == (made, 4)
     with pytest.raises(ConfigError, match=r"a.de: no such file"):
         load_config(tmp_path / "s.yaml", use_shards=False)
     (tmp_path / "s.yaml").write_text(text.replace("shards: made", f"{MONO}shards: made"))
@@ -169,7 +169,9 @@ def test_files_of_tasks_are_looked_for(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         load_config(tmp_path / "s.yaml")
     for line, key in ((7, "wmt.src"), (7, "wmt.tgt"), (10, "ted.mono")):
-        assert any(f"s.yaml:{line}: " in told and key in told for told in str(error.value).split("\n"))
+        assert any(
+            f"s.yaml:{line}: " in error_text and key in error_text for error_text in str(error.value).split("\n")
+        )
     for name, n in (("a.de", 3), ("a.en", 2), ("ted.en", 1)):
         write_lines(tmp_path / name, ["x"] * n)
     with pytest.raises(StreamError, match=r"source 'de_en': .*a.de has 3 lines, .*a.en has 2 lines; files of a pair"):

@@ -99,15 +99,15 @@ def test_the_number_of_workers_changes_no_byte(mix: Path) -> None:
 
 def test_a_task_reads_all_its_inputs_and_those_that_it_shares(mix: Path) -> None:
     """An epoch of a task has every line of every pair once, side by side; of shared inputs, too."""
-    told = load_config(mix)
-    assert [task.name for task in told.tasks] == ["de_en", "auto", "auto2", "dev"]
-    assert [source.name for source in told.sources] == ["de_en", "auto", "auto2"]
+    message = load_config(mix)
+    assert [task.name for task in message.tasks] == ["de_en", "auto", "auto2", "dev"]
+    assert [source.name for source in message.sources] == ["de_en", "auto", "auto2"]
     folder = mix.parent
-    assert told.tasks[0].inputs[1] == Input(
+    assert message.tasks[0].inputs[1] == Input(
         "more", tuple((side, f"{folder}/{name}.{end}") for name in "bc" for side, end in (("src", "de"), ("tgt", "en")))
     )
-    assert told.tasks[2].inputs == ()
-    assert told.tasks[2].shares == "auto"
+    assert message.tasks[2].inputs == ()
+    assert message.tasks[2].shares == "auto"
     for name, n, expected in (
         (
             "de_en",
@@ -139,8 +139,8 @@ def test_a_split_is_read_once_in_order_and_without_noise(mix: Path) -> None:
 def test_tasks_stand_beside_sources(tmp_path: Path) -> None:
     """Training mixes both; what is asked for by name, or for validation, is of tasks alone."""
     text = "sources: {s: {path: a.tsv}}\ntasks: {t: {type: mono, inputs: {i: {mono: b}}}}\ntransforms: [upper]\n"
-    told = parse_config(text)
-    assert [(source.name, source.transforms) for source in told.sources] == [("s", (Upper(),)), ("t", (Upper(),))]
+    message = parse_config(text)
+    assert [(source.name, source.transforms) for source in message.sources] == [("s", (Upper(),)), ("t", (Upper(),))]
     assert [source.name for source in parse_config(text, tasks=["t"]).sources] == ["t"]
     with pytest.raises(ConfigError, match=r"stream.yaml:2: tasks: none is of split valid; name a task, or give one of"):
         parse_config(text, split="valid")
@@ -152,8 +152,8 @@ def test_tasks_stand_beside_sources(tmp_path: Path) -> None:
 
 def steps_of(text: str, step: str, **options: Any) -> tuple[Any, ...]:
     """The transforms of a task with more keys and one step."""
-    told = f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a}}}}, {text}transforms: [{step}]}}}}\n"
-    return parse_config(told + "".join(f"{key}: {value}\n" for key, value in options.items())).sources[0].transforms
+    message = f"tasks: {{t: {{type: mono, inputs: {{i: {{mono: a}}}}, {text}transforms: [{step}]}}}}\n"
+    return parse_config(message + "".join(f"{key}: {value}\n" for key, value in options.items())).sources[0].transforms
 
 
 def test_a_transform_knows_its_task() -> None:
@@ -205,10 +205,12 @@ def test_schedules_are_exact_at_their_points(mix: tuple[list[int], int, int, lis
         unit, f", batch_samples: {batch}, update_batches: {update}"
     )
     tasks = [f"t{i}: {{type: mono, inputs: {{i: {{mono: a}}}}, weight: {one}}}" for i, one in enumerate(listed)]
-    told = parse_config(f"schedule: {{points: {points}, unit: {unit}{more}}}\ntasks: {{{', '.join(tasks)}}}")
+    message = parse_config(f"schedule: {{points: {points}, unit: {unit}{more}}}\ntasks: {{{', '.join(tasks)}}}")
     at = [0, *(point * size for point in points)]
-    assert [source.weight for source in told.sources] == [Schedule(tuple(zip(at, one, strict=True))) for one in listed]
-    mixture, turns = Mixture([source.weight for source in told.sources]), list[int]()
+    assert [source.weight for source in message.sources] == [
+        Schedule(tuple(zip(at, one, strict=True))) for one in listed
+    ]
+    mixture, turns = Mixture([source.weight for source in message.sources]), list[int]()
     named = {str(i): tuple(one) for i, one in enumerate(listed)}
     for n in sorted({*at, *(point + 1 for point in at), at[-1] + 17}):
         turns += mixture.turns(n - len(turns)).tolist()

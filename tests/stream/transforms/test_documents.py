@@ -19,19 +19,20 @@ from volt.stream.transforms.transform import LineFault
 DOCUMENTS = st.lists(st.tuples(st.sampled_from(["", "x", "y"]), st.integers(0, 3)), max_size=20)
 
 
-def document_rows(told: list[tuple[str, int]]) -> list[list[str]]:
+def document_rows(message: list[tuple[str, int]]) -> list[list[str]]:
     """Rows with numbered words and a document id."""
     return [
-        [" ".join([f"s{index}"] * n), " ".join([f"t{index}"] * (4 - n)), name] for index, (name, n) in enumerate(told)
+        [" ".join([f"s{index}"] * n), " ".join([f"t{index}"] * (4 - n)), name]
+        for index, (name, n) in enumerate(message)
     ]
 
 
 @given(DOCUMENTS, st.integers(1, 12), st.one_of(st.none(), st.integers(1, 4)), st.booleans(), st.integers(0, 99))
 def test_documents_lose_nothing_and_keep_their_limits(
-    told: list[tuple[str, int]], max_tokens: int, max_lines: int | None, sample: bool, seed: int
+    message: list[tuple[str, int]], max_tokens: int, max_lines: int | None, sample: bool, seed: int
 ) -> None:
     """Split at the separator, documents are the lines in order; each has one id and keeps to both limits."""
-    rows = document_rows(told)
+    rows = document_rows(message)
     transform = Documents(
         separator="|", max_tokens=max_tokens, max_lines=max_lines, probability=0.7, sample_length=sample
     )
@@ -92,10 +93,12 @@ def naive_starts(rows: list[list[str]], limits: list[int], joins: list[bool], ma
     st.booleans(),
 )
 def test_documents_are_those_of_their_definition(
-    told: list[tuple[str, str, str]], separator: str, max_lines: int | None, probability: float, sample: bool
+    message: list[tuple[str, str, str]], separator: str, max_lines: int | None, probability: float, sample: bool
 ) -> None:
     """Starts, joined fields, and the other fields of the first line, by what their own chances say; in any order."""
-    batch = Batch.of(["\t".join([*row, "rest", str(k)]) for k, row in enumerate(told)]).take(np.arange(len(told))[::-1])
+    batch = Batch.of(["\t".join([*row, "rest", str(k)]) for k, row in enumerate(message)]).take(
+        np.arange(len(message))[::-1]
+    )
     chance, rows = LineRng(3, 4), batch.rows
     joins = (chance.uniform(batch.origins) < probability).tolist()
     limits = chance.at("limit").integers(batch.origins, 1, 4).tolist() if sample else [4] * len(rows)

@@ -91,7 +91,7 @@ def test_asynchronous_functions_are_refused_when_a_stream_is_made(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("function", "takes", "told", "line"),
+    ("function", "takes", "error_text", "line"),
     [
         ("number", "fields", "returned 3, not a list", "def number"),
         ("number", "line", "returned 3, not a string", "def number"),
@@ -103,13 +103,13 @@ def test_asynchronous_functions_are_refused_when_a_stream_is_made(tmp_path: Path
     ],
 )
 def test_what_a_function_returns_wrongly_has_its_line(
-    tmp_path: Path, function: str, takes: Takes, told: str, line: str
+    tmp_path: Path, function: str, takes: Takes, error_text: str, line: str
 ) -> None:
     """A fault names the line that raised it; where that is none of the function's, the function's first."""
     step, number = user(tmp_path, function, takes), CODE.split("\n").index(next_line(line)) + 1
     with pytest.raises(LineFault) as fault:
         step(Batch.of(["a"]), LineRng(1, 2))
-    assert told in fault.value.reasons[0]
+    assert error_text in fault.value.reasons[0]
     assert fault.value.reasons[0].partition("\n")[0].endswith(f"({tmp_path / 'mine.py'}:{number})")
 
 
@@ -189,12 +189,12 @@ def test_an_error_shows_the_frames_of_the_user_alone(tmp_path: Path, function: s
     with Stream.from_config(config, n_workers=workers, start_method="fork") as stream:
         with pytest.raises(StreamError) as error:
             next(iter(stream))
-        told = str(error.value)
-    assert "quarantine\nTraceback (most recent call last):\n" in told
-    assert f", line {NESTED[: NESTED.index('return words')].count(chr(10)) + 1}, in helper\n" in told
-    assert f", in {function}\n" in told
-    assert "user_code.py" not in told
-    assert told.endswith({"nested": "KeyError: 'missing'", "chained": "ValueError: of two\nlines"}[function])
+        error_text = str(error.value)
+    assert "quarantine\nTraceback (most recent call last):\n" in error_text
+    assert f", line {NESTED[: NESTED.index('return words')].count(chr(10)) + 1}, in helper\n" in error_text
+    assert f", in {function}\n" in error_text
+    assert "user_code.py" not in error_text
+    assert error_text.endswith({"nested": "KeyError: 'missing'", "chained": "ValueError: of two\nlines"}[function])
 
 
 def test_one_fault_of_many_has_its_traceback(tmp_path: Path) -> None:
@@ -220,9 +220,9 @@ def test_a_file_that_ends_the_process_is_refused(tmp_path: Path, call: str) -> N
 @pytest.mark.parametrize("options", [{}, {"time_limit": 30.0}, {"n_workers": 1}])
 def test_a_function_that_ends_the_process_is_a_fault(tmp_path: Path, options: dict[str, Any]) -> None:
     """os._exit in a function is told as sys.exit is, with the line of the source and of the function."""
-    told = r"a\.tsv:\d: user: ends: SystemExit: os\._exit\(0\) \(.*mine\.py:20\)"
+    error_text = r"a\.tsv:\d: user: ends: SystemExit: os\._exit\(0\) \(.*mine\.py:20\)"
     stream = Stream.from_config(stream_of(tmp_path, "ends"), start_method="fork", **options)
-    with deadline(30), stream, pytest.raises(StreamError, match=told):
+    with deadline(30), stream, pytest.raises(StreamError, match=error_text):
         next(iter(stream))
     with Stream.from_config(stream_of(tmp_path, "forks"), start_method="fork", **options) as stream:
         assert list(stream) == ["7", "7"]  # what a function forks ends as it says
@@ -231,8 +231,11 @@ def test_a_function_that_ends_the_process_is_a_fault(tmp_path: Path, options: di
 
 def test_a_time_limit_holds_without_workers(tmp_path: Path) -> None:
     """Python code that takes longer, or kills its process, ends the run; the source, the step and the end are told."""
-    told = {"late": "transform 'user' has taken more than 0.5 seconds", "from_c": "transform 'user': worker process"}
-    for function, message in told.items():
+    error_text = {
+        "late": "transform 'user' has taken more than 0.5 seconds",
+        "from_c": "transform 'user': worker process",
+    }
+    for function, message in error_text.items():
         config = stream_of(tmp_path, function, "time_limit: 0.5")
         with deadline(30), Stream.from_config(config, start_method="fork") as stream:
             with pytest.raises(StreamError, match=rf"source 's', epoch 0, lines from 0 on, chunk 0: {message}"):

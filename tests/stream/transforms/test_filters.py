@@ -178,7 +178,7 @@ PATTERNS = st.recursive(
         st.tuples(
             parts,
             st.sampled_from(["(?:{})", "({})", "(?={})", "(?!{})", "(?<!a{})", "(?i:{})", "(?#b{})", "(?P<a>{})"]),
-        ).map(lambda told: told[1].replace("{}", told[0])),
+        ).map(lambda message: message[1].replace("{}", message[0])),
         st.tuples(parts, st.sampled_from(["*", "+", "?", "{2}", "{0,1}", "{,}", "+?", "*?", "++", "{}"])).map("".join),
     ),
     max_leaves=6,
@@ -240,7 +240,7 @@ def test_where_takes_names_in_quotes_and_brackets_of_the_language() -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "told"),
+    ("condition", "message"),
     [
         ("f1 <", "unable to parse"),
         ("length(f1)", "not true or false"),
@@ -254,9 +254,9 @@ def test_where_takes_names_in_quotes_and_brackets_of_the_language() -> None:
         ("f1 > 3 + 'a'", ""),
     ],
 )
-def test_a_condition_that_is_none_is_refused(condition: str, told: str) -> None:
+def test_a_condition_that_is_none_is_refused(condition: str, message: str) -> None:
     """What is no expression, gives no truth, names no field, or would depend on other lines is a ConfigError."""
-    with pytest.raises(ConfigError, match=f"condition.*{re.escape(told)}"):
+    with pytest.raises(ConfigError, match=f"condition.*{re.escape(message)}"):
         Where(condition=condition)
 
 

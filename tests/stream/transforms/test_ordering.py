@@ -165,7 +165,8 @@ def test_a_vocabulary_that_holds_the_tag_may_follow(tmp_path: Path) -> None:
 def test_the_command_line_refuses_the_order(volt_stream: Run, stream_folder: Path) -> None:
     """Exit status 2, with the line and the order that works."""
     (stream_folder / "t.yaml").write_text("sources: {one: {path: one.tsv, transforms: [tag: '[BT]', typos]}}")
-    told = volt_stream("run", "t.yaml", "--limit", 1, status=2).stderr.decode()
+    message = volt_stream("run", "t.yaml", "--limit", 1, status=2).stderr.decode()
     assert (
-        "t.yaml:1: sources.one.transforms: tag adds [BT] to field 1, and typos after it may change it; put tag" in told
+        "t.yaml:1: sources.one.transforms: tag adds [BT] to field 1, and typos after it may change it; put tag"
+        in message
     )

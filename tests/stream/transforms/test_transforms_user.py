@@ -222,8 +222,8 @@ def test_an_error_names_the_lines_and_the_place_in_the_file(user: Make, tmp_path
         run(user("fails"), ["a", "b", "c", "b\tx"])
     assert sorted(fault.value.reasons) == [1, 3]
     line = CODE.split("\n").index('        raise ValueError("no b, please")') + 1
-    told = f"fails: ValueError: no b, please ({tmp_path / 'mine.py'}:{line})"
-    assert fault.value.reasons[1].partition("\n")[0] == fault.value.reasons[3] == told
+    error_text = f"fails: ValueError: no b, please ({tmp_path / 'mine.py'}:{line})"
+    assert fault.value.reasons[1].partition("\n")[0] == fault.value.reasons[3] == error_text
     with pytest.raises(LineFault) as fault:
         run(user("broken", takes="stream"), ["a", "b", "c"])
     assert list(fault.value.reasons) == [1]
