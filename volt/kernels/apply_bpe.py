@@ -18,36 +18,36 @@ from volt.kernels.bpe_tables import N_FIRST, NO_RANK, NO_TOKEN, Merges, Spelling
 from volt.kernels.jit import borrowing, inlined, loop, releasing
 
 NO_MERGE = -1
-LONG = 100  # symbols; of more, a heap is faster than looking at every pair; at most 125, for 7 bits of a position
+LONG = 100  # symbols; for longer words a heap is faster than a scan of all pairs; at most 125, as a position has 7 bits
 NO_PLACE = 0x7FFFFF80  # places from here on have no merge
 _POSITION_BITS, _POSITIONS = 7, 127  # below the rank in a place
-# Unsigned places need no look at whether they count from the end.
+# Unsigned indices skip the check for negative ones.
 _U0, _U1, _U2, _U3, _U4, _U5 = (np.uint64(i) for i in range(6))
 _FIRST = np.uint64(N_FIRST)
 _SHIFT = np.uint64(_POSITION_BITS)
 
 
 class Word(NamedTuple):
-    """Room for one word while it is merged."""
+    """Working memory for the merges of one word."""
 
     symbols: IntArray  # tokens
     follows: IntArray  # links to the neighbours; at the ends −1 in a long word, 0 or n + 1 in a short one
     precedes: IntArray
     heap: LongArray  # the pairs of a long word
-    aside: LongArray  # those of them that dropout passes over
+    aside: LongArray  # the pairs in the heap that dropout skips
 
 
 class WordBuffers(NamedTuple):
-    """Room for encoding a word. Its symbols start at 1; those of a long word are moved to 0."""
+    """Working memory for encoding a word. Its symbols start at index 1; those of a long word are moved to 0."""
 
     word: Word
     positions: IntArray  # of one merge in a long word; the rank and position of each pair in a short one
-    passed: ByteArray  # pairs that dropout passes over
-    stack: IntArray  # tokens yet to be split back
+    passed: ByteArray  # pairs that dropout skips
+    stack: IntArray  # tokens to split back
 
 
 def room_of(n: int) -> WordBuffers:
-    """Allocate room for words of at most n symbols."""
+    """Allocate working memory for words of at most n symbols."""
     symbols, follows, precedes, positions = (np.empty(n + 4, np.int32) for _ in range(4))
     heap, aside = np.empty(3 * n + 12, np.int64), np.empty(3 * n + 12, np.int64)
     word = Word(symbols, follows, precedes, heap, aside)
@@ -143,7 +143,7 @@ def _merge_at(p: int, result: int, word: Word) -> None:
 
 @borrowing
 def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: Merges) -> tuple[int, int]:
-    """Merge at the positions that still hold the pair. Return their number and the heap's size."""
+    """Merge the pair at the positions where it still is. Return their number and the heap's size."""
     n_done = 0
     for p in positions:
         if word.follows[p] >= 0 and rank_of(word.symbols[p], word.symbols[word.follows[p]], merges.pairs) == rank:
@@ -151,7 +151,7 @@ def apply_merge(rank: int, size: int, positions: IntArray, word: Word, merges: M
             positions[n_done] = p
             n_done += 1
     for i in range(n_done):
-        if i == 0 or word.precedes[positions[i]] != positions[i - 1]:  # else the pair is that of the one before
+        if i == 0 or word.precedes[positions[i]] != positions[i - 1]:  # else the previous position has pushed this pair
             size = _push_pair(word.precedes[positions[i]], size, word, merges)
         size = _push_pair(positions[i], size, word, merges)
     return n_done, size
@@ -174,7 +174,7 @@ def start_line(state: LongArray, seed: int, line: int) -> None:
 
 @inlined
 def _place(left: int, right: int, p: Any, pairs: LongArray) -> Any:
-    """Return the rank of a pair above its position: the least place is merged next."""
+    """Return rank << 7 | position of a pair: the least one is merged next."""
     return np.int64(np.uint64(rank_of(left, right, pairs)) << _SHIFT | p)
 
 
@@ -231,7 +231,7 @@ def _merge_short(n: int, room: WordBuffers, merges: Merges, dropout: float, stat
             return
         rank, first = np.uint64(result >> _POSITION_BITS), np.uint64(result & _POSITIONS)
         lower = _merge_place(first, rank, places, word, merges)
-        # Otherwise the merge's other places are the next least, as no result is its own part.
+        # Otherwise the merge's other positions are the next least, because no token is a part of itself.
         if (lower or dropout > 0.0) and not merges.one_by_one:
             p = first + _U1
             while p < after:
@@ -252,7 +252,7 @@ def _merge_long(n: int, room: WordBuffers, merges: Merges, dropout: float, state
 
 @inlined
 def merge_word(n: int, room: WordBuffers, merges: Merges, dropout: float, state: LongArray) -> tuple[int, int]:
-    """Merge the n symbols that start at 1. Return the first position left, and what follows the last."""
+    """Merge the n symbols that start at index 1. Return the first remaining position, and the link after the last."""
     if n > LONG:
         _merge_long(n, room, merges, dropout, state)
         return 0, -1
@@ -261,11 +261,11 @@ def merge_word(n: int, room: WordBuffers, merges: Merges, dropout: float, state:
 
 
 class PieceRule(NamedTuple):
-    """How a word becomes pieces, other than by merging."""
+    """Rules, besides merges, that turn a word into pieces."""
 
     retained: ByteArray  # (n_tokens,), whether each token may stay
     parts: LongArray  # (n_tokens,), the pair key of the two parts that each token is split back into, −1 for an atom
-    words: Spellings  # tokens that are looked up as whole words, unless dropout is on
+    words: Spellings  # tokens that are looked up as whole words without dropout
 
 
 @borrowing
@@ -295,7 +295,7 @@ def encode_word(
     out: IntArray,
     n_out: int,
 ) -> int:
-    """Write the pieces of the n symbols that start at 1 in the room. Return the new n_out."""
+    """Write the pieces of the n symbols that start at index 1 in the working memory. Return the new n_out."""
     if n <= rule.words.longest and dropout == 0.0:
         token = token_spelled(room.word.symbols, 1, n, rule.words)
         if token != NO_TOKEN and rule.retained[token]:

@@ -49,8 +49,8 @@ def table_size(n_keys: int) -> int:
     return n_slots
 
 
-# Arrays by type, as loops that Python calls are compiled for them (`volt.kernels.warmup`); in parts, for readers only.
-# TextArray and IdArray are buffers that cannot be written to.
+# Array types. Loops called from Python are compiled for them (`volt.kernels.warmup`); elsewhere they only inform.
+# TextArray and IdArray are read-only.
 TextArray = Annotated[NDArray[Any], types.Array(types.uint8, 1, "C", readonly=True)]
 IdArray = Annotated[NDArray[Any], types.Array(types.int32, 1, "C", readonly=True)]
 FlagArray = Annotated[NDArray[Any], types.boolean[::1]]
@@ -79,8 +79,8 @@ def copy_into(target: LongArray, at: int, source: LongArray, start: int, end: in
         target[at + i - start] = source[i]
 
 
-# Loops make arrays here, and Python makes those that do not grow: numba compiles np.zeros in three parts for each type,
-# and anew for each loop that holds it.
+# Loops allocate growing arrays with these functions, because numba compiles np.zeros anew for each loop that calls it.
+# Python allocates the other arrays.
 
 
 @compiled
@@ -128,7 +128,7 @@ def grown_longs(array: LongArray, length: int) -> LongArray:
 
 
 class TokenStrings(NamedTuple):
-    """The strings of tokens, for merges that tie: token t is chars[starts[t]:starts[t + 1]]."""
+    """The strings of tokens, which break ties between merges: token t is chars[starts[t]:starts[t + 1]]."""
 
     chars: IntArray  # (room,), code points
     starts: LongArray  # (room + 1,)

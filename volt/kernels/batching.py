@@ -1,4 +1,4 @@
-"""Build batches: choose the next source, cut and pack rows, look up and frame ids, write padded arrays."""
+"""Build batches: choose sources, group and pack rows, look up ids, add special ids, write padded arrays."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def apportion(lags: LongArray, units: LongTable, lengths: LongArray, turns: Long
             if lags[source] > 0:
                 if deadlines[source] < 0:
                     wait = samples_until(whole - lags[source], units, lengths, source, stretch, left)
-                    deadlines[source] = min(sample + wait, NEVER)  # so that sources without one stay equal
+                    deadlines[source] = min(sample + wait, NEVER)  # so that sources without a deadline stay equal
                 if chosen < 0 or deadlines[source] < deadlines[chosen]:
                     chosen = source
         turns[sample] = chosen
@@ -66,7 +66,7 @@ def samples_until(need: int, units: LongArray, lengths: LongArray, source: int, 
 def look_up(
     data: TextArray, starts: LongArray, sizes: LongArray, types: Types, ids: IntArray, ends: LongArray
 ) -> None:  # fmt: skip
-    """Look up the number of each piece between spaces, −1 if it has none."""
+    """Look up the id of each space-separated piece; −1 for an unknown piece."""
     at = 0
     for line in range(len(starts)):
         place, end = starts[line], starts[line] + max(sizes[line], 0)
@@ -84,7 +84,7 @@ def look_up(
 def frame_ids(
     data: IdArray, starts: LongArray, sizes: LongArray, head: IdArray, tail: IdArray, n_ids: int, out: IntArray
 ) -> int:
-    """Write each value between a head and a tail. Return the first with an id outside 0 to n_ids − 1, or −1."""
+    """Write each value between a head and a tail. Return the first value with an id outside 0 … n_ids − 1, or −1."""
     at, bad = 0, -1
     for i in range(len(starts)):
         for k in range(len(head)):
@@ -107,9 +107,9 @@ def put_rows(
     ids: IdArray, offsets: LongArray, rows: LongArray, places: LongArray, firsts: LongArray, is_last: FlagArray,
     eos: int, out: LongArray | IntArray, before: LongArray | IntArray, mask: FlagArray, positions: LongArray,
 ) -> int:  # fmt: skip
-    """Write row i's sample at places[i]; arrays that are not empty get, for each id, the id before it, True, its place.
+    """Write row i's sample at places[i]; non-empty arrays also get, for each id, the previous id, True, or its index.
 
-    Returns the first row that must end in EOS and does not, if `before` is written, or −1.
+    Returns the first row that must end in EOS but does not (checked only if `before` is written), or −1.
     """
     bad = -1
     for i in range(len(rows)):
@@ -136,7 +136,7 @@ def put_rows(
 def cut_steps(
     longest: LongArray, max_tokens: int, max_sentences: int, multiple: int, world: int, ends: LongArray
 ) -> int:
-    """Cut rows into steps, see `volt.batches.token_batches`. Return the number of steps.
+    """Group rows into steps, see `volt.batches.token_batches`. Return the number of steps.
 
     longest: (n,), the longest side of each row;  ends: (n // world,), is written
     """

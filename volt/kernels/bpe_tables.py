@@ -1,4 +1,4 @@
-"""Hash tables of merges: pair of tokens → rank, and symbols → token with all ways to cut it in two.
+"""Hash tables of merges: pair of tokens → rank, and symbols → token, with all splits of a token into two.
 
 Symbols s_1 … s_n have the hash Σ (s_i + 1) · B^(n − i + 1) modulo 2^64: the hashes of the prefix and the whole give the
 suffix's.
@@ -20,12 +20,12 @@ _U0, _U1, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
 
 
 class Spellings(NamedTuple):
-    """The symbols of tokens. Of tokens that are spelled alike, the first is in the table."""
+    """The symbols of tokens, with a hash table. Of tokens with equal symbols, the table contains the first."""
 
     slots: IntArray  # token + 1, or 0: open addressing
     symbols: IntArray  # token after token
     starts: LongArray  # (n_tokens + 1,), token t is symbols[starts[t]:starts[t + 1]]; empty ones are not in the table
-    longest: int  # the most symbols of a token
+    longest: int  # maximum symbols of a token
 
 
 @inlined
@@ -84,7 +84,7 @@ def enter(table: Spellings) -> None:
 
 
 def cuts(table: Spellings) -> tuple[IntArray, IntArray, IntArray]:
-    """Return all ways to cut a token into two: the lefts, the rights, and the whole tokens."""
+    """Return all splits of tokens into two tokens: the left parts, the right parts, and the whole tokens."""
     lefts, rights, wholes = (np.empty(len(table.symbols), np.int32) for _ in range(3))
     n = find_cuts(table, np.empty(table.longest + 1, np.uint64), lefts, rights, wholes)
     return lefts[:n], rights[:n], wholes[:n]
@@ -114,11 +114,11 @@ def find_cuts(table: Spellings, hashes: KeyArray, lefts: IntArray, rights: IntAr
 NO_RANK = 0xFFFFFF  # above every rank
 MOST = (1 << 21) - 1  # tokens, and merges
 N_FIRST = 256  # tokens whose pairs are looked up without hashing
-# Unsigned places need no look at whether they count from the end.
+# Unsigned indices skip the check for negative ones.
 _TOKEN_BITS, _RANK_BITS, _RANKS = np.uint64(21), np.uint64(22), np.uint64((1 << 22) - 1)
 _GOLDEN, _UPPER, _MIDDLE = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(24)
 _MOST_MOVES = 500  # for one pair
-_MOST_DOUBLINGS = 7  # of the size that should do
+_MOST_DOUBLINGS = 7  # of the expected size
 
 
 class Merges(NamedTuple):
@@ -126,8 +126,8 @@ class Merges(NamedTuple):
     pairs: KeyArray
     results: IntArray  # (n_merges,), the token that each merge makes
     first_ranks: IntArray  # (256 · 256,), the rank of each pair of the first 256 tokens, or NO_RANK
-    one_by_one: bool  # whether pairs are compared again after each place of a merge, not after all its places
-    first: int  # if rank r makes the token first + r, which is then not looked up; else −1
+    one_by_one: bool  # whether pairs are compared again after each replacement, not after all replacements of a merge
+    first: int  # if rank r always makes the token first + r, which needs no look-up; else −1
 
 
 @inlined
@@ -209,7 +209,7 @@ def fill(pairs: KeyArray, first_ranks: IntArray, lefts: IntArray, rights: IntArr
         entry, slot = _pair(lefts[i], rights[i]) << _RANK_BITS | np.uint64(ranks[i] + 1), _U0
         for _ in range(_MOST_MOVES):
             one, other = _slots(entry >> _RANK_BITS, pairs)
-            slot = other if slot == one else one  # what had to go from one slot goes to its other
+            slot = other if slot == one else one  # an evicted pair moves to its other slot
             entry, pairs[slot] = pairs[slot], entry
             if entry == _U0:
                 break

@@ -15,7 +15,7 @@ from volt.kernels.jit import inlined, releasing
 from volt.kernels.memory import BLOCK as BLOCK
 from volt.kernels.memory import load64, ones, store64, trailing_zeros, within
 
-NO_CASE, CASED, UNCLEAR = 0, 1, 2  # what `find_case` finds, of a character and of a value
+NO_CASE, CASED, UNCLEAR = 0, 1, 2  # results of `find_case`
 
 
 @releasing
@@ -28,7 +28,7 @@ def surround(
     out: ByteArray,
     at: LongArray,
 ) -> None:
-    """Write each value between the same bytes before and after; nothing for a missing one."""
+    """Write each value with the same bytes before and after it; a missing value stays missing."""
     for i in range(len(starts)):
         if sizes[i] >= 0:
             copy_bytes(before, 0, out, at[i], len(before))
@@ -38,7 +38,7 @@ def surround(
 
 @inlined
 def code_at(data: ByteArray, place: int, end: int) -> tuple[int, int]:
-    """Return a character's code point and size; −1 and 1 if it has four bytes, or is not whole."""
+    """Return a character's code point and size; −1 and 1 if it has four bytes or is incomplete."""
     byte = int(data[place])
     if byte < 0x80:
         return byte, 1
@@ -101,7 +101,7 @@ def change_case(
 
 @releasing
 def find_case(data: TextArray, starts: LongArray, sizes: LongArray, cased: ByteArray, out: ByteArray) -> None:
-    """Check whether each value holds a character that has case; an ASCII letter decides.
+    """Check whether each value contains a character that has case; an ASCII letter decides.
 
     cased: (65,536,) code point → NO_CASE, CASED, or UNCLEAR where its neighbours matter
     """
@@ -171,7 +171,7 @@ def count_words(data: TextArray, starts: LongArray, sizes: LongArray, out: LongA
     r"""Count the words of each value; data: 64 bytes at least."""
     for i in range(len(starts)):
         place, end, total = starts[i], starts[i] + sizes[i], 0
-        before, spilled = np.uint64(1), np.uint64(0)  # a value starts as if white space stood before it
+        before, spilled = np.uint64(1), np.uint64(0)  # a value starts as if after white space
         while place < end:
             white, spilled = _white(data, place, end, spilled)
             total += ones(~white & ((white << np.uint64(1)) | before))
@@ -194,7 +194,7 @@ def find_blank(data: TextArray, starts: LongArray, sizes: LongArray, out: FlagAr
 
 @releasing
 def count_within(data: TextArray, starts: LongArray, sizes: LongArray, first: int, span: int, out: LongArray) -> None:
-    """Count the bytes of each value that lie from `first` to first + span."""
+    """Count the bytes of each value between `first` and first + span."""
     last = len(data) - BLOCK
     for i in range(len(starts)):
         place, end, total = starts[i], starts[i] + sizes[i], 0

@@ -1,4 +1,4 @@
-"""Values of many lines as views into one buffer: cut at tabs, written, shuffled, joined to documents.
+"""Handle the values of many lines as views into one buffer: split at tabs, write, shuffle, join to documents.
 
 A value is its start in `data` and its size in bytes, −1 if the line has no such field.
 """
@@ -68,7 +68,7 @@ def prefetch_ahead(data: ByteArray, starts: LongArray, i: int) -> None:
 
 @releasing
 def cut(data: TextArray, starts: LongArray, sizes: LongArray, cut_starts: LongTable, cut_sizes: LongTable) -> bool:
-    """Cut values at tabs: field k of value i becomes row k, the rest the last of n_fields + 1 rows.
+    """Split values at tabs: row k gets field k of every value; the last of n_fields + 1 rows gets the rest.
 
     Returns whether any value has more than n_fields fields.
     """
@@ -133,7 +133,7 @@ def put_values(
 
 @releasing
 def number_sizes(ids: IdArray, starts: LongArray, sizes: LongArray, out: LongArray) -> None:
-    """Compute the bytes that the numbers of each value take as text; −1 stays."""
+    """Compute the bytes of each value's numbers as text; −1 stays −1."""
     for i in range(len(starts)):
         total = sizes[i] - 1
         for place in range(starts[i], starts[i] + max(sizes[i], 0)):
@@ -147,7 +147,7 @@ def number_sizes(ids: IdArray, starts: LongArray, sizes: LongArray, out: LongArr
 
 @releasing
 def write_numbers(ids: IdArray, starts: LongArray, sizes: LongArray, ends: LongArray, out: ByteArray) -> None:
-    """Write the numbers of each value as text that ends at ends[i], from the last digit on."""
+    """Write the numbers of each value as text that ends at ends[i], written from the last digit backwards."""
     for i in range(len(starts)):
         at = ends[i]
         for back in range(max(sizes[i], 0)):
@@ -169,7 +169,7 @@ def write_numbers(ids: IdArray, starts: LongArray, sizes: LongArray, ends: LongA
 
 @releasing
 def shuffle(words: KeyArray, order: LongArray) -> None:
-    """Permute `order` (Durstenfeld 1964), each choice by the upper half of a random word.
+    """Permute `order` (Durstenfeld 1964), with the upper half of one random word for each choice.
 
     Probabilities of permutations differ by less than n / 2³².
     """
@@ -180,7 +180,7 @@ def shuffle(words: KeyArray, order: LongArray) -> None:
 
 @releasing
 def permuted(inputs: LongArray, outputs: LongArray, order: LongArray, firsts: LongArray, out: LongArray) -> int:
-    """Write the places of output lines when the input lines that they come from are permuted.
+    """Write the indices of output lines after the input lines that they come from are permuted.
 
     inputs, outputs: the origins of lines, in one order
     Returns the number of lines written, fewer than `outputs` if that is out of order.
@@ -201,7 +201,7 @@ def permuted(inputs: LongArray, outputs: LongArray, order: LongArray, firsts: Lo
 
 @releasing
 def draw(first: np.uint64, second: np.uint64, origins: LongArray, out: KeyArray) -> None:
-    """Draw a random number for each line from a key, its origin and its place among lines of that origin."""
+    """Draw a random number for each line from a key, the line's origin and its index among lines of that origin."""
     copy = np.uint64(0)
     for i in range(len(origins)):
         copy = copy + np.uint64(1) if i > 0 and origins[i] == origins[i - 1] else np.uint64(0)
@@ -259,7 +259,7 @@ def find_starts(
 def write_runs(
     data: TextArray, starts: LongArray, sizes: LongArray, bounds: LongArray, between: TextArray, out: ByteArray
 ) -> None:
-    """Write the values of runs of lines, `between` two values of a run."""
+    """Join the values of each run of lines with `between`."""
     at = 0
     for run in range(len(bounds) - 1):
         for i in range(bounds[run], bounds[run + 1]):

@@ -37,8 +37,8 @@ def expand(
 
 
 SHORT = 15  # bytes that fit into a row
-LONG = 255  # stands where a short text's length does
-NO_SPACE, FIRST_SPACE, LAST_SPACE = range(3)  # which space a line drops
+LONG = 255  # replaces the length of a text that does not fit
+NO_SPACE, FIRST_SPACE, LAST_SPACE = range(3)  # the space that is removed from a line
 _ONE = np.uint64(1)
 _BYTE = np.uint64(0xFF)
 _SPACE, _NEWLINE, _RETURN, _ZERO, _NINE = 32, 10, 13, 48, 57
@@ -54,7 +54,7 @@ class TextTable(NamedTuple):
 def expand_lines(
     ids: IntArray, offsets: LongArray, first: int, texts: TextTable, drops: int, out: ByteArray, ends: LongArray
 ) -> int:
-    """Write the texts of lines, from line `first` on, until there is no room for another. Return the next line.
+    """Write the texts of lines, from line `first` on, until the buffer is full. Return the next line.
 
     out[0] and the byte after every line become line ends, so the first line starts at 1.
     """
@@ -69,7 +69,7 @@ def expand_lines(
             while begin < end and rows[(np.uint64(ids[np.uint64(begin)]) << _ONE) + _ONE] >> np.uint64(56) == 0:
                 begin += 1
             if begin < end and rows[np.uint64(ids[np.uint64(begin)]) << _ONE] & _BYTE == _SPACE:
-                at -= 1  # the space falls on the line end in front, which is then written again
+                at -= 1  # the space overwrites the previous line end, which is written again below
         for place in range(begin, end):
             number = np.uint64(ids[np.uint64(place)])
             row, source = number << _ONE, 0

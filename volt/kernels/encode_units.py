@@ -41,11 +41,11 @@ from volt.kernels.unit_table import FIRST, UnitRows, find_row, slot_shift, wait_
 from volt.kernels.unit_table import RING as RING
 
 DONE, TABLE_FULL, OUT_FULL, LINES_FULL = range(4)  # why the loop returns
-LINES = RING // 4  # that may end before the loop looks again whether there is room
+LINES = RING // 4  # that may end before the loop checks the room again
 ROOM = 8 * LINES + 64  # bytes that may be written meanwhile
 # Units wait for their rows in the ring of volt.kernels.unit_table; where each starts stands above its kind, which has
 # bit 0 set if there is a unit, and bit 1 if a line ends after it.
-# Unsigned places need no look at whether they count from the end.
+# Unsigned indices skip the check for negative ones.
 _U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
 _EIGHT, _BLOCK = np.uint64(8), np.uint64(64)
 _SIZE, _HALF, _LAST = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(63)
@@ -53,14 +53,14 @@ _RING_MASK, _LAG = np.uint64(RING - 1), np.uint64(4 * 32)
 
 
 class Rule(NamedTuple):
-    """How lines and units are parted."""
+    """The separators of lines and units."""
 
     separator: int  # the byte that ends a line
-    strips_return: bool  # whether a "\r" before the separator ends the line too
-    breaks: int  # bit b is set if byte b ≤ 32 parts units
-    clinging: int  # the same for breaks that part units after some characters only: see the cutter's `kinds`
+    strips_return: bool  # whether a "\r" before the separator is part of the line end
+    breaks: int  # bit b is set if byte b ≤ 32 separates units
+    clinging: int  # the same for breaks that separate units only after some characters: see the cutter's `kinds`
     keeps_breaks: bool  # whether breaks belong to the unit after them
-    marks_first: bool  # whether a line's first unit is another unit than the same bytes elsewhere
+    marks_first: bool  # whether a line's first unit differs from the same bytes elsewhere
     is_text: bool  # whether values are text, with a space after each, and a line end after each line
 
 
@@ -125,7 +125,7 @@ def _find_units(
 
 @inlined
 def _is_closed(data: ByteArray, end: Any, ends_line: Any, rule: Rule) -> bool:
-    """Check whether an open unit has the values of its row: its line ends, or one break and then text follow."""
+    """Check whether an open unit's stored values apply: its line ends there, or one break and then text follow."""
     if ends_line != _U0:
         return True
     byte = np.uint64(data[end + _U1])
@@ -227,7 +227,7 @@ def encode_units(
                 at = _end_line(end, rule.is_text, out, at, line_ends, line, left_lines, state)
                 line += _U1
             tail = (tail + _U4) & _RING_MASK
-    if tail != head:  # go on with the first unit that is not yet written
+    if tail != head:  # continue with the first unit that is not written yet
         kind = ring[tail + _U3]
         start = after_break = kind >> _U2
         base = _unit_end(ring, tail)
@@ -241,7 +241,7 @@ def encode_units(
 def encode_pending(
     data: TextArray, table: UnitRows, encoder: UnitEncoder, numbers: LongArray, sizes: LongArray, used: int
 ) -> int:  # fmt: skip
-    """Encode pending units of which more characters are known now. Return the bytes of values then in use.
+    """Encode pending units that use characters the encoder now knows. Return the bytes of values in use.
 
     sizes: set to the bytes of each unit's values, −1 if it stays pending
     """

@@ -1,4 +1,4 @@
-"""Segment lines and words by SentencePiece's models: sampled segmentations, and the n best.
+"""Segment lines and words with SentencePiece models: sampled segmentations, and the n best.
 
 BPE       each join is skipped with a probability, drawn once (sentencepiece's BPE-dropout)
 unigram   a path with probability ∝ exp(Σ score): forward sums, then draws from the end backwards
@@ -33,7 +33,7 @@ class JoinTable(NamedTuple):
     pairs: KeyArray  # two symbols → a row, as in volt.kernels.bpe_tables
     results: IntArray  # (n_rows,), the piece that a row makes
     orders: IntArray  # (n_rows,), the priority: the lowest first, then the leftmost
-    retained: ByteArray  # (n_symbols,), 0 for a piece that is split back into what it was joined from
+    retained: ByteArray  # (n_symbols,), 0 for a piece that is split back into the two that it was joined from
 
 
 @borrowing
@@ -71,7 +71,7 @@ def join_lines(
     symbols: IntArray, ends: LongArray, joins: JoinTable, parts: LongArray, dropout: float, states: LongArray,
     room: WordBuffers, out: IntArray, out_ends: LongArray,
 ) -> int:  # fmt: skip
-    """Write the pieces of lines, and where each line's end. Return the number of pieces.
+    """Write the pieces of lines and each line's end. Return the number of pieces.
 
     parts, states: overwritten: the parts of joined pieces, and the initial state of each line's generator
     """
@@ -91,7 +91,7 @@ def join_lines(
 
 
 class Trie(NamedTuple):
-    """The pieces of a unigram model by their characters."""
+    """A trie over the characters of a unigram model's pieces."""
 
     # a state and a character's symbol → the next state − 1, as in volt.kernels.bpe_tables; the first is 0
     steps: KeyArray
@@ -103,7 +103,7 @@ class Trie(NamedTuple):
 class Lattice(NamedTuple):
     sums: FloatArray  # (n + 1,) float64, the logarithm of the sum over all paths up to a position
     heads: IntArray  # (n + 1,), the last node that ends at a position, or −1
-    nexts: IntArray  # of each node: the node before it that ends there too; where it begins; its piece
+    nexts: IntArray  # of each node: the previous node that ends at the same position; its start; its piece
     begins: IntArray
     pieces: IntArray
 
@@ -155,7 +155,7 @@ def draw_paths(
     symbols: IntArray, codes: IdArray, ends: LongArray, trie: Trie, states: LongArray, lattice: Lattice, out: IntArray,
     out_ends: LongArray,
 ) -> int:  # fmt: skip
-    """Write the pieces of lines, and where each line's end; −1 − code for an unknown character. Return their number."""
+    """Write the pieces of lines, −1 − code for an unknown character, and each line's end. Return their number."""
     n_out = start = 0
     for line in range(len(ends)):
         n = ends[line] - start
@@ -171,7 +171,7 @@ def draw_paths(
 
 
 class Paths(NamedTuple):
-    """Room for the best paths of a word of m characters, n to each place."""
+    """Working memory for the best paths of a word of m characters, n to each position."""
 
     sizes: LongArray  # (m + 1,), how many paths there are
     costs: FloatTable  # (m + 1, n) float64, the least first

@@ -268,9 +268,9 @@ def _push_new(
 
 
 class Until(NamedTuple):
-    n_merges: int  # the most merges
+    n_merges: int  # maximum merges
     min_count: int  # how often a pair must occur to be merged
-    n_sure: int  # after so many merges, the best pair must occur `common` times
+    n_sure: int  # after this many merges, a pair must occur `common` times
     common: int
 
 

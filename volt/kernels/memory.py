@@ -44,7 +44,7 @@ def is_white(code: int) -> bool:
     return code <= 0x200A or code in (0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 
 
-PADDING = 96  # bytes that the loops may read, and write, after the last that they are asked about
+PADDING = 96  # bytes after the last position that the loops may read and write
 BLOCK = 64  # bytes that are looked at together
 
 
@@ -66,7 +66,7 @@ if vars(config)["DISABLE_JIT"]:
         return np.uint64(int.from_bytes(bits.tobytes(), "little"))
 
     def ones(word: Any) -> Any:
-        """Return how many bits are set."""
+        """Count the bits that are set."""
         return int(word).bit_count()
 
     def trailing_zeros(word: Any) -> Any:

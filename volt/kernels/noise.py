@@ -1,4 +1,4 @@
-"""Add noise to the values of many lines: typos, changed punctuation, tokens hit, reordered or re-marked.
+"""Add noise to the values of many lines: misspelt words, changed punctuation, noisy or reordered tokens.
 
 Each value draws from its own generator, and stays whole UTF-8 and not empty. Value i has the tokens ends[i − 1] to
 ends[i].
@@ -16,9 +16,9 @@ from volt.kernels.columns import copy_bytes
 from volt.kernels.jit import inlined, releasing
 from volt.kernels.memory import load64
 
-SWAP, DROP, INSERT, REPLACE = 0, 1, 2, 3  # what can happen to a character
-MOST_GROWTH = 5  # times as many bytes as before: each of one byte, and one of four inserted before each
-MARK, INNER, FINAL, WIDE = 1, 2, 4, 8  # bits of what `change_marks` needs to know of a character
+SWAP, DROP, INSERT, REPLACE = 0, 1, 2, 3  # kinds of change to a character
+MOST_GROWTH = 5  # the output has at most 5 times the bytes: one inserted character of four bytes before each byte
+MARK, INNER, FINAL, WIDE = 1, 2, 4, 8  # bits: the properties of a character that `change_marks` needs
 _SPACE, _STOP, _WIDE_STOP = 0x20, 0x2E, (0xE3, 0x80, 0x82)  # "。" is three bytes
 _TRIES = 64
 
@@ -63,7 +63,7 @@ def drawn_place(data: ByteArray, begin: int, end: int, place: int, state: Any) -
 def edited(
     data: ByteArray, begin: int, place: int, end: int, kind: int, is_bare: bool, state: Any, out: IntArray, at: int
 ) -> tuple[int, int]:
-    """Write a character that is hit, changed. Return where to continue reading, and writing."""
+    """Write the change of one character. Return the next positions to read and to write."""
     after = next_place(data, place, end)
     has_next = after < end and data[after] > _SPACE
     if kind == SWAP and has_next:
@@ -91,7 +91,7 @@ def n_spared(powers: IntArray, limit: float) -> int:
 
 @inlined
 def n_letters(word: Any) -> int:
-    """Return how many of eight bytes start a character that is not a space."""
+    """Count the bytes, out of eight, that start a character other than a space."""
     ones, high = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
     low_bits = word & np.uint64(0x7F7F7F7F7F7F7F7F)
     is_big = (low_bits + np.uint64(0x80 - _SPACE - 1) * ones) | word
@@ -101,7 +101,7 @@ def n_letters(word: Any) -> int:
 
 @inlined
 def after_letters(data: ByteArray, place: int, end: int, n: int) -> int:
-    """Return the place of the character that has n others before it, without spaces."""
+    """Return the position of the character after n others; spaces are not counted."""
     if n >= end - place:
         return end
     while place + 8 <= end:
@@ -123,7 +123,7 @@ def misspell(
     data: TextArray, starts: LongArray, sizes: LongArray, seeds: KeyArray, powers: FloatArray, kinds: ByteArray,
     out: ByteArray, ends: LongArray,
 ) -> None:  # fmt: skip
-    """Write values with misspelt characters. Spaces stay, and at least one character of each word.
+    """Write values with misspelt words. Spaces stay, and each word keeps at least one character.
 
     powers: powers[k] is the probability that none of k + 1 characters is hit; so one number draws which is hit next
     kinds: what can happen to a character, equally often
@@ -148,7 +148,7 @@ def misspell(
 
 @inlined
 def kind_at(data: ByteArray, place: int, end: int, kinds: ByteArray) -> tuple[int, int]:
-    """Return the kind and size of the character at a place; the end counts as a mark."""
+    """Return the kind and size of the character at a position; the end counts as a mark."""
     if place >= end:
         return MARK, 0
     code, width = code_at(data, place, end)
@@ -177,7 +177,7 @@ def final_place(data: ByteArray, begin: int, end: int, kinds: ByteArray) -> int:
 def thinned(
     data: ByteArray, begin: int, stop: int, end: int, state: Any, drop: float, kinds: ByteArray, out: IntArray, at: int
 ) -> int:
-    """Write a value as far as `stop`, without some of its marks. Return where the next one goes.
+    """Write a value up to `stop` without some of its marks. Return the position after it.
 
     A mark takes a neighbouring space along where two would remain, or one at an end.
     """
@@ -217,7 +217,7 @@ def change_marks(
     data: TextArray, starts: LongArray, sizes: LongArray, seeds: KeyArray, drop: float, final: float, kinds: ByteArray,
     out: ByteArray, ends: LongArray,
 ) -> None:  # fmt: skip
-    """Write values without some of their punctuation marks, or with one more full stop.
+    """Write values with some punctuation marks removed, or with a full stop added.
 
     drop: the probability that a mark is dropped;  final: that a final mark is, or a missing full stop added
     kinds: (65,536,) code point → MARK; INNER for one that stays between letters; FINAL; WIDE before a wide stop
@@ -263,7 +263,7 @@ def count_hits(counts: LongArray, rate: float, seeds: KeyArray, out: LongArray) 
 
 @releasing
 def hit_tokens(ends: LongArray, numbers: LongArray, n_choices: int, seeds: KeyArray, hits: LongArray) -> None:
-    """Hit numbers[i] tokens of value i, all sets equally likely (selection sampling, Knuth 3.4.2)."""
+    """Choose numbers[i] tokens of value i; all sets are equally likely (selection sampling, Knuth 3.4.2)."""
     place = 0
     for i in range(len(ends)):
         state, left = seeds[i], numbers[i]
@@ -317,7 +317,7 @@ def text_place(
     data: ByteArray, start: int, size: int, others: IntArray, starts: LongArray, sizes: LongArray, skip: int, low: int,
     high: int,
 ) -> int:  # fmt: skip
-    """Return the place of a text among sorted ones without their first `skip` bytes, or −1."""
+    """Find a text among sorted texts whose first `skip` bytes are ignored. Return its index, or −1."""
     end = high
     while low < high:
         middle = (low + high) >> 1
@@ -335,7 +335,7 @@ def toggle_marks(
     data: TextArray, starts: LongArray, sizes: LongArray, hits: LongArray, others: TextArray, other_starts: LongArray,
     other_sizes: LongArray, low: int, high: int, chosen: LongArray,
 ) -> None:  # fmt: skip
-    """Toggle the mark before tokens that are hit, where that gives one of the sorted `others`."""
+    """Add or remove the mark before the chosen tokens where the result is one of the sorted `others`."""
     for token in range(len(hits)):
         chosen[token] = token
         if hits[token] < 0:

@@ -44,14 +44,14 @@ class Cutter(NamedTuple):
     symbol_of: IntArray  # (2 · 0x110000,), the atom of each code, see volt.encode.merge_tables
     # (512,), the atom of each byte, or ASCII character, "▁" for a space; then the same where a word ends
     byte_symbols: IntArray
-    starts: LongArray  # memory to work in: where each word of a unit starts and ends, and then the row of each word
+    starts: LongArray  # working memory: the start and end of each word of a unit, later the row of each word
     ends: LongArray
     moves: IntArray  # of a pattern's tables, as end and splits: see volt.kernels.regex_cutting
     end: int
     splits: LongArray
-    kinds: ByteArray  # (n_classes,), how each of a pattern's classes stands before a break
-    breaks: int  # bit b is set if byte b parts units that a pattern cuts
-    alone: int  # 1 if a pattern cuts each word the same when it stands alone
+    kinds: ByteArray  # (n_classes,), the effect of each of a pattern's classes before a break
+    breaks: int  # bit b is set if byte b separates units that a pattern splits
+    alone: int  # 1 if a pattern splits each word the same way when it is alone
     matches_only: int  # 1 if text between a pattern's matches is dropped
     user_starts: ByteArray  # (256,), 1 for each byte that begins a user token; (0,) if there is none
 
@@ -189,7 +189,7 @@ def _gpt2(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[int, i
 
 @borrowing
 def _pattern_shape(data: ByteArray, start: int, end: int, cutter: Cutter) -> int:
-    """Return the shape of a unit that a pattern cuts, or LEFT_TO_PYTHON."""
+    """Split a unit by a pattern. Return its shape, or LEFT_TO_PYTHON."""
     p, shape = start, APART if cutter.alone else TOGETHER
     while p < end:
         code = np.int64(data[p])
@@ -217,7 +217,7 @@ def _by_pattern(data: ByteArray, start: int, end: int, cutter: Cutter) -> tuple[
 
 @borrowing
 def cut_unit(data: ByteArray, start: int, end: int, first: bool, cutter: Cutter) -> tuple[int, int]:
-    """Note where the words of a unit are. Return the unit's shape and its number of words, or LEFT_TO_PYTHON.
+    """Store the positions of a unit's words. Return the unit's shape and its number of words, or LEFT_TO_PYTHON.
 
     The shape is APART if each word alone is cut the same, TOGETHER if not, OPEN if the next unit decides how the last
     word ends.

@@ -1,4 +1,4 @@
-r"""Cut UTF-8 text into words (pre-tokens) by the tables of any pattern: one table look-up a character.
+r"""Split UTF-8 text into words (pre-tokens) with the tables of a pattern: one table look-up a character.
 
     kind = the class of the character at p          row = moves[row + kind] >> 1
     a match ends at p if moves[row + kind] is odd   row 0 ends the search: the last match noted is the result
@@ -40,7 +40,7 @@ def _kind_at(data: ByteArray, p: int, end: int, tables: SplitTables) -> tuple[An
 
 @borrowing
 def end_of_replaced(data: ByteArray, p: int, end: int) -> int:
-    """Return the end of the bytes at p that one U+FFFD stands for."""
+    """Return the end of the invalid bytes at p that one U+FFFD replaces."""
     first = data[p]
     n = 1 if first < 0xC2 or first > 0xF4 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     low = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
@@ -64,7 +64,7 @@ def _before(data: ByteArray, start: int, p: int, tables: SplitTables) -> tuple[A
 
 @inlined
 def _move(row: Any, kind: Any, tables: SplitTables) -> Any:
-    """Return the move from a row on a class. Unsigned places are 8 % faster."""
+    """Return the move from a row on a class. Unsigned indices are 8 % faster."""
     return np.uint64(tables.moves[row + np.uint64(kind)])
 
 
@@ -142,7 +142,7 @@ def cut_span(
         return n
     ends[n] = end
     for k in range(n_splits):
-        for i in range(n_words):  # an assignment of slices would allocate, as it does not know that they are apart
+        for i in range(n_words):  # slice assignment would allocate: numba cannot see that the slices do not overlap
             spare[i] = ends[n + i]
         output, before, row = n, start, np.uint64(tables.splits[k] >> 1)
         for i in range(n_words):
@@ -187,7 +187,7 @@ def find_words(
 def cut_texts(
     data: TextArray, bounds: LongArray, tables: SplitTables, ends: LongArray, spare: LongArray, n_words: LongArray
 ) -> int:  # fmt: skip
-    """Cut each text by itself. Return the number of words in all."""
+    """Split each text. Return the total number of words."""
     n = 0
     for text in range(len(bounds) - 1):
         after = cut_span(data, bounds[text], bounds[text + 1], tables, ends, spare, n)
@@ -197,7 +197,7 @@ def cut_texts(
 
 LINE_END, SPACE = 0xFF, 0x20
 _WIDTH = 4
-WIDEST, MORE = 4, 4  # bytes that one byte may become, with the space after its word; room after the last
+WIDEST, MORE = 4, 4  # maximum bytes for one byte, with the space after its word; spare bytes at the end
 
 
 class WordSpelling(NamedTuple):
@@ -219,11 +219,11 @@ def _write(data: ByteArray, start: int, end: int, spelling: WordSpelling, out: B
         for p in range(start, end):
             out[n], n = data[p], n + 1
         return n
-    for p in range(start, end):  # three bytes are written in any case: it takes half the time of asking how many
+    for p in range(start, end):  # always writing three bytes takes half the time of a branch
         row = _WIDTH * np.uint64(data[p])
         for i in range(_WIDTH - 1):
             out[np.uint64(n + i)] = spelling.spelled[row + np.uint64(i + 1)]
-        n += int(spelling.spelled[row])  # not a byte, which would wrap where this is plain Python
+        n += int(spelling.spelled[row])  # as plain Python, a byte would overflow
     return n
 
 
@@ -232,7 +232,7 @@ def write_words(
     data: TextArray, line_starts: LongArray, line_ends: LongArray, tables: SplitTables, spelling: WordSpelling,
     starts: LongArray, ends: LongArray, out: ByteArray,
 ) -> int:  # fmt: skip
-    """Write the words of lines, a space after each but a line's last, and 0xFF after each line. Return the bytes."""
+    """Write the words of lines with spaces between them, and 0xFF after each line. Return the number of bytes."""
     n = 0
     for line in range(len(line_starts)):
         n_words = find_words(data, line_starts[line], line_ends[line], tables, spelling.matches_only, starts, ends)

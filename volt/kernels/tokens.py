@@ -1,4 +1,4 @@
-"""Cut values of text into tokens, write tokens back, and number word types with their chosen segmentations.
+"""Split text into tokens, write tokens back, and number word types and their chosen segmentations.
 
 In a mask of 64 bytes whose bits are the spaces, a token starts where an unset bit follows a set one.
 """
@@ -25,8 +25,8 @@ from volt.kernels.jit import inlined, releasing
 from volt.kernels.memory import BLOCK, load64, ones, store64, trailing_zeros, within
 
 SPACE = 0x20
-SPARE = 8  # bytes after what is written that may be overwritten
-N_TYPES, N_BYTES, N_LINES, N_TOKENS = 0, 1, 2, 3  # what the state counts
+SPARE = 8  # bytes after the output that may be overwritten
+N_TYPES, N_BYTES, N_LINES, N_TOKENS = 0, 1, 2, 3  # indices of the state's counts
 
 
 class Types(NamedTuple):
@@ -38,7 +38,7 @@ class Types(NamedTuple):
 
 @inlined
 def read_word(data: ByteArray, place: int, end: int) -> tuple[Any, Any]:
-    """Return the end of the word that starts at a place, and its hash (FNV-1a)."""
+    """Return the end of the word that starts at a position, and its hash (FNV-1a)."""
     code = np.uint64(0xCBF29CE484222325)
     while place < end and data[place] != SPACE:
         code = (code ^ np.uint64(data[place])) * np.uint64(0x100000001B3)
@@ -79,7 +79,7 @@ def find_words(
     data: TextArray, starts: LongArray, sizes: LongArray, types: Types, numbers: IntArray, ends: LongArray,
     state: LongArray,
 ) -> bool:  # fmt: skip
-    """Write the number of each word's type, from the state's line on. Return False if the table needs more room."""
+    """Write the number of each word's type, starting at the state's line. Return False if the table needs more room."""
     for line in range(state[N_LINES], len(starts)):
         size = max(sizes[line], 0)
         n_most = state[N_TYPES] + (size + 1) // 2
@@ -133,7 +133,7 @@ def choose(
 
 @inlined
 def spaces(data: ByteArray, place: int, end: int) -> Any:
-    """Return which of 64 bytes are spaces, or after the end: bit i stands for byte place + i."""
+    """Return a bit mask of 64 bytes: bit i is set if byte place + i is a space or after the end."""
     result, n = ~np.uint64(0), end - place
     if place + BLOCK <= len(data):
         result = within(data, place, SPACE, 0)
@@ -204,7 +204,7 @@ def write_tokens(
     data: TextArray, starts: LongArray, sizes: LongArray, others: TextArray, other_starts: LongArray,
     other_sizes: LongArray, chosen: LongArray, ends: LongArray, out: ByteArray, out_ends: LongArray,
 ) -> None:  # fmt: skip
-    """Write values of chosen tokens, with a space between two, one value after the other.
+    """Write the chosen tokens of each value, separated by spaces, one value after the other.
 
     chosen: tokens by their number; −1 − i is the i-th of the others
     """

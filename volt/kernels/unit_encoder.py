@@ -1,6 +1,6 @@
-"""Encode a new unit: cut its bytes into words (volt.kernels.pretokenize), merge these, enter the values.
+"""Encode a new unit: split its bytes into words (volt.kernels.pretokenize), merge them, store the values.
 
-Each word of a unit has a row of its own, as if it were a unit: "low," costs little once "low" is known.
+Each word of a unit gets its own row, as if it were a unit: "low," costs little once "low" is known.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from volt.kernels.unit_table import FIRST, UnitRows, find_row, home_slot, slot_s
 
 
 class LoopState(NamedTuple):
-    """The position of the loop between two calls; a new text restarts all but the first two at zero."""
+    """The loop's progress between two calls; a new text resets all fields but the first two to zero."""
 
     n_units: int = 0  # units that have a row
     n_values: int = 0  # bytes of values in use
     n_pending: int = 0  # pending units that this text has added
-    position: int = 0  # byte from which the loop looks for ends of units
+    position: int = 0  # byte at which the search for the next unit's end starts
     start: int = 0  # byte at which the next unit starts
     after_break: int = 0  # the byte after the last break
     is_inside: int = 0  # 1 if the next unit is not the first of its line
     written: int = 0  # bytes that have been written
     line: int = 0  # lines that have ended
-    holds_irregular: int = 0  # 1 if the line that has not yet ended holds an irregular unit
+    holds_irregular: int = 0  # 1 if the current line contains an irregular unit
     n_left: int = 0  # lines that are left to Python
 
     def slots(self) -> LongArray:
@@ -57,13 +57,13 @@ class LoopState(NamedTuple):
         return cls(*slots.tolist())
 
 
-# The place of each field in the array.
+# The index of each field in the array.
 (
     N_UNITS, N_VALUES, N_PENDING, POSITION, START, AFTER_BREAK, IS_INSIDE, WRITTEN, LINE, HOLDS_IRREGULAR, N_LEFT,
 ) = range(len(LoopState._fields))  # fmt: skip
 
 ID_SIZE = 4  # bytes of an id, an atom or a number
-_FINAL = 256  # where the atoms of bytes that end a word stand in their table
+_FINAL = 256  # offset of the atoms for word-final bytes in `byte_symbols`
 
 
 class UnitEncoder(NamedTuple):
@@ -71,24 +71,24 @@ class UnitEncoder(NamedTuple):
     sampled: bool  # whether values are atoms, for dropout: 2 · symbol, + 1 for the last atom of a word
     merges: Merges
     rule: PieceRule
-    room: WordBuffers  # memory to work in, as pieces
+    room: WordBuffers  # working memory, like `pieces`
     pieces: IntArray
     starts: LongArray  # (n_symbols + 1,), symbol s is rendered as rendered[starts[s]:starts[s + 1]]
     rendered: ByteArray  # of uint8, with 8 bytes to spare
-    widest: int  # the most bytes that a symbol is rendered as
-    width: int  # the bytes of every symbol, if all are alike, so that symbol s starts at width · s; else 0
-    # (256,), the ids of the byte tokens that spell unknown characters; (0,) leaves these words to Python
+    widest: int  # maximum bytes of a rendered symbol
+    width: int  # the bytes of every rendered symbol if they are equal, so that symbol s starts at width · s; else 0
+    # (256,), the ids of the byte tokens for unknown characters; (0,): Python encodes words with unknown characters
     byte_ids: IntArray
 
     def for_thread(self) -> UnitEncoder:
-        """Return the same with its own memory to work in."""
+        """Return a copy with its own working memory."""
         starts, ends, pieces = (np.empty(LONGEST + 2, dtype) for dtype in (np.int64, np.int64, np.int32))
         cutter = self.cutter._replace(starts=starts, ends=ends)
         return self._replace(cutter=cutter, room=room_of(LONGEST + 2), pieces=pieces)
 
 
 def numbering() -> UnitEncoder:
-    """Return an encoder that gives each unit its number, int32."""
+    """Return an encoder whose value for a unit is the unit's number, int32."""
     classes, ints, longs = np.zeros(1, np.uint8), np.zeros(1, np.int32), np.zeros(2, np.int64)
     cutter = Cutter(NUMBER, NO_MARKER, classes, ints, ints, longs, longs, ints, 0, longs, classes, 0, 0, 0, classes[:0])
     merges, rule = Merges(np.zeros(8, np.uint64), ints, ints, False, -1), PieceRule(classes, longs, no_spellings())
@@ -120,7 +120,7 @@ def _put_atoms(data: ByteArray, p: int, end: int, marked: bool, cutter: Cutter, 
 def write_word(
     data: ByteArray, start: int, end: int, marked: bool, encoder: UnitEncoder, values: IntArray, at: int
 ) -> int:
-    """Write the values of data[start:end], a word. Return their bytes, or LEFT_TO_PYTHON."""
+    """Write the values of the word data[start:end]. Return their size in bytes, or LEFT_TO_PYTHON."""
     if encoder.cutter.cut == NUMBER:
         store64(values, at, np.uint64(at // ID_SIZE))
         return ID_SIZE
@@ -128,7 +128,7 @@ def write_word(
     n = _put_atoms(data, start, end, marked, encoder.cutter, symbols)
     if n <= 0 or encoder.sampled:
         return _mark_last(n, symbols, values, at)
-    no_state = encoder.cutter.ends  # nothing is drawn from it
+    no_state = encoder.cutter.ends  # not read: nothing is drawn
     n = encode_word(n, encoder.room, encoder.merges, encoder.rule, 0.0, no_state, encoder.pieces, 0)
     began = at
     for symbol in encoder.pieces[:n]:
@@ -176,11 +176,11 @@ def write_words(data: ByteArray, first: bool, n_words: int, encoder: UnitEncoder
     return at - began
 
 
-PENDING, IRREGULAR, OPEN_ENDED = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD  # stand where a row has the size of its values
+PENDING, IRREGULAR, OPEN_ENDED = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD  # replace the size of a row's values
 NO_ROW = np.uint64(0xFFFFFFFFFFFFFFFF)
-_SLACK = 64  # bytes more that may be written: the size in front of an open unit's values, the rest of the last store
+_SLACK = 64  # additional bytes that may be written: the size before an open unit's values, the rest of the last store
 _PENDING, _NO_ROOM = -1, -2
-_UNUSABLE = np.uint64(OPEN_ENDED)  # numbers from here on are no sizes
+_UNUSABLE = np.uint64(OPEN_ENDED)  # sizes are below this number
 _U0, _U1, _U2, _U3 = (np.uint64(i) for i in range(4))
 _EIGHT, _HALF, _SIZE = np.uint64(8), np.uint64(32), np.uint64(0xFFFFFFFF)
 
@@ -200,7 +200,7 @@ def _enter(
     data: ByteArray, start: Any, length: int, low: Any, high: Any, row: Any, n: int, is_open: bool, table: UnitRows,
     state: LongArray,
 ) -> None:  # fmt: skip
-    """Fill the row of a unit whose values, n bytes, follow those in use; it is pending if n is below 0.
+    """Fill the row of a unit whose values are the next n bytes; the unit is pending if n is below 0.
 
     An open unit's values start with their size.
     """
@@ -222,7 +222,7 @@ def _enter(
 def _word_row(
     data: ByteArray, start: Any, length: Any, marked: bool, table: UnitRows, encoder: UnitEncoder, state: LongArray
 ) -> Any:
-    """Return the row of a word, empty if Python must encode it; NO_ROW without room."""
+    """Return the row of a word, an empty row if Python must encode it, or NO_ROW if the table is full."""
     low, high = unit_key(data, start, length)
     high |= FIRST if marked else _U0
     row = find_row(data, start, length, low, high, home_slot(low, high, slot_shift(table.rows)), table)
@@ -251,7 +251,7 @@ def _join_words(
             is_pending = True
             break
         starts[word] = np.int64(row)
-    if not _has_room(size, table, encoder, state):  # its words have taken some of it
+    if not _has_room(size, table, encoder, state):  # its words have used some of the room
         return _NO_ROOM
     if is_pending:
         return _PENDING
@@ -273,7 +273,7 @@ def enter_unit(
     data: ByteArray, start: Any, length: Any, low: Any, high: Any, row: Any, table: UnitRows, encoder: UnitEncoder,
     state: LongArray,
 ) -> Any:  # fmt: skip
-    """Enter a new unit with its values, or as pending. Return its row, or NO_ROW without room."""
+    """Add a new unit with its values, or as pending. Return its row, or NO_ROW if the table is full."""
     size, begin, first, cutter = int(np.int64(length)), int(np.int64(start)), high >= FIRST, encoder.cutter
     if not _has_room(size, table, encoder, state):
         return NO_ROW

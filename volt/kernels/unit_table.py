@@ -16,12 +16,12 @@ from volt.kernels.jit import borrowing, inlined, releasing
 from volt.kernels.memory import PADDING, character, is_white, load64, prefetch, store64, trailing_zeros, within
 from volt.kernels.regex_cutting import SplitTables, find_words
 
-# Unsigned places need no look at whether they count from the end.
+# Unsigned indices skip the check for negative ones.
 _U0, _U1, _U2, _U3, _U4 = (np.uint64(i) for i in range(5))
 _EIGHT, _SIXTEEN, _WORD_BITS, _HALF = (np.uint64(i) for i in (8, 16, 64, 32))
 _MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-_LONG = np.uint64(0x7F << 56)  # stands in a long unit's key where a short unit's key has the length
-FIRST = np.uint64(0x80 << 56)  # is set in the key of a unit that starts its line, if that is marked
+_LONG = np.uint64(0x7F << 56)  # replaces the length in the key of a long unit
+FIRST = np.uint64(0x80 << 56)  # set in the key of a unit that starts its line, if first units are marked
 _LOW_MASKS = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(16)], np.uint64)  # of the first eight bytes
 _HIGH_MASKS = np.array([(1 << 8 * max(n - 8, 0)) - 1 for n in range(16)], np.uint64)  # of those that follow
 
@@ -92,7 +92,7 @@ def find_row(data: ByteArray, start: Any, length: Any, low: Any, high: Any, slot
 
 @borrowing
 def slot_shift(rows: LongArray) -> Any:
-    """Return 64 less the bits of a slot number, a product's upper bits."""
+    """Return the shift that leaves a slot number: 64 minus its bits."""
     shift, n_slots = 64, len(rows) // 4
     while n_slots > 1:
         shift, n_slots = shift - 1, n_slots // 2
@@ -134,21 +134,21 @@ def complete(table: UnitRows, numbers: LongArray, sizes: LongArray) -> None:
         table.rows[row + _U3] = load64(table.values, np.uint64(table.value_starts[number]))
 
 
-N_UNITS, POSITION, START, IS_INSIDE = range(4)  # places in the loop's state
-_BLOCK, _LAG = 64, 32  # bytes that are looked at together; units
-RING = 4 * 128  # four numbers for each unit that waits: its key, its slot above its length, and where it starts
+N_UNITS, POSITION, START, IS_INSIDE = range(4)  # indices of the loop's state
+_BLOCK, _LAG = 64, 32  # bytes read together; units
+RING = 4 * 128  # four numbers for each waiting unit: its key (two), slot << 32 | length, start
 _WHITE = sum(1 << byte for byte in (*range(9, 14), 32))
-# Unsigned places need no look at whether they count from the end.
+# Unsigned indices skip the check for negative ones.
 _SIZE, _LAST = np.uint64(0xFFFFFFFF), np.uint64(63)
 _STEP, _MASK, _LATE = np.uint64(_BLOCK), np.uint64(RING - 1), np.uint64(4 * _LAG)
 
 
 class Ends(NamedTuple):
     separator: int  # the byte that ends a line
-    strips_return: bool  # whether a "\r" before the separator ends the line too
-    breaks: int  # bit b is set if byte b ≤ 32 parts units
+    strips_return: bool  # whether a "\r" before the separator is part of the line end
+    breaks: int  # bit b is set if byte b ≤ 32 separates units
     keeps_breaks: bool  # whether breaks belong to the unit after them
-    marks_first: bool  # whether a line's first unit is another unit than the same bytes elsewhere
+    marks_first: bool  # whether a line's first unit differs from the same bytes elsewhere
 
 
 @borrowing
@@ -226,7 +226,7 @@ def enter_row(
 
 @releasing
 def count_units(data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: KeyArray, state: LongArray) -> bool:
-    """Count the units of data[:stop], and add new units to the table. Return whether all is counted.
+    """Count the units of data[:stop], and add new units to the table. Return whether the whole text was counted.
 
     If not, the loop continues with a longer table.
 
@@ -254,14 +254,14 @@ def count_units(data: TextArray, stop: int, ends: Ends, table: UnitRows, ring: K
                     break
             table.rows[row + _U3] += _U1
             tail = (tail + _U4) & _MASK
-    if tail != head:  # go on with the first unit that is not yet counted
+    if tail != head:  # continue with the first unit that is not counted yet
         start, flag = ring[tail + _U3], mark & ring[tail + _U1]
         base = start + (ring[tail + _U2] & _SIZE)
     state[POSITION], state[START], state[IS_INSIDE] = base, start, flag != mark
     return has_room
 
 
-UNIT, WORD = 1, 2  # places in the loop's state, after the number of words that have a row
+UNIT, WORD = 1, 2  # indices of the loop's state, after the number of words that have a row
 _U2, _U3 = np.uint64(2), np.uint64(3)
 
 
@@ -270,7 +270,7 @@ def add_words(
     data: TextArray, starts: LongArray, ends: LongArray, counts: LongArray, tables: SplitTables, matches_only: int,
     word_starts: LongArray, word_ends: LongArray, table: UnitRows, state: LongArray,
 ) -> bool:  # fmt: skip
-    """Add to the count of each word how often its units occur. Return whether all are added.
+    """Add to the count of each word how often its units occur. Return whether all were added.
 
     If not, the loop continues with a longer table.
 
