@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from commands import Run
 
 import volt
 from volt.comparison.compare import NamedText
-from volt.comparison.measures import RANKED, Cuts, Text, measure
+from volt.comparison.measures import Cuts, Measures, Text, measure
 from volt.comparison.page.charts import fertility_chart
 from volt.comparison.result import Comparison
 from volt.comparison.tables import as_markdown, report_tables, warnings
@@ -21,6 +22,7 @@ SLOVENIAN = (
     "dober dan vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice obdarjeni so z razumom"
 )
 TAMIL = "மனிதப் பிறவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர் அவர்கள் மதிப்பிலும் உரிமைகளிலும் சமமானவர்கள் அவர்கள் நியாயத்தையும்"
+RANKED = [field.name for field in fields(Measures) if field.default is None]  # what ranks systems
 LATIN = "in 2026"  # of which the Slovenian vocabulary knows a part
 
 
@@ -90,7 +92,7 @@ def test_it_shows_dashes_and_a_warning(comparison: Comparison) -> None:
 
 def test_few_unknown_pieces_count_as_one_type() -> None:
     """Up to 1 %, unknown pieces are one more type of one character in every measure of the distribution."""
-    text = Text(np.array([995, 4, 1]), 4_000, 5_000, 1)
+    text = Text(np.array([995, 4, 1]), 4_000, 5_000)
     cuts = Cuts(np.array([0, 1, -1]), np.array([1, 2, 3]))
     known = Cuts(np.array([0, 1, 2]), np.array([1, 2, 3]))
     found, expected = (
@@ -99,7 +101,7 @@ def test_few_unknown_pieces_count_as_one_type() -> None:
     )
     assert [getattr(found, name) for name in RANKED] == [getattr(expected, name) for name in RANKED]
     assert (found.n_types, found.n_used, found.unknown_rate) == (2, 2, 0.001)
-    many = Text(np.array([995, 4, 11]), 4_000, 5_000, 1)
+    many = Text(np.array([995, 4, 11]), 4_000, 5_000)
     assert measure([(many, cuts)], lengths=np.array([4, 2])).fertility is None
 
 

@@ -31,6 +31,7 @@ from operator import add
 from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from volt.choose.criteria import Length, source_shares
@@ -38,7 +39,7 @@ from volt.choose.language_model import LanguageModel
 from volt.choose.report import as_data as search_data
 from volt.choose.search import SearchResult, entropy_curve
 from volt.comparison.measures import Cuts, Measures, Text, character_entropy, compared, measure
-from volt.comparison.size_studies import SampleCuts, Study, TokenTable
+from volt.comparison.size_studies import SampleCuts, Study
 from volt.comparison.systems import System
 from volt.comparison.texts import NamedText, are_aligned
 from volt.count.corpus_statistics import text_bytes
@@ -106,20 +107,17 @@ def measured_texts(
     """Pair each training text with the held-out text of the same name."""
     training, other = ({source.name: source for source in some} for some in (sources, heldout))
     parts = []
-    for name in dict.fromkeys((*training, *other)):
-        both = [result[name].counts.words for result in (training, other) if name in result]
-        words = tuple(dict.fromkeys(chain.from_iterable(both)))
-        places = {word: place for place, word in enumerate(words)}
-        texts: list[Text | None] = []
-        for result in (training, other):
-            if (source := result.get(name)) is None:
-                texts.append(None)
-                continue
-            counts = np.zeros(len(words), np.int64)
-            counts[[places[word] for word in source.counts.words]] = source.counts.counts
-            texts.append(Text(counts, source.n_characters, text_bytes(source.counts), source.counts.n_lines))
-        parts.append(MeasuredText(name, words, *texts))
+    for name in training | other:
+        both = training.get(name), other.get(name)
+        words = tuple(dict.fromkeys(chain.from_iterable(source.counts.words for source in both if source)))
+        parts.append(MeasuredText(name, words, *(_text_of(source, words) if source else None for source in both)))
     return MeasuredTexts(tuple(parts), are_aligned(sources), are_aligned(heldout), length, model)
+
+
+def _text_of(source: NamedText, words: Sequence[str]) -> Text:
+    counts = dict(source.counts.table.rows())
+    word_counts = np.fromiter((counts.get(word, 0) for word in words), np.int64, len(words))
+    return Text(word_counts, source.n_characters, text_bytes(source.counts))
 
 
 def cut_texts(system: System, texts: MeasuredTexts) -> dict[str, Cuts]:
@@ -233,7 +231,7 @@ class Comparison:
     systems: tuple[SystemResult, ...]
     chosen: str
     study: Study = field(repr=False)
-    tokens: TokenTable = field(repr=False)
+    tokens: pl.DataFrame = field(repr=False)
     samples: SampleCuts = field(repr=False)
     problems: tuple[str, ...]
 
@@ -278,54 +276,30 @@ class Comparison:
             "systems": [asdict(system) for system in self.systems],
             "chosen": self.chosen,
             "study": asdict(self.study),
-            "tokens": _token_columns(self.tokens),
+            "tokens": self.tokens.to_dict(as_series=False),
             "lengths": _lengths(self.tokens),
             "samples": {
-                "sizes": list(self.samples.sizes),
+                **asdict(self.samples),
                 "samples": [{"source": source, "line": line} for source, line in self.samples.samples],
-                "cuts": [[[list(word) for word in line] for line in at_size] for at_size in self.samples.cuts],
-                "counts": [{str(token): n for token, n in counts.items()} for counts in self.samples.counts],
             },
             "problems": list(self.problems),
         }
 
 
-def _token_columns(table: TokenTable) -> dict[str, Any]:
-    return {
-        "token": list(table.tokens),
-        "length": table.lengths.tolist(),
-        "count": [count if count >= 0 else None for count in table.counts.tolist()],
-        "rank": [rank or None for rank in table.ranks.tolist()],
-        "appears": table.appears.tolist(),
-        "peak": table.peaks.tolist(),
-        "peak_count": table.peak_counts.tolist(),
-        "scaffolding": [size or None for size in table.scaffolding.tolist()],
-    }
-
-
-def _lengths(table: TokenTable) -> list[dict[str, int]]:
-    held = table.counts >= 0
-    lengths, counts = table.lengths[held], table.counts[held]
-    return [
-        {"length": length, "types": n_types, "pieces": int(counts[lengths == length].sum())}
-        for length, n_types in enumerate(np.bincount(lengths).tolist())
-        if n_types
-    ]
+def _lengths(table: pl.DataFrame) -> list[dict[str, int]]:
+    groups = table.drop_nulls("count").group_by("length")
+    return groups.agg(types=pl.len(), pieces=pl.col("count").sum()).sort("length").to_dicts()
 
 
 def corpus_facts(texts: Sequence[NamedText], temperature: float) -> CorpusFacts:
-    counts = reduce(add, (text.counts for text in texts))
-    parts = tuple(
-        SourceFacts(
-            text.name, text.files, text.counts.n_lines, text.counts.total, text.counts.n_words,
-            text.n_characters, text.counts.fingerprint,
-        )
-        for text in texts
-    )  # fmt: skip
-    return CorpusFacts(
-        parts, counts.n_lines, counts.total, counts.n_words, sum(part.characters for part in parts),
-        counts.fingerprint, temperature, are_aligned(texts),
-    )  # fmt: skip
+    together = NamedText("all texts", reduce(add, (text.counts for text in texts)))
+    sources = tuple(SourceFacts(text.name, text.files, *_facts(text)) for text in texts)
+    return CorpusFacts(sources, *_facts(together), temperature, are_aligned(texts))
+
+
+def _facts(text: NamedText) -> tuple[int, int, int, int, str]:
+    counts = text.counts
+    return counts.n_lines, counts.total, counts.n_words, text.n_characters, counts.fingerprint
 
 
 def made_now(seconds: float) -> Made:

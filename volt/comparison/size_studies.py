@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
+import polars as pl
 
 from volt.choose.criteria import Length, muv
 from volt.choose.exact_curve import EntropyCurve, muv_search
@@ -23,70 +23,57 @@ from volt.encode.encoder import Encoder
 from volt.learn.candidates import Candidates
 from volt.text.characters import PREFIX, SUFFIX
 
-Longs = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TokenTable:
-    """Where each candidate token appears, peaks and is dropped along the sizes, with counts from the learned corpus.
-
-    counts, ranks: each token's in the chosen vocabulary; −1 and 0 for a token that it lacks
-    scaffolding: the first searched size that has the token and drops it, or 0
-    """
-
-    tokens: tuple[str, ...]
-    lengths: Longs
-    counts: Longs
-    ranks: Longs
-    appears: Longs
-    peaks: Longs
-    peak_counts: Longs
-    scaffolding: Longs
-
 
 @dataclass(frozen=True, slots=True)
 class SampleCuts:
     """Sample lines, each (name of its text, line), cut by the vocabulary of every searched size.
 
-    cuts: [size][sample][word] → its pieces: numbers of tokens in the TokenTable, or unknown characters
-    counts: [size] → token number → its count in the corpus, for the tokens that the samples use
+    cuts: [size][sample][word] → the word's pieces, each a row of `token_table` or an unknown character
+    counts: [size] → row of the table, as a string → the token's count in the corpus, for tokens that the samples use
     """
 
     sizes: tuple[int, ...]
     samples: tuple[tuple[str, str], ...]
     cuts: tuple[tuple[tuple[tuple[int | str, ...], ...], ...], ...]
-    counts: tuple[dict[int, int], ...]
+    counts: tuple[dict[str, int], ...]
 
 
-def token_table(search: SearchResult) -> TokenTable:
-    candidates = search.candidates
-    held = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
-    counts = np.array([held.get(token, -1) for token in candidates.tokens], np.int64)
-    ranks = np.zeros(len(counts), np.int64)
-    ranks[np.argsort(-counts, kind="stable")[: len(held)]] = np.arange(1, len(held) + 1)
-    peaks, peak_counts = _peaks(candidates)
-    dropped = np.zeros(candidates.n_tokens, np.int64)
-    for step in search.steps:
-        new = np.flatnonzero(~step.kept & (dropped[: step.size] == 0))
-        dropped[new] = step.size
-    appears = np.maximum(np.arange(1, candidates.n_tokens + 1), candidates.n_atoms)
-    return TokenTable(candidates.tokens, candidates.lengths, counts, ranks, appears, peaks, peak_counts, dropped)
+def token_table(search: SearchResult) -> pl.DataFrame:
+    """Return a row for each candidate token; counts are numbers of pieces in the learned corpus.
 
-
-def _peaks(candidates: Candidates) -> tuple[Longs, Longs]:
-    change, n_atoms = candidates.trajectory, candidates.n_atoms
-    tokens = np.concatenate([np.arange(n_atoms), change.tokens])
-    sizes = np.concatenate([np.full(n_atoms, n_atoms), candidates.sizes_after()[1:][change.merges]])
-    counts = np.concatenate([candidates.atom_counts, change.after])
-    order = np.argsort(tokens, kind="stable")
-    tokens, sizes, counts = tokens[order], sizes[order], counts[order]
-    last = np.append((tokens[1:] != tokens[:-1]) | (sizes[1:] != sizes[:-1]), True)  # where a size ends for a token
-    tokens, sizes, counts = tokens[last], sizes[last], counts[last]
-    best = np.lexsort((sizes, -counts, tokens))
-    result, first = np.unique(tokens[best], return_index=True)
-    peaks, peak_counts = np.arange(1, candidates.n_tokens + 1), np.zeros(candidates.n_tokens, np.int64)
-    peaks[result], peak_counts[result] = sizes[best][first], counts[best][first]
-    return peaks, peak_counts
+    count, rank: the token's count and rank in the chosen vocabulary; null if that lacks the token
+    appears: the smallest size that has the token
+    peak, peak_count: the smallest size at which the token's count is greatest, and that count
+    scaffolding: the first searched size that has the token and drops it; null if none does
+    """
+    candidates, change = search.candidates, search.candidates.trajectory
+    chosen = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
+    numbers = np.arange(candidates.n_tokens)
+    appears = np.maximum(numbers + 1, candidates.n_atoms)
+    first_counts, dropped = np.zeros((2, candidates.n_tokens), np.int64)
+    first_counts[: candidates.n_atoms] = candidates.atom_counts
+    for step in reversed(search.steps):
+        dropped[np.flatnonzero(~step.kept)] = step.size
+    sizes = {
+        "token": np.concatenate([numbers, change.tokens]),
+        "peak": np.concatenate([appears, candidates.sizes_after()[1:][change.merges]]),
+        "peak_count": np.concatenate([first_counts, change.after]),
+    }
+    last = pl.DataFrame(sizes).unique(["token", "peak"], keep="last", maintain_order=True)
+    peaks = last.sort("token", "peak_count", "peak", descending=[False, True, False]).unique("token", keep="first")
+    return pl.DataFrame(
+        {
+            "token": candidates.tokens,
+            "length": candidates.lengths,
+            "count": [chosen.get(token) for token in candidates.tokens],
+            "appears": appears,
+            **peaks.sort("token").select("peak", "peak_count").to_dict(),
+            "scaffolding": dropped,
+        }
+    ).select(
+        "token", "length", "count", pl.col("count").rank("ordinal", descending=True).alias("rank"), "appears",
+        "peak", "peak_count", pl.col("scaffolding").replace(0, None),
+    )  # fmt: skip
 
 
 def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> SampleCuts:
@@ -114,7 +101,7 @@ def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
         cuts.append(tuple(tuple(pieces[word] for word in line) for line in lines))
         used = {piece for cut in pieces.values() for piece in cut if isinstance(piece, int)}
         exact = counts_of_kept(candidates, step.kept)
-        counts.append({token: int(exact[token]) for token in sorted(used)})
+        counts.append({str(token): int(exact[token]) for token in sorted(used)})
     return SampleCuts(tuple(step.size for step in search.steps), tuple(samples), tuple(cuts), tuple(counts))
 
 
@@ -128,7 +115,7 @@ def _substrings(candidates: Candidates, words: Sequence[str]) -> set[str]:
 
 
 GRID = (*range(1_000, 10_001, 1_000), 20_000)  # the paper's Section 5.2
-FLOORS = (0, 250, 500, 1_000, 2_000, 4_000, 8_000)  # the first sizes of grids; 0 stands for the number of atoms
+FLOORS = (250, 500, 1_000, 2_000, 4_000, 8_000)  # first sizes of grids, besides the number of atoms
 GRID_STEP = 1_000
 CURVE_POINTS = 500
 
@@ -219,7 +206,7 @@ def muv_study(
 ) -> Study:
     candidates, reached = search.candidates, _within(search.candidates, grid)
     curves = {length: muv_search(candidates, length=length) for length in get_args(Length)}
-    argmaxes = list(_argmaxes(candidates, curves, reached, grid_step))
+    argmaxes = _argmaxes(candidates, curves, reached, grid_step)
     on_grid = next((one for one in argmaxes if (one.over, one.length) == ("grid", "type")), None)
     costs = []
     if volt_cost is not None:
@@ -248,15 +235,13 @@ def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequen
 
 def _argmaxes(
     candidates: Candidates, curves: dict[str, EntropyCurve], reached: Sequence[int], grid_step: int
-) -> Iterator[Argmax]:
-    sizes_of = [("grid", list(reached)), ("every size", list(range(candidates.n_atoms, candidates.n_tokens + 1)))]
-    for floor in FLOORS:
-        if floor == 0 or floor > candidates.n_atoms:
-            first = max(floor, candidates.n_atoms)
-            sizes_of.append(("floor", list(range(first, candidates.n_tokens + 1, grid_step))))
-    for over, sizes in sizes_of:
-        result = (_argmax(curve, sizes, over, length) for length, curve in curves.items())
-        yield from (one for one in result if one is not None)
+) -> list[Argmax]:
+    first, end = candidates.n_atoms, candidates.n_tokens + 1
+    floors = [first, *(floor for floor in FLOORS if floor > first)]
+    compared: list[tuple[str, Sequence[int]]] = [("grid", reached), ("every size", range(first, end))]
+    compared += [("floor", range(floor, end, grid_step)) for floor in floors]
+    results = (_argmax(curve, sizes, over, length) for over, sizes in compared for length, curve in curves.items())
+    return [one for one in results if one is not None]
 
 
 def _within(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
@@ -280,11 +265,10 @@ def _grid_rows(
     missing = [size for size in sizes if size not in transported]
     transported |= {s.size: s.transport_entropy for s in size_steps(search.candidates, missing, parameters=parameters)}
     at = np.array(sizes, np.int64) - search.candidates.n_atoms
-    columns = [curves["type"].entropies[at], curves["occurrence"].entropies[at]]
-    columns.append(np.array([transported[size] for size in sizes]))
-    with_muv = [(entropies.tolist(), [None, *muv(entropies, np.array(sizes)).tolist()]) for entropies in columns]
-    flat = [column for pair in with_muv for column in pair]
-    return tuple(GridRow(size, *row) for size, *row in zip(sizes, *flat, strict=False))
+    entropies = [curve.entropies[at] for curve in curves.values()]
+    entropies.append(np.array([transported[size] for size in sizes]))
+    columns = [column for one in entropies for column in (one.tolist(), [None, *muv(one, np.array(sizes)).tolist()])]
+    return tuple(GridRow(size, *row) for size, *row in zip(sizes, *columns, strict=False))
 
 
 def _measured(approach: str, size: int, cost: Cost, note: str) -> CostRow:
