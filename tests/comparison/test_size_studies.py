@@ -39,11 +39,11 @@ def test_grid_equals_the_formulas(result, length):
     study = muv_study(result, grid=SIZES)
     expected = entropies(result.candidates, SIZES, length)
     prefix = "" if length == "type" else "occurrence_"
-    assert [row.size for row in study.grid] == list(SIZES)
-    assert [getattr(row, f"{prefix}entropy") for row in study.grid] == pytest.approx(expected, rel=1e-9)
+    assert [row["size"] for row in study.grid] == list(SIZES)
+    assert [row[f"{prefix}entropy"] for row in study.grid] == pytest.approx(expected, rel=1e-9)
     slopes = [(before - after) / 10 for before, after in itertools.pairwise(expected)]
-    assert getattr(study.grid[0], f"{prefix}muv") is None
-    assert [getattr(row, f"{prefix}muv") for row in study.grid[1:]] == pytest.approx(slopes, rel=1e-6)
+    assert study.grid[0][f"{prefix}muv"] is None
+    assert [row[f"{prefix}muv"] for row in study.grid[1:]] == pytest.approx(slopes, rel=1e-6)
 
 
 def test_grid_shows_the_transports_entropy(result):
@@ -51,11 +51,11 @@ def test_grid_shows_the_transports_entropy(result):
     parameters = SearchParameters(threshold=1e-9)
     alone = list(size_steps(result.candidates, list(SIZES), parameters=parameters))
     study = muv_study(search(result.candidates, sizes=SIZES, parameters=parameters), parameters=parameters, grid=SIZES)
-    assert [row.transport_entropy for row in study.grid] == pytest.approx(
+    assert [row["transport_entropy"] for row in study.grid] == pytest.approx(
         [step.transport_entropy for step in alone], rel=1e-6
     )
     other = muv_study(result, parameters=parameters, grid=SIZES)
-    assert [row.transport_entropy for row in other.grid] == pytest.approx(
+    assert [row["transport_entropy"] for row in other.grid] == pytest.approx(
         [step.transport_entropy for step in alone], rel=1e-3
     )
 
@@ -86,12 +86,12 @@ def test_curve_keeps_the_ends_and_eq_1_between_its_points(result):
     """The thinned curve starts at the atoms and ends with all candidates; its MUV is Eq. 1 from point to point."""
     curve = muv_study(result).curve
     candidates = result.candidates
-    assert (curve.sizes[0], curve.sizes[-1]) == (candidates.n_atoms, candidates.n_tokens)
-    assert list(curve.entropies) == pytest.approx(entropies(candidates, curve.sizes, "type"), rel=1e-9)
-    assert list(curve.occurrence_muv) == pytest.approx(
-        -np.diff(entropies(candidates, curve.sizes, "occurrence")) / np.diff(curve.sizes), rel=1e-6
-    )
-    assert list(curve.n_pieces) == [candidates.counts_at(size).sum() for size in curve.sizes]
+    sizes = curve["sizes"]
+    assert (sizes[0], sizes[-1]) == (candidates.n_atoms, candidates.n_tokens)
+    assert curve["entropies"] == pytest.approx(entropies(candidates, sizes, "type"), rel=1e-9)
+    slopes = -np.diff(entropies(candidates, sizes, "occurrence")) / np.diff(sizes)
+    assert curve["occurrence_muv"] == pytest.approx(slopes, rel=1e-6)
+    assert curve["n_pieces"] == [candidates.counts_at(size).sum() for size in sizes]
 
 
 def test_costs_are_those_that_were_measured_beside_those_of_the_paper(result):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import fields
 from pathlib import Path
 
@@ -92,7 +93,7 @@ def test_it_shows_dashes_and_a_warning(comparison: Comparison) -> None:
 
 def test_few_unknown_pieces_count_as_one_type() -> None:
     """Up to 1 %, unknown pieces are one more type of one character in every measure of the distribution."""
-    text = Text(np.array([995, 4, 1]), 4_000, 5_000)
+    text = Text(np.array([995, 4, 1]), Counter(dict.fromkeys("abc", 1_000)), 5_000)
     cuts = Cuts(np.array([0, 1, -1]), np.array([1, 2, 3]))
     known = Cuts(np.array([0, 1, 2]), np.array([1, 2, 3]))
     found, expected = (
@@ -101,7 +102,7 @@ def test_few_unknown_pieces_count_as_one_type() -> None:
     )
     assert [getattr(found, name) for name in RANKED] == [getattr(expected, name) for name in RANKED]
     assert (found.n_types, found.n_used, found.unknown_rate) == (2, 2, 0.001)
-    many = Text(np.array([995, 4, 11]), 4_000, 5_000)
+    many = Text(np.array([995, 4, 11]), Counter(dict.fromkeys("abc", 1_000)), 5_000)
     assert measure([(many, cuts)], lengths=np.array([4, 2])).fertility is None
 
 

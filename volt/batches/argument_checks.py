@@ -1,7 +1,8 @@
-"""Checks of the lengths, ranks and seeds that functions of batches take."""
+"""Checks of the options, lengths, ranks and seeds that functions of batches take."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -13,6 +14,18 @@ from volt.display import counted
 from volt.errors import ConfigError, StreamError
 
 WIDEST = 1 << 16  # multiple that rows are padded to
+
+
+def check_option(
+    options: object, name: str, check: Callable[..., Any], *, can_lack: bool = False, **limits: Any
+) -> None:
+    """Replace an option of a frozen dataclass by the result of its check.
+
+    check: a function of `volt.arguments`; limits: its options
+    can_lack: whether None passes
+    """
+    if not can_lack or getattr(options, name) is not None:
+        object.__setattr__(options, name, check(getattr(options, name), name, **limits))
 
 
 def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
@@ -62,19 +75,6 @@ def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
     if result.shape[1] != 1:
         raise ConfigError(f"{name} has {result.shape[1]} sides; give one number a row")
     return result[:, 0]
-
-
-def cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
-    """Cut rows after every `size` tokens. Return each part's row, start and size.
-
-    >>> [values.tolist() for values in cut(np.array([5, 0, 2]), 2)]
-    [[0, 0, 0, 1, 2], [0, 2, 4, 0, 0], [2, 2, 1, 0, 2]]
-    """
-    if lengths.max(initial=0) <= size:
-        return np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths
-    n_parts = np.maximum(-(-lengths // size), 1)
-    starts = (np.arange(n_parts.sum()) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)) * size
-    return np.repeat(np.arange(len(lengths)), n_parts), starts, np.minimum(np.repeat(lengths, n_parts) - starts, size)
 
 
 def stable_order(values: Longs) -> NDArray[np.intp]:

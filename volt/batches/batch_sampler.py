@@ -12,13 +12,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from volt import arguments
-from volt.batches.argument_checks import Longs
+from volt.batches.argument_checks import MOST, Longs, check_option
 from volt.batches.collation import collate, collate_packed
 from volt.batches.packing import LONGEST, Packs, cut_samples, pack
 from volt.batches.samples import Samples
 from volt.batches.token_batching import TokenBatches, limit_of, token_batches
-
-_MOST = 1 << 53  # tokens of a batch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,17 +43,13 @@ class WindowPlan:
         placed: Longs = self.batches.order[: int(self.batches.ends[n - 1]) if n else 0]
         if self.packs is None:
             return placed
-        is_placed = np.zeros(len(self.packs), bool)
-        is_placed[placed] = True
+        is_placed = np.isin(np.arange(len(self.packs)), placed)
         rows: Longs = self.packs.segments.rows[np.repeat(is_placed, np.diff(self.packs.ends, prepend=0))]
         return rows
 
     def rest(self, n_steps: int) -> Longs:
         """Return, in order, the rows that are not in the first n_steps steps."""
-        wanted = np.zeros(sum(map(len, self.unused)) + len(self.left) + len(self.rows_of(self.n_steps)), bool)
-        wanted[self.left] = wanted[self.rows_of(self.n_steps)] = True
-        wanted[self.rows_of(n_steps)] = False
-        return np.flatnonzero(wanted)
+        return np.setdiff1d(np.union1d(self.left, self.rows_of(self.n_steps)), self.rows_of(n_steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +74,10 @@ class ByTokens:
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "max_sentences", "multiple", "max_length", "min_length"):
-            _make_whole(self, name, high=_MOST)
-        if self.buckets is not None:
-            object.__setattr__(self, "buckets", tuple(arguments.wholes(self.buckets, "buckets")))
-        object.__setattr__(self, "noise", arguments.number(self.noise, "noise"))
-        arguments.choice(self.on_long, "on_long", ("raise", "report"))
+            check_option(self, name, arguments.whole, can_lack=True, low=1, high=MOST)
+        check_option(self, "buckets", lambda *value: tuple(arguments.wholes(*value)), can_lack=True)
+        check_option(self, "noise", arguments.number)
+        check_option(self, "on_long", arguments.choice, choices=("raise", "report"))
         self.check()
 
     def check(self, pad_to_multiple: int = 1) -> None:
@@ -112,14 +105,13 @@ class ByTokens:
         batches = token_batches(
             samples.lengths, world=world, seed=seed, window=window, pad_to_multiple=pad_to_multiple, **self._options
         )
-        unused = batches.too_long, batches.too_short
-        if is_last or world == 1 or len(batches) <= world:
-            return WindowPlan(batches, None, batches.left, unused)
-        n = (len(batches) // world - 1) * world
-        end = int(batches.ends[n - 1]) if n else 0
-        left = np.sort(np.concatenate([batches.left, batches.order[end:]]))
-        retained = replace(batches, order=batches.order[:end], ends=batches.ends[:n], longest=batches.longest[:n])
-        return WindowPlan(retained, None, left, unused)
+        left = batches.left
+        if not is_last and world > 1 and len(batches) > world:
+            n = len(batches) - world
+            end = int(batches.ends[n - 1])
+            left = np.sort(np.concatenate([left, batches.order[end:]]))
+            batches = replace(batches, order=batches.order[:end], ends=batches.ends[:n], longest=batches.longest[:n])
+        return WindowPlan(batches, None, left, (batches.too_long, batches.too_short))
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
         """Return the name and value of the limit of lengths."""
@@ -148,8 +140,8 @@ class ByPacks:
     shuffle: bool = True
 
     def __post_init__(self) -> None:
-        _make_whole(self, "length", high=LONGEST)
-        _make_whole(self, "rows", high=_MOST // self.length)
+        check_option(self, "length", arguments.whole, low=1, high=LONGEST)
+        check_option(self, "rows", arguments.whole, low=1, high=MOST // self.length)
         pack([], self.length, on_long=self.on_long)  # checks on_long
 
     def prepared(self, samples: Samples) -> Samples:
@@ -161,14 +153,11 @@ class ByPacks:
         pad_to_multiple: int = 1,
     ) -> WindowPlan:  # fmt: skip
         """Return the steps of a window. If another window follows, steps are full; it gets the least filled packs."""
-        packs = pack(
-            samples.lengths[:, 0], self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window
-        )
+        lengths, rows = samples.lengths[:, 0], self.rows * self.length
+        packs = pack(lengths, self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window)
         chosen = np.arange(len(packs)) if is_last else self._fullest(packs, world, n_old)
-        batches = token_batches(
-            np.full(len(chosen), self.length), max_tokens=self.rows * self.length, multiple=1, world=world,
-            shuffle=False,
-        )  # fmt: skip
+        sizes = np.full(len(chosen), self.length)
+        batches = token_batches(sizes, max_tokens=rows, multiple=1, world=world, shuffle=False)
         batches = replace(batches, order=chosen[batches.order], left=chosen[batches.left])
         planned = WindowPlan(batches, packs, np.empty(0, np.int64), (packs.too_long, packs.empty))
         is_left = np.ones(len(samples), bool)
@@ -199,8 +188,3 @@ class ByPacks:
         assert planned.packs is not None
         packs = [planned.packs[one].rows for one in planned.batches[number].tolist()]
         return collate_packed(samples, packs, length=self.length, **layout)
-
-
-def _make_whole(rule: ByTokens | ByPacks, name: str, *, high: int) -> None:
-    if (value := getattr(rule, name)) is not None:
-        object.__setattr__(rule, name, arguments.whole(value, name, low=1, high=high))

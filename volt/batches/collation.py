@@ -8,14 +8,14 @@ target                 x   y   z  EOS PAD        the target, padded on the right
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from volt import arguments
-from volt.batches.argument_checks import WIDEST
+from volt.batches.argument_checks import WIDEST, check_option
 from volt.batches.samples import MOST_ID, SampleFormat, Samples
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, missing, quoted
@@ -44,10 +44,8 @@ class Layout:
         for pad in self.pad.values() if isinstance(self.pad, Mapping) else [self.pad]:
             if pad is not None:
                 arguments.whole(pad, "pad", low=0, high=MOST_ID)
-        object.__setattr__(
-            self, "pad_to_multiple", arguments.whole(self.pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
-        )
-        arguments.choice(self.dtype, "dtype", ("int64", "int32"))
+        check_option(self, "pad_to_multiple", arguments.whole, low=1, high=WIDEST)
+        check_option(self, "dtype", arguments.choice, choices=("int64", "int32"))
 
     def of(self, samples: SampleFormat, *, packed: bool = False) -> dict[str, Any]:
         """Return the options of `collate` or `collate_packed`. Raises ConfigError if a vocabulary lacks <pad> or EOS.
@@ -64,17 +62,13 @@ class Layout:
         eos = samples.vocabularies[names[-1]].eos
         if eos is None:
             raise ConfigError(f"the vocabulary of {names[-1]} has no EOS, which targets end in; add the token </s>")
-        values = {"pad": self.pad, "eos": eos, "dtype": self.dtype}
-        if self.pad is None:
-            values["pad"] = pads = {name: samples.vocabularies[name].pad for name in names}
-            if lacking := [name for name, pad in pads.items() if pad is None]:
-                raise ConfigError(
-                    f"the vocabulary of {quoted(lacking[0])} has no <pad>; add the token, or give pad, an id"
-                )
+        pads = self.pad if self.pad is not None else {name: samples.vocabularies[name].pad for name in names}
+        for name in names if self.pad is None else ():
+            if samples.vocabularies[name].pad is None:
+                raise ConfigError(f"the vocabulary of {quoted(name)} has no <pad>; add the token, or give pad, an id")
         if packed:
-            return values
-        sides = {"left_pad_source": self.left_pad_source, "left_pad_target": self.left_pad_target}
-        return {**values, **sides, "pad_to_multiple": self.pad_to_multiple}
+            return {"pad": pads, "eos": eos, "dtype": self.dtype}
+        return {**asdict(self), "pad": pads, "eos": eos}
 
 
 Longs = NDArray[np.int64]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volt import arguments
-from volt.batches.argument_checks import Longs, check_place, cut, refuse_long, single, stable_order
+from volt.batches.argument_checks import Longs, check_place, refuse_long, single, stable_order
 from volt.batches.samples import Parts, Samples
 from volt.encode.batch_encoder import Encoded
 from volt.encode.rendering import places_of
@@ -40,12 +40,25 @@ def cut_samples(samples: Samples, size: int) -> Samples:
     if lengths.max(initial=0) <= size:
         return samples
     encoded = samples[names[0]]
-    rows, starts, _ = cut(lengths, size)
+    rows, starts, _ = _cut(lengths, size)
     old, firsts = samples.parts_of(rows), encoded.offsets[rows] + starts
     is_end = np.append(rows[1:] != rows[:-1], True)
     before = np.where(starts > 0, encoded.ids[firsts - 1], old.before)
     fields = {names[0]: Encoded(encoded.ids, np.append(firsts, encoded.offsets[-1]))}
     return Samples(fields, samples.numbers[rows], Parts(old.starts + starts, before, old.is_last & is_end))
+
+
+def _cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
+    """Cut rows after every `size` tokens. Return each part's row, start and size.
+
+    >>> [values.tolist() for values in _cut(np.array([5, 0, 2]), 2)]
+    [[0, 0, 0, 1, 2], [0, 2, 4, 0, 0], [2, 2, 1, 0, 2]]
+    """
+    if lengths.max(initial=0) <= size:
+        return np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths
+    n_parts = np.maximum(-(-lengths // size), 1)
+    starts = (np.arange(n_parts.sum()) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)) * size
+    return np.repeat(np.arange(len(lengths)), n_parts), starts, np.minimum(np.repeat(lengths, n_parts) - starts, size)
 
 
 def taken_samples(samples: Samples, rows: Longs) -> Samples:
@@ -164,7 +177,7 @@ def pack(
     is_long = (sizes_of > size) & (on_long != "split")
     too_long, empty, retained = map(np.flatnonzero, (is_long, sizes_of == 0, (sizes_of > 0) & ~is_long))
     refuse_long(too_long, sizes_of, size, "size", on_long=on_long, ways=("raise", "report", "split"))
-    rows, starts, sizes = cut(sizes_of[retained], size)
+    rows, starts, sizes = _cut(sizes_of[retained], size)
     segments = Pack(retained[rows], starts, sizes)
     order = permutation(len(segments.sizes), "pack", "rows", *place) if shuffle else np.arange(len(segments.sizes))
     order = order[stable_order(size - segments.sizes[order])]

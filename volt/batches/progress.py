@@ -7,7 +7,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass
+from operator import add
 from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
 from volt import arguments
@@ -34,10 +35,7 @@ class StepCounts(NamedTuple):
 
     def plus(self, other: StepCounts) -> StepCounts:
         """Return the counts of both."""
-        return StepCounts(
-            self.sentences + other.sentences, self.tokens + other.tokens, self.laid_out + other.laid_out,
-            max(self.longest, other.longest),
-        )  # fmt: skip
+        return StepCounts(*map(add, self[:3], other[:3]), max(self.longest, other.longest))
 
 
 def counts_of(step: object) -> StepCounts:
@@ -76,6 +74,10 @@ class Totals:
     n_too_short: int = 0
     too_long: tuple[str, ...] = ()
     n_left: int = 0
+
+    def plus(self, other: Totals) -> Totals:
+        """Return the sums of both."""
+        return Totals(*map(add, astuple(self), astuple(other)))
 
     @property
     def first_too_long(self) -> str:
@@ -209,7 +211,8 @@ class Progress(Generic[T]):
             check_writable(self._to)
         stored = getattr(self._steps.steps, "rank", 0), getattr(self._steps.steps, "world", 1)
         self._rank = check_rank(stored[0] if rank is None else rank, stored[1] if world is None else world)
-        self._sums, self._reported = _Sums(), _Sums()
+        self._n, self._waited, self._counts = 0, 0.0, StepCounts()
+        self._reported = _Sums(0, 0.0, 0.0, 0)
         self._first = self._first_wait = 0.0
 
     def __iter__(self) -> Iterator[T]:
@@ -217,35 +220,32 @@ class Progress(Generic[T]):
         self._first = self._first or time.perf_counter()
         while True:
             requested = time.perf_counter()
-            try:
-                step = next(self._steps)
-            except StopIteration:
+            step = next(self._steps, None)
+            self._waited += time.perf_counter() - requested
+            if step is None:
                 break
-            finally:
-                self._sums.waited += time.perf_counter() - requested
             self._first_wait = self._first_wait or time.perf_counter() - requested
-            self._sums.counts, self._sums.n = self._sums.counts.plus(counts_of(step)), self._sums.n + 1
-            if self._sums.n % self._every == 0:
+            self._counts, self._n = self._counts.plus(counts_of(step)), self._n + 1
+            if self._n % self._every == 0:
                 self._send()
             yield step
-        if self._sums.n > self._reported.n:
+        if self._n > self._reported.n:
             self._send()
 
     def report(self) -> Report:
         """Return the progress so far, with rates since the last report."""
-        now, before = self._now(), self._reported
-        seconds, counts = max(now.seconds - before.seconds, 1e-9), now.counts
+        now, before, counts = self._now(), self._reported, self._counts
+        seconds = max(now.seconds - before.seconds, 1e-9)
         totals = getattr(self._steps.steps, "totals", None)
         return Report(
             self._steps.n, *self._rank, now.seconds, counts.sentences, counts.tokens, counts.padding_share,
-            counts.longest, (counts.tokens - before.counts.tokens) / seconds,
-            min(1.0, (now.waited - before.waited) / seconds), self._first_wait,
-            int(getattr(totals, "n_too_long", 0)), int(getattr(totals, "n_too_short", 0)),
+            counts.longest, (now.tokens - before.tokens) / seconds, min(1.0, (now.waited - before.waited) / seconds),
+            self._first_wait, int(getattr(totals, "n_too_long", 0)), int(getattr(totals, "n_too_short", 0)),
         )  # fmt: skip
 
     def _now(self) -> _Sums:
         seconds = time.perf_counter() - self._first if self._first else 0.0
-        return replace(self._sums, seconds=seconds)
+        return _Sums(self._n, seconds, self._waited, self._counts.tokens)
 
     def _send(self) -> None:
         if self._rank[0] == 0 and self._to is not None:
@@ -253,14 +253,11 @@ class Progress(Generic[T]):
         self._reported = self._now()
 
 
-@dataclass(slots=True)
-class _Sums:
-    """Sums over n steps."""
-
-    n: int = 0
-    seconds: float = 0.0
-    waited: float = 0.0
-    counts: StepCounts = field(default_factory=StepCounts)
+class _Sums(NamedTuple):
+    n: int
+    seconds: float
+    waited: float
+    tokens: int
 
 
 def _send_to(to: Any, report: Report) -> None:

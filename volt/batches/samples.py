@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.batches.argument_checks import Longs
+from volt.batches.argument_checks import Longs, check_option
 from volt.batches.numbering import Numbering, numbering_of
 from volt.display import counted
 from volt.encode.batch_encoder import Encoded
@@ -195,14 +195,10 @@ class SampleFormat:
         numberings = {name: loaded.setdefault(id(one), numbering_of(one, name)) for name, one in inputs.items()}
         object.__setattr__(self, "vocabularies", numberings)
         for name in ("bos", "eos"):
-            if not isinstance(getattr(self, name), bool):
-                raise arguments.refusal(getattr(self, name), name, "give True or False")
-        if self.max_length is not None:
-            object.__setattr__(self, "max_length", arguments.whole(self.max_length, "max_length", low=1, high=MOST_ID))
-        for name, choices in (("beyond", Beyond), ("unknown", Unknown)):
-            arguments.choice(getattr(self, name), name, get_args(choices))
-        if self.holds is not None:
-            arguments.choice(self.holds, "holds", get_args(Holds))
+            check_option(self, name, arguments.flag)
+        check_option(self, "max_length", arguments.whole, can_lack=True, low=1, high=MOST_ID)
+        for name, choices in (("beyond", Beyond), ("unknown", Unknown), ("holds", Holds)):
+            check_option(self, name, arguments.choice, can_lack=name == "holds", choices=get_args(choices))
         for name in arguments.mapping(self.prefix, "prefix"):
             if name not in numberings:
                 raise ConfigError(f"prefix: no field {quoted(str(name))}; choose from {', '.join(numberings)}")

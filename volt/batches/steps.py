@@ -126,9 +126,8 @@ class Steps:
                 message = "window is 'epoch', but several sources have none where weights move, some end, or ranks read"
                 raise ConfigError(f"{message}; give a number of lines")
         else:
-            if isinstance(window, str):
-                raise arguments.refusal(window, "window", "give a number of lines, or 'epoch'")
-            window = arguments.whole(window, "window", low=1, high=1 << 31)
+            remedy = "give a number of lines, or 'epoch'"
+            window = arguments.whole(window, "window", low=1, high=1 << 31, remedy=remedy)
         self._size: Size = window
 
     def __repr__(self) -> str:
@@ -241,7 +240,7 @@ class Steps:
 
     def _window_of(self, values: StepsState) -> tuple[Window | None, int]:
         """Return a state's window, and its number of used steps; (None, 0) before the first window."""
-        if values.is_unread:
+        if not any(stretch.n_lines for stretch in values.stretches):
             self.stream.restore(values.stretches[0].state)
             self._first = values.window
             return None, 0
@@ -331,18 +330,13 @@ class Steps:
     # totals
 
     def _count(self, arrays: Mapping[str, Any], seconds: float) -> None:
-        values, counts = self.totals, counts_of(arrays)
-        self.totals = replace(
-            values, n_steps=values.n_steps + 1, n_samples=values.n_samples + counts.sentences,
-            n_tokens=values.n_tokens + counts.tokens, n_laid_out=values.n_laid_out + counts.laid_out,
-            seconds=values.seconds + seconds,
-        )  # fmt: skip
+        counts = counts_of(arrays)
+        self.totals = self.totals.plus(Totals(1, counts.sentences, counts.tokens, counts.laid_out, seconds))
 
     def _note(self, window: Window) -> None:
         too_long, too_short = window.planned.unused
-        values = self.totals
-        shown = (self._windows.shown(window, row) for row in too_long[: _PLACES - len(values.too_long)].tolist())
-        self.totals = replace(
-            values, n_too_long=values.n_too_long + len(too_long), n_too_short=values.n_too_short + len(too_short),
-            too_long=(*values.too_long, *shown), n_left=window.n_left,
-        )  # fmt: skip
+        firsts = too_long[: _PLACES - len(self.totals.too_long)].tolist()
+        shown = tuple(self._windows.shown(window, row) for row in firsts)
+        self.totals = self.totals.plus(
+            Totals(n_too_long=len(too_long), n_too_short=len(too_short), too_long=shown, n_left=window.n_left)
+        )

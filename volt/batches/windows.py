@@ -49,9 +49,6 @@ class LineRun:
     places: Longs
     wanted: Longs | None = None
 
-    def is_followed_by(self, other: LineRun) -> bool:
-        return self.wanted is None and self.state["n"] + self.n_lines == other.state["n"]
-
     def of(self, samples: Longs) -> LineRun:
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
 
@@ -132,7 +129,7 @@ class Windows:
         parts = []
         for stored in stretches:
             self.stream.restore(stored.state)
-            stretch, samples = self._sampled(self._read(stored.n_lines), stored.state)
+            stretch, samples = self._sampled(self.stream.batches(limit=stored.n_lines), stored.state)
             if stretch.n_lines != stored.n_lines:
                 raise refusal(f"the state has a stretch of {stored.n_lines:,} lines, and there are {stretch.n_lines:,}")
             if stored.wanted is not None:
@@ -149,7 +146,7 @@ class Windows:
 
     def _with_next(self, number: int, retained: list[tuple[LineRun, Samples]]) -> Window:
         state = self.stream.state()
-        lines = self._read(self.size) if self.size != "epoch" else self._epoch()
+        lines = self._epoch() if self.size == "epoch" else self.stream.batches(limit=self.size)
         try:
             read = self._sampled(lines, state)
             return self._planned(number, self.world, _appended(retained, read))
@@ -184,13 +181,10 @@ class Windows:
 
     # reading
 
-    def _read(self, n: int | None) -> Iterator[StreamBatch]:
-        return self.stream.batches(limit=n)
-
     def _epoch(self) -> Iterator[StreamBatch]:
         """Yield the lines of an epoch; of several sources, a virtual epoch, or all lines."""
         if len(self.stream.sources) > 1:
-            yield from self._read(self.stream.epoch_lines)
+            yield from self.stream.batches(limit=self.stream.epoch_lines)
             return
         epoch = -1
         while (place := self.stream.place()) is not None and epoch in (-1, place[1].part.epoch):
@@ -215,14 +209,15 @@ def _appended(retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samp
     (last, samples), (stretch, new) = retained[-1], read
     if not len(new):
         return retained
-    if not last.is_followed_by(stretch):
+    if last.wanted is not None or last.state["n"] + last.n_lines != stretch.state["n"]:
         return [*retained, read]
     places = np.concatenate([last.places, stretch.places])
     return [*retained[:-1], (LineRun(last.state, len(places), places), joined_samples([samples, new]))]
 
 
 FORMAT, VERSION = "volt.steps", 1
-_KEYS = ("format", "version", "n", "window", "steps", "world", "stretches", "configuration", "checksum")
+_NUMBERS = ("n", "window", "steps", "world")
+_KEYS = ("format", "version", *_NUMBERS, "stretches", "configuration", "checksum")
 _MOST_BYTES = 1 << 28  # of bits: two thousand million samples
 
 
@@ -244,39 +239,30 @@ class StepsState:
     stretches: tuple[LineRun, ...]
     configuration: dict[str, Any]
 
-    @property
-    def is_unread(self) -> bool:
-        return not any(stretch.n_lines for stretch in self.stretches)
-
     def to_json(self) -> dict[str, Any]:
         stretches = [
             {"stream": one.state, "n_lines": one.n_lines, "wanted": None if one.wanted is None else bits_of(one.wanted)}
             for one in self.stretches
         ]
-        values: dict[str, Any] = {
-            "format": FORMAT, "version": VERSION, "n": self.n, "window": self.window, "steps": self.steps,
-            "world": self.world, "stretches": stretches, "configuration": self.configuration,
-        }  # fmt: skip
-        values = json.loads(json.dumps(values))
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        values = {**numbers, "stretches": stretches, "configuration": self.configuration}
+        values = json.loads(json.dumps({"format": FORMAT, "version": VERSION, **values}))
         return {**values, "checksum": checksum(values)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> StepsState:
         """Return the state that `to_json` wrote. Raises StreamError, with the key, for anything else."""
         arguments.mapping(stored, "state", remedy="give what Steps.state returns")
+        if stored.get("format") == "volt.stream":
+            raise refusal("the state belongs to a stream of lines, not to steps")
         if stored.get("format") != FORMAT:
-            if stored.get("format") == "volt.stream":
-                raise refusal("the state belongs to a stream of lines, not to steps")
             raise refusal("this is not a state of steps")
         if stored.get("version") != VERSION:
             raise refusal(f"the state has version {arguments.shortened(repr(stored.get('version')))}, not {VERSION}")
         schema.check_keys(stored, _KEYS)
         stretches = enumerate(schema.listed(stored["stretches"], "stretches"))
         result = cls(
-            n=schema.whole(stored["n"], "n"),
-            window=schema.whole(stored["window"], "window"),
-            steps=schema.whole(stored["steps"], "steps"),
-            world=schema.whole(stored["world"], "world", low=1),
+            **{name: schema.whole(stored[name], name, low=int(name == "world")) for name in _NUMBERS},
             stretches=tuple(_stretch(one, f"stretches.{at}") for at, one in stretches),
             configuration=dict(schema.mapping(stored["configuration"], "configuration")),
         )

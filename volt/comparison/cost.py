@@ -1,4 +1,4 @@
-"""A block of code → its `Cost`: wall-clock seconds and peak memory. `PhaseLog` sums phases and records failures.
+"""A call → its `Cost`: wall-clock seconds and peak memory. `PhaseLog` sums phases and records failures.
 
 Memory is None where the system cannot reset the peak, as only Linux does. Work may reuse memory that was freed.
 """
@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from volt.errors import VoltError
 
 Report = Callable[[str], object]
+P, T = ParamSpec("P"), TypeVar("T")
 
 
 class PhaseLog:
@@ -62,15 +64,12 @@ class Cost:
         return Cost(self.seconds + other.seconds, max(known, default=None))
 
 
-@contextmanager
-def measured() -> Iterator[list[Cost]]:
-    """Measure the block. The list holds its cost after the block."""
-    costs: list[Cost] = []
-    before = _restarted_peak()
-    start = time.perf_counter()
-    yield costs
+def measured(call: Callable[P, T], *values: P.args, **options: P.kwargs) -> tuple[T, Cost]:
+    """Return the result of a call, and its cost."""
+    before, start = _restarted_peak(), time.perf_counter()
+    result = call(*values, **options)
     seconds = time.perf_counter() - start
-    costs.append(Cost(seconds, None if before is None else max(0, _status("VmHWM") - before) / 1e6))
+    return result, Cost(seconds, None if before is None else max(0, _status("VmHWM") - before) / 1e6)
 
 
 def _restarted_peak() -> int | None:

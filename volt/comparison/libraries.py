@@ -21,7 +21,7 @@ from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.formats.check import plain_file
 from volt.formats.registry import format_of, read_vocabulary
-from volt.text.characters import BYTE_TOKENS, PREFIX
+from volt.text.characters import BYTE_TOKENS, token_lengths
 from volt.vocabulary import Vocabulary
 
 Longs = NDArray[np.int64]
@@ -54,18 +54,19 @@ class ReadFile:
 
 def read_file(path: str, *, pattern: str | None = None) -> ReadFile:
     """Read a vocabulary; if VOLT cannot encode as its library does, load the library with the file."""
-    model: Vocabulary | Library | None
-    with measured() as costs:
-        problem = ""
-        try:
-            model = read_vocabulary(path, pattern=pattern)
-        except VocabularyError as error:
-            reason = error.text(lambda _, pattern: f"{path}:{pattern}")
-            if (model := load(path)) is None:
-                raise VocabularyError(reason) from None
-            why = reason.removeprefix(f"{path}: ").partition("; ")[0]
-            problem = f"{path}: {model.name} cuts by this file, not VOLT: {why}"
-    return ReadFile(path, model, costs[0], problem)
+    (model, problem), cost = measured(_model_of, path, pattern)
+    return ReadFile(path, model, cost, problem)
+
+
+def _model_of(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
+    try:
+        return read_vocabulary(path, pattern=pattern), ""
+    except VocabularyError as error:
+        reason = error.text(lambda _, pattern: f"{path}:{pattern}")
+    if (library := load(path)) is None:
+        raise VocabularyError(reason) from None
+    why = reason.removeprefix(f"{path}: ").partition("; ")[0]
+    return library, f"{path}: {library.name} cuts by this file, not VOLT: {why}"
 
 
 def load(path: str | Path) -> Library | None:
@@ -97,9 +98,8 @@ def of_sentencepiece(path: Path) -> Library:
         if not (model.is_control(number) or model.is_unknown(number) or model.is_unused(number))
     }
     n_bytes = sum(map(model.is_byte, numbers))
-    lengths = {piece: 1 if piece in BYTE_TOKENS else len(piece) - piece.count(PREFIX) for piece in types.values()}
-    name = f"sentencepiece {sentencepiece.__version__}"
-    return _library(name, types, lengths, n_bytes=n_bytes, encode=model.encode)
+    texts = ["?" if piece in BYTE_TOKENS else piece for piece in types.values()]
+    return _library(f"sentencepiece {sentencepiece.__version__}", types, texts, n_bytes=n_bytes, encode=model.encode)
 
 
 def of_tokenizers(path: Path) -> Library:
@@ -118,14 +118,17 @@ def of_tokenizers(path: Path) -> Library:
     left_out.add(_unknown(tokenizer))
     vocab = tokenizer.get_vocab()
     types = {vocab[token]: token for token in sorted(vocab, key=vocab.__getitem__) if token not in left_out}
-    spells_bytes = bool(getattr(tokenizer.model, "byte_fallback", False))
-    n_bytes = sum(token in types.values() for token in BYTE_TOKENS) if spells_bytes else 0
-    lengths = {token: _length(token, tokenizer.model, spells_bytes=spells_bytes) for token in types.values()}
+    byte_tokens = {*BYTE_TOKENS} & {*types.values()} if getattr(tokenizer.model, "byte_fallback", False) else set()
+    markers = ("continuing_subword_prefix", "end_of_word_suffix")
+    prefix, suffix = (getattr(tokenizer.model, name, None) or "" for name in markers)
+    texts = [
+        "?" if token in byte_tokens else token.removeprefix(prefix).removesuffix(suffix) for token in types.values()
+    ]
 
     def encode(texts: list[str]) -> list[list[int]]:
         return [one.ids for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
-    return _library(f"tokenizers {tokenizers.__version__}", types, lengths, n_bytes=n_bytes, encode=encode)
+    return _library(f"tokenizers {tokenizers.__version__}", types, texts, n_bytes=len(byte_tokens), encode=encode)
 
 
 def _unknown(tokenizer: Any) -> str:
@@ -136,17 +139,8 @@ def _unknown(tokenizer: Any) -> str:
     return "" if number is None else tokenizer.id_to_token(number) or ""
 
 
-def _length(token: str, model: Any, *, spells_bytes: bool) -> int:
-    if spells_bytes and token in BYTE_TOKENS:
-        return 1
-    bare = token.removeprefix(getattr(model, "continuing_subword_prefix", None) or "")
-    bare = bare.removesuffix(getattr(model, "end_of_word_suffix", None) or "")
-    return len(bare) - bare.count(PREFIX)
-
-
-def _library(
-    name: str, types: Mapping[int, str], lengths: Mapping[str, int], *, n_bytes: int, encode: Encode
-) -> Library:
+def _library(name: str, types: Mapping[int, str], texts: Sequence[str], *, n_bytes: int, encode: Encode) -> Library:
+    """Return a library. types: id → token; texts: each token's text, with one character for a byte"""
     numbers = np.full(max(types, default=-1) + 2, -1, np.int64)
     numbers[list(types)] = np.arange(len(types))
 
@@ -155,8 +149,8 @@ def _library(
         cuts = cuts_of(encode([front + word for word in words]))
         return Cuts(numbers[np.minimum(cuts.ids, len(numbers) - 1)], cuts.ends)
 
-    long = np.fromiter((max(1, lengths[token]) for token in types.values()), np.int64, len(types))
-    return Library(name, len(types) - n_bytes, tuple(types.values()), long, cut)
+    lengths = token_lengths(texts, marker="prefix")
+    return Library(name, len(types) - n_bytes, tuple(types.values()), lengths, cut)
 
 
 def _front(encode: Encode, words: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ them would make a system look compact and even. So if more than 1 % are unknown,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
@@ -61,10 +62,10 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text by the counts of its distinct words, (n_words,) int64."""
+    """A text by the counts of its distinct words, (n_words,) int64, and of its characters."""
 
     word_counts: Longs
-    n_characters: int
+    characters: Counter[str]
     n_bytes: int
 
 
@@ -101,23 +102,20 @@ def measure(
     *,
     lengths: Longs,
     length: Length = "type",
-    atoms: tuple[float, int] | None = None,
     model: LanguageModel | None = None,
 ) -> Measures:
-    """Measure a text in parts, such as one for each source.
-
-    atoms: the entropy (Eq. 2) and number of the text's distinct characters, where `muv_from_atoms` starts
-    """
+    """Measure a text in parts, such as one for each source."""
     counts = np.sum([cuts.token_counts(text.word_counts, len(lengths)) for text, cuts in parts], axis=0)
     word_counts = np.concatenate([text.word_counts for text, _ in parts])
     per_word = np.concatenate([cuts.per_word() for _, cuts in parts])
     n_words, n_pieces, n_known = int(word_counts.sum()), int(word_counts @ per_word), int(counts.sum())
+    characters = sum((text.characters for text, _ in parts), Counter[str]())
     n_bytes = sum(text.n_bytes for text, _ in parts)
     n_types, n_unknown = len(lengths), n_pieces - n_known
     fertility = criteria.fertility(n_pieces, n_words)  # raises an error for a text without words
     result = Measures(
         n_words=n_words,
-        n_characters=sum(text.n_characters for text, _ in parts),
+        n_characters=characters.total(),
         n_bytes=n_bytes,
         n_types=n_types,
         n_used=int((counts > 0).sum()),
@@ -130,9 +128,10 @@ def measure(
     if n_unknown:
         counts, lengths = np.append(counts, n_unknown), np.append(lengths, 1)
     entropy = criteria.entropy(counts, lengths, length=length) if n_pieces else None
+    of_characters, n_distinct = character_entropy(characters)
     tokens_per_byte, slope = n_pieces / n_bytes, None
-    if atoms is not None and entropy is not None and n_types > atoms[1]:
-        slope = (atoms[0] - entropy) / (n_types - atoms[1])
+    if entropy is not None and n_types > n_distinct:
+        slope = (of_characters - entropy) / (n_types - n_distinct)
     return replace(
         result,
         bits=criteria.bits(n_pieces, len(counts)),
@@ -150,13 +149,9 @@ def measure(
     )
 
 
-def character_entropy(words: Sequence[str], word_counts: Longs) -> tuple[float, int]:
-    """Return Eq. 2 of the text cut into characters, and the number of distinct characters."""
-    lengths = np.fromiter(map(len, words), np.int64, len(words))
-    codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)
-    characters, places = np.unique(codes, return_inverse=True)
-    counts = np.zeros(len(characters), np.int64)
-    np.add.at(counts, places, np.repeat(word_counts, lengths))
+def character_entropy(characters: Mapping[str, int]) -> tuple[float, int]:
+    """Return Eq. 2 of the text cut into characters, and the number of distinct characters. characters: their counts"""
+    counts = np.fromiter(characters.values(), np.int64, len(characters))
     return criteria.entropy(counts, np.ones(len(counts), np.int64)), len(counts)
 
 

@@ -4,7 +4,8 @@ All reports come from one `Comparison`. `as_data` lays it out as JSON; a capital
 
     version         1
     signature       the facts that reproduce the search
-    made            Made;  corpus: CorpusFacts;  heldout: likewise, or null
+    made            {date, machine, n_cpus, python, volt, libraries, seconds};  corpus: CorpusFacts
+    heldout         CorpusFacts, or null
     search          volt.choose.report.as_data of the joint search
     systems         [SystemResult];  chosen: the name of the system that the search's rule chose
     study           Study
@@ -20,15 +21,14 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import reduce
+from functools import partial, reduce
 from importlib.metadata import PackageNotFoundError, version
-from itertools import chain
-from operator import add
-from typing import Any, Literal
+from operator import add, attrgetter
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -38,7 +38,7 @@ from volt.choose.criteria import Length, source_shares
 from volt.choose.language_model import LanguageModel
 from volt.choose.report import as_data as search_data
 from volt.choose.search import SearchResult, entropy_curve
-from volt.comparison.measures import Cuts, Measures, Text, character_entropy, compared, measure
+from volt.comparison.measures import Cuts, Measures, Text, compared, measure
 from volt.comparison.size_studies import SampleCuts, Study
 from volt.comparison.systems import System
 from volt.comparison.texts import NamedText, are_aligned
@@ -46,7 +46,6 @@ from volt.count.corpus_statistics import text_bytes
 from volt.display import counted, html_note, html_page, html_table
 
 Longs = NDArray[np.int64]
-Part = tuple[Sequence[str], Text, Cuts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +75,23 @@ class SystemResult:
     shares: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MeasuredText:
-    """The distinct words of both texts of a source, and their counts in each."""
-
-    name: str
-    words: tuple[str, ...]
-    training: Text | None
-    heldout: Text | None
+_FACTS = attrgetter(  # the first fields of a SystemResult
+    "name", "family", "size", "rule", "why", "on_edge", "n_scaffolding", "cost.seconds", "cost.memory_mb", "cost_note"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredTexts:
-    """All sources, ready to be measured. aligned: whether all have equally many lines"""
+    """All texts, ready to be measured.
 
-    sources: tuple[MeasuredText, ...]
+    words: name → the distinct words of the training and the held-out text of this name
+    training, heldout: name → the text, by the counts of these words
+    aligned, heldout_aligned: whether all texts have equally many lines
+    """
+
+    words: dict[str, list[str]]
+    training: dict[str, Text]
+    heldout: dict[str, Text]
     aligned: bool
     heldout_aligned: bool
     length: Length = "type"
@@ -104,65 +105,45 @@ def measured_texts(
     length: Length = "type",
     model: LanguageModel | None = None,
 ) -> MeasuredTexts:
-    """Pair each training text with the held-out text of the same name."""
-    training, other = ({source.name: source for source in some} for some in (sources, heldout))
-    parts = []
-    for name in training | other:
-        both = training.get(name), other.get(name)
-        words = tuple(dict.fromkeys(chain.from_iterable(source.counts.words for source in both if source)))
-        parts.append(MeasuredText(name, words, *(_text_of(source, words) if source else None for source in both)))
-    return MeasuredTexts(tuple(parts), are_aligned(sources), are_aligned(heldout), length, model)
+    words = dict[str, dict[str, int]]()  # name → word → its index
+    for text in (*sources, *heldout):
+        numbers = words.setdefault(text.name, {})
+        for word in text.counts.words:
+            numbers.setdefault(word, len(numbers))
+    training, other = ({text.name: _text_of(text, words[text.name]) for text in some} for some in (sources, heldout))
+    names = {name: list(numbers) for name, numbers in words.items()}
+    return MeasuredTexts(names, training, other, are_aligned(sources), are_aligned(heldout), length, model)
 
 
-def _text_of(source: NamedText, words: Sequence[str]) -> Text:
-    counts = dict(source.counts.table.rows())
-    word_counts = np.fromiter((counts.get(word, 0) for word in words), np.int64, len(words))
-    return Text(word_counts, source.n_characters, text_bytes(source.counts))
+def _text_of(source: NamedText, numbers: Mapping[str, int]) -> Text:
+    counts = np.zeros(len(numbers), np.int64)
+    counts[[numbers[word] for word in source.counts.words]] = source.counts.counts
+    return Text(counts, source.characters, text_bytes(source.counts))
 
 
 def cut_texts(system: System, texts: MeasuredTexts) -> dict[str, Cuts]:
-    return {part.name: system.cut(part.words, part.name) for part in texts.sources if system.can_cut(part.name)}
+    return {name: system.cut(words, name) for name, words in texts.words.items() if system.can_cut(name)}
 
 
-def measure_system(system: System, texts: MeasuredTexts, *, cuts: dict[str, Cuts]) -> SystemResult:
+def measure_system(system: System, texts: MeasuredTexts, *, cuts: Mapping[str, Cuts]) -> SystemResult:
     """Measure a system on all texts. cuts: the result of `cut_texts`"""
-    training, heldout = _parts(texts, cuts, "training"), _parts(texts, cuts, "heldout")
-    counts = np.array([cut.token_counts(text.word_counts, len(system.tokens)) for _, text, cut in training.values()])
-    whole = _measured(training.values(), system, texts)
+    training, heldout = (
+        {name: (text, cuts[name]) for name, text in some.items() if name in cuts}
+        for some in (texts.training, texts.heldout)
+    )
+    measured = partial(measure, lengths=system.lengths, length=texts.length, model=texts.model)
+    whole = measured([*training.values()])
+    counts = np.array([cut.token_counts(text.word_counts, len(system.tokens)) for text, cut in training.values()])
     return SystemResult(
-        name=system.name,
-        family=system.family,
-        size=system.size,
-        rule=system.rule,
-        why=system.why,
-        on_edge=system.on_edge,
-        n_scaffolding=system.n_scaffolding,
-        seconds=system.cost.seconds,
-        memory_mb=system.cost.memory_mb,
-        cost_note=system.cost_note,
+        *_FACTS(system),
         training=replace(whole, muv=system.step_muv if whole.is_ranked else None),
-        heldout=_measured(heldout.values(), system, texts) if heldout else None,
-        by_source=_by_source(training, system, texts, aligned=texts.aligned),
-        heldout_by_source=_by_source(heldout, system, texts, aligned=texts.heldout_aligned),
+        heldout=measured([*heldout.values()]) if heldout else None,
+        by_source=compared({name: measured([part]) for name, part in training.items()}, aligned=texts.aligned),
+        heldout_by_source=compared(
+            {name: measured([part]) for name, part in heldout.items()}, aligned=texts.heldout_aligned
+        ),
         shares=dict(zip(training, source_shares(counts).tolist(), strict=True)),
     )
-
-
-def _parts(texts: MeasuredTexts, cuts: dict[str, Cuts], which: Literal["training", "heldout"]) -> dict[str, Part]:
-    result = ((part.name, part.words, getattr(part, which)) for part in texts.sources if part.name in cuts)
-    return {name: (words, text, cuts[name]) for name, words, text in result if text is not None}
-
-
-def _by_source(parts: dict[str, Part], system: System, texts: MeasuredTexts, *, aligned: bool) -> dict[str, Measures]:
-    return compared({name: _measured([part], system, texts) for name, part in parts.items()}, aligned=aligned)
-
-
-def _measured(parts: Iterable[Part], system: System, texts: MeasuredTexts) -> Measures:
-    parts = list(parts)
-    words = list(chain.from_iterable(words for words, _, _ in parts))
-    atoms = character_entropy(words, np.concatenate([text.word_counts for _, text, _ in parts]))
-    cut = [(text, cuts) for _, text, cuts in parts]
-    return measure(cut, lengths=system.lengths, length=texts.length, atoms=atoms, model=texts.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,19 +171,6 @@ class CorpusFacts:
     aligned: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """The date (UTC, ISO 8601), machine and versions of a comparison, and its seconds."""
-
-    date: str
-    machine: str
-    n_cpus: int
-    python: str
-    volt: str
-    libraries: dict[str, str]
-    seconds: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """Everything that a report of a comparison shows.
@@ -223,7 +191,7 @@ class Comparison:
     """
 
     signature: str
-    made: Made
+    made: dict[str, Any]
     corpus: CorpusFacts
     heldout: CorpusFacts | None
     search: SearchResult = field(repr=False)
@@ -269,7 +237,7 @@ class Comparison:
         return {
             "version": 1,
             "signature": self.signature,
-            "made": asdict(self.made),
+            "made": self.made,
             "corpus": asdict(self.corpus),
             "heldout": asdict(self.heldout) if self.heldout else None,
             "search": search_data(self.search, seconds=self.phases),
@@ -299,20 +267,17 @@ def corpus_facts(texts: Sequence[NamedText], temperature: float) -> CorpusFacts:
 
 def _facts(text: NamedText) -> tuple[int, int, int, int, str]:
     counts = text.counts
-    return counts.n_lines, counts.total, counts.n_words, text.n_characters, counts.fingerprint
+    return counts.n_lines, counts.total, counts.n_words, text.characters.total(), counts.fingerprint
 
 
-def made_now(seconds: float) -> Made:
+def made_now(seconds: float) -> dict[str, Any]:
+    """Return the date (UTC, ISO 8601), machine and versions of a comparison, and its seconds."""
     libraries = {}
     for library in ("numpy", "polars", "numba", "scipy", "sentencepiece", "tokenizers"):
         with suppress(PackageNotFoundError):
             libraries[library] = version(library)
-    return Made(
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=f"{platform.system()} {platform.machine()}",
-        n_cpus=os.cpu_count() or 1,
-        python=platform.python_version(),
-        volt=version("volt-vocab"),
-        libraries=libraries,
-        seconds=seconds,
-    )
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.system()} {platform.machine()}", "n_cpus": os.cpu_count() or 1,
+        "python": platform.python_version(), "volt": version("volt-vocab"), "libraries": libraries, "seconds": seconds,
+    }  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import polars as pl
@@ -114,23 +114,11 @@ def _substrings(candidates: Candidates, words: Sequence[str]) -> set[str]:
     return texts
 
 
+Row = dict[str, Any]
 GRID = (*range(1_000, 10_001, 1_000), 20_000)  # the paper's Section 5.2
 FLOORS = (250, 500, 1_000, 2_000, 4_000, 8_000)  # first sizes of grids, besides the number of atoms
 GRID_STEP = 1_000
 CURVE_POINTS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class GridRow:
-    """One size of the grid: Eq. 2 with the mean length over tokens and over pieces, Eq. 4, and Eq. 1 of each."""
-
-    size: int
-    entropy: float
-    muv: float | None
-    occurrence_entropy: float
-    occurrence_muv: float | None
-    transport_entropy: float
-    transport_muv: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,27 +150,19 @@ class CostRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """The BPE sweep at up to 500 evenly spaced sizes. The fields are named as in `GridRow`."""
-
-    sizes: tuple[int, ...]
-    entropies: tuple[float, ...]
-    muv: tuple[float, ...]
-    occurrence_entropies: tuple[float, ...]
-    occurrence_muv: tuple[float, ...]
-    n_pieces: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Study:
-    """The argmaxes of Eq. 1 over the grid, every size, and from each floor on; the sweep; costs as in Table 4.
+    """The study of MUV-search.
 
+    grid: for each size of the grid, Eq. 2 with the mean length over tokens and over pieces, Eq. 4, and Eq. 1 of each
+    argmaxes: the argmaxes of Eq. 1 over the grid, over every size, and from each floor on
+    curve: columns of the BPE sweep, at up to 500 evenly spaced sizes; the columns of Eq. 1 start at the second size
+    costs: costs as in the paper's Table 4
     warnings: sentences on what the argmaxes depend on
     """
 
-    grid: tuple[GridRow, ...]
+    grid: tuple[Row, ...]
     argmaxes: tuple[Argmax, ...]
-    curve: Curve
+    curve: dict[str, list[float]]
     costs: tuple[CostRow, ...]
     warnings: tuple[str, ...]
 
@@ -218,11 +198,14 @@ def muv_study(
     by_type, by_occurrence = curves["type"], curves["occurrence"]
     at = np.unique(np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS).round().astype(int))
     sizes, first, second = by_type.sizes[at], by_type.entropies[at], by_occurrence.entropies[at]
-    columns = (sizes, first, muv(first, sizes), second, muv(second, sizes), by_type.n_pieces[at])
+    columns = {
+        "sizes": sizes, "entropies": first, "muv": muv(first, sizes), "occurrence_entropies": second,
+        "occurrence_muv": muv(second, sizes), "n_pieces": by_type.n_pieces[at],
+    }  # fmt: skip
     return Study(
         grid=_grid_rows(search, reached, curves, parameters or SearchParameters()),
         argmaxes=tuple(argmaxes),
-        curve=Curve(*(tuple(column.tolist()) for column in columns)),
+        curve={name: column.tolist() for name, column in columns.items()},
         costs=(*costs, *QUOTED),
         warnings=tuple(_warnings(argmaxes, reached, grid, candidates.n_tokens)),
     )
@@ -260,15 +243,17 @@ def _argmax(curve: EntropyCurve, sizes: Sequence[int], over: str, length: str) -
 
 def _grid_rows(
     search: SearchResult, sizes: Sequence[int], curves: dict[str, EntropyCurve], parameters: SearchParameters
-) -> tuple[GridRow, ...]:
+) -> tuple[Row, ...]:
     transported = {step.size: step.transport_entropy for step in search.steps}
     missing = [size for size in sizes if size not in transported]
     transported |= {s.size: s.transport_entropy for s in size_steps(search.candidates, missing, parameters=parameters)}
     at = np.array(sizes, np.int64) - search.candidates.n_atoms
-    entropies = [curve.entropies[at] for curve in curves.values()]
-    entropies.append(np.array([transported[size] for size in sizes]))
-    columns = [column for one in entropies for column in (one.tolist(), [None, *muv(one, np.array(sizes)).tolist()])]
-    return tuple(GridRow(size, *row) for size, *row in zip(sizes, *columns, strict=False))
+    entropies = {"": curves["type"].entropies[at], "occurrence_": curves["occurrence"].entropies[at]}
+    entropies["transport_"] = np.array([transported[size] for size in sizes])
+    columns: dict[str, list[Any]] = {"size": list(sizes)}
+    for name, values in entropies.items():
+        columns |= {f"{name}entropy": values.tolist(), f"{name}muv": [None, *muv(values, np.array(sizes)).tolist()]}
+    return tuple(dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=False))
 
 
 def _measured(approach: str, size: int, cost: Cost, note: str) -> CostRow:

@@ -152,14 +152,13 @@ def table(
     columns: Sequence[TableColumn],
     rows: Iterable[Data],
     *,
-    strong: Callable[[Data], bool] = lambda row: False,
+    strong: str | None = None,
     note: str = "",
 ) -> Table:
-    """Return a table of these columns of the rows. strong: selects the highlighted row; the first one counts"""
-    rows = list(rows)
+    """Return a table of these columns of the rows. strong: the value of the highlighted row's first cell"""
     cells = tuple(tuple(cell(column, row) for column in columns) for row in rows)
-    result = next((index for index, row in enumerate(rows) if strong(row)), None)
-    return Table(name, caption, tuple(columns), cells, result, note)
+    highlighted = next((index for index, row in enumerate(cells) if row[0].value == strong), None)
+    return Table(name, caption, tuple(columns), cells, highlighted, note)
 
 
 def legend(columns: Iterable[TableColumn]) -> str:
@@ -180,7 +179,7 @@ def corpus_table(data: Data) -> Table:
 def pick_table(data: Data) -> Table:
     columns = [TableColumn("rule", "rule", "how a size is chosen"), SIZE, TableColumn("why", "why", "the reason"), EDGE]
     picks, chosen = data["search"]["picks"].values(), data["search"]["pick"]["rule"]
-    return table("picks", "What every rule picks", columns, picks, strong=lambda pick: bool(pick["rule"] == chosen))
+    return table("picks", "What every rule picks", columns, picks, strong=chosen)
 
 
 def cost_table(data: Data) -> Table:
@@ -193,7 +192,7 @@ def cost_table(data: Data) -> Table:
     rows = [_measured(system, "training") for system in data["systems"]]
     covered = dict.fromkeys(f"{system['family']}: {system['cost_note']}." for system in data["systems"])
     note = f"{legend([SCAFFOLDING, MUV, SECONDS, MEMORY, EDGE])} What seconds and MB include: {' '.join(covered)}"
-    return table("costs", "Vocabularies, and what each cost", columns, rows, strong=_chosen(data), note=note)
+    return table("costs", "Vocabularies, and what each cost", columns, rows, strong=data["chosen"], note=note)
 
 
 def _measures(data: Data) -> tuple[TableColumn, ...]:
@@ -204,16 +203,17 @@ def _measures(data: Data) -> tuple[TableColumn, ...]:
 
 
 def system_tables(data: Data) -> list[Table]:
-    tables = [_systems("training", "Measures on the training text", data, note=legend(_measures(data)))]
+    columns, texts = [SYSTEM, replace(SIZE, detail=True), *_measures(data)], {"training": "training"}
     if data["heldout"]:
-        tables.append(_systems("heldout", "Measures on the held-out text", data))
-    return tables
-
-
-def _systems(part: str, caption: str, data: Data, *, note: str = "") -> Table:
-    rows = [_measured(system, part) for system in data["systems"]]
-    columns = [SYSTEM, replace(SIZE, detail=True), *_measures(data)]
-    return table(f"systems-{part}", caption, columns, rows, strong=_chosen(data), note=note)
+        texts["heldout"] = "held-out"
+    return [
+        table(
+            f"systems-{part}", f"Measures on the {text} text", columns,
+            [_measured(system, part) for system in data["systems"]], strong=data["chosen"],
+            note=legend(columns[2:]) if part == "training" else "",
+        )
+        for part, text in texts.items()
+    ]  # fmt: skip
 
 
 def _measured(system: Data, part: str) -> Data:
@@ -222,10 +222,6 @@ def _measured(system: Data, part: str) -> Data:
 
 def _ranked(measures: Data) -> Data:
     return measures if measures.get("bits") is not None else {**measures, "n_pieces": None}
-
-
-def _chosen(data: Data) -> Callable[[Data], bool]:
-    return lambda system: bool(system["name"] == data["chosen"])
 
 
 def source_tables(data: Data) -> list[Table]:
@@ -260,7 +256,7 @@ def measures_by_source(data: Data, *, full: bool = True) -> list[Table]:
             for system in data["systems"]
         ]
         caption = f"Training text: {measure.label}, by source ({measure.title})"
-        tables.append(table(f"{measure.key}-by-source", caption, columns, rows, strong=_chosen(data)))
+        tables.append(table(f"{measure.key}-by-source", caption, columns, rows, strong=data["chosen"]))
     return tables
 
 
@@ -332,16 +328,11 @@ def as_markdown(data: Data) -> str:
 
 
 def _markdown(table: Table) -> str:
-    rules = ("---:" if column.is_number else "---" for column in table.columns)
-    lines = [
-        f"### {_escaped(table.caption)}",
-        "",
-        _line(column.head for column in table.columns),
-        f"|{'|'.join(rules)}|",
-    ]
-    for number, row in enumerate(table.rows):
-        first, *rest = (cell.text for cell in row)
-        lines.append(_line([f"**{first}**" if number == table.strong else first, *rest]))
+    rows = [[cell.text for cell in row] for row in table.rows]
+    if table.strong is not None:
+        rows[table.strong][0] = f"**{rows[table.strong][0]}**"
+    heads, rules = zip(*((one.head, "---:" if one.is_number else "---") for one in table.columns), strict=True)
+    lines = [f"### {_escaped(table.caption)}", "", _line(heads), f"|{'|'.join(rules)}|", *map(_line, rows)]
     return "\n".join([*lines, *(["", _escaped(table.note)] if table.note else [])])
 
 

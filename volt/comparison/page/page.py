@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volt.comparison import tables
-from volt.comparison.page.charts import CONFIG, ENDINGS, chart_file, specifications, write_charts
+from volt.comparison.page.charts import CONFIG, ENDINGS, chart_file, picked_sizes, specifications, write_charts
 from volt.encode.pretokens import split_lines
 from volt.files.atomic import check_distinct, write_atomic
 
@@ -117,7 +117,7 @@ def render_page(comparison: Comparison) -> str:
         },
         samples=samples,
         slider=slider,
-        jumps=_jumps(data),
+        jumps=picked_sizes(data),
         titles={name: title for name, title in TITLES.items() if name in drawn["charts"]},
         scripts=scripts,
         policy=_policy(*scripts.values()),
@@ -162,11 +162,3 @@ def _policy(*scripts: str) -> str:
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-
-
-def _jumps(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    rules: dict[int, list[str]] = {}
-    for rule, pick in data["search"]["picks"].items():
-        rules.setdefault(pick["index"], []).append(rule)
-    steps = data["search"]["steps"]
-    return [{"index": index, "size": steps[index]["size"], "rules": ", ".join(rules[index])} for index in sorted(rules)]
