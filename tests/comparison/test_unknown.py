@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ import pytest
 from commands import Run
 
 import volt
+from volt.comparison import measures
 from volt.comparison.compare import NamedText
-from volt.comparison.measures import Cuts, Measures, Text, measure
+from volt.comparison.measures import Cuts, Measures, Text
 from volt.comparison.page.charts import fertility_chart
 from volt.comparison.result import Comparison
 from volt.comparison.tables import as_markdown, report_tables, warnings
@@ -23,6 +25,7 @@ SLOVENIAN = (
     "dober dan vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice obdarjeni so z razumom"
 )
 TAMIL = "மனிதப் பிறவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர் அவர்கள் மதிப்பிலும் உரிமைகளிலும் சமமானவர்கள் அவர்கள் நியாயத்தையும்"
+measure = partial(measures.measure, length="type", model=None)
 RANKED = [field.name for field in fields(Measures) if field.default is None]  # what ranks systems
 LATIN = "in 2026"  # of which the Slovenian vocabulary knows a part
 
@@ -60,11 +63,11 @@ def comparison(request: pytest.FixtureRequest, tmp_path: Path) -> Comparison:
 def test_a_slovenian_vocabulary_is_not_ranked_on_tamil(comparison: Comparison) -> None:
     """All that ranks systems is None for the text and each source; the others keep their measures."""
     *own, useless = comparison.systems
-    for measures in (useless.training, useless.heldout, *useless.by_source.values()):
-        assert measures is not None
-        assert measures.unknown_rate > 0.9
-        assert [name for name in RANKED if getattr(measures, name) is not None] == []
-        assert measures.parity is measures.premium is None
+    for one in (useless.training, useless.heldout, *useless.by_source.values()):
+        assert one is not None
+        assert one.unknown_rate > 0.9
+        assert [name for name in RANKED if getattr(one, name) is not None] == []
+        assert one.parity is one.premium is None
     for system in own:
         assert system.training.entropy is not None
         assert all(one.parity is not None for one in system.by_source.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -33,14 +32,8 @@ def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
     return arguments.whole(seed, "seed"), arguments.whole(epoch, "epoch"), arguments.whole(window, "window")
 
 
-def check_world(world: int) -> int:
-    """Return the number of ranks."""
-    return arguments.whole(world, "world", low=1, high=1 << 31)
-
-
 Longs = NDArray[np.int64]
 MOST = 1 << 53  # tokens of a batch
-_RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
 
 
 def table(lengths: Any, name: str = "lengths") -> Longs:
@@ -63,24 +56,12 @@ def table(lengths: Any, name: str = "lengths") -> Longs:
     return result.astype(np.int64, copy=False)
 
 
-def longest_sides(lengths: Longs) -> Longs:
-    """Return (n,) the longest side of each row, side by side, as NumPy is slow at many short rows."""
-    result: Longs = reduce(np.maximum, lengths.T)
-    return result
-
-
 def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
     """Return lengths of one side as (n,) int64. Raises ConfigError for more sides."""
     result = table(lengths, name)
     if result.shape[1] != 1:
         raise ConfigError(f"{name} has {result.shape[1]} sides; give one number a row")
     return result[:, 0]
-
-
-def stable_order(values: Longs) -> NDArray[np.intp]:
-    """Return the stable order of values that are not negative."""
-    is_small = values.max(initial=0) < _RADIX
-    return np.argsort(values.astype(np.uint16) if is_small else values, kind="stable")
 
 
 def refuse_long(rows: Longs, longest: Longs, limit: int, name: str, *, on_long: str, ways: tuple[str, ...]) -> None:

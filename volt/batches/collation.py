@@ -116,7 +116,7 @@ def collate(
     multiple = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1)
     widths = {} if width is None else _each(width, "width", samples)
 
-    def side(name: str, *, left: bool, shift: bool) -> _Side:
+    def side(name: str, *, left: bool, eos: int | None = None) -> _Side:
         lengths = _sizes(samples[name], chosen)
         wide = widths.get(name, int(lengths.max()))
         if (lengths > wide).any():
@@ -125,19 +125,15 @@ def collate(
             message = f"{line} has {lengths[row]:,} ids in field {quoted(name)}"
             raise ConfigError(f"width is {wide:,}, but {message}; give the step's longest length, or no width")
         wide += -wide % multiple
-        shape = len(chosen), wide
-        tokens, mask = np.full(shape, pads[name], kind), np.zeros(shape, bool)
-        before = np.full(shape if shift else (0, 0), pads[name], kind)
         places = np.arange(len(chosen)) * wide + (wide - lengths if left else 0)
-        _put(samples, name, chosen, places, end if shift else 0, tokens, before, mask, _NO_POSITIONS)
-        return _Side(tokens, before, mask, lengths)
+        return _laid_out(samples, name, chosen, places, (len(chosen), wide), pad=pads[name], kind=kind, eos=eos)
 
-    output = side(target, left=left_pad_target, shift=True)
+    output = side(target, left=left_pad_target, eos=end)
     batch = {"id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(output.lengths.sum())}
     if source == target:
         net_input = {"src_tokens": output.before, "src_lengths": output.lengths}
         return {**batch, "net_input": net_input, "target": output.tokens, "tgt_mask": output.mask}
-    inputs = side(source, left=left_pad_source, shift=False)
+    inputs = side(source, left=left_pad_source)
     net_input = {"src_tokens": inputs.tokens, "src_lengths": inputs.lengths, "prev_output_tokens": output.before}
     return {**batch, "net_input": net_input, "target": output.tokens, "src_mask": inputs.mask, "tgt_mask": output.mask}
 
@@ -178,18 +174,16 @@ def collate_packed(
         pack = int(np.argmax(filled))
         raise ConfigError(f"packs[{pack}] has {filled[pack]:,} ids, more than length={length:,}; give it fewer samples")
     shift = np.repeat(np.arange(n) * length - ends[firsts[:-1]], np.diff(firsts))
-    tokens, before = np.full((n, length), fill, kind), np.full((n, length), fill, kind)
-    mask, positions = np.zeros((n, length), bool), np.arange(length) - filled[:, None]
-    _put(samples, target, rows, ends[:-1] + shift, end, tokens, before, mask, positions)
-    starts = np.concatenate([ends[:-1] + shift, np.arange(n) * length + filled, [n * length]])
-    segments = np.unique(starts)
+    places, positions = ends[:-1] + shift, np.arange(length) - filled[:, None]
+    output = _laid_out(samples, target, rows, places, (n, length), pad=fill, kind=kind, eos=end, positions=positions)
+    segments = np.unique(np.concatenate([places, np.arange(n) * length + filled, [n * length]]))
     net_input = {
-        "src_tokens": before, "position_ids": positions, "cu_seqlens": segments.astype(np.int32),
+        "src_tokens": output.before, "position_ids": positions, "cu_seqlens": segments.astype(np.int32),
         "max_seqlen": int(np.diff(segments).max()),
     }  # fmt: skip
     return {
         "id": samples.numbers[rows], "nsentences": len(rows), "ntokens": int(filled.sum()), "net_input": net_input,
-        "target": tokens, "tgt_mask": mask,
+        "target": output.tokens, "tgt_mask": output.mask,
     }  # fmt: skip
 
 
@@ -260,21 +254,24 @@ def _sizes(encoded: Encoded, rows: Longs) -> Longs:
     return encoded.offsets.take(rows + 1) - encoded.offsets.take(rows)
 
 
-def _put(
-    samples: Samples, name: str, rows: Longs, places: Longs, eos: int, tokens: Ids, before: Ids,
-    mask: NDArray[np.bool_], positions: Longs,
-) -> None:  # fmt: skip
-    """Write samples at their positions. Raises StreamError if one does not end in EOS."""
+def _laid_out(
+    samples: Samples, name: str, rows: Longs, places: Longs, shape: tuple[int, int], *, pad: int, kind: np.dtype[Any],
+    eos: int | None = None, positions: Longs = _NO_POSITIONS,
+) -> _Side:  # fmt: skip
+    """Write samples at their positions. Raises StreamError if one does not end in EOS, if eos is set."""
     from volt.kernels.batching import put_rows
 
     encoded: Encoded = samples[name]
+    tokens, mask = np.full(shape, pad, kind), np.zeros(shape, bool)
+    before = np.full((0, 0) if eos is None else shape, pad, kind)
     firsts, is_last = _NO_POSITIONS, _NO_MASK  # only `before` needs them
-    if len(before):
+    if eos is not None:
         _, firsts, is_last = samples.parts_of(rows)
         firsts = np.where(firsts < 0, eos, firsts)
     flat = tokens.reshape(-1), before.reshape(-1), mask.reshape(-1), positions.reshape(-1)
-    bad = put_rows(encoded.ids, encoded.offsets, rows, places, firsts, is_last, eos, *flat)
+    bad = put_rows(encoded.ids, encoded.offsets, rows, places, firsts, is_last, eos or 0, *flat)
     if bad >= 0:
         line = f"line {samples.numbers[rows[bad]]:,} of the stream"
         message = f"{line}: field {quoted(name)} does not end in EOS, the id {eos}"
         raise StreamError(f"{message}; make samples with eos=True, or name the id that they end in")
+    return _Side(tokens, before, mask, _sizes(encoded, rows))

@@ -35,7 +35,7 @@ class StepCounts(NamedTuple):
 
     def plus(self, other: StepCounts) -> StepCounts:
         """Return the counts of both."""
-        return StepCounts(*map(add, self[:3], other[:3]), max(self.longest, other.longest))
+        return StepCounts(*map(add, self, other))._replace(longest=max(self.longest, other.longest))
 
 
 def counts_of(step: object) -> StepCounts:

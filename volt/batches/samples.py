@@ -17,7 +17,7 @@ from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, quoted
 from volt.stream.running.source_buffer import StreamBatch
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.column import Column, frozen
+from volt.stream.transforms.column import Column, concatenated, frozen
 
 
 class Parts(NamedTuple):
@@ -132,18 +132,36 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
         raise ConfigError(f"samples of {result} cannot be joined; make them with one SampleFormat")
     if len(inputs) == 1:
         return inputs[0]
-    fields = dict[str, Encoded]()
-    for name in inputs[0].fields:
-        encoded = [part.fields[name] for part in inputs]
-        before = np.cumsum([0, *(len(one.ids) for one in encoded)]).tolist()
-        offsets = [one.offsets[:-1] + first for one, first in zip(encoded, before, strict=False)]
-        ids = frozen(np.concatenate([one.ids for one in encoded]))
-        fields[name] = Encoded(ids, np.concatenate([*offsets, before[-1:]]))
+    fields = {
+        name: _encoded(concatenated([_column(part.fields[name]) for part in inputs])) for name in inputs[0].fields
+    }
     places = None
     if any(part.parts is not None for part in inputs):
         several = [part.parts or Parts.whole(len(part)) for part in inputs]
         places = Parts(*map(np.concatenate, zip(*several, strict=True)))
     return Samples(fields, np.concatenate([part.numbers for part in inputs]), places)
+
+
+def taken_samples(samples: Samples, rows: Longs) -> Samples:
+    """Return some samples, with copies of their ids.
+
+    rows: (n,) int64, indices in any order
+
+    >>> taken_samples(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
+    [5, 2, 6, 2]
+    """
+    fields = {name: _encoded(_column(encoded).take(rows).compact()) for name, encoded in samples.fields.items()}
+    parts = None if samples.parts is None else samples.parts.taken(rows)
+    return Samples(fields, samples.numbers[rows], parts)
+
+
+def _column(encoded: Encoded) -> Column:
+    return Column.of_ids(encoded.ids, encoded.offsets)
+
+
+def _encoded(column: Column) -> Encoded:
+    """Return the ids of a column whose values follow each other."""
+    return Encoded(column.data, np.append(column.starts, len(column.data)))
 
 
 def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
@@ -222,12 +240,11 @@ class SampleFormat:
 
         batch: a batch of `Stream.batches`, or lines alone, whose samples are numbered from 0
         """
-        lines = batch.lines if isinstance(batch, StreamBatch) else arguments.instance(batch, Batch, "batch")
-        numbers = batch.numbers if isinstance(batch, StreamBatch) else np.arange(len(lines))
-        place: Place = batch.place if isinstance(batch, StreamBatch) else "line {}".format
-        columns = lines.split(len(self.vocabularies)).columns
-        fields = zip(self.vocabularies, columns, strict=False)
-        return Samples({name: self._field(name, column, place) for name, column in fields}, numbers)
+        if not isinstance(batch, StreamBatch):
+            lines = arguments.instance(batch, Batch, "batch")
+            batch = StreamBatch(lines, 0, *np.zeros((2, len(lines)), np.int64))
+        fields = zip(self.vocabularies, batch.lines.split(len(self.vocabularies)).columns, strict=False)
+        return Samples({name: self._field(name, column, batch.place) for name, column in fields}, batch.numbers)
 
     def _frame(self, name: str) -> tuple[list[int], list[int]]:
         numbering: Numbering = self.vocabularies[name]
@@ -254,9 +271,8 @@ class SampleFormat:
         if self.max_length is not None and (is_long := sizes > self.max_length - n).any():
             if self.beyond == "refuse":
                 line = int(np.argmax(is_long))
-                message = f"{place(line)}: field {quoted(name)} has {sizes[line] + n:,} ids"
-                remedy = "drop such lines with the filter length, or truncate them"
-                raise StreamError(f"{message}, more than {self.max_length:,}; {remedy}")
+                fault = f"has {sizes[line] + n:,} ids, more than {self.max_length:,}"
+                raise _fault(place(line), name, fault, "drop such lines with the filter length, or truncate them")
             sizes = np.minimum(sizes, self.max_length - n)
         offsets = np.concatenate([[0], np.cumsum(sizes + n)])
         out, most = np.empty(int(offsets[-1]), np.int32), len(self.vocabularies[name])
@@ -279,7 +295,7 @@ class SampleFormat:
         encode = numbering.encode if holds == "text" else None
         output = numbering.looked_up(column) if encode is None else encode(column)
         if len(output) != len(column):
-            raise StreamError(f"at or after {place(0)}: field {quoted(name)} contains a line break; drop such lines")
+            raise _fault(f"at or after {place(0)}", name, "contains a line break", "drop such lines")
         refused = numbering.unk if self.unknown == "refuse" else None
         refused = -1 if numbering.unk is None else refused
         if refused is not None and (is_unknown := output.data == refused).any():
@@ -309,8 +325,8 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
     fault = parse_ids(np.frombuffer(text, np.uint8), MOST_ID, ids, offsets)
     if fault >= 0:
         line = text[:fault].count(bytes([_LINE_END]))
-        message = f"{place(line)}: field {quoted(name)} contains text that is not an id"
-        raise StreamError(f"{message}; write whole numbers between spaces, or set holds to the kind of the text")
+        remedy = "write whole numbers between spaces, or set holds to the kind of the text"
+        raise _fault(place(line), name, "contains text that is not an id", remedy)
     return Column.of_ids(ids[: offsets[-1]], offsets)
 
 
@@ -320,9 +336,12 @@ def _unknown(
     first, bounds = int(np.argmax(is_unknown)), np.append(ids.starts, len(ids.data))
     line = int(np.searchsorted(bounds, first, side="right")) - 1
     [value] = column.take([line]).strings()
-    message = "text that its vocabulary cannot spell"
+    fault = "contains text that its vocabulary cannot spell"
     if not is_text:
         piece = [piece for piece in value.split(" ") if piece][first - int(bounds[line])]
-        message = f"the piece {quoted(piece)}, which its vocabulary lacks"
-    remedy = "fix the line, use the vocabulary that made it, or replace unknown pieces"
-    return StreamError(f"{place(line)}: field {quoted(name)} contains {message}; {remedy}")
+        fault = f"contains the piece {quoted(piece)}, which its vocabulary lacks"
+    return _fault(place(line), name, fault, "fix the line, use the vocabulary that made it, or replace unknown pieces")
+
+
+def _fault(line: str, name: str, fault: str, remedy: str) -> StreamError:
+    return StreamError(f"{line}: field {quoted(name)} {fault}; {remedy}")

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -289,10 +290,11 @@ class Steps:
     def _take(self) -> Window | None:
         """Return the next window, and begin the one after it in a thread."""
         self._resume()
-        window = self._following(self._window) if self._next is None else self._awaited(self._next)
+        following = partial(self._windows.after, first=self._first)
+        window = following(self._window) if self._next is None else self._awaited(self._next)
         self._next = None
         if window is not None and self._is_ahead and not window.is_last:
-            self._next = next_in_thread(map(self._following, [window]))
+            self._next = next_in_thread(map(following, [window]))
         return window
 
     def _awaited(self, future: Future[Window | None]) -> Window | None:
@@ -303,9 +305,6 @@ class Steps:
             if future.done() and future.exception() is not None:
                 self._next = None
             raise
-
-    def _following(self, window: Window | None) -> Window | None:
-        return self._windows.first(self._first) if window is None else self._windows.after(window)
 
     def _has_stopped(self, within: float = math.inf) -> bool:
         """Stop the thread, if it runs. Return whether it stopped within some seconds."""

@@ -24,8 +24,7 @@ import numpy as np
 from volt import arguments
 from volt.batches.argument_checks import Longs
 from volt.batches.batch_sampler import ByPacks, ByTokens, WindowPlan
-from volt.batches.packing import taken_samples
-from volt.batches.samples import SampleFormat, Samples, joined_samples
+from volt.batches.samples import SampleFormat, Samples, joined_samples, taken_samples
 from volt.errors import StreamError, shown_path
 from volt.stream.running import state as schema
 from volt.stream.running.source_buffer import StreamBatch
@@ -88,13 +87,6 @@ class Window:
             if len(piece)
         ]
 
-    def place(self, row: int) -> tuple[int, int, int]:
-        """Return a sample's line in the stream, its source, and its line in the source."""
-        stretch = self.stretches[int(np.searchsorted(self.starts, row, side="right")) - 1]
-        number = int(self.samples.numbers[row])
-        source, line = stretch.places[number - stretch.state["n"]].tolist()
-        return number, source, line
-
 
 class Windows:
     """The windows of a stream, made one after the other.
@@ -116,12 +108,10 @@ class Windows:
         self.is_stopped = True
         self.stream.interrupt()
 
-    def first(self, number: int) -> Window:
-        """Return the window at the position of the stream, without earlier samples."""
-        return self._with_next(number, [])
-
-    def after(self, window: Window) -> Window | None:
-        """Return the next window; None at the end of the stream."""
+    def after(self, window: Window | None, *, first: int) -> Window | None:
+        """Return the next window; None at the end of the stream. first: the number of the window after None"""
+        if window is None:
+            return self._with_next(first, [])
         return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.left))
 
     def again(self, number: int, world: int, stretches: Sequence[LineRun]) -> Window:
@@ -175,7 +165,9 @@ class Windows:
 
     def shown(self, window: Window, row: int) -> str:
         """Return the file and line of a sample."""
-        number, source, line = window.place(row)
+        stretch = window.stretches[int(np.searchsorted(window.starts, row, side="right")) - 1]
+        number = int(window.samples.numbers[row])
+        source, line = stretch.places[number - stretch.state["n"]].tolist()
         path, at = self.stream.sources[source].place_of(line)
         return f"{shown_path(path)}:{at} (line {number:,} of the stream)"
 
@@ -273,7 +265,7 @@ class StepsState:
 
 
 def configuration_of(
-    samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int = 1
+    samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int
 ) -> dict[str, Any]:
     """Return fingerprints and options that steps depend on, by name."""
     fields = {

@@ -15,7 +15,8 @@ from typing import ParamSpec, TypeVar
 from volt.errors import VoltError
 
 Report = Callable[[str], object]
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class PhaseLog:

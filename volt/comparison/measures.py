@@ -98,11 +98,7 @@ def cuts_of(ids: Sequence[Sequence[int]]) -> Cuts:
 
 
 def measure(
-    parts: Sequence[tuple[Text, Cuts]],
-    *,
-    lengths: Longs,
-    length: Length = "type",
-    model: LanguageModel | None = None,
+    parts: Sequence[tuple[Text, Cuts]], *, lengths: Longs, length: Length, model: LanguageModel | None
 ) -> Measures:
     """Measure a text in parts, such as one for each source."""
     counts = np.sum([cuts.token_counts(text.word_counts, len(lengths)) for text, cuts in parts], axis=0)

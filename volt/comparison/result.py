@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial, reduce
 from importlib.metadata import PackageNotFoundError, version
-from operator import add, attrgetter
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -75,9 +75,7 @@ class SystemResult:
     shares: dict[str, float]
 
 
-_FACTS = attrgetter(  # the first fields of a SystemResult
-    "name", "family", "size", "rule", "why", "on_edge", "n_scaffolding", "cost.seconds", "cost.memory_mb", "cost_note"
-)
+_FACTS = ("name", "family", "size", "rule", "why", "on_edge", "n_scaffolding", "cost_note")  # copied from a System
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,16 +92,12 @@ class MeasuredTexts:
     heldout: dict[str, Text]
     aligned: bool
     heldout_aligned: bool
-    length: Length = "type"
-    model: LanguageModel | None = None
+    length: Length
+    model: LanguageModel | None
 
 
 def measured_texts(
-    sources: Sequence[NamedText],
-    heldout: Sequence[NamedText],
-    *,
-    length: Length = "type",
-    model: LanguageModel | None = None,
+    sources: Sequence[NamedText], heldout: Sequence[NamedText], *, length: Length, model: LanguageModel | None
 ) -> MeasuredTexts:
     words = dict[str, dict[str, int]]()  # name → word → its index
     for text in (*sources, *heldout):
@@ -135,7 +129,9 @@ def measure_system(system: System, texts: MeasuredTexts, *, cuts: Mapping[str, C
     whole = measured([*training.values()])
     counts = np.array([cut.token_counts(text.word_counts, len(system.tokens)) for text, cut in training.values()])
     return SystemResult(
-        *_FACTS(system),
+        **{name: getattr(system, name) for name in _FACTS},
+        seconds=system.cost.seconds,
+        memory_mb=system.cost.memory_mb,
         training=replace(whole, muv=system.step_muv if whole.is_ranked else None),
         heldout=measured([*heldout.values()]) if heldout else None,
         by_source=compared({name: measured([part]) for name, part in training.items()}, aligned=texts.aligned),

@@ -176,23 +176,16 @@ QUOTED = (
 
 
 def muv_study(
-    search: SearchResult,
-    *,
-    parameters: SearchParameters | None = None,
-    volt_cost: Cost | None = None,
-    sweep_cost: Cost | None = None,
-    grid: Sequence[int] = GRID,
-    grid_step: int = GRID_STEP,
-) -> Study:
+    search: SearchResult, *, parameters: SearchParameters, volt_cost: Cost, sweep_cost: Cost,
+    grid: Sequence[int] = GRID, grid_step: int = GRID_STEP,
+) -> Study:  # fmt: skip
     candidates, reached = search.candidates, _within(search.candidates, grid)
     curves = {length: muv_search(candidates, length=length) for length in get_args(Length)}
     argmaxes = _argmaxes(candidates, curves, reached, grid_step)
     on_grid = next((one for one in argmaxes if (one.over, one.length) == ("grid", "type")), None)
-    costs = []
-    if volt_cost is not None:
-        note = f"learning the candidates, and {len(search.steps)} transports; no training"
-        costs.append(_measured(f"VOLT, {search.pick.rule}", search.pick.size, volt_cost, note))
-    if sweep_cost is not None and on_grid is not None:
+    note = f"learning the candidates, and {len(search.steps)} transports; no training"
+    costs = [_measured(f"VOLT, {search.pick.rule}", search.pick.size, volt_cost, note)]
+    if on_grid is not None:
         note = "learning the candidates; the entropy of every size follows from it, without encoding; no training"
         costs.append(_measured("MUV-search", on_grid.size, sweep_cost, note))
     by_type, by_occurrence = curves["type"], curves["occurrence"]
@@ -203,7 +196,7 @@ def muv_study(
         "occurrence_muv": muv(second, sizes), "n_pieces": by_type.n_pieces[at],
     }  # fmt: skip
     return Study(
-        grid=_grid_rows(search, reached, curves, parameters or SearchParameters()),
+        grid=_grid_rows(search, reached, curves, parameters),
         argmaxes=tuple(argmaxes),
         curve={name: column.tolist() for name, column in columns.items()},
         costs=(*costs, *QUOTED),

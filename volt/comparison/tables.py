@@ -6,9 +6,9 @@ The page shows all columns with their labels; the terminal and Markdown show the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from volt.display import Grid, LabelledText, at_bars
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 Data = Mapping[str, Any]
 NONE = "–"
+
+
+class Cell(NamedTuple):
+    text: str
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +49,37 @@ class TableColumn:
     def is_number(self) -> bool:
         return self.form not in ("text", "yes")
 
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    text: str
-    value: Any
+    def cell(self, row: Data) -> Cell:
+        value = row.get(self.key)
+        return Cell(NONE if value is None else FORMS[self.form](value), value)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table of a report. strong: the index of the highlighted row, if any"""
+    """One table of a report.
+
+    data: the rows; a column shows the value at its key
+    highlighted: the first cell's value in the highlighted row
+    """
 
     name: str
     caption: str
-    columns: tuple[TableColumn, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    strong: int | None = None
+    columns: Sequence[TableColumn]
+    data: Collection[Data]
+    highlighted: str = ""
     note: str = ""
 
+    @property
+    def rows(self) -> tuple[tuple[Cell, ...], ...]:
+        return tuple(tuple(column.cell(row) for column in self.columns) for row in self.data)
+
+    @property
+    def strong(self) -> int | None:
+        """The index of the highlighted row, if any."""
+        return next((index for index, row in enumerate(self.rows) if row[0].value == self.highlighted), None)
+
     def brief(self) -> Table:
-        shown = [place for place, column in enumerate(self.columns) if not column.detail]
-        columns = tuple(self.columns[place] for place in shown)
-        return replace(self, columns=columns, rows=tuple(tuple(row[place] for place in shown) for row in self.rows))
+        return replace(self, columns=[column for column in self.columns if not column.detail])
 
 
 def _significant(value: float) -> str:
@@ -141,26 +155,6 @@ MEASURES = (
 _TOTALS = ("lines", "words", "distinct_words", "characters")
 
 
-def cell(column: TableColumn, row: Data) -> Cell:
-    value = row.get(column.key)
-    return Cell(NONE if value is None else FORMS[column.form](value), value)
-
-
-def table(
-    name: str,
-    caption: str,
-    columns: Sequence[TableColumn],
-    rows: Iterable[Data],
-    *,
-    strong: str | None = None,
-    note: str = "",
-) -> Table:
-    """Return a table of these columns of the rows. strong: the value of the highlighted row's first cell"""
-    cells = tuple(tuple(cell(column, row) for column in columns) for row in rows)
-    highlighted = next((index for index, row in enumerate(cells) if row[0].value == strong), None)
-    return Table(name, caption, tuple(columns), cells, highlighted, note)
-
-
 def legend(columns: Iterable[TableColumn]) -> str:
     return " ".join(f"{column.head}: {column.title}." for column in columns if column.title and not column.detail)
 
@@ -173,13 +167,13 @@ def corpus_table(data: Data) -> Table:
     ]  # fmt: skip
     parts = (("training", data["corpus"]), ("held-out", data["heldout"]))
     rows = [{**source, "part": part} for part, facts in parts if facts for source in facts["sources"]]
-    return table("sources", "Corpus", columns, rows)
+    return Table("sources", "Corpus", columns, rows)
 
 
 def pick_table(data: Data) -> Table:
     columns = [TableColumn("rule", "rule", "how a size is chosen"), SIZE, TableColumn("why", "why", "the reason"), EDGE]
     picks, chosen = data["search"]["picks"].values(), data["search"]["pick"]["rule"]
-    return table("picks", "What every rule picks", columns, picks, strong=chosen)
+    return Table("picks", "What every rule picks", columns, picks, highlighted=chosen)
 
 
 def cost_table(data: Data) -> Table:
@@ -192,7 +186,7 @@ def cost_table(data: Data) -> Table:
     rows = [_measured(system, "training") for system in data["systems"]]
     covered = dict.fromkeys(f"{system['family']}: {system['cost_note']}." for system in data["systems"])
     note = f"{legend([SCAFFOLDING, MUV, SECONDS, MEMORY, EDGE])} What seconds and MB include: {' '.join(covered)}"
-    return table("costs", "Vocabularies, and what each cost", columns, rows, strong=data["chosen"], note=note)
+    return Table("costs", "Vocabularies, and what each cost", columns, rows, highlighted=data["chosen"], note=note)
 
 
 def _measures(data: Data) -> tuple[TableColumn, ...]:
@@ -207,9 +201,9 @@ def system_tables(data: Data) -> list[Table]:
     if data["heldout"]:
         texts["heldout"] = "held-out"
     return [
-        table(
+        Table(
             f"systems-{part}", f"Measures on the {text} text", columns,
-            [_measured(system, part) for system in data["systems"]], strong=data["chosen"],
+            [_measured(system, part) for system in data["systems"]], highlighted=data["chosen"],
             note=legend(columns[2:]) if part == "training" else "",
         )
         for part, text in texts.items()
@@ -228,7 +222,7 @@ def source_tables(data: Data) -> list[Table]:
     captions = {"by_source": "By source, training text", "heldout_by_source": "By source, held-out text"}
     columns = [SYSTEM, SOURCE, SHARE, PARITY, PREMIUM, *_measures(data)]
     rows = {part: [row for system in data["systems"] for row in _source_rows(system, part)] for part in captions}
-    return [table(part.replace("_", "-"), captions[part], columns, result) for part, result in rows.items() if result]
+    return [Table(part.replace("_", "-"), captions[part], columns, result) for part, result in rows.items() if result]
 
 
 def chosen_source_tables(data: Data) -> list[Table]:
@@ -236,9 +230,9 @@ def chosen_source_tables(data: Data) -> list[Table]:
     balance = (PARITY, PREMIUM)[: 1 + data["corpus"]["aligned"]]
     columns = [SOURCE, SHARE, *_measures(data), *balance]
     return [
-        table(
+        Table(
             "chosen-by-source", f"{system['name']}, by source, training text", columns,
-            _source_rows(system, "by_source"), note=legend([SHARE, *balance]),
+            [*_source_rows(system, "by_source")], note=legend([SHARE, *balance]),
         )
         for system in data["systems"] if system["name"] == data["chosen"]
     ]  # fmt: skip
@@ -256,7 +250,7 @@ def measures_by_source(data: Data, *, full: bool = True) -> list[Table]:
             for system in data["systems"]
         ]
         caption = f"Training text: {measure.label}, by source ({measure.title})"
-        tables.append(table(f"{measure.key}-by-source", caption, columns, rows, strong=data["chosen"]))
+        tables.append(Table(f"{measure.key}-by-source", caption, columns, rows, highlighted=data["chosen"]))
     return tables
 
 
@@ -293,9 +287,9 @@ def study_tables(data: Data) -> list[Table]:
     study, note = data["study"], legend([column for column in grid if column.form == "fine"])
     where = "MUV-search: where Eq. 1 is greatest"
     return [
-        table("grid", "MUV-search: the paper's grid", grid, study["grid"], note=note),
-        table("argmaxes", where, argmaxes, study["argmaxes"], note=legend(argmaxes[:3])),
-        table("search-costs", "Search cost, as in the paper's Table 4", costs, study["costs"]),
+        Table("grid", "MUV-search: the paper's grid", grid, study["grid"], note=note),
+        Table("argmaxes", where, argmaxes, study["argmaxes"], note=legend(argmaxes[:3])),
+        Table("search-costs", "Search cost, as in the paper's Table 4", costs, study["costs"]),
     ]
 
 
@@ -304,7 +298,7 @@ def report_tables(data: Data, *, full: bool = True) -> list[Table]:
     tables = [corpus_table(data), cost_table(data), *system_tables(data)]
     if len(data["corpus"]["sources"]) > 1:
         tables += [*chosen_source_tables(data), *measures_by_source(data, full=full)]
-    return [result.brief() for result in (*tables, *study_tables(data)) if result.rows]
+    return [result.brief() for result in (*tables, *study_tables(data)) if result.data]
 
 
 def warnings(data: Data) -> list[str]:

@@ -24,7 +24,6 @@ Row = dict[str, Any]
 Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart)
 COLORS = ("#3f7fd0", "#d06f1f", "#2f9573", "#b0559e", "#8a8430", "#c4504f", "#6f7f8f", "#7a63c7")  # 3:1 on both grounds
 WIDTH, HEIGHT = 640, 300
-ENDINGS = ("png", "svg")
 MAX_POINTS = 400  # of the token-frequency profile; evenly spaced in the logarithm of the rank
 LONGEST = 16  # characters; longer tokens share the last bar
 MUV_TITLE = "MUV, nats per character and million tokens"
@@ -60,18 +59,14 @@ def write_charts(data: Data, folder: str | Path) -> list[Path]:
     make_folder(folder)
     pictures = dict[Path, bytes]()
     for name, chart in specifications(data).items():
-        pictures[chart_file(folder, name, "png")] = vegalite_to_png(chart, config=CONFIG, scale=2)
-        pictures[chart_file(folder, name, "svg")] = vegalite_to_svg(chart, config=CONFIG).encode()
+        pictures[Path(folder, f"{name}.png")] = vegalite_to_png(chart, config=CONFIG, scale=2)
+        pictures[Path(folder, f"{name}.svg")] = vegalite_to_svg(chart, config=CONFIG).encode()
     with ExitStack() as together:  # each takes its place when all have been written
         for path, picture in pictures.items():
             file = together.enter_context(write_atomic(path))
             file.write(picture)
             file.flush()
     return list(pictures)
-
-
-def chart_file(folder: str | Path, name: str, ending: str) -> Path:
-    return Path(folder, f"{name}.{ending}")
 
 
 def entropy_chart(data: Data) -> alt.LayerChart:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volt.comparison import tables
-from volt.comparison.page.charts import CONFIG, ENDINGS, chart_file, picked_sizes, specifications, write_charts
+from volt.comparison.page.charts import CONFIG, picked_sizes, specifications, write_charts
 from volt.encode.pretokens import split_lines
 from volt.files.atomic import check_distinct, write_atomic
 
@@ -93,7 +93,7 @@ def write_plots(comparison: Comparison, folder: str | Path) -> list[Path]:
 
 
 def plot_files(folder: str | Path) -> list[Path]:
-    return [chart_file(folder, name, ending) for name in TITLES for ending in ENDINGS]
+    return [Path(folder, f"{name}.{ending}") for name in TITLES for ending in ("png", "svg")]
 
 
 def render_page(comparison: Comparison) -> str:
