@@ -246,18 +246,20 @@ class SampleFormat:
         fields = zip(self.vocabularies, batch.lines.split(len(self.vocabularies)).columns, strict=False)
         return Samples({name: self._field(name, column, batch.place) for name, column in fields}, batch.numbers)
 
-    def _frame(self, name: str) -> tuple[list[int], list[int]]:
+    def _frame(self, name: str) -> tuple[list[Any], list[Any]]:
+        """Return the ids before and after those of a line."""
         numbering: Numbering = self.vocabularies[name]
-        one = f"did you mean prefix={{{name!r}: [token]}}?"
-        prefix = list[int]()
-        for token in arguments.texts(self.prefix.get(name, ()), "prefix", one=one):
+        prefix = arguments.texts(self.prefix.get(name, ()), "prefix", one=f"did you mean prefix={{{name!r}: [token]}}?")
+        for token in prefix:
             if token not in numbering.ids:
                 raise ConfigError(
                     f"prefix: no token {quoted(token)} in the vocabulary of {name}; add it, for example as a user token"
                 )
-            prefix.append(numbering.ids[token])
-        bos = [_role(numbering.bos, "bos", name)] if self.bos else []
-        return [*bos, *prefix], [_role(numbering.eos, "eos", name)] if self.eos else []
+        for role in ("bos", "eos"):
+            if getattr(self, role) and getattr(numbering, role) is None:
+                raise ConfigError(f"the vocabulary of {name} has no {role.upper()}; turn {role} off, or add the token")
+        ids = [numbering.ids[token] for token in prefix]
+        return [numbering.bos] * self.bos + ids, [numbering.eos] * self.eos
 
     def _field(self, name: str, column: Column, place: Place) -> Encoded:
         if not column.present.all():
@@ -309,12 +311,6 @@ class SampleFormat:
         if len(column) > 1 and (column.data[column.starts + column.sizes - 1] == numbering.eos).all():
             raise ConfigError(f"the ids of field {quoted(name)} end in EOS already; turn eos off")
         return column
-
-
-def _role(number: int | None, role: str, name: str) -> int:
-    if number is None:
-        raise ConfigError(f"the vocabulary of {name} has no {role.upper()}; turn {role} off, or add the token")
-    return number
 
 
 def _parsed(name: str, column: Column, place: Place) -> Column:

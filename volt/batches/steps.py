@@ -35,7 +35,6 @@ from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
 
 WINDOW = 1 << 14
-_ACCEPTABLE = ("window",)
 _RECALLED = 16  # windows that `state(at=…)` can go back
 _PLACES = 10  # of samples that are too long
 _FRUITLESS = 64  # consecutive windows without a step, after which an error is raised
@@ -189,7 +188,7 @@ class Steps:
         """
         values, current = StepsState.from_json(state), self._configuration
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
-            arguments.choice(name, "accept", _ACCEPTABLE)
+            arguments.choice(name, "accept", ("window",))
         stored = {**values.configuration, "window": current["window"]} if "window" in accept else values.configuration
         if lines := differences(stored, current):
             message = f"the state belongs to other steps: {'; '.join(lines)}; restore it there, or start anew"

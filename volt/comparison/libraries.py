@@ -28,8 +28,6 @@ Longs = NDArray[np.int64]
 Encode = Callable[[list[str]], Sequence[Sequence[int]]]
 Cutter = Callable[[Sequence[str], str], Cuts]  # of words, and the name of their source
 
-TOKENIZER = "tokenizer.json"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
@@ -107,7 +105,7 @@ def of_tokenizers(path: Path) -> Library:
         import tokenizers
     except ImportError:
         raise missing("tokenizers") from None
-    path = path / TOKENIZER if path.is_dir() else path
+    path = path / "tokenizer.json" if path.is_dir() else path
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises no narrower class

@@ -152,6 +152,8 @@ MEASURES = (
     TableColumn("unknown_rate", "unknown", "unknown pieces per piece", "fine percent", short="unk."),
     TableColumn("n_used", "types used", "tokens of the vocabulary that the text uses", "count", detail=True),
 )  # fmt: skip
+
+
 _TOTALS = ("lines", "words", "distinct_words", "characters")
 
 
@@ -197,16 +199,14 @@ def _measures(data: Data) -> tuple[TableColumn, ...]:
 
 
 def system_tables(data: Data) -> list[Table]:
-    columns, texts = [SYSTEM, replace(SIZE, detail=True), *_measures(data)], {"training": "training"}
-    if data["heldout"]:
-        texts["heldout"] = "held-out"
+    columns = [SYSTEM, replace(SIZE, detail=True), *_measures(data)]
     return [
         Table(
             f"systems-{part}", f"Measures on the {text} text", columns,
             [_measured(system, part) for system in data["systems"]], highlighted=data["chosen"],
             note=legend(columns[2:]) if part == "training" else "",
         )
-        for part, text in texts.items()
+        for part, text in (("training", "training"), ("heldout", "held-out")) if part == "training" or data["heldout"]
     ]  # fmt: skip
 
 
@@ -245,8 +245,7 @@ def measures_by_source(data: Data, *, full: bool = True) -> list[Table]:
     for measure in [FERTILITY, *more * full]:
         columns = [SYSTEM, *(TableColumn(f"in {name}", name, "", measure.form) for name in names)]
         rows = [
-            {"name": system["name"]}
-            | {f"in {row['source']}": row[measure.key] for row in _source_rows(system, "by_source")}
+            {f"in {row['source']}": row[measure.key] for row in _source_rows(system, "by_source")} | system
             for system in data["systems"]
         ]
         caption = f"Training text: {measure.label}, by source ({measure.title})"

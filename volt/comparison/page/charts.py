@@ -26,7 +26,6 @@ COLORS = ("#3f7fd0", "#d06f1f", "#2f9573", "#b0559e", "#8a8430", "#c4504f", "#6f
 WIDTH, HEIGHT = 640, 300
 MAX_POINTS = 400  # of the token-frequency profile; evenly spaced in the logarithm of the rank
 LONGEST = 16  # characters; longer tokens share the last bar
-MUV_TITLE = "MUV, nats per character and million tokens"
 CONFIG: dict[str, Any] = {
     "font": "'Helvetica Neue', Arial, 'Liberation Sans', sans-serif",
     "background": "white",
@@ -82,18 +81,17 @@ def entropy_chart(data: Data) -> alt.LayerChart:
 def muv_chart(data: Data) -> alt.LayerChart:
     """Return MUV over size, per million tokens; logarithmic if all lines are positive."""
     curve, steps = data["study"]["curve"], data["search"]["steps"]
-    heights = {step["size"]: step["muv"] * 1e6 for step in steps if step["muv"] is not None}
-    rows = [
-        _row(step["size"], step["transport_muv"] * 1e6, "after the transport")
-        for step in steps
-        if step["transport_muv"] is not None
-    ]
+    known = [step for step in steps if step["muv"] is not None]  # all but the first
+    heights = {step["size"]: step["muv"] * 1e6 for step in known}
+    rows = [_row(step["size"], step["transport_muv"] * 1e6, "after the transport") for step in known]
     rows += [_row(size, muv, "BPE sweep") for size, muv in heights.items()]
     positive = all(row["value"] > 0 for row in rows)
     close = [(size, muv * 1e6) for size, muv in _from(steps[0]["size"], curve["sizes"][1:], curve["muv"])]
     points = [{"size": size, "value": muv} for size, muv in close if muv > 0 or not positive]
     scale = alt.Scale(type="log", nice=False) if positive else alt.Scale(type="symlog", constant=1)
-    return _lines(data, rows, heights, title=MUV_TITLE, points=points, scale=scale, name="MUV")
+    return _lines(
+        data, rows, heights, title="MUV, nats per character and million tokens", points=points, scale=scale, name="MUV"
+    )
 
 
 def profile_chart(tokens: Data) -> alt.LayerChart:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from volt.choose.search import SearchResult
     from volt.comparison.result import Comparison
     from volt.learn.candidates import Candidates
-    from volt.vocabulary import Vocabulary
 
 
 def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
@@ -39,7 +38,8 @@ def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
         "normalizer": vocabulary.normalizer.name,
         "pretokenizer": vocabulary.pretokenizer.name,
         "keeps_spaces": vocabulary.pretokenizer.keeps_spaces,
-        "typeable": can_type(vocabulary),
+        # the script cuts typed text at spaces, as these pre-tokenizers do, and knows no user tokens
+        "typeable": vocabulary.pretokenizer.name in ("whitespace", "metaspace") and not vocabulary.special.user,
         "n_atoms": candidates.n_atoms,
         "merges": candidates.parts.ravel().tolist(),
         "sizes": sizes,
@@ -48,11 +48,6 @@ def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
         "dropped": [np.flatnonzero(~step.kept).tolist() for step in result.steps],
         "samples": split_lines(vocabulary, lines),
     }
-
-
-def can_type(vocabulary: Vocabulary) -> bool:
-    """Check whether the page's script cuts free text into the same pre-tokens: at spaces, without user tokens."""
-    return vocabulary.pretokenizer.name in ("whitespace", "metaspace") and not vocabulary.special.user
 
 
 def count_changes(candidates: Candidates, sizes: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
@@ -103,7 +98,8 @@ def render_page(comparison: Comparison) -> str:
     samples = data["samples"]["samples"]
     slider = slider_data(comparison.search, [sample["line"] for sample in samples])
     drawn = {"config": CONFIG | {"background": "transparent"}, "charts": specifications(data)}
-    scripts = {"library": _library(), "page": _script()}
+    own = '"use strict";\n(() => {\n' + "\n".join(map(_read, SCRIPTS)) + "})();\n"
+    scripts = {"library": _library(), "page": _one_line_end(own)}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(count=lambda value: f"{value:,}", visible=visible)
     return environment.from_string(_read("page.html")).render(
@@ -146,10 +142,6 @@ def _library() -> str:
     from vl_convert import javascript_bundle
 
     return _one_line_end(javascript_bundle("window.vegaEmbed = vegaEmbed;"))
-
-
-def _script() -> str:
-    return _one_line_end('"use strict";\n(() => {\n' + "\n".join(map(_read, SCRIPTS)) + "})();\n")
 
 
 def _one_line_end(script: str) -> str:
