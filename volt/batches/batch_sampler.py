@@ -23,16 +23,13 @@ from volt.batches.token_batching import TokenBatches, limit_of, token_batches
 class WindowPlan:
     """The steps of a window.
 
-    batches: the batches of rows or packs; batch s · world + r belongs to rank r in step s
-    packs: None where batches hold rows
-    left: int64, rows left for the next window, in order
-    unused: int64, rows that are too long, and rows that are too short
+    batches: batches of rows or of packs; batch s · world + r belongs to rank r in step s. `left`, `too_long` and
+        `too_short` are always rows; the next window takes the rows of `left`
+    packs: the packs; None for batches of rows
     """
 
     batches: TokenBatches
-    packs: Packs | None
-    left: Longs
-    unused: tuple[Longs, Longs]
+    packs: Packs | None = None
 
     @property
     def n_steps(self) -> int:
@@ -49,7 +46,7 @@ class WindowPlan:
 
     def rest(self, n_steps: int) -> Longs:
         """Return, in order, the rows that are not in the first n_steps steps."""
-        return np.setdiff1d(np.union1d(self.left, self.rows_of(self.n_steps)), self.rows_of(n_steps))
+        return np.setdiff1d(np.union1d(self.batches.left, self.rows_of(self.n_steps)), self.rows_of(n_steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +102,13 @@ class ByTokens:
         batches = token_batches(
             samples.lengths, world=world, seed=seed, window=window, pad_to_multiple=pad_to_multiple, **self._options
         )
-        left = batches.left
         if not is_last and world > 1 and len(batches) > world:
             n = len(batches) - world
             end = int(batches.ends[n - 1])
-            left = np.sort(np.concatenate([left, batches.order[end:]]))
-            batches = replace(batches, order=batches.order[:end], ends=batches.ends[:n], longest=batches.longest[:n])
-        return WindowPlan(batches, None, left, (batches.too_long, batches.too_short))
+            left = np.sort(np.concatenate([batches.left, batches.order[end:]]))
+            ends, longest = batches.ends[:n], batches.longest[:n]
+            batches = replace(batches, order=batches.order[:end], ends=ends, longest=longest, left=left)
+        return WindowPlan(batches)
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
         """Return the name and value of the limit of lengths."""
@@ -158,11 +155,11 @@ class ByPacks:
         chosen = np.arange(len(packs)) if is_last else self._fullest(packs, world, n_old)
         sizes = np.full(len(chosen), self.length)
         batches = token_batches(sizes, max_tokens=rows, multiple=1, world=world, shuffle=False)
-        batches = replace(batches, order=chosen[batches.order], left=chosen[batches.left])
-        planned = WindowPlan(batches, packs, np.empty(0, np.int64), (packs.too_long, packs.empty))
+        batches = replace(batches, order=chosen[batches.order], too_long=packs.too_long, too_short=packs.empty)
         is_left = np.ones(len(samples), bool)
-        is_left[planned.rows_of(planned.n_steps)] = is_left[packs.too_long] = is_left[packs.empty] = False
-        return replace(planned, left=np.flatnonzero(is_left))
+        is_left[packs.too_long] = is_left[packs.empty] = False
+        is_left[WindowPlan(batches, packs).rows_of(len(batches) // world)] = False
+        return WindowPlan(replace(batches, left=np.flatnonzero(is_left)), packs)
 
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
         """Return the packs of whole steps: first packs with rows of earlier windows, then the fullest.

@@ -273,8 +273,8 @@ class Steps:
             self._before, self._n_done, self._window = self.n, 0, window
             self._recall.append(self._state_at(window))
             self._note(window)
-            fruitless = fruitless + 1 if len(window.planned.left) <= waiting else 0
-            waiting = len(window.planned.left)
+            fruitless = fruitless + 1 if len(window.planned.batches.left) <= waiting else 0
+            waiting = len(window.planned.batches.left)
             if not window.planned.n_steps and not window.is_last and fruitless == _FRUITLESS:
                 values, (name, limit) = self.totals, self.rule.limit(self._windows.pad_to_multiple)
                 where = f", the first at {values.first_too_long}" if values.too_long else ""
@@ -332,7 +332,7 @@ class Steps:
         self.totals = self.totals.plus(Totals(1, counts.sentences, counts.tokens, counts.laid_out, seconds))
 
     def _note(self, window: Window) -> None:
-        too_long, too_short = window.planned.unused
+        too_long, too_short = window.planned.batches.too_long, window.planned.batches.too_short
         firsts = too_long[: _PLACES - len(self.totals.too_long)].tolist()
         shown = tuple(self._windows.shown(window, row) for row in firsts)
         self.totals = self.totals.plus(

@@ -74,7 +74,7 @@ class Window:
     @property
     def n_left(self) -> int:
         """The number of samples at the stream's end that do not fill a step."""
-        return len(self.planned.left) if self.is_last else 0
+        return len(self.planned.batches.left) if self.is_last else 0
 
     def only(self, rows: Longs) -> list[tuple[LineRun, Samples]]:
         """Return some of its samples, by stretch, without empty stretches. rows: in order"""
@@ -112,7 +112,7 @@ class Windows:
         """Return the next window; None at the end of the stream. first: the number of the window after None"""
         if window is None:
             return self._with_next(first, [])
-        return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.left))
+        return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.batches.left))
 
     def again(self, number: int, world: int, stretches: Sequence[LineRun]) -> Window:
         """Read a window again, from its stretches, and leave the stream at its end."""
@@ -153,7 +153,7 @@ class Windows:
             pad_to_multiple=self.pad_to_multiple,
         )  # fmt: skip
         window = Window(number, world, tuple(stretch for stretch, _ in parts), starts, samples, is_last, planned)
-        too_long, _ = planned.unused
+        too_long = planned.batches.too_long
         if self.rule.on_long == "raise" and len(too_long):
             name, limit = self.rule.limit(self.pad_to_multiple)
             size = int(samples.lengths[too_long[0]].max())
