@@ -4,7 +4,7 @@
     └────────────────────────────────────── Steps ──────────────────────────────────────┘
 
     rule        how the samples of a window become steps: `ByTokens` or `ByPacks`
-    stretch     a run of consecutive lines of the stream whose samples are not all used yet
+    stretch     consecutive lines of the stream whose samples are not all used yet
 
 Batches are pure functions of lengths, options, seed, epoch and window. So a state of `Steps` is a state of the stream
 at the start of a window, and a number of steps: any number of ranks can resume from it.

@@ -20,8 +20,8 @@ def check_option(
 ) -> None:
     """Replace an option of a frozen dataclass by the result of its check.
 
-    check: a function of `volt.arguments`; limits: its options
     can_lack: whether None passes
+    limits: options of the check
     """
     if not can_lack or getattr(options, name) is not None:
         object.__setattr__(options, name, check(getattr(options, name), name, **limits))

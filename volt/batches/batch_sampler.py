@@ -23,9 +23,9 @@ from volt.batches.token_batching import TokenBatches, limit_of, token_batches
 class WindowPlan:
     """The steps of a window.
 
-    batches: batches of rows or of packs; batch s · world + r belongs to rank r in step s. `left`, `too_long` and
-        `too_short` are always rows; the next window takes the rows of `left`
-    packs: the packs; None for batches of rows
+    batches: batches of rows or packs; batch s · world + r is for rank r in step s. `left` (for the next window),
+        `too_long` and `too_short` are rows
+    packs: None if batches contain rows
     """
 
     batches: TokenBatches
@@ -142,7 +142,7 @@ class ByPacks:
         pack([], self.length, on_long=self.on_long)  # checks on_long
 
     def prepared(self, samples: Samples) -> Samples:
-        """Return the samples, cut if on_long is "split"."""
+        """Return the samples, split if on_long is "split"."""
         return cut_samples(samples, self.length) if self.on_long == "split" else samples
 
     def planned(
@@ -164,8 +164,8 @@ class ByPacks:
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
         """Return the packs of whole steps: first packs with rows of earlier windows, then the fullest.
 
-        Two packs of a best fit hold more than one pack can, so the 2 · world − 1 packs left over, or more, fill a pack
-        for each rank of the last window.
+        After a best fit, any two packs contain more than one pack's length. So the 2 · world − 1 or more packs that
+        remain fill a pack for each rank of the last window.
         """
         n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
         starts = packs.ends - np.diff(packs.ends, prepend=0)

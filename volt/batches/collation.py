@@ -51,7 +51,7 @@ class Layout:
         """Return the options of `collate` or `collate_packed`. Raises ConfigError if a vocabulary lacks <pad> or EOS.
 
         samples: the format of samples
-        packed: whether rows hold packs
+        packed: whether rows are packs
 
         >>> Layout(pad_to_multiple=8).of(SampleFormat({"text": ["<s>", "<pad>", "</s>", "lo"]}))["pad"]
         {'text': 1}
@@ -98,7 +98,7 @@ def collate(
     pad: the id that fills rows; or one for each field by name
     eos: the id that ends each target and starts its input; or one for each field
     left_pad_source, left_pad_target: whether padding is on the left
-    width: the width of the arrays, or of each field's; by default that of the longest row
+    width: the width of the arrays, or one for each field; by default the length of the longest row
     pad_to_multiple: widths are rounded up to a multiple of it
     dtype: int64 or int32, of ids
 
@@ -141,7 +141,7 @@ def collate(
 def collate_packed(
     samples: Samples, packs: Sequence[Rows], *, length: int, pad: Each, eos: Each, dtype: DTypeLike = np.int64
 ) -> dict[str, Any]:
-    """Return the arrays of one step of a language model whose rows hold several samples each.
+    """Return the arrays of one step of a language model whose rows contain several samples each.
 
     samples: samples of one field, none longer than a row; `cut_samples` splits longer ones
     packs: the indices of the samples of each row
@@ -258,7 +258,7 @@ def _laid_out(
     samples: Samples, name: str, rows: Longs, places: Longs, shape: tuple[int, int], *, pad: int, kind: np.dtype[Any],
     eos: int | None = None, positions: Longs = _NO_POSITIONS,
 ) -> _Side:  # fmt: skip
-    """Write samples at their positions. Raises StreamError if one does not end in EOS, if eos is set."""
+    """Return arrays with samples at these positions. Raises StreamError unless all end in `eos`."""
     from volt.kernels.batching import put_rows
 
     encoded: Encoded = samples[name]

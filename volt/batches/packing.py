@@ -1,7 +1,7 @@
-"""Rows laid end to end into packs of a fixed length, and samples cut to that length.
+"""Lay rows end to end into packs of a fixed length, and split samples to that length.
 
-Rows are placed from the longest to the shortest, each into the fullest pack that can hold it, or into a new one:
-best-fit decreasing takes at most 11/9 of the fewest possible packs, and four (Johnson, 1974).
+Rows are packed from the longest to the shortest, each into the fullest pack with room for it, or into a new pack.
+This makes at most 11/9 of the fewest possible packs, plus four (best-fit decreasing; Johnson, 1974).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def cut_samples(samples: Samples, size: int) -> Samples:
 
 
 def _cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
-    """Cut rows after every `size` tokens. Return each part's row, start and size.
+    """Split rows after every `size` tokens. Return each part's row, start and size.
 
     >>> [values.tolist() for values in _cut(np.array([5, 0, 2]), 2)]
     [[0, 0, 0, 1, 2], [0, 2, 4, 0, 0], [2, 2, 1, 0, 2]]

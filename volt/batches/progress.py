@@ -19,7 +19,7 @@ from volt.errors import ConfigError, OutputError, reason, shown_path
 class StepCounts(NamedTuple):
     """The counts of a step, or of several.
 
-    sentences: rows of a batch; of packs, the sentences in them
+    sentences: rows of a batch, or sentences in its packs
     tokens, laid_out: ids of all fields, without and with padding
     longest: the widest array, in ids
     """
@@ -145,11 +145,12 @@ class Report:
 
     step: steps so far, over all runs
     rank, world: the reporting rank, and the number of ranks
-    seconds: since the first step of this run was requested
+    seconds: seconds since the first step of this run was requested
     sentences, tokens: the counts of this run; tokens are ids of all fields
     padding: the share of padding in the arrays of this run
     longest: the widest array of this run, in ids
-    tokens_per_second, waited: since the last report; waited is a share of time
+    tokens_per_second: tokens per second since the last report
+    waited: share of the time since the last report that the trainer waited for steps
     first_wait: seconds until the first step of this run
     too_long, too_short: rows of this run, of all ranks, that were in no batch
     """
@@ -187,7 +188,7 @@ class Progress(Generic[T]):
     steps: dicts of arrays, as `collate` returns them
     every: how many steps between two reports
     to: a destination for rank 0: an open text file, the path of a file for lines of JSON, a function, or None
-    rank, world: by default those of `steps`, or 0 and 1
+    rank, world: by default the attributes of `steps`, or 0 and 1
 
     >>> import sys
     >>> import numpy as np

@@ -21,7 +21,7 @@ from volt.stream.transforms.column import Column, concatenated, frozen
 
 
 class Parts(NamedTuple):
-    """The places of samples in their lines.
+    """The part of its line that each sample is.
 
     starts: (n,) int64, how many ids of the line come before a sample
     before: (n,) int64, the last of these ids; −1 at the start of a line
@@ -34,14 +34,14 @@ class Parts(NamedTuple):
 
     @classmethod
     def whole(cls, n: int) -> Self:
-        """Return the places of samples that are whole lines.
+        """Return whole lines as parts.
 
         n: how many samples
         """
         return cls(np.zeros(n, np.int64), np.full(n, -1, np.int64), np.ones(n, np.bool_))
 
     def taken(self, rows: Longs) -> Parts:
-        """Return the places of some samples.
+        """Return the parts of some samples.
 
         rows: (n,) int64
         """
@@ -60,9 +60,9 @@ _LINE_END = 0x0A
 class Samples:
     """Samples of ids: one for each line, or several after `cut_samples`.
 
-    fields: name → the ids of all samples, flat, with the places where samples start
+    fields: name → the ids of all samples, and where each sample starts
     numbers: (n,) int64, the number of each sample's line in the stream
-    parts: the places of samples in their lines; None if each is a whole line
+    parts: the part of its line that each sample is; None if all are whole lines
 
     >>> Samples.of({"src": [[5, 2], [2]]}).lengths.tolist()
     [[2], [1]]
@@ -109,7 +109,7 @@ class Samples:
         return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
 
     def parts_of(self, rows: Longs) -> Parts:
-        """Return the places of some samples in their lines.
+        """Return the parts of some samples, even of whole lines.
 
         rows: (n,) int64
         """
@@ -160,7 +160,6 @@ def _column(encoded: Encoded) -> Column:
 
 
 def _encoded(column: Column) -> Encoded:
-    """Return the ids of a column whose values follow each other."""
     return Encoded(column.data, np.append(column.starts, len(column.data)))
 
 
@@ -169,7 +168,7 @@ def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
     for place, row in enumerate(lists):
         for number in row:
             if not 0 <= number <= MOST_ID:
-                raise ConfigError(f"{name}[{place}] holds the id {number}; ids go from 0 to {MOST_ID:,}")
+                raise ConfigError(f"{name}[{place}] contains the id {number}; ids go from 0 to {MOST_ID:,}")
     ids = np.array([number for row in lists for number in row], np.int32)
     return Encoded(frozen(ids), np.cumsum([0, *map(len, lists)]))
 
@@ -247,7 +246,6 @@ class SampleFormat:
         return Samples({name: self._field(name, column, batch.place) for name, column in fields}, batch.numbers)
 
     def _frame(self, name: str) -> tuple[list[Any], list[Any]]:
-        """Return the ids before and after those of a line."""
         numbering: Numbering = self.vocabularies[name]
         prefix = arguments.texts(self.prefix.get(name, ()), "prefix", one=f"did you mean prefix={{{name!r}: [token]}}?")
         for token in prefix:

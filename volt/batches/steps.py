@@ -50,7 +50,7 @@ class Steps:
     window: how many lines to read for a window, or "epoch": an epoch of one source, or a virtual epoch of several
         (`Stream.epoch_lines`); all lines if they end
     layout: layout of the arrays
-    rank, world: this rank, and the number of ranks; 0 and 1 where each rank has a stream of its own lines
+    rank, world: this rank, and the number of ranks; 0 and 1 if each rank's stream has its own lines
     ahead: whether a thread makes the next window while this one is in use
 
     >>> from volt.stream import Source
@@ -184,7 +184,7 @@ class Steps:
         state: the result of `state`
         accept: the differences to accept: only "window"; the next window then has the size of these steps
 
-        With as many ranks as before, the same steps follow; else the rest of the window is put into other steps.
+        With as many ranks as before, the same steps follow; otherwise, the rest of the window becomes other steps.
         """
         values, current = StepsState.from_json(state), self._configuration
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
@@ -317,7 +317,7 @@ class Steps:
         return self._next.done()
 
     def _resume(self) -> None:
-        """Allow windows to be made again, the incomplete one of a stopped thread first."""
+        """Let windows be read again, starting with the incomplete window of a stopped thread."""
         if self._windows.is_stopped:
             self._has_stopped()
             if self._next is not None and self._next.exception() is not None:

@@ -5,7 +5,7 @@ A batch costs its rows times its longest side, padded. The steps of `token_batch
     order    permute rows, then sort by the longest side, ties by the first side less the last: upwards for even
              lengths, downwards for odd ones; with noise ρ, by length + U(−ρ, ρ) · length alone. sort="sides" sorts by
              the last side, then the one before it, …
-    cut      of the k rows that fit, a step takes m · ⌊k / m⌋, or all where k < m = `multiple`; the last step takes all
+    split    of the k rows that fit, a step takes m · ⌊k / m⌋, or all where k < m = `multiple`; the last step takes all
     buckets  each side of a row counts as long as the smallest bucket that it fits into
     deal     w ranks share a step of w batches: m is 8 · w, or w where fewer rows fit. If fewer than w rows would
              remain for the last step, the step before cedes some.
@@ -77,7 +77,7 @@ def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenBatches:
-    """The batches of an epoch or a window; each holds some rows.
+    """The batches of an epoch or a window.
 
     order: (n_kept,) int64, rows, batch after batch
     ends: (n_batches,) int64, where each batch ends in `order`
@@ -254,7 +254,7 @@ def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
 
 
 def turns(n: int, shuffle: bool, *place: str | int) -> Longs:
-    """Return 0 … n−1; with `shuffle`, in a random order that depends only on the place: names and seeds."""
+    """Return 0 … n−1; with `shuffle`, in a random order that follows from names and seeds."""
     return permutation(n, *place) if shuffle else np.arange(n)
 
 
@@ -265,13 +265,13 @@ def stable_order(values: Longs) -> NDArray[np.intp]:
 
 
 def _longest(lengths: Longs) -> Longs:
-    """Return (n,) the longest side of each row, side by side, as NumPy is slow at many short rows."""
+    """Return (n,) the longest side of each row. NumPy would be slow at many short rows."""
     result: Longs = reduce(np.maximum, lengths.T)
     return result
 
 
 def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
-    """Sort rows by their longest side, ties up and down in turn; with noise, by their blurred length."""
+    """Sort rows by their longest side, ties alternately up and down; with noise, by the blurred length."""
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
         return order[np.argsort(longest * (1 + noise * (2 * drawn - 1)), kind="stable")]

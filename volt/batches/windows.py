@@ -1,6 +1,6 @@
-"""A stream → windows, the samples whose batches are made together; and the state of steps.
+"""Split a stream into windows, the samples that are batched together; write and read the state of steps.
 
-A window holds samples of stretches, each a state of the stream and a number of lines, which can be read again:
+A window's samples come from stretches of lines. To read a stretch again, its stream state and number of lines suffice:
 
     {"format": "volt.steps", "version": 1, "n": 812, "window": 3, "steps": 20, "world": 8, "stretches": [{"stream": …,
      "n_lines": 16384, "wanted": null}, …], "configuration": …}
@@ -36,7 +36,7 @@ Size = int | Literal["epoch"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineRun:
-    """A run of consecutive lines of a stream.
+    """A stretch: consecutive lines of a stream.
 
     state: the stream's state at the first of these lines
     places: (n_lines, 2) int64, each line's source and number in the source
@@ -58,7 +58,7 @@ class Window:
 
     number: the window's number, from 0
     world: the number of ranks that share each step
-    stretches: the runs of consecutive lines that the samples come from, newest last
+    stretches: the lines that the samples come from, newest last
     starts: (n_stretches + 1,) int64, the bounds of each stretch's samples
     is_last: whether the stream ends with it
     """
@@ -77,7 +77,7 @@ class Window:
         return len(self.planned.batches.left) if self.is_last else 0
 
     def only(self, rows: Longs) -> list[tuple[LineRun, Samples]]:
-        """Return some of its samples, by stretch, without empty stretches. rows: in order"""
+        """Return the samples of some rows, by stretch. rows: in order"""
         cuts = np.searchsorted(rows, self.starts).tolist()
         pieces = [rows[start:end] for start, end in pairwise(cuts)]
         bounds = pairwise(self.starts.tolist())
@@ -104,12 +104,12 @@ class Windows:
         self.is_stopped = False  # whether a thread must not finish its window
 
     def stop(self) -> None:
-        """Make the thread that makes a window raise StreamError soon; reset `is_stopped` before another one."""
+        """Make the thread that reads a window raise StreamError; reset `is_stopped` before the next one."""
         self.is_stopped = True
         self.stream.interrupt()
 
     def after(self, window: Window | None, *, first: int) -> Window | None:
-        """Return the next window; None at the end of the stream. first: the number of the window after None"""
+        """Return the next window; None at the end of the stream. first: the number of the first window"""
         if window is None:
             return self._with_next(first, [])
         return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.batches.left))
@@ -121,7 +121,9 @@ class Windows:
             self.stream.restore(stored.state)
             stretch, samples = self._sampled(self.stream.batches(limit=stored.n_lines), stored.state)
             if stretch.n_lines != stored.n_lines:
-                raise refusal(f"the state has a stretch of {stored.n_lines:,} lines, and there are {stretch.n_lines:,}")
+                raise refusal(
+                    f"the state has a stretch of {stored.n_lines:,} lines, and there are {stretch.n_lines:,}"
+                )
             if stored.wanted is not None:
                 if len(stored.wanted) and stored.wanted[-1] >= len(samples):
                     raise refusal(f"the state wants sample {stored.wanted[-1]:,} of {len(samples):,}")
@@ -220,7 +222,7 @@ class StepsState:
     n: steps so far
     steps: steps so far of the window
     world: the number of ranks of the window's steps
-    stretches: those of the window; before the first window, one without lines
+    stretches: the window's stretches; before the first window, one without lines
     configuration: fingerprints and options that steps depend on, by name
     """
 
@@ -267,7 +269,7 @@ class StepsState:
 def configuration_of(
     samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int
 ) -> dict[str, Any]:
-    """Return fingerprints and options that steps depend on, by name."""
+    """Return `StepsState.configuration`."""
     fields = {
         f"field {place} ({name})": {"vocabulary": numbering.fingerprint, "prefix": [*samples.prefix.get(name, ())]}
         for place, (name, numbering) in enumerate(samples.vocabularies.items(), start=1)

@@ -1,7 +1,7 @@
-"""Corpora → `Comparison`: VOLT under every rule and other vocabularies on the same words, with the cost of each.
+"""Corpora → `Comparison`: VOLT under every rule, and other vocabularies, on the same words, with costs.
 
-A missing library, or a size that the corpus does not reach, does not end a comparison: a sentence in `problems`
-reports it. A file that cannot be read raises an error before any other work.
+If a library is missing, or the corpus does not reach a size, the comparison continues and `problems` says so. A file
+that cannot be read raises an error before any other work.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from volt.learn.candidates import Candidates
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Searched:
-    """A search, and what learning costs: alone, with the search, and with the entropies of all sizes."""
+    """A search, and the cost of learning: alone, with the search, and with the entropies of all sizes."""
 
     search: SearchResult
     learning: Cost
@@ -72,7 +72,7 @@ def compare(
 ) -> Comparison:
     """Compare VOLT's vocabularies under every rule with other systems, on training and held-out text.
 
-    sources: the training texts, each as NAME=FILE, as FILE, or as a NamedText, which holds counted words
+    sources: the training texts, each as NAME=FILE, as FILE, or as a NamedText of counted words
     heldout: the held-out texts, in the same forms
     systems: the systems to compare VOLT with (see volt.comparison.systems)
     sizes: the sizes to search, on all sources together (default: some twenty round ones)
@@ -85,7 +85,7 @@ def compare(
     model: the language model whose cost per byte is measured; the rule "scaling" needs it
     report: called with the name of each phase when it starts
     max_line: the maximum number of bytes in a line; None for no limit
-    Raises ConfigError, CorpusError, VocabularyError or CandidateError if an option or a file does not suit.
+    Raises ConfigError, CorpusError, VocabularyError or CandidateError if an option or a file is unsuitable.
 
     >>> words = {f"{a}{b}{c}": 5 for a in "lst" for b in "aeiou" for c in ("n", "r", "ner", "rest")}
     >>> compare(NamedText("en", words), systems="bpe:30")
@@ -156,7 +156,7 @@ def _searched(
 def _reached(
     candidates: Candidates, sizes: Sequence[int] | None, select: str
 ) -> tuple[Sequence[int] | None, str, list[str]]:
-    """Return the sizes to search and the rule for these candidates, and sentences on what they do not offer."""
+    """Return the sizes to search, the rule, and a sentence on each requested size that the candidates lack."""
     low, high = candidates.n_atoms, candidates.n_tokens
     offer = f"this corpus offers sizes from {low:,} to {high:,}"
     fixed, notes = parse_rule(select), []
@@ -236,7 +236,7 @@ def _results(systems: Sequence[System], texts: MeasuredTexts, work: PhaseLog) ->
 
 
 def _unknown(results: Sequence[SystemResult]) -> list[str]:
-    """Return a sentence that names the systems with too many unknown pieces; or none."""
+    """Return one sentence that names all systems with too many unknown pieces, or none."""
     systems = []
     for result in results:
         parts: dict[str, Measures | None] = {"the training text": result.training, "the held-out text": result.heldout}

@@ -1,6 +1,6 @@
 """A call → its `Cost`: wall-clock seconds and peak memory. `PhaseLog` sums phases and records failures.
 
-Memory is None where the system cannot reset the peak, as only Linux does. Work may reuse memory that was freed.
+Memory is None except on Linux, as only Linux can reset the peak. A call may reuse memory that was freed before.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PROCESS = Path("/proc/self")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Wall time, and the peak resident size less the size before (in 10⁶ bytes; None if unknown)."""
+    """Wall time, and how far the peak memory exceeds the memory before, in 10⁶ bytes (None if unknown)."""
 
     seconds: float
     memory_mb: float | None

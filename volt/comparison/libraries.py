@@ -31,7 +31,7 @@ Cutter = Callable[[Sequence[str], str], Cuts]  # of words, and the name of their
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
-    """A vocabulary with the library that cuts words by it. `cut` gives numbers of `tokens`, which count as types."""
+    """A vocabulary, and the library that splits words by it. `cut` returns indices of `tokens`."""
 
     name: str
     size: int
@@ -42,7 +42,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadFile:
-    """A file of a vocabulary: its model, and a sentence on why VOLT does not cut by it, if so."""
+    """A vocabulary file and its model. problem: why VOLT cannot split words by it, if so"""
 
     path: str
     model: Vocabulary | Library = field(repr=False)
@@ -68,7 +68,7 @@ def _model_of(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str
 
 
 def load(path: str | Path) -> Library | None:
-    """Load a file in its own library; return None if it is damaged or no library cuts words by it."""
+    """Load a file in its own library; return None if it is damaged or no library reads it."""
     try:
         result = format_of(path)
         with plain_file(path) as plain:
@@ -130,7 +130,7 @@ def of_tokenizers(path: Path) -> Library:
 
 
 def _unknown(tokenizer: Any) -> str:
-    """Return the token of unknown words. Only the JSON of a Unigram model holds it."""
+    """Return the token of unknown words. Only the JSON of a Unigram model contains it."""
     if hasattr(tokenizer.model, "unk_token"):
         return tokenizer.model.unk_token or ""
     number = json.loads(tokenizer.to_str())["model"].get("unk_id")
@@ -138,7 +138,7 @@ def _unknown(tokenizer: Any) -> str:
 
 
 def _library(name: str, types: Mapping[int, str], texts: Sequence[str], *, n_bytes: int, encode: Encode) -> Library:
-    """Return a library. types: id → token; texts: each token's text, with one character for a byte"""
+    """types: id → token; texts: each token's text, with one character for a byte"""
     numbers = np.full(max(types, default=-1) + 2, -1, np.int64)
     numbers[list(types)] = np.arange(len(types))
 
@@ -152,7 +152,7 @@ def _library(name: str, types: Mapping[int, str], texts: Sequence[str], *, n_byt
 
 
 def _front(encode: Encode, words: Sequence[str]) -> str:
-    """Return the prefix that makes the library cut a word alone as within a line: a space or nothing."""
+    """Return the prefix, a space or nothing, that makes the library split a lone word as within a line."""
     some = words[0] if words else ""
     alone, spaced, both = map(list, encode([some, f" {some}", f"{some} {some}"]))
     return " " if both == alone + spaced else ""

@@ -1,7 +1,7 @@
 """Distinct words, their counts, and how a system cuts them → `Measures`: every criterion of one system on one text.
 
-Unknown pieces count as pieces, and in measures of the token distribution as one more type of one character. Many of
-them would make a system look compact and even. So if more than 1 % are unknown, no measure that ranks systems is set.
+Unknown pieces count as pieces; together they are one more type, of one character. Many unknown pieces would make a
+system look compact and even, so above 1 % no measure that ranks systems is set.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Measures:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text by the counts of its distinct words, (n_words,) int64, and of its characters."""
+    """The counts of a text's distinct words, (n_words,) int64, and of its characters."""
 
     word_counts: Longs
     characters: Counter[str]
@@ -73,8 +73,8 @@ class Text:
 class Cuts:
     """The pieces of distinct words.
 
-    ids: (n_pieces,) int64, the token number of each piece; −1 if it is unknown
-    ends: (n_words,) int64, where the pieces of each word end in `ids`
+    ids: (n_pieces,) int64, the token's index; −1 if it is unknown
+    ends: (n_words,) int64, where each word ends in `ids`
     """
 
     ids: Longs
@@ -92,7 +92,6 @@ class Cuts:
 
 
 def cuts_of(ids: Sequence[Sequence[int]]) -> Cuts:
-    """Return the numbers of each word's pieces as `Cuts`."""
     ends = np.fromiter(accumulate(map(len, ids)), np.int64, len(ids))
     return Cuts(np.fromiter(chain.from_iterable(ids), np.int64), ends)
 
@@ -146,7 +145,7 @@ def measure(
 
 
 def character_entropy(characters: Mapping[str, int]) -> tuple[float, int]:
-    """Return Eq. 2 of the text cut into characters, and the number of distinct characters. characters: their counts"""
+    """Return Eq. 2 of a text split into characters, and the number of distinct characters."""
     counts = np.fromiter(characters.values(), np.int64, len(characters))
     return criteria.entropy(counts, np.ones(len(counts), np.int64)), len(counts)
 

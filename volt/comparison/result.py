@@ -1,4 +1,4 @@
-"""`Comparison`: the result of `compare`, and its JSON layout. Cut texts → `SystemResult`: a system's measures.
+"""`Comparison`: the result of `compare`, and its JSON layout. A system → `SystemResult`: its measures on all texts.
 
 All reports come from one `Comparison`. `as_data` lays it out as JSON; a capital letter stands for a dataclass:
 
@@ -80,10 +80,10 @@ _FACTS = ("name", "family", "size", "rule", "why", "on_edge", "n_scaffolding", "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredTexts:
-    """All texts, ready to be measured.
+    """All texts, by name.
 
-    words: name → the distinct words of the training and the held-out text of this name
-    training, heldout: name → the text, by the counts of these words
+    words: the distinct words of the training and the held-out text
+    training, heldout: the counts of these words
     aligned, heldout_aligned: whether all texts have equally many lines
     """
 
@@ -171,14 +171,17 @@ class CorpusFacts:
 class Comparison:
     """Everything that a report of a comparison shows.
 
-    signature, made: the facts that reproduce it; date, machine and versions
-    corpus, heldout: the training and the held-out texts
-    search: search on the training texts together
+    signature: the facts that reproduce it
+    made: date, machine and versions
+    corpus, heldout: facts of the training and the held-out texts
+    search: the search on all training texts together
     phases: the seconds of each phase, by name
-    systems, chosen: every system, measured; the name of the one that the search's rule chose
+    systems: every system, measured
+    chosen: the name of the system that the search's rule chose
     study: study of MUV-search
-    tokens, samples: tokens along the sizes; lines, cut at every searched size
-    problems: sentences on parts that failed, and why
+    tokens: a table of all candidate tokens
+    samples: sample lines, split at every searched size
+    problems: sentences that say what failed, and why
 
     >>> import volt
     >>> comparison = volt.compare(NamedText("en", {"low": 5, "lower": 2, "newest": 6, "widest": 3}), systems=[])
@@ -229,7 +232,7 @@ class Comparison:
         )  # fmt: skip
 
     def as_data(self) -> dict[str, Any]:
-        """Return everything as JSON values, in the layout that the module describes."""
+        """Return everything as JSON values, as the module describes."""
         return {
             "version": 1,
             "signature": self.signature,
@@ -267,7 +270,7 @@ def _facts(text: NamedText) -> tuple[int, int, int, int, str]:
 
 
 def made_now(seconds: float) -> dict[str, Any]:
-    """Return the date (UTC, ISO 8601), machine and versions of a comparison, and its seconds."""
+    """Return the date (UTC, ISO 8601), machine, versions and seconds of a comparison."""
     libraries = {}
     for library in ("numpy", "polars", "numba", "scipy", "sentencepiece", "tokenizers"):
         with suppress(PackageNotFoundError):

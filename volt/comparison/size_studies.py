@@ -1,4 +1,4 @@
-"""A search → `Study` of MUV-search, and `TokenTable` and `SampleCuts`: tokens and sample lines along all sizes.
+"""A search → `Study` of MUV-search, the table of its tokens, and `SampleCuts`: lines split at every size.
 
 MUV-search picks the BPE vocabulary with the greatest marginal utility (Eq. 1). Where the entropy curve is convex, that
 is the first size: the choice of sizes decides, not the corpus. So the study compares several grids.
@@ -26,10 +26,11 @@ from volt.text.characters import PREFIX, SUFFIX
 
 @dataclass(frozen=True, slots=True)
 class SampleCuts:
-    """Sample lines, each (name of its text, line), cut by the vocabulary of every searched size.
+    """Sample lines, split by the vocabulary of every searched size.
 
-    cuts: [size][sample][word] → the word's pieces, each a row of `token_table` or an unknown character
-    counts: [size] → row of the table, as a string → the token's count in the corpus, for tokens that the samples use
+    samples: the name of each line's text, and the line
+    cuts: [size][sample][word] → the word's pieces: indices of tokens, or unknown characters
+    counts: [size] → token's index, as a string → its count in the corpus, for tokens in the samples
     """
 
     sizes: tuple[int, ...]
@@ -39,12 +40,12 @@ class SampleCuts:
 
 
 def token_table(search: SearchResult) -> pl.DataFrame:
-    """Return a row for each candidate token; counts are numbers of pieces in the learned corpus.
+    """Return a row for each candidate token.
 
-    count, rank: the token's count and rank in the chosen vocabulary; null if that lacks the token
-    appears: the smallest size that has the token
-    peak, peak_count: the smallest size at which the token's count is greatest, and that count
-    scaffolding: the first searched size that has the token and drops it; null if none does
+    count, rank: its count and rank in the chosen vocabulary, or null
+    appears: the smallest size that has it
+    peak, peak_count: the size at which its count is greatest, and that count
+    scaffolding: the first searched size that drops it, or null
     """
     candidates, change = search.candidates, search.candidates.trajectory
     chosen = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
@@ -77,7 +78,7 @@ def token_table(search: SearchResult) -> pl.DataFrame:
 
 
 def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> SampleCuts:
-    """Cut lines at every searched size. samples: (name of the text, line)"""
+    """Split lines at every searched size. samples: (name of the text, line)"""
     candidates = search.candidates
     normalizer, pretokenizer = candidates.counts.normalizer, candidates.counts.pretokenizer
     lines = [pretokenizer.split(normalizer.normalize(line)) for _, line in samples]
@@ -106,7 +107,7 @@ def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
 
 
 def _substrings(candidates: Candidates, words: Sequence[str]) -> set[str]:
-    """Return the strings of tokens in these words; a vocabulary of such tokens cuts them alike."""
+    """Return all strings in these words that may be tokens; no other token can split them."""
     longest, texts = max(map(len, candidates.tokens)), set[str]()
     for word in words:
         text = PREFIX * (candidates.marker == "prefix") + word + SUFFIX * (candidates.marker == "suffix")
@@ -153,10 +154,10 @@ class CostRow:
 class Study:
     """The study of MUV-search.
 
-    grid: for each size of the grid, Eq. 2 with the mean length over tokens and over pieces, Eq. 4, and Eq. 1 of each
-    argmaxes: the argmaxes of Eq. 1 over the grid, over every size, and from each floor on
-    curve: columns of the BPE sweep, at up to 500 evenly spaced sizes; the columns of Eq. 1 start at the second size
-    costs: costs as in the paper's Table 4
+    grid: for each size, Eq. 2 by tokens and by pieces, Eq. 4, and Eq. 1 of each
+    argmaxes: where Eq. 1 is greatest
+    curve: Eq. 2 and Eq. 1 (from the second size on) of BPE at up to 500 evenly spaced sizes
+    costs: as in the paper's Table 4
     warnings: sentences on what the argmaxes depend on
     """
 

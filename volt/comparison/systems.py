@@ -1,11 +1,11 @@
-"""A search, a size, a file or another library → `System`: a vocabulary, its way of cutting words, and its cost.
+"""A search, a size, a file or another library → `System`: a vocabulary, how it splits words, and its cost.
 
     volt RULE           the kept tokens of the size that the rule picks, from one search
     muv-search          the BPE vocabulary with the greatest Eq. 1 on the paper's grid
     bpe:N               N tokens of the same BPE, all kept
     spm-bpe:N           N tokens, trained by sentencepiece on the same words; likewise spm-unigram:N
     wordpiece:N         N tokens, trained by Hugging Face tokenizers on the same words
-    PATH, PATH:PATTERN  a vocabulary file, and the pattern that cuts text, if the file does not name it
+    PATH, PATH:PATTERN  a vocabulary file, and the split pattern, if the file lacks it
 
 Without ":N" a system has the size of the chosen VOLT vocabulary.
 """
@@ -66,10 +66,10 @@ class Spec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class System:
-    """A vocabulary that cuts words, from the source of a name, into numbers of `tokens`, which count as types.
+    """A vocabulary. `cut` splits words of a named source into indices of `tokens`.
 
-    step_muv: Eq. 1 against the searched size before, if its size was searched
-    sources: the names of the sources that it can cut, None for any
+    step_muv: Eq. 1 against the previous searched size, if its size was searched
+    sources: the names of the sources whose words it can split; None for any
     """
 
     name: str
@@ -124,15 +124,15 @@ def volt_systems(search: SearchResult, *, cost: Cost) -> Iterator[System]:
 def system_at(
     candidates: Candidates, size: int, *, name: str, cost: Cost, kept: NDArray[np.bool_] | None = None, **facts: Any
 ) -> System:
-    """Return the vocabulary of a size as a system. kept: (size,) bool, the tokens that it keeps; by default all"""
+    """Return the vocabulary of a size as a system. kept: (size,) bool, by default all tokens"""
     vocabulary, own_cost = measured(vocabulary_at, candidates, size, kept=kept)
     return vocabulary_system(name, vocabulary, cost=cost + own_cost, **facts)
 
 
 def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts | None = None, **facts: Any) -> System:
-    """Return a system that cuts words with VOLT's `Encoder`.
+    """Return a system that splits words with VOLT's `Encoder`.
 
-    words_of: the counts whose words it will cut; if their settings differ, each word is encoded as a separate text
+    words_of: the counts of the words to split; if their settings differ, each word is encoded as a line
     """
     encoder = Encoder(vocabulary)
     roles = set(vocabulary.special.roles.values())
@@ -159,7 +159,7 @@ def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts
 
 
 def file_system(file: ReadFile, *, counts: WordCounts) -> System:
-    """Return the system of a file. counts: the words that it will cut"""
+    """Return the system of a file. counts: the words to split"""
     facts: dict[str, Any] = {"family": "file", "cost": file.cost, "rule": "as given", "cost_note": _UNKNOWN_COST}
     name, model = f"file {file.path}", file.model
     if isinstance(model, Vocabulary):
@@ -198,7 +198,7 @@ def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
 
 
 def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System:
-    """Join the vocabularies of sources to one system that cuts each source by its own."""
+    """Join the vocabularies of sources to one system that splits each source by its own vocabulary."""
     offsets = dict(zip(systems, accumulate((len(one.tokens) for one in systems.values()), initial=0), strict=False))
 
     def cut(words: Sequence[str], source: str) -> Cuts:

@@ -58,8 +58,8 @@ class TableColumn:
 class Table:
     """One table of a report.
 
-    data: the rows; a column shows the value at its key
-    highlighted: the first cell's value in the highlighted row
+    data: the rows, by the columns' keys
+    highlighted: the highlighted row's first value
     """
 
     name: str

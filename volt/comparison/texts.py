@@ -31,10 +31,9 @@ _SAMPLE_BLOCK = 1 << 20  # bytes read for samples
 class NamedText:
     """A text by its name.
 
-    name: name of the text
     counts: counts of its words, which may be a mapping
     files: the files that it was read from
-    lines: a few of its lines, to show cuts of
+    lines: a few of its lines, as samples
 
     >>> NamedText("en", {"low": 2, "a": 1})
     <NamedText 'en': 2 words, 3 in all, 0 files>
@@ -93,7 +92,7 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
 
 
 def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:
-    """Return the held-out texts under the names of the training texts, and sentences on texts without a partner."""
+    """Return held-out texts, under the training texts' names, and a sentence on each text without a partner."""
     if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:  # a single text belongs to a single one
         return (replace(heldout[0], name=names[0]),), []
     known, inputs = ", ".join(names), [text.name for text in heldout]

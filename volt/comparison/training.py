@@ -40,7 +40,7 @@ def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
 
 
 def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: str) -> Cost:
-    """Train on the table of words and counts, which sentencepiece reads as it is."""
+    """Train on the table of words and counts, a format that sentencepiece reads."""
     import os
 
     import sentencepiece
@@ -55,7 +55,7 @@ def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: st
 
 
 def _train_wordpiece(size: int, words: Path, folder: Path) -> Cost:
-    """Train on text that holds each word as often as it occurs, because the library takes no counts."""
+    """Train on text that repeats each word as often as it occurs, because the library takes no counts."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=MAX_WORD))

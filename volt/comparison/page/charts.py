@@ -158,7 +158,7 @@ def _row(size: int, value: float, series: str) -> Row:
 
 
 def picked_sizes(data: Data) -> list[Row]:
-    """Return a row for each size that a rule picks: its index and size, its rules, and whether it is the chosen one."""
+    """Return a row for each size that a rule picks."""
     rules: dict[int, list[str]] = {}
     for rule, pick in data["search"]["picks"].items():
         rules.setdefault(pick["index"], []).append(rule)
@@ -173,7 +173,7 @@ def _lines(
     data: Data, rows: list[Row], heights: Mapping[int, float], *, title: str, points: list[Row], scale: alt.Scale,
     name: str,
 ) -> alt.LayerChart:  # fmt: skip
-    """Return lines over size, with a mark at each size that a rule picks. heights: size → the mark's value"""
+    """Return lines over size, and a mark at each picked size. heights: size → the mark's value"""
     thirds = [m * 10.0**k for k in range(-6, 7) for m in (1, 3)]
     ticks = alt.Axis(values=thirds) if scale.to_dict().get("type") == "log" else alt.Axis(tickCount=5)
     sizes, from_first = alt.Axis(format=",d", tickCount=6), alt.Scale(nice=False, zero=False)

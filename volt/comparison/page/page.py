@@ -1,7 +1,7 @@
 r"""`Comparison` → one HTML file that shows it, offline and to anyone; and its charts as PNG and SVG.
 
 A content security policy allows the file's scripts by their hashes and nothing else. Data enter it through autoescaped
-templates or as text nodes. The script cuts text with the vocabulary of every searched size, as the encoder does.
+templates or as text nodes. The script splits text with the vocabulary of every searched size, as the encoder does.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _library() -> str:
 
 def _one_line_end(script: str) -> str:
     """Replace line ends by "\\n", as browsers read them before they hash."""
-    assert "</script" not in script.lower(), "a script that holds its own end cannot stand in a page"
+    assert "</script" not in script.lower(), "a script that contains its own end tag cannot be part of a page"
     return script.replace("\r\n", "\n").replace("\r", "\n")
 
 
