@@ -169,8 +169,6 @@ class ByPacks:
         """
         n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
         starts = packs.ends - np.diff(packs.ends, prepend=0)
-        if not n:
-            return np.empty(0, np.int64)
         filled = np.add.reduceat(packs.segments.sizes, starts)
         has_old = np.minimum.reduceat(packs.segments.rows, starts) < n_old
         return np.sort(np.lexsort((-filled, ~has_old))[:n])

@@ -149,7 +149,8 @@ class Steps:
                 number = self._n_done * window.world + self.rank
                 arrays = self.rule.arrays(window.planned, window.samples, number, self._layout)
                 self._n_done += 1
-                self._count(arrays, time.monotonic() - started)
+                counts, seconds = counts_of(arrays), time.monotonic() - started
+                self.totals = self.totals.plus(Totals(1, counts.sentences, counts.tokens, counts.laid_out, seconds))
             yield arrays
 
     def skip(self, n: int) -> int:
@@ -326,10 +327,6 @@ class Steps:
             self._windows.is_stopped = False
 
     # totals
-
-    def _count(self, arrays: Mapping[str, Any], seconds: float) -> None:
-        counts = counts_of(arrays)
-        self.totals = self.totals.plus(Totals(1, counts.sentences, counts.tokens, counts.laid_out, seconds))
 
     def _note(self, window: Window) -> None:
         too_long, too_short = window.planned.batches.too_long, window.planned.batches.too_short

@@ -202,7 +202,7 @@ def token_batches(
     n, ends = len(order), np.empty(len(order) // world, np.int64)
     ends = ends[: cut_steps(longest[order], max_tokens, most, min(multiple, n + 1), min(world, n + 1), ends)]
     dealt = _dealt(order, ends, turns(len(ends), shuffle, "batches", "steps", *place), world, longest)
-    left = np.sort(order[int(ends[-1]) if len(ends) else 0 :])
+    left = np.sort(order[ends.max(initial=0) :])
     return TokenBatches(*dealt, too_long, too_short, left, world)
 
 
@@ -283,12 +283,9 @@ def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place
 def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Longs) -> tuple[Longs, Longs, Longs]:
     from volt.kernels.batching import deal_rows
 
-    n_steps = len(step_ends)
-    order, ends = np.empty(int(step_ends[-1]) if n_steps else 0, np.int64), np.empty(n_steps * world, np.int64)
-    if not n_steps:
-        return order, ends, ends
+    order, ends = np.empty(step_ends.max(initial=0), np.int64), np.empty(len(step_ends) * world, np.int64)
     deal_rows(rows, step_ends, turns, world, order, ends)
-    starts = np.concatenate(([0], step_ends[:-1]))
+    starts = step_ends - np.diff(step_ends, prepend=0)
     return order, ends, np.repeat(np.maximum.reduceat(longest[rows[: len(order)]], starts)[turns], world)
 
 

@@ -121,9 +121,7 @@ class Windows:
             self.stream.restore(stored.state)
             stretch, samples = self._sampled(self.stream.batches(limit=stored.n_lines), stored.state)
             if stretch.n_lines != stored.n_lines:
-                raise refusal(
-                    f"the state has a stretch of {stored.n_lines:,} lines, and there are {stretch.n_lines:,}"
-                )
+                raise refusal(f"the state has a stretch of {stored.n_lines:,} lines, and there are {stretch.n_lines:,}")
             if stored.wanted is not None:
                 if len(stored.wanted) and stored.wanted[-1] >= len(samples):
                     raise refusal(f"the state wants sample {stored.wanted[-1]:,} of {len(samples):,}")

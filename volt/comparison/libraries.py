@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -79,16 +80,21 @@ def load(path: str | Path) -> Library | None:
         return None
 
 
-def of_sentencepiece(path: Path) -> Library:
+def _loaded(library: str, path: Path, load: Callable[[Any], Any]) -> tuple[str, Any]:
+    """Return the library's name and version, and what it loads from a file."""
     try:
-        import sentencepiece
+        module = import_module(library)
     except ImportError:
-        raise missing("sentencepiece") from None
-    data = read_bytes(path, kind=VocabularyError)
+        raise missing(library) from None
     try:
-        model = sentencepiece.SentencePieceProcessor(model_proto=data)
-    except (RuntimeError, ValueError) as error:
-        raise VocabularyError(f"{path}: sentencepiece cannot load it ({error}); download or export it again") from None
+        return f"{library} {module.__version__}", load(module)
+    except Exception as error:  # tokenizers raises no narrower class
+        raise VocabularyError(f"{path}: {library} cannot load it ({error}); download or export it again") from None
+
+
+def of_sentencepiece(path: Path) -> Library:
+    data = read_bytes(path, kind=VocabularyError)
+    name, model = _loaded("sentencepiece", path, lambda module: module.SentencePieceProcessor(model_proto=data))
     numbers = range(model.get_piece_size())
     types = {
         number: model.id_to_piece(number)
@@ -97,19 +103,12 @@ def of_sentencepiece(path: Path) -> Library:
     }
     n_bytes = sum(map(model.is_byte, numbers))
     texts = ["?" if piece in BYTE_TOKENS else piece for piece in types.values()]
-    return _library(f"sentencepiece {sentencepiece.__version__}", types, texts, n_bytes=n_bytes, encode=model.encode)
+    return _library(name, types, texts, n_bytes=n_bytes, encode=model.encode)
 
 
 def of_tokenizers(path: Path) -> Library:
-    try:
-        import tokenizers
-    except ImportError:
-        raise missing("tokenizers") from None
     path = path / "tokenizer.json" if path.is_dir() else path
-    try:
-        tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises no narrower class
-        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); download or export it again") from None
+    name, tokenizer = _loaded("tokenizers", path, lambda module: module.Tokenizer.from_file(str(path)))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     left_out = {one.content for one in tokenizer.get_added_tokens_decoder().values() if one.special}
@@ -118,7 +117,7 @@ def of_tokenizers(path: Path) -> Library:
     types = {vocab[token]: token for token in sorted(vocab, key=vocab.__getitem__) if token not in left_out}
     byte_tokens = {*BYTE_TOKENS} & {*types.values()} if getattr(tokenizer.model, "byte_fallback", False) else set()
     markers = ("continuing_subword_prefix", "end_of_word_suffix")
-    prefix, suffix = (getattr(tokenizer.model, name, None) or "" for name in markers)
+    prefix, suffix = (getattr(tokenizer.model, marker, None) or "" for marker in markers)
     texts = [
         "?" if token in byte_tokens else token.removeprefix(prefix).removesuffix(suffix) for token in types.values()
     ]
@@ -126,7 +125,7 @@ def of_tokenizers(path: Path) -> Library:
     def encode(texts: list[str]) -> list[list[int]]:
         return [one.ids for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
-    return _library(f"tokenizers {tokenizers.__version__}", types, texts, n_bytes=len(byte_tokens), encode=encode)
+    return _library(name, types, texts, n_bytes=len(byte_tokens), encode=encode)
 
 
 def _unknown(tokenizer: Any) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-import numpy as np
+import polars as pl
 
 from volt import arguments
 from volt.count.corpus import count_words
@@ -55,12 +55,8 @@ class NamedText:
     @property
     def characters(self) -> Counter[str]:
         """The count of each character of all words, repetitions included."""
-        words, counts = self.counts.words, self.counts.counts
-        codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32)
-        distinct, indices = np.unique(codes, return_inverse=True)
-        result = np.zeros(len(distinct), np.int64)
-        np.add.at(result, indices, np.repeat(counts, list(map(len, words))))
-        return Counter(dict(zip(map(chr, distinct.tolist()), result.tolist(), strict=True)))
+        table = self.counts.table.with_columns(pl.col("word").str.split("")).explode("word")
+        return Counter(dict(table.group_by("word").agg(pl.col("count").sum()).sort("word").rows()))
 
 
 def read_sources(texts: Sequence[str | NamedText], *, max_line: int | None = MAX_LINE) -> tuple[NamedText, ...]:
