@@ -212,9 +212,8 @@ class Progress(Generic[T]):
             check_writable(self._to)
         stored = getattr(self._steps.steps, "rank", 0), getattr(self._steps.steps, "world", 1)
         self._rank = check_rank(stored[0] if rank is None else rank, stored[1] if world is None else world)
-        self._n, self._waited, self._counts = 0, 0.0, StepCounts()
-        self._reported = _Sums(0, 0.0, 0.0, 0)
-        self._first = self._first_wait = 0.0
+        self._n, self._counts, self._reported = 0, StepCounts(), Report(step=self._steps.n)
+        self._waited = self._reported_wait = self._first = self._first_wait = 0.0
 
     def __iter__(self) -> Iterator[T]:
         """Yield each step, which counts from then on."""
@@ -230,35 +229,25 @@ class Progress(Generic[T]):
             if self._n % self._every == 0:
                 self._send()
             yield step
-        if self._n > self._reported.n:
+        if self._steps.n > self._reported.step:
             self._send()
 
     def report(self) -> Report:
         """Return the progress so far, with rates since the last report."""
-        now, before, counts = self._now(), self._reported, self._counts
-        seconds = max(now.seconds - before.seconds, 1e-9)
+        elapsed, counts = time.perf_counter() - self._first if self._first else 0.0, self._counts
+        seconds = max(elapsed - self._reported.seconds, 1e-9)
+        rate, waited = (counts.tokens - self._reported.tokens) / seconds, (self._waited - self._reported_wait) / seconds
         totals = getattr(self._steps.steps, "totals", None)
         return Report(
-            self._steps.n, *self._rank, now.seconds, counts.sentences, counts.tokens, counts.padding_share,
-            counts.longest, (now.tokens - before.tokens) / seconds, min(1.0, (now.waited - before.waited) / seconds),
-            self._first_wait, int(getattr(totals, "n_too_long", 0)), int(getattr(totals, "n_too_short", 0)),
+            self._steps.n, *self._rank, elapsed, counts.sentences, counts.tokens, counts.padding_share, counts.longest,
+            rate, min(1.0, waited), self._first_wait, int(getattr(totals, "n_too_long", 0)),
+            int(getattr(totals, "n_too_short", 0)),
         )  # fmt: skip
 
-    def _now(self) -> _Sums:
-        seconds = time.perf_counter() - self._first if self._first else 0.0
-        return _Sums(self._n, seconds, self._waited, self._counts.tokens)
-
     def _send(self) -> None:
+        self._reported, self._reported_wait = self.report(), self._waited
         if self._rank[0] == 0 and self._to is not None:
-            _send_to(self._to, self.report())
-        self._reported = self._now()
-
-
-class _Sums(NamedTuple):
-    n: int
-    seconds: float
-    waited: float
-    tokens: int
+            _send_to(self._to, self._reported)
 
 
 def _send_to(to: Any, report: Report) -> None:
