@@ -57,11 +57,9 @@ class Layout:
         {'text': 1}
         """
         names = [*samples.vocabularies]
-        if len(names) > 2:
-            raise ConfigError(f"samples of {', '.join(names)}: a batch has a source and a target, or one field")
-        eos = samples.vocabularies[names[-1]].eos
-        if eos is None:
-            raise ConfigError(f"the vocabulary of {names[-1]} has no EOS, which targets end in; add the token </s>")
+        _, target = _sides(names)
+        if (eos := samples.vocabularies[target].eos) is None:
+            raise ConfigError(f"the vocabulary of {target} has no EOS, which targets end in; add the token </s>")
         pads = self.pad if self.pad is not None else {name: samples.vocabularies[name].pad for name in names}
         for name in names if self.pad is None else ():
             if samples.vocabularies[name].pad is None:
@@ -110,7 +108,7 @@ def collate(
     >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist()
     ([[2, 5, 6, 1]], [[5, 6, 2, 1]])
     """
-    source, target = _sides(arguments.instance(samples, Samples, "samples"))
+    source, target = _sides([*arguments.instance(samples, Samples, "samples").fields])
     chosen, kind = _rows(rows, len(samples)), _kind(dtype)
     pads, end = _each(pad, "pad", samples), _of(target, eos, "eos", samples)
     multiple = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1)
@@ -129,13 +127,16 @@ def collate(
         return _laid_out(samples, name, chosen, places, (len(chosen), wide), pad=pads[name], kind=kind, eos=eos)
 
     output = side(target, left=left_pad_target, eos=end)
-    batch = {"id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(output.lengths.sum())}
+    batch = {
+        "id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(output.lengths.sum()),
+        "net_input": {"src_tokens": output.before, "src_lengths": output.lengths},
+        "target": output.tokens, "tgt_mask": output.mask,
+    }  # fmt: skip
     if source == target:
-        net_input = {"src_tokens": output.before, "src_lengths": output.lengths}
-        return {**batch, "net_input": net_input, "target": output.tokens, "tgt_mask": output.mask}
+        return batch
     inputs = side(source, left=left_pad_source)
     net_input = {"src_tokens": inputs.tokens, "src_lengths": inputs.lengths, "prev_output_tokens": output.before}
-    return {**batch, "net_input": net_input, "target": output.tokens, "src_mask": inputs.mask, "tgt_mask": output.mask}
+    return {**batch, "net_input": net_input, "src_mask": inputs.mask}
 
 
 def collate_packed(
@@ -157,7 +158,7 @@ def collate_packed(
     >>> step["net_input"]["src_tokens"].tolist(), step["net_input"]["position_ids"].tolist()
     ([[2, 6, 7, 2], [2, 5, 1, 1]], [[0, 1, 2, 0], [0, 1, 0, 1]])
     """
-    source, target = _sides(arguments.instance(samples, Samples, "samples"))
+    source, target = _sides([*arguments.instance(samples, Samples, "samples").fields])
     if source != target:
         raise ConfigError(f"samples of {', '.join(samples.fields)}: only samples of one field are packed; use collate")
     length, kind = arguments.whole(length, "length", low=1), _kind(dtype)
@@ -201,9 +202,8 @@ def to_torch(collated: Any) -> Any:
     return torch.from_numpy(collated) if isinstance(collated, np.ndarray) else collated
 
 
-def _sides(samples: Samples) -> tuple[str, str]:
+def _sides(names: Sequence[str]) -> tuple[str, str]:
     """Return the names of source and target, which are equal for a language model."""
-    names = [*samples.fields]
     if not 1 <= len(names) <= 2:
         message = f"samples of {', '.join(names) or 'no field'}"
         raise ConfigError(f"{message}: a batch has a source and a target, or one field; name these in SampleFormat")

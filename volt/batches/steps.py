@@ -311,7 +311,8 @@ class Steps:
         if self._next is None:
             return True
         if not self._next.done():
-            self._windows.stop()
+            self._windows.is_stopped = True
+            self.stream.interrupt()
         late = time.monotonic() + within
         while not self._next.done() and time.monotonic() < late:
             time.sleep(0.001)

@@ -103,11 +103,6 @@ class Windows:
         self.pad_to_multiple = pad_to_multiple
         self.is_stopped = False  # whether a thread must not finish its window
 
-    def stop(self) -> None:
-        """Make the thread that reads a window raise StreamError; reset `is_stopped` before the next one."""
-        self.is_stopped = True
-        self.stream.interrupt()
-
     def after(self, window: Window | None, *, first: int) -> Window | None:
         """Return the next window; None at the end of the stream. first: the number of the first window"""
         if window is None:
