@@ -32,7 +32,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from volt.choose.criteria import Length, source_shares
 from volt.choose.language_model import LanguageModel
@@ -44,8 +43,6 @@ from volt.comparison.systems import System
 from volt.comparison.texts import NamedText, are_aligned
 from volt.count.corpus_statistics import text_bytes
 from volt.display import counted, html_note, html_page, html_table
-
-Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
