@@ -115,17 +115,17 @@ def volt_systems(search: SearchResult, *, cost: Cost) -> Iterator[System]:
         if pick.index not in systems:
             step = search.steps[pick.index]
             systems[pick.index] = system_at(
-                search.candidates, step.size, kept=step.kept, name="volt", family="volt", cost=cost, cost_note=note,
+                search.candidates, step.size, retained=step.kept, name="volt", family="volt", cost=cost, cost_note=note,
                 step_muv=step.muv,
             )  # fmt: skip
         yield replace(systems[pick.index], name=f"volt {rule}", rule=rule, why=pick.why, on_edge=pick.on_edge)
 
 
 def system_at(
-    candidates: Candidates, size: int, *, name: str, cost: Cost, kept: NDArray[np.bool_] | None = None, **facts: Any
+    candidates: Candidates, size: int, *, name: str, cost: Cost, retained: NDArray[np.bool_] | None = None, **facts: Any
 ) -> System:
-    """Return the vocabulary of a size as a system. kept: (size,) bool, by default all tokens"""
-    vocabulary, own_cost = measured(vocabulary_at, candidates, size, kept=kept)
+    """Return the vocabulary of a size as a system. retained: (size,) bool, by default all tokens"""
+    vocabulary, own_cost = measured(vocabulary_at, candidates, size, kept=retained)
     return vocabulary_system(name, vocabulary, cost=cost + own_cost, **facts)
 
 

@@ -31,6 +31,7 @@ _SAMPLE_BLOCK = 1 << 20  # bytes read for samples
 class NamedText:
     """A text by its name.
 
+    name: name of the text
     counts: counts of its words, which may be a mapping
     files: the files that it was read from
     lines: a few of its lines, as samples
