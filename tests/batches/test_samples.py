@@ -236,8 +236,8 @@ def test_formats_that_cannot_be_are_refused(vocabularies: Any, options: dict[str
 
 def test_samples_that_cannot_be_are_refused() -> None:
     """Ids beyond int32, unequal numbers of samples, fields that are not there."""
-    refused(ConfigError, "src[1] holds the id -1; ids go from 0", lambda: Samples.of({"src": [[1], [-1]]}))
-    refused(ConfigError, "holds the id 2147483648", lambda: Samples.of({"src": [[1 << 31]]}))
+    refused(ConfigError, "src[1] contains the id -1; ids go from 0", lambda: Samples.of({"src": [[1], [-1]]}))
+    refused(ConfigError, "contains the id 2147483648", lambda: Samples.of({"src": [[1 << 31]]}))
     refused(ConfigError, "give each field as many", lambda: Samples.of({"src": [[1]], "tgt": []}))
     refused(ConfigError, "2 numbers for 1 samples", lambda: Samples.of({"src": [[1]]}, numbers=[1, 2]))
     refused(ConfigError, "no field 'tgt' in these samples; choose from src", lambda: Samples.of({"src": [[1]]})["tgt"])

@@ -63,8 +63,8 @@ def test_packs_of_an_epoch_are_for_all_ranks(
         samples = Samples.of({"text": [[5] * size for size in lengths[lines].tolist()]})
         is_last = start + window >= n
         made = rule.planned(samples, world=world, seed=seed, window=number, n_old=len(old), is_last=is_last)
-        assert {*made.rows_of(made.n_steps).tolist(), *made.left.tolist()} == {*range(len(lines))}
-        old = lines[made.left]
+        assert {*made.rows_of(made.n_steps).tolist(), *made.batches.left.tolist()} == {*range(len(lines))}
+        old = lines[made.batches.left]
     assert not len(old)
 
 

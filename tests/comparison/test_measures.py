@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import fields
+from functools import partial
 
 import naive
 import numpy as np
@@ -12,11 +14,15 @@ from drawn import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volt.comparison.measures import RANKED, Cuts, Measures, Text, character_entropy, compared, measure
+from volt.comparison import measures
+from volt.comparison.measures import Cuts, Measures, Text, character_entropy, compared
+from volt.comparison.texts import NamedText
 from volt.errors import CriterionError
 
 FEW = settings(deadline=None, max_examples=examples(60))
 N_TYPES = 7
+measure = partial(measures.measure, length="type", model=None)
+RANKED = [field.name for field in fields(Measures) if field.default is None]  # what ranks systems
 LENGTHS = np.array([1, 1, 2, 3, 1, 4, 2])
 word_ = st.tuples(st.integers(0, 150), st.lists(st.integers(-1, N_TYPES - 1), min_size=1, max_size=5))
 known_ = st.tuples(st.integers(50, 150), st.lists(st.integers(0, N_TYPES - 1), min_size=1, max_size=5))
@@ -26,12 +32,13 @@ words_ = (st.lists(word_, min_size=1, max_size=12) | st.tuples(rare_, known_, kn
 )
 
 
-def part(words):
-    """A text and its cuts from (count, ids) of each word."""
+def part(words, characters="a"):
+    """A text and its cuts from (count, ids) of each word. characters: the distinct ones, which share all occurrences"""
     ids = [number for _, cut in words for number in cut]
     ends = np.cumsum([len(cut) for _, cut in words])
     counts = np.array([count for count, _ in words], np.int64)
-    return Text(counts, int(counts.sum()), 4 * int(counts.sum()), 1), Cuts(np.array(ids, np.int64), ends)
+    text = Text(counts, Counter(dict.fromkeys(characters, int(counts.sum()))), 4 * int(counts.sum()))
+    return text, Cuts(np.array(ids, np.int64), ends)
 
 
 def written_out(words):
@@ -46,7 +53,7 @@ def test_measures_equal_those_of_the_text_written_out(words):
 
     None ranks where more than 1 % of the pieces are unknown.
     """
-    found = measure([part(words)], lengths=LENGTHS, atoms=(2.0, 3))
+    found = measure([part(words, "abc")], lengths=LENGTHS)
     text = written_out(words)
     pieces = [piece for cut in text for piece in cut]
     seen = Counter(pieces)
@@ -70,7 +77,7 @@ def test_measures_equal_those_of_the_text_written_out(words):
     entropy = naive.entropy(counts, lengths)
     shares = [n / total for n in counts]
     assert found.entropy == pytest.approx(entropy, abs=1e-12)
-    assert found.muv_from_atoms == pytest.approx((2.0 - entropy) / (N_TYPES - 3), abs=1e-12)
+    assert found.muv_from_atoms == pytest.approx((math.log(3) - entropy) / (N_TYPES - 3), abs=1e-12)
     assert found.renyi == pytest.approx(math.log(sum(p**2.5 for p in shares)) / (-1.5 * math.log(n_types)), abs=1e-12)
     assert found.divergence == pytest.approx(sum(abs(p - 1 / n_types) for p in shares) / 2, abs=1e-12)
     used = [n for n in ordered if n]
@@ -89,8 +96,8 @@ def test_parts_measure_as_their_whole(first, second):
 def test_no_growth_has_no_marginal_utility():
     """Eq. 1 from the characters is undefined for a vocabulary that is no larger than their number."""
     words = [(3, [0, 1])]
-    assert measure([part(words)], lengths=LENGTHS, atoms=(2.0, N_TYPES)).muv_from_atoms is None
-    assert measure([part(words)], lengths=LENGTHS).muv_from_atoms is None
+    for characters in ("abcdefg", "abcdefgh"):
+        assert measure([part(words, characters)], lengths=LENGTHS).muv_from_atoms is None
 
 
 def test_a_text_without_words_is_refused():
@@ -113,7 +120,8 @@ def test_character_entropy_equals_a_plain_count(word_counts):
     for word, count in word_counts.items():
         for character in word:
             characters[character] += count
-    found, n_distinct = character_entropy(list(word_counts), np.array(list(word_counts.values())))
+    assert NamedText("text", word_counts).characters == characters
+    found, n_distinct = character_entropy(characters)
     assert n_distinct == len(characters)
     assert found == pytest.approx(naive.entropy(list(characters.values()), [1] * n_distinct), abs=1e-12)
 

@@ -22,14 +22,12 @@ from volt.comparison.page.page import count_changes, embed_json, render_page, vi
 from volt.comparison.tables import (
     Table,
     TableColumn,
-    cell,
     corpus_table,
     cost_table,
     pick_table,
     source_tables,
     study_tables,
     system_tables,
-    table,
 )
 from volt.count.word_counts import WordCounts
 from volt.errors import ConfigError, OutputError
@@ -215,10 +213,10 @@ def test_slider_data_describes_every_step(page: Page) -> None:
 
 def test_missing_values_are_dashes() -> None:
     """A null, and a value that a row lacks, is shown as a dash and is null."""
-    made = table("t", "", [TableColumn("b", "", "", "count")], [{"b": None}, {}, {"b": 1000}])
+    made = Table("t", "", [TableColumn("b", "", "", "count")], [{"b": None}, {}, {"b": 1000}])
     assert [row[0].text for row in made.rows] == ["–", "–", "1,000"]
     assert [row[0].value for row in made.rows] == [None, None, 1000]
-    assert cell(TableColumn("x", "", "", "yes"), {"x": True}).text == "yes"
+    assert TableColumn("x", "", "", "yes").cell({"x": True}).text == "yes"
 
 
 def test_write_page_is_whole_or_not_at_all(text: str, tmp_path: Path) -> None:

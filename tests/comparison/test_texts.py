@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_reading_counts_and_keeps_a_few_lines(tmp_path):
     found = read_sources([f"en={path}"])[0]
     assert found.counts.n_lines == 50
     assert found.counts.total == 50 * 12
-    assert found.n_characters == sum(len(line.replace(" ", "")) for line in lines)
+    assert found.characters == Counter("".join(lines).replace(" ", ""))
     assert 1 < len(found.lines) <= 4
     assert set(found.lines) <= set(lines)
     assert found.files == (str(path),)

@@ -38,17 +38,20 @@ def test_every_entry_equals_asking_every_size(word_counts):
     }
     chosen = dict(zip(result.vocabulary.tokens, result.vocabulary.counts, strict=True))
     ordered = sorted(chosen.values(), reverse=True)
-    for number, token in enumerate(table.tokens):
-        assert table.appears[number] == min(size for size in sizes if token in at[size])
-        assert table.peak_counts[number] == max(at[size].get(token, 0) for size in sizes)
-        assert table.peaks[number] == min(s for s in sizes if at[s].get(token, -1) == table.peak_counts[number])
+    assert table["token"].to_list() == list(candidates.tokens)
+    for number, row in enumerate(table.iter_rows(named=True)):
+        token = row["token"]
+        assert row["length"] == candidates.lengths[number]
+        assert row["appears"] == min(size for size in sizes if token in at[size])
+        assert row["peak_count"] == max(at[size].get(token, 0) for size in sizes)
+        assert row["peak"] == min(s for s in sizes if at[s].get(token, -1) == row["peak_count"])
         dropping = [step.size for step in result.steps if number < step.size and not step.kept[number]]
-        assert table.scaffolding[number] == min(dropping, default=0)
-        assert table.counts[number] == chosen.get(token, -1)
-        assert (table.ranks[number] == 0) == (token not in chosen)
+        assert row["scaffolding"] == min(dropping, default=None)
+        assert row["count"] == chosen.get(token)
+        assert (row["rank"] is None) == (token not in chosen)
         if token in chosen:
-            assert ordered[table.ranks[number] - 1] == chosen[token]
-    assert sorted(table.ranks[table.ranks > 0]) == list(range(1, len(chosen) + 1))
+            assert ordered[row["rank"] - 1] == chosen[token]
+    assert sorted(table["rank"].drop_nulls()) == list(range(1, len(chosen) + 1))
 
 
 @given(word_counts_, st.lists(st.text("abcd ", max_size=20), max_size=4), st.sampled_from(["suffix", "prefix", "none"]))
@@ -66,12 +69,12 @@ def test_samples_are_cut_as_each_sizes_vocabulary_cuts_them(word_counts, lines, 
         for line, words in zip(lines, cuts, strict=True):
             spelled = [tuple(tokens[p] if isinstance(p, int) else p for p in word) for word in words]
             assert spelled == encoder.encode_words(line.split())
-            assert {piece for word in words for piece in word if isinstance(piece, int)} <= set(counts)
+            assert {piece for word in words for piece in word if isinstance(piece, int)} <= set(map(int, counts))
         exact = dict.fromkeys(vocabulary.tokens, 0)
         for word, count in result.candidates.counts.table.rows():
             for piece in encoder.encode_words([word])[0]:
                 exact[piece] += count
-        assert counts == {number: exact[tokens[number]] for number in counts}
+        assert counts == {number: exact[tokens[int(number)]] for number in counts}
 
 
 def test_a_long_sample_without_spaces_is_cut_quickly():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +14,9 @@ import pytest
 from commands import Run
 
 import volt
+from volt.comparison import measures
 from volt.comparison.compare import NamedText
-from volt.comparison.measures import RANKED, Cuts, Text, measure
+from volt.comparison.measures import Cuts, Measures, Text
 from volt.comparison.page.charts import fertility_chart
 from volt.comparison.result import Comparison
 from volt.comparison.tables import as_markdown, report_tables, warnings
@@ -21,6 +25,8 @@ SLOVENIAN = (
     "dober dan vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice obdarjeni so z razumom"
 )
 TAMIL = "மனிதப் பிறவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர் அவர்கள் மதிப்பிலும் உரிமைகளிலும் சமமானவர்கள் அவர்கள் நியாயத்தையும்"
+measure = partial(measures.measure, length="type", model=None)
+RANKED = [field.name for field in fields(Measures) if field.default is None]  # what ranks systems
 LATIN = "in 2026"  # of which the Slovenian vocabulary knows a part
 
 
@@ -57,11 +63,11 @@ def comparison(request: pytest.FixtureRequest, tmp_path: Path) -> Comparison:
 def test_a_slovenian_vocabulary_is_not_ranked_on_tamil(comparison: Comparison) -> None:
     """All that ranks systems is None for the text and each source; the others keep their measures."""
     *own, useless = comparison.systems
-    for measures in (useless.training, useless.heldout, *useless.by_source.values()):
-        assert measures is not None
-        assert measures.unknown_rate > 0.9
-        assert [name for name in RANKED if getattr(measures, name) is not None] == []
-        assert measures.parity is measures.premium is None
+    for one in (useless.training, useless.heldout, *useless.by_source.values()):
+        assert one is not None
+        assert one.unknown_rate > 0.9
+        assert [name for name in RANKED if getattr(one, name) is not None] == []
+        assert one.parity is one.premium is None
     for system in own:
         assert system.training.entropy is not None
         assert all(one.parity is not None for one in system.by_source.values())
@@ -90,7 +96,7 @@ def test_it_shows_dashes_and_a_warning(comparison: Comparison) -> None:
 
 def test_few_unknown_pieces_count_as_one_type() -> None:
     """Up to 1 %, unknown pieces are one more type of one character in every measure of the distribution."""
-    text = Text(np.array([995, 4, 1]), 4_000, 5_000, 1)
+    text = Text(np.array([995, 4, 1]), Counter(dict.fromkeys("abc", 1_000)), 5_000)
     cuts = Cuts(np.array([0, 1, -1]), np.array([1, 2, 3]))
     known = Cuts(np.array([0, 1, 2]), np.array([1, 2, 3]))
     found, expected = (
@@ -99,7 +105,7 @@ def test_few_unknown_pieces_count_as_one_type() -> None:
     )
     assert [getattr(found, name) for name in RANKED] == [getattr(expected, name) for name in RANKED]
     assert (found.n_types, found.n_used, found.unknown_rate) == (2, 2, 0.001)
-    many = Text(np.array([995, 4, 11]), 4_000, 5_000, 1)
+    many = Text(np.array([995, 4, 11]), Counter(dict.fromkeys("abc", 1_000)), 5_000)
     assert measure([(many, cuts)], lengths=np.array([4, 2])).fertility is None
 
 

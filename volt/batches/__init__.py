@@ -4,7 +4,7 @@
     └────────────────────────────────────── Steps ──────────────────────────────────────┘
 
     rule        how the samples of a window become steps: `ByTokens` or `ByPacks`
-    stretch     a run of consecutive lines of the stream whose samples are not all used yet
+    stretch     consecutive lines of the stream whose samples are not all used yet
 
 Batches are pure functions of lengths, options, seed, epoch and window. So a state of `Steps` is a state of the stream
 at the start of a window, and a number of steps: any number of ranks can resume from it.
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from volt.batches.packing import Packs as Packs
     from volt.batches.packing import cut_samples as cut_samples
     from volt.batches.packing import pack as pack
-    from volt.batches.packing import taken_samples as taken_samples
     from volt.batches.progress import Counted as Counted
     from volt.batches.progress import Progress as Progress
     from volt.batches.progress import Report as Report
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from volt.batches.samples import SampleFormat as SampleFormat
     from volt.batches.samples import Samples as Samples
     from volt.batches.samples import joined_samples as joined_samples
+    from volt.batches.samples import taken_samples as taken_samples
     from volt.batches.steps import Steps as Steps
     from volt.batches.token_batching import Dealt as Dealt
     from volt.batches.token_batching import TokenBatches as TokenBatches
@@ -50,9 +50,9 @@ __getattr__, __dir__, __all__ = lazy(
         "batch_sampler": ("ByPacks", "ByTokens"),
         "collation": ("Layout", "collate", "collate_packed", "to_torch"),
         "numbering": ("Numbering",),
-        "packing": ("Pack", "Packs", "cut_samples", "pack", "taken_samples"),
+        "packing": ("Pack", "Packs", "cut_samples", "pack"),
         "progress": ("Counted", "Progress", "Report", "Totals"),
-        "samples": ("Parts", "SampleFormat", "Samples", "joined_samples"),
+        "samples": ("Parts", "SampleFormat", "Samples", "joined_samples", "taken_samples"),
         "steps": ("Steps",),
         "token_batching": ("Dealt", "TokenBatches", "deal", "padding_share", "token_batches"),
     },

@@ -1,8 +1,8 @@
-"""Checks of the lengths, ranks and seeds that functions of batches take."""
+"""Checks of the options, lengths, ranks and seeds that functions of batches take."""
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,19 +15,25 @@ from volt.errors import ConfigError, StreamError
 WIDEST = 1 << 16  # multiple that rows are padded to
 
 
+def check_option(
+    options: object, name: str, check: Callable[..., Any], *, can_lack: bool = False, **limits: Any
+) -> None:
+    """Replace an option of a frozen dataclass by the result of its check.
+
+    can_lack: whether None passes
+    limits: options of the check
+    """
+    if not can_lack or getattr(options, name) is not None:
+        object.__setattr__(options, name, check(getattr(options, name), name, **limits))
+
+
 def check_place(seed: int, epoch: int, window: int) -> tuple[int, int, int]:
     """Return the numbers from which all randomness follows."""
     return arguments.whole(seed, "seed"), arguments.whole(epoch, "epoch"), arguments.whole(window, "window")
 
 
-def check_world(world: int) -> int:
-    """Return the number of ranks."""
-    return arguments.whole(world, "world", low=1, high=1 << 31)
-
-
 Longs = NDArray[np.int64]
 MOST = 1 << 53  # tokens of a batch
-_RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
 
 
 def table(lengths: Any, name: str = "lengths") -> Longs:
@@ -50,37 +56,12 @@ def table(lengths: Any, name: str = "lengths") -> Longs:
     return result.astype(np.int64, copy=False)
 
 
-def longest_sides(lengths: Longs) -> Longs:
-    """Return (n,) the longest side of each row, side by side, as NumPy is slow at many short rows."""
-    result: Longs = reduce(np.maximum, lengths.T)
-    return result
-
-
 def single(lengths: ArrayLike, name: str = "lengths") -> Longs:
     """Return lengths of one side as (n,) int64. Raises ConfigError for more sides."""
     result = table(lengths, name)
     if result.shape[1] != 1:
         raise ConfigError(f"{name} has {result.shape[1]} sides; give one number a row")
     return result[:, 0]
-
-
-def cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
-    """Cut rows after every `size` tokens. Return each part's row, start and size.
-
-    >>> [values.tolist() for values in cut(np.array([5, 0, 2]), 2)]
-    [[0, 0, 0, 1, 2], [0, 2, 4, 0, 0], [2, 2, 1, 0, 2]]
-    """
-    if lengths.max(initial=0) <= size:
-        return np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths
-    n_parts = np.maximum(-(-lengths // size), 1)
-    starts = (np.arange(n_parts.sum()) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)) * size
-    return np.repeat(np.arange(len(lengths)), n_parts), starts, np.minimum(np.repeat(lengths, n_parts) - starts, size)
-
-
-def stable_order(values: Longs) -> NDArray[np.intp]:
-    """Return the stable order of values that are not negative."""
-    is_small = values.max(initial=0) < _RADIX
-    return np.argsort(values.astype(np.uint16) if is_small else values, kind="stable")
 
 
 def refuse_long(rows: Longs, longest: Longs, limit: int, name: str, *, on_long: str, ways: tuple[str, ...]) -> None:

@@ -12,29 +12,24 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from volt import arguments
-from volt.batches.argument_checks import Longs
+from volt.batches.argument_checks import MOST, Longs, check_option
 from volt.batches.collation import collate, collate_packed
 from volt.batches.packing import LONGEST, Packs, cut_samples, pack
 from volt.batches.samples import Samples
 from volt.batches.token_batching import TokenBatches, limit_of, token_batches
-
-_MOST = 1 << 53  # tokens of a batch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowPlan:
     """The steps of a window.
 
-    batches: the batches of rows or packs; batch s · world + r belongs to rank r in step s
-    packs: None where batches hold rows
-    left: int64, rows left for the next window, in order
-    unused: int64, rows that are too long, and rows that are too short
+    batches: batches of rows or packs; batch s · world + r is for rank r in step s. `left` (for the next window),
+        `too_long` and `too_short` are rows
+    packs: None if batches contain rows
     """
 
     batches: TokenBatches
-    packs: Packs | None
-    left: Longs
-    unused: tuple[Longs, Longs]
+    packs: Packs | None = None
 
     @property
     def n_steps(self) -> int:
@@ -45,17 +40,13 @@ class WindowPlan:
         placed: Longs = self.batches.order[: int(self.batches.ends[n - 1]) if n else 0]
         if self.packs is None:
             return placed
-        is_placed = np.zeros(len(self.packs), bool)
-        is_placed[placed] = True
+        is_placed = np.isin(np.arange(len(self.packs)), placed)
         rows: Longs = self.packs.segments.rows[np.repeat(is_placed, np.diff(self.packs.ends, prepend=0))]
         return rows
 
     def rest(self, n_steps: int) -> Longs:
         """Return, in order, the rows that are not in the first n_steps steps."""
-        wanted = np.zeros(sum(map(len, self.unused)) + len(self.left) + len(self.rows_of(self.n_steps)), bool)
-        wanted[self.left] = wanted[self.rows_of(self.n_steps)] = True
-        wanted[self.rows_of(n_steps)] = False
-        return np.flatnonzero(wanted)
+        return np.setdiff1d(np.union1d(self.batches.left, self.rows_of(self.n_steps)), self.rows_of(n_steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +71,10 @@ class ByTokens:
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "max_sentences", "multiple", "max_length", "min_length"):
-            _make_whole(self, name, high=_MOST)
-        if self.buckets is not None:
-            object.__setattr__(self, "buckets", tuple(arguments.wholes(self.buckets, "buckets")))
-        object.__setattr__(self, "noise", arguments.number(self.noise, "noise"))
-        arguments.choice(self.on_long, "on_long", ("raise", "report"))
+            check_option(self, name, arguments.whole, can_lack=True, low=1, high=MOST)
+        check_option(self, "buckets", lambda *value: tuple(arguments.wholes(*value)), can_lack=True)
+        check_option(self, "noise", arguments.number)
+        check_option(self, "on_long", arguments.choice, choices=("raise", "report"))
         self.check()
 
     def check(self, pad_to_multiple: int = 1) -> None:
@@ -112,14 +102,13 @@ class ByTokens:
         batches = token_batches(
             samples.lengths, world=world, seed=seed, window=window, pad_to_multiple=pad_to_multiple, **self._options
         )
-        unused = batches.too_long, batches.too_short
-        if is_last or world == 1 or len(batches) <= world:
-            return WindowPlan(batches, None, batches.left, unused)
-        n = (len(batches) // world - 1) * world
-        end = int(batches.ends[n - 1]) if n else 0
-        left = np.sort(np.concatenate([batches.left, batches.order[end:]]))
-        retained = replace(batches, order=batches.order[:end], ends=batches.ends[:n], longest=batches.longest[:n])
-        return WindowPlan(retained, None, left, unused)
+        if not is_last and world > 1 and len(batches) > world:
+            n = len(batches) - world
+            end = int(batches.ends[n - 1])
+            left = np.sort(np.concatenate([batches.left, batches.order[end:]]))
+            ends, longest = batches.ends[:n], batches.longest[:n]
+            batches = replace(batches, order=batches.order[:end], ends=ends, longest=longest, left=left)
+        return WindowPlan(batches)
 
     def limit(self, pad_to_multiple: int = 1) -> tuple[str, int]:
         """Return the name and value of the limit of lengths."""
@@ -148,12 +137,12 @@ class ByPacks:
     shuffle: bool = True
 
     def __post_init__(self) -> None:
-        _make_whole(self, "length", high=LONGEST)
-        _make_whole(self, "rows", high=_MOST // self.length)
+        check_option(self, "length", arguments.whole, low=1, high=LONGEST)
+        check_option(self, "rows", arguments.whole, low=1, high=MOST // self.length)
         pack([], self.length, on_long=self.on_long)  # checks on_long
 
     def prepared(self, samples: Samples) -> Samples:
-        """Return the samples, cut if on_long is "split"."""
+        """Return the samples, split if on_long is "split"."""
         return cut_samples(samples, self.length) if self.on_long == "split" else samples
 
     def planned(
@@ -161,30 +150,25 @@ class ByPacks:
         pad_to_multiple: int = 1,
     ) -> WindowPlan:  # fmt: skip
         """Return the steps of a window. If another window follows, steps are full; it gets the least filled packs."""
-        packs = pack(
-            samples.lengths[:, 0], self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window
-        )
+        lengths, rows = samples.lengths[:, 0], self.rows * self.length
+        packs = pack(lengths, self.length, on_long="report", shuffle=self.shuffle, seed=seed, window=window)
         chosen = np.arange(len(packs)) if is_last else self._fullest(packs, world, n_old)
-        batches = token_batches(
-            np.full(len(chosen), self.length), max_tokens=self.rows * self.length, multiple=1, world=world,
-            shuffle=False,
-        )  # fmt: skip
-        batches = replace(batches, order=chosen[batches.order], left=chosen[batches.left])
-        planned = WindowPlan(batches, packs, np.empty(0, np.int64), (packs.too_long, packs.empty))
+        sizes = np.full(len(chosen), self.length)
+        batches = token_batches(sizes, max_tokens=rows, multiple=1, world=world, shuffle=False)
+        batches = replace(batches, order=chosen[batches.order], too_long=packs.too_long, too_short=packs.empty)
         is_left = np.ones(len(samples), bool)
-        is_left[planned.rows_of(planned.n_steps)] = is_left[packs.too_long] = is_left[packs.empty] = False
-        return replace(planned, left=np.flatnonzero(is_left))
+        is_left[packs.too_long] = is_left[packs.empty] = False
+        is_left[WindowPlan(batches, packs).rows_of(len(batches) // world)] = False
+        return WindowPlan(replace(batches, left=np.flatnonzero(is_left)), packs)
 
     def _fullest(self, packs: Packs, world: int, n_old: int) -> Longs:
         """Return the packs of whole steps: first packs with rows of earlier windows, then the fullest.
 
-        Two packs of a best fit hold more than one pack can, so the 2 · world − 1 packs left over, or more, fill a pack
-        for each rank of the last window.
+        After a best fit, any two packs contain more than one pack's length. So the 2 · world − 1 or more packs that
+        remain fill a pack for each rank of the last window.
         """
         n = max(0, len(packs) - 2 * world + 1) // (self.rows * world) * self.rows * world
         starts = packs.ends - np.diff(packs.ends, prepend=0)
-        if not n:
-            return np.empty(0, np.int64)
         filled = np.add.reduceat(packs.segments.sizes, starts)
         has_old = np.minimum.reduceat(packs.segments.rows, starts) < n_old
         return np.sort(np.lexsort((-filled, ~has_old))[:n])
@@ -199,8 +183,3 @@ class ByPacks:
         assert planned.packs is not None
         packs = [planned.packs[one].rows for one in planned.batches[number].tolist()]
         return collate_packed(samples, packs, length=self.length, **layout)
-
-
-def _make_whole(rule: ByTokens | ByPacks, name: str, *, high: int) -> None:
-    if (value := getattr(rule, name)) is not None:
-        object.__setattr__(rule, name, arguments.whole(value, name, low=1, high=high))

@@ -8,14 +8,14 @@ target                 x   y   z  EOS PAD        the target, padded on the right
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from volt import arguments
-from volt.batches.argument_checks import WIDEST
+from volt.batches.argument_checks import WIDEST, check_option
 from volt.batches.samples import MOST_ID, SampleFormat, Samples
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, missing, quoted
@@ -44,37 +44,29 @@ class Layout:
         for pad in self.pad.values() if isinstance(self.pad, Mapping) else [self.pad]:
             if pad is not None:
                 arguments.whole(pad, "pad", low=0, high=MOST_ID)
-        object.__setattr__(
-            self, "pad_to_multiple", arguments.whole(self.pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
-        )
-        arguments.choice(self.dtype, "dtype", ("int64", "int32"))
+        check_option(self, "pad_to_multiple", arguments.whole, low=1, high=WIDEST)
+        check_option(self, "dtype", arguments.choice, choices=("int64", "int32"))
 
     def of(self, samples: SampleFormat, *, packed: bool = False) -> dict[str, Any]:
         """Return the options of `collate` or `collate_packed`. Raises ConfigError if a vocabulary lacks <pad> or EOS.
 
         samples: the format of samples
-        packed: whether rows hold packs
+        packed: whether rows are packs
 
         >>> Layout(pad_to_multiple=8).of(SampleFormat({"text": ["<s>", "<pad>", "</s>", "lo"]}))["pad"]
         {'text': 1}
         """
         names = [*samples.vocabularies]
-        if len(names) > 2:
-            raise ConfigError(f"samples of {', '.join(names)}: a batch has a source and a target, or one field")
-        eos = samples.vocabularies[names[-1]].eos
-        if eos is None:
-            raise ConfigError(f"the vocabulary of {names[-1]} has no EOS, which targets end in; add the token </s>")
-        values = {"pad": self.pad, "eos": eos, "dtype": self.dtype}
-        if self.pad is None:
-            values["pad"] = pads = {name: samples.vocabularies[name].pad for name in names}
-            if lacking := [name for name, pad in pads.items() if pad is None]:
-                raise ConfigError(
-                    f"the vocabulary of {quoted(lacking[0])} has no <pad>; add the token, or give pad, an id"
-                )
+        _, target = _sides(names)
+        if (eos := samples.vocabularies[target].eos) is None:
+            raise ConfigError(f"the vocabulary of {target} has no EOS, which targets end in; add the token </s>")
+        pads = self.pad if self.pad is not None else {name: samples.vocabularies[name].pad for name in names}
+        for name in names if self.pad is None else ():
+            if samples.vocabularies[name].pad is None:
+                raise ConfigError(f"the vocabulary of {quoted(name)} has no <pad>; add the token, or give pad, an id")
         if packed:
-            return values
-        sides = {"left_pad_source": self.left_pad_source, "left_pad_target": self.left_pad_target}
-        return {**values, **sides, "pad_to_multiple": self.pad_to_multiple}
+            return {"pad": pads, "eos": eos, "dtype": self.dtype}
+        return {**asdict(self), "pad": pads, "eos": eos}
 
 
 Longs = NDArray[np.int64]
@@ -104,7 +96,7 @@ def collate(
     pad: the id that fills rows; or one for each field by name
     eos: the id that ends each target and starts its input; or one for each field
     left_pad_source, left_pad_target: whether padding is on the left
-    width: the width of the arrays, or of each field's; by default that of the longest row
+    width: the width of the arrays, or one for each field; by default the length of the longest row
     pad_to_multiple: widths are rounded up to a multiple of it
     dtype: int64 or int32, of ids
 
@@ -116,13 +108,13 @@ def collate(
     >>> step["net_input"]["src_tokens"].tolist(), step["target"].tolist()
     ([[2, 5, 6, 1]], [[5, 6, 2, 1]])
     """
-    source, target = _sides(arguments.instance(samples, Samples, "samples"))
+    source, target = _sides([*arguments.instance(samples, Samples, "samples").fields])
     chosen, kind = _rows(rows, len(samples)), _kind(dtype)
     pads, end = _each(pad, "pad", samples), _of(target, eos, "eos", samples)
     multiple = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1)
     widths = {} if width is None else _each(width, "width", samples)
 
-    def side(name: str, *, left: bool, shift: bool) -> _Side:
+    def side(name: str, *, left: bool, eos: int | None = None) -> _Side:
         lengths = _sizes(samples[name], chosen)
         wide = widths.get(name, int(lengths.max()))
         if (lengths > wide).any():
@@ -131,27 +123,26 @@ def collate(
             message = f"{line} has {lengths[row]:,} ids in field {quoted(name)}"
             raise ConfigError(f"width is {wide:,}, but {message}; give the step's longest length, or no width")
         wide += -wide % multiple
-        shape = len(chosen), wide
-        tokens, mask = np.full(shape, pads[name], kind), np.zeros(shape, bool)
-        before = np.full(shape if shift else (0, 0), pads[name], kind)
         places = np.arange(len(chosen)) * wide + (wide - lengths if left else 0)
-        _put(samples, name, chosen, places, end if shift else 0, tokens, before, mask, _NO_POSITIONS)
-        return _Side(tokens, before, mask, lengths)
+        return _laid_out(samples, name, chosen, places, (len(chosen), wide), pad=pads[name], kind=kind, eos=eos)
 
-    output = side(target, left=left_pad_target, shift=True)
-    batch = {"id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(output.lengths.sum())}
+    output = side(target, left=left_pad_target, eos=end)
+    batch = {
+        "id": samples.numbers[chosen], "nsentences": len(chosen), "ntokens": int(output.lengths.sum()),
+        "net_input": {"src_tokens": output.before, "src_lengths": output.lengths},
+        "target": output.tokens, "tgt_mask": output.mask,
+    }  # fmt: skip
     if source == target:
-        net_input = {"src_tokens": output.before, "src_lengths": output.lengths}
-        return {**batch, "net_input": net_input, "target": output.tokens, "tgt_mask": output.mask}
-    inputs = side(source, left=left_pad_source, shift=False)
+        return batch
+    inputs = side(source, left=left_pad_source)
     net_input = {"src_tokens": inputs.tokens, "src_lengths": inputs.lengths, "prev_output_tokens": output.before}
-    return {**batch, "net_input": net_input, "target": output.tokens, "src_mask": inputs.mask, "tgt_mask": output.mask}
+    return {**batch, "net_input": net_input, "src_mask": inputs.mask}
 
 
 def collate_packed(
     samples: Samples, packs: Sequence[Rows], *, length: int, pad: Each, eos: Each, dtype: DTypeLike = np.int64
 ) -> dict[str, Any]:
-    """Return the arrays of one step of a language model whose rows hold several samples each.
+    """Return the arrays of one step of a language model whose rows contain several samples each.
 
     samples: samples of one field, none longer than a row; `cut_samples` splits longer ones
     packs: the indices of the samples of each row
@@ -167,7 +158,7 @@ def collate_packed(
     >>> step["net_input"]["src_tokens"].tolist(), step["net_input"]["position_ids"].tolist()
     ([[2, 6, 7, 2], [2, 5, 1, 1]], [[0, 1, 2, 0], [0, 1, 0, 1]])
     """
-    source, target = _sides(arguments.instance(samples, Samples, "samples"))
+    source, target = _sides([*arguments.instance(samples, Samples, "samples").fields])
     if source != target:
         raise ConfigError(f"samples of {', '.join(samples.fields)}: only samples of one field are packed; use collate")
     length, kind = arguments.whole(length, "length", low=1), _kind(dtype)
@@ -184,18 +175,16 @@ def collate_packed(
         pack = int(np.argmax(filled))
         raise ConfigError(f"packs[{pack}] has {filled[pack]:,} ids, more than length={length:,}; give it fewer samples")
     shift = np.repeat(np.arange(n) * length - ends[firsts[:-1]], np.diff(firsts))
-    tokens, before = np.full((n, length), fill, kind), np.full((n, length), fill, kind)
-    mask, positions = np.zeros((n, length), bool), np.arange(length) - filled[:, None]
-    _put(samples, target, rows, ends[:-1] + shift, end, tokens, before, mask, positions)
-    starts = np.concatenate([ends[:-1] + shift, np.arange(n) * length + filled, [n * length]])
-    segments = np.unique(starts)
+    places, positions = ends[:-1] + shift, np.arange(length) - filled[:, None]
+    output = _laid_out(samples, target, rows, places, (n, length), pad=fill, kind=kind, eos=end, positions=positions)
+    segments = np.unique(np.concatenate([places, np.arange(n) * length + filled, [n * length]]))
     net_input = {
-        "src_tokens": before, "position_ids": positions, "cu_seqlens": segments.astype(np.int32),
+        "src_tokens": output.before, "position_ids": positions, "cu_seqlens": segments.astype(np.int32),
         "max_seqlen": int(np.diff(segments).max()),
     }  # fmt: skip
     return {
         "id": samples.numbers[rows], "nsentences": len(rows), "ntokens": int(filled.sum()), "net_input": net_input,
-        "target": tokens, "tgt_mask": mask,
+        "target": output.tokens, "tgt_mask": output.mask,
     }  # fmt: skip
 
 
@@ -213,9 +202,8 @@ def to_torch(collated: Any) -> Any:
     return torch.from_numpy(collated) if isinstance(collated, np.ndarray) else collated
 
 
-def _sides(samples: Samples) -> tuple[str, str]:
+def _sides(names: Sequence[str]) -> tuple[str, str]:
     """Return the names of source and target, which are equal for a language model."""
-    names = [*samples.fields]
     if not 1 <= len(names) <= 2:
         message = f"samples of {', '.join(names) or 'no field'}"
         raise ConfigError(f"{message}: a batch has a source and a target, or one field; name these in SampleFormat")
@@ -266,21 +254,24 @@ def _sizes(encoded: Encoded, rows: Longs) -> Longs:
     return encoded.offsets.take(rows + 1) - encoded.offsets.take(rows)
 
 
-def _put(
-    samples: Samples, name: str, rows: Longs, places: Longs, eos: int, tokens: Ids, before: Ids,
-    mask: NDArray[np.bool_], positions: Longs,
-) -> None:  # fmt: skip
-    """Write samples at their positions. Raises StreamError if one does not end in EOS."""
+def _laid_out(
+    samples: Samples, name: str, rows: Longs, places: Longs, shape: tuple[int, int], *, pad: int, kind: np.dtype[Any],
+    eos: int | None = None, positions: Longs = _NO_POSITIONS,
+) -> _Side:  # fmt: skip
+    """Return arrays with samples at these positions. Raises StreamError unless all end in `eos`."""
     from volt.kernels.batching import put_rows
 
     encoded: Encoded = samples[name]
+    tokens, mask = np.full(shape, pad, kind), np.zeros(shape, bool)
+    before = np.full((0, 0) if eos is None else shape, pad, kind)
     firsts, is_last = _NO_POSITIONS, _NO_MASK  # only `before` needs them
-    if len(before):
+    if eos is not None:
         _, firsts, is_last = samples.parts_of(rows)
         firsts = np.where(firsts < 0, eos, firsts)
     flat = tokens.reshape(-1), before.reshape(-1), mask.reshape(-1), positions.reshape(-1)
-    bad = put_rows(encoded.ids, encoded.offsets, rows, places, firsts, is_last, eos, *flat)
+    bad = put_rows(encoded.ids, encoded.offsets, rows, places, firsts, is_last, eos or 0, *flat)
     if bad >= 0:
         line = f"line {samples.numbers[rows[bad]]:,} of the stream"
         message = f"{line}: field {quoted(name)} does not end in EOS, the id {eos}"
         raise StreamError(f"{message}; make samples with eos=True, or name the id that they end in")
+    return _Side(tokens, before, mask, _sizes(encoded, rows))

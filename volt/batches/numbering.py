@@ -36,9 +36,9 @@ class Numbering:
     """The ids of tokens.
 
     pieces: the token of each id
-    unk, bos, eos, pad: the ids of special tokens; None without one
+    unk, bos, eos, pad: the ids of special tokens; None if there is no such token
     fingerprint: hash of everything that the ids depend on
-    encode: a column of text → one of ids; None for a list of tokens
+    encode: a column of text → a column of ids; None for a list of tokens
     """
 
     pieces: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Rows laid end to end into packs of a fixed length, and samples cut to that length.
+"""Lay rows end to end into packs of a fixed length, and split samples to that length.
 
-Rows are placed from the longest to the shortest, each into the fullest pack that can hold it, or into a new one:
-best-fit decreasing takes at most 11/9 of the fewest possible packs, and four (Johnson, 1974).
+Rows are packed from the longest to the shortest, each into the fullest pack with room for it, or into a new pack.
+This makes at most 11/9 of the fewest possible packs, plus four (best-fit decreasing; Johnson, 1974).
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from volt import arguments
-from volt.batches.argument_checks import Longs, check_place, cut, refuse_long, single, stable_order
+from volt.batches.argument_checks import Longs, check_place, refuse_long, single
 from volt.batches.samples import Parts, Samples
+from volt.batches.token_batching import stable_order, turns
 from volt.encode.batch_encoder import Encoded
-from volt.encode.rendering import places_of
 from volt.errors import ConfigError
-from volt.stream.reading.sampler import permutation
-from volt.stream.transforms.column import frozen
 
 
 def cut_samples(samples: Samples, size: int) -> Samples:
@@ -40,7 +38,7 @@ def cut_samples(samples: Samples, size: int) -> Samples:
     if lengths.max(initial=0) <= size:
         return samples
     encoded = samples[names[0]]
-    rows, starts, _ = cut(lengths, size)
+    rows, starts, _ = _cut(lengths, size)
     old, firsts = samples.parts_of(rows), encoded.offsets[rows] + starts
     is_end = np.append(rows[1:] != rows[:-1], True)
     before = np.where(starts > 0, encoded.ids[firsts - 1], old.before)
@@ -48,21 +46,17 @@ def cut_samples(samples: Samples, size: int) -> Samples:
     return Samples(fields, samples.numbers[rows], Parts(old.starts + starts, before, old.is_last & is_end))
 
 
-def taken_samples(samples: Samples, rows: Longs) -> Samples:
-    """Return some samples, with copies of their ids.
+def _cut(lengths: Longs, size: int) -> tuple[Longs, Longs, Longs]:
+    """Split rows after every `size` tokens. Return each part's row, start and size.
 
-    rows: (n,) int64, indices in any order
-
-    >>> taken_samples(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
-    [5, 2, 6, 2]
+    >>> [values.tolist() for values in _cut(np.array([5, 0, 2]), 2)]
+    [[0, 0, 0, 1, 2], [0, 2, 4, 0, 0], [2, 2, 1, 0, 2]]
     """
-    fields = dict[str, Encoded]()
-    for name, encoded in samples.fields.items():
-        sizes = encoded.offsets[rows + 1] - encoded.offsets[rows]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        fields[name] = Encoded(frozen(encoded.ids[places_of(encoded.offsets[rows], sizes)]), offsets)
-    parts = None if samples.parts is None else samples.parts.taken(rows)
-    return Samples(fields, samples.numbers[rows], parts)
+    if lengths.max(initial=0) <= size:
+        return np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths
+    n_parts = np.maximum(-(-lengths // size), 1)
+    starts = (np.arange(n_parts.sum()) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)) * size
+    return np.repeat(np.arange(len(lengths)), n_parts), starts, np.minimum(np.repeat(lengths, n_parts) - starts, size)
 
 
 LONGEST = 1 << 24  # tokens of a pack: the search for free space takes ten bytes for each
@@ -164,15 +158,15 @@ def pack(
     is_long = (sizes_of > size) & (on_long != "split")
     too_long, empty, retained = map(np.flatnonzero, (is_long, sizes_of == 0, (sizes_of > 0) & ~is_long))
     refuse_long(too_long, sizes_of, size, "size", on_long=on_long, ways=("raise", "report", "split"))
-    rows, starts, sizes = cut(sizes_of[retained], size)
+    rows, starts, sizes = _cut(sizes_of[retained], size)
     segments = Pack(retained[rows], starts, sizes)
-    order = permutation(len(segments.sizes), "pack", "rows", *place) if shuffle else np.arange(len(segments.sizes))
+    order = turns(len(segments.sizes), shuffle, "pack", "rows", *place)
     order = order[stable_order(size - segments.sizes[order])]
     tree, tops = np.zeros(2 << size.bit_length(), np.uint8), np.full(size + 1, -1, np.int64)  # of free spaces
     below, packs = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     n_packs = fit_best(segments.sizes[order], size, tree, tops, below, packs)
-    turns = permutation(n_packs, "pack", "packs", *place) if shuffle else np.arange(n_packs)
-    order = order[stable_order(turns[packs])]
-    ends = np.cumsum(np.bincount(turns[packs], minlength=n_packs))
+    numbers = turns(n_packs, shuffle, "pack", "packs", *place)[packs]
+    order = order[stable_order(numbers)]
+    ends = np.cumsum(np.bincount(numbers, minlength=n_packs))
     laid_out = Pack(*(values[order] for values in segments))
     return Packs(laid_out, ends, size, too_long, empty)

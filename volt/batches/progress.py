@@ -7,7 +7,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass
+from operator import add
 from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
 from volt import arguments
@@ -18,7 +19,7 @@ from volt.errors import ConfigError, OutputError, reason, shown_path
 class StepCounts(NamedTuple):
     """The counts of a step, or of several.
 
-    sentences: rows of a batch; of packs, the sentences in them
+    sentences: rows of a batch, or sentences in its packs
     tokens, laid_out: ids of all fields, without and with padding
     longest: the widest array, in ids
     """
@@ -34,10 +35,7 @@ class StepCounts(NamedTuple):
 
     def plus(self, other: StepCounts) -> StepCounts:
         """Return the counts of both."""
-        return StepCounts(
-            self.sentences + other.sentences, self.tokens + other.tokens, self.laid_out + other.laid_out,
-            max(self.longest, other.longest),
-        )  # fmt: skip
+        return StepCounts(*map(add, self, other))._replace(longest=max(self.longest, other.longest))
 
 
 def counts_of(step: object) -> StepCounts:
@@ -76,6 +74,10 @@ class Totals:
     n_too_short: int = 0
     too_long: tuple[str, ...] = ()
     n_left: int = 0
+
+    def plus(self, other: Totals) -> Totals:
+        """Return the sums of both."""
+        return Totals(*map(add, astuple(self), astuple(other)))
 
     @property
     def first_too_long(self) -> str:
@@ -143,11 +145,12 @@ class Report:
 
     step: steps so far, over all runs
     rank, world: the reporting rank, and the number of ranks
-    seconds: since the first step of this run was requested
+    seconds: seconds since the first step of this run was requested
     sentences, tokens: the counts of this run; tokens are ids of all fields
     padding: the share of padding in the arrays of this run
     longest: the widest array of this run, in ids
-    tokens_per_second, waited: since the last report; waited is a share of time
+    tokens_per_second: tokens per second since the last report
+    waited: share of the time since the last report that the trainer waited for steps
     first_wait: seconds until the first step of this run
     too_long, too_short: rows of this run, of all ranks, that were in no batch
     """
@@ -185,7 +188,7 @@ class Progress(Generic[T]):
     steps: dicts of arrays, as `collate` returns them
     every: how many steps between two reports
     to: a destination for rank 0: an open text file, the path of a file for lines of JSON, a function, or None
-    rank, world: by default those of `steps`, or 0 and 1
+    rank, world: by default the attributes of `steps`, or 0 and 1
 
     >>> import sys
     >>> import numpy as np
@@ -209,58 +212,42 @@ class Progress(Generic[T]):
             check_writable(self._to)
         stored = getattr(self._steps.steps, "rank", 0), getattr(self._steps.steps, "world", 1)
         self._rank = check_rank(stored[0] if rank is None else rank, stored[1] if world is None else world)
-        self._sums, self._reported = _Sums(), _Sums()
-        self._first = self._first_wait = 0.0
+        self._n, self._counts, self._reported = 0, StepCounts(), Report(step=self._steps.n)
+        self._waited = self._reported_wait = self._first = self._first_wait = 0.0
 
     def __iter__(self) -> Iterator[T]:
         """Yield each step, which counts from then on."""
         self._first = self._first or time.perf_counter()
         while True:
             requested = time.perf_counter()
-            try:
-                step = next(self._steps)
-            except StopIteration:
+            step = next(self._steps, None)
+            self._waited += time.perf_counter() - requested
+            if step is None:
                 break
-            finally:
-                self._sums.waited += time.perf_counter() - requested
             self._first_wait = self._first_wait or time.perf_counter() - requested
-            self._sums.counts, self._sums.n = self._sums.counts.plus(counts_of(step)), self._sums.n + 1
-            if self._sums.n % self._every == 0:
+            self._counts, self._n = self._counts.plus(counts_of(step)), self._n + 1
+            if self._n % self._every == 0:
                 self._send()
             yield step
-        if self._sums.n > self._reported.n:
+        if self._steps.n > self._reported.step:
             self._send()
 
     def report(self) -> Report:
         """Return the progress so far, with rates since the last report."""
-        now, before = self._now(), self._reported
-        seconds, counts = max(now.seconds - before.seconds, 1e-9), now.counts
+        elapsed, counts = time.perf_counter() - self._first if self._first else 0.0, self._counts
+        seconds = max(elapsed - self._reported.seconds, 1e-9)
+        rate, waited = (counts.tokens - self._reported.tokens) / seconds, (self._waited - self._reported_wait) / seconds
         totals = getattr(self._steps.steps, "totals", None)
         return Report(
-            self._steps.n, *self._rank, now.seconds, counts.sentences, counts.tokens, counts.padding_share,
-            counts.longest, (counts.tokens - before.counts.tokens) / seconds,
-            min(1.0, (now.waited - before.waited) / seconds), self._first_wait,
-            int(getattr(totals, "n_too_long", 0)), int(getattr(totals, "n_too_short", 0)),
+            self._steps.n, *self._rank, elapsed, counts.sentences, counts.tokens, counts.padding_share, counts.longest,
+            rate, min(1.0, waited), self._first_wait, int(getattr(totals, "n_too_long", 0)),
+            int(getattr(totals, "n_too_short", 0)),
         )  # fmt: skip
 
-    def _now(self) -> _Sums:
-        seconds = time.perf_counter() - self._first if self._first else 0.0
-        return replace(self._sums, seconds=seconds)
-
     def _send(self) -> None:
+        self._reported, self._reported_wait = self.report(), self._waited
         if self._rank[0] == 0 and self._to is not None:
-            _send_to(self._to, self.report())
-        self._reported = self._now()
-
-
-@dataclass(slots=True)
-class _Sums:
-    """Sums over n steps."""
-
-    n: int = 0
-    seconds: float = 0.0
-    waited: float = 0.0
-    counts: StepCounts = field(default_factory=StepCounts)
+            _send_to(self._to, self._reported)
 
 
 def _send_to(to: Any, report: Report) -> None:

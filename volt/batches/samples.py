@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.batches.argument_checks import Longs
+from volt.batches.argument_checks import Longs, check_option
 from volt.batches.numbering import Numbering, numbering_of
 from volt.display import counted
 from volt.encode.batch_encoder import Encoded
 from volt.errors import ConfigError, StreamError, quoted
 from volt.stream.running.source_buffer import StreamBatch
 from volt.stream.transforms.batch import Batch
-from volt.stream.transforms.column import Column, frozen
+from volt.stream.transforms.column import Column, concatenated, frozen
 
 
 class Parts(NamedTuple):
-    """The places of samples in their lines.
+    """The part of its line that each sample is.
 
     starts: (n,) int64, how many ids of the line come before a sample
     before: (n,) int64, the last of these ids; −1 at the start of a line
@@ -34,14 +34,14 @@ class Parts(NamedTuple):
 
     @classmethod
     def whole(cls, n: int) -> Self:
-        """Return the places of samples that are whole lines.
+        """Return whole lines as parts.
 
         n: how many samples
         """
         return cls(np.zeros(n, np.int64), np.full(n, -1, np.int64), np.ones(n, np.bool_))
 
     def taken(self, rows: Longs) -> Parts:
-        """Return the places of some samples.
+        """Return the parts of some samples.
 
         rows: (n,) int64
         """
@@ -60,9 +60,9 @@ _LINE_END = 0x0A
 class Samples:
     """Samples of ids: one for each line, or several after `cut_samples`.
 
-    fields: name → the ids of all samples, flat, with the places where samples start
+    fields: name → the ids of all samples, and where each sample starts
     numbers: (n,) int64, the number of each sample's line in the stream
-    parts: the places of samples in their lines; None if each is a whole line
+    parts: the part of its line that each sample is; None if all are whole lines
 
     >>> Samples.of({"src": [[5, 2], [2]]}).lengths.tolist()
     [[2], [1]]
@@ -109,7 +109,7 @@ class Samples:
         return np.stack([np.diff(encoded.offsets) for encoded in self.fields.values()], axis=1)
 
     def parts_of(self, rows: Longs) -> Parts:
-        """Return the places of some samples in their lines.
+        """Return the parts of some samples, even of whole lines.
 
         rows: (n,) int64
         """
@@ -132,13 +132,9 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
         raise ConfigError(f"samples of {result} cannot be joined; make them with one SampleFormat")
     if len(inputs) == 1:
         return inputs[0]
-    fields = dict[str, Encoded]()
-    for name in inputs[0].fields:
-        encoded = [part.fields[name] for part in inputs]
-        before = np.cumsum([0, *(len(one.ids) for one in encoded)]).tolist()
-        offsets = [one.offsets[:-1] + first for one, first in zip(encoded, before, strict=False)]
-        ids = frozen(np.concatenate([one.ids for one in encoded]))
-        fields[name] = Encoded(ids, np.concatenate([*offsets, before[-1:]]))
+    fields = {
+        name: _encoded(concatenated([_column(part.fields[name]) for part in inputs])) for name in inputs[0].fields
+    }
     places = None
     if any(part.parts is not None for part in inputs):
         several = [part.parts or Parts.whole(len(part)) for part in inputs]
@@ -146,12 +142,33 @@ def joined_samples(parts: Sequence[Samples]) -> Samples:
     return Samples(fields, np.concatenate([part.numbers for part in inputs]), places)
 
 
+def taken_samples(samples: Samples, rows: Longs) -> Samples:
+    """Return some samples, with copies of their ids.
+
+    rows: (n,) int64, indices in any order
+
+    >>> taken_samples(Samples.of({"src": [[5, 2], [2], [6, 2]]}), np.array([0, 2]))["src"].ids.tolist()
+    [5, 2, 6, 2]
+    """
+    fields = {name: _encoded(_column(encoded).take(rows).compact()) for name, encoded in samples.fields.items()}
+    parts = None if samples.parts is None else samples.parts.taken(rows)
+    return Samples(fields, samples.numbers[rows], parts)
+
+
+def _column(encoded: Encoded) -> Column:
+    return Column.of_ids(encoded.ids, encoded.offsets)
+
+
+def _encoded(column: Column) -> Encoded:
+    return Encoded(column.data, np.append(column.starts, len(column.data)))
+
+
 def _flat(name: str, rows: Iterable[Sequence[int]]) -> Encoded:
     lists = [arguments.wholes(row, f"{name}[{place}]") for place, row in enumerate(arguments.several(rows, name))]
     for place, row in enumerate(lists):
         for number in row:
             if not 0 <= number <= MOST_ID:
-                raise ConfigError(f"{name}[{place}] holds the id {number}; ids go from 0 to {MOST_ID:,}")
+                raise ConfigError(f"{name}[{place}] contains the id {number}; ids go from 0 to {MOST_ID:,}")
     ids = np.array([number for row in lists for number in row], np.int32)
     return Encoded(frozen(ids), np.cumsum([0, *map(len, lists)]))
 
@@ -195,14 +212,10 @@ class SampleFormat:
         numberings = {name: loaded.setdefault(id(one), numbering_of(one, name)) for name, one in inputs.items()}
         object.__setattr__(self, "vocabularies", numberings)
         for name in ("bos", "eos"):
-            if not isinstance(getattr(self, name), bool):
-                raise arguments.refusal(getattr(self, name), name, "give True or False")
-        if self.max_length is not None:
-            object.__setattr__(self, "max_length", arguments.whole(self.max_length, "max_length", low=1, high=MOST_ID))
-        for name, choices in (("beyond", Beyond), ("unknown", Unknown)):
-            arguments.choice(getattr(self, name), name, get_args(choices))
-        if self.holds is not None:
-            arguments.choice(self.holds, "holds", get_args(Holds))
+            check_option(self, name, arguments.flag)
+        check_option(self, "max_length", arguments.whole, can_lack=True, low=1, high=MOST_ID)
+        for name, choices in (("beyond", Beyond), ("unknown", Unknown), ("holds", Holds)):
+            check_option(self, name, arguments.choice, can_lack=name == "holds", choices=get_args(choices))
         for name in arguments.mapping(self.prefix, "prefix"):
             if name not in numberings:
                 raise ConfigError(f"prefix: no field {quoted(str(name))}; choose from {', '.join(numberings)}")
@@ -226,25 +239,25 @@ class SampleFormat:
 
         batch: a batch of `Stream.batches`, or lines alone, whose samples are numbered from 0
         """
-        lines = batch.lines if isinstance(batch, StreamBatch) else arguments.instance(batch, Batch, "batch")
-        numbers = batch.numbers if isinstance(batch, StreamBatch) else np.arange(len(lines))
-        place: Place = batch.place if isinstance(batch, StreamBatch) else "line {}".format
-        columns = lines.split(len(self.vocabularies)).columns
-        fields = zip(self.vocabularies, columns, strict=False)
-        return Samples({name: self._field(name, column, place) for name, column in fields}, numbers)
+        if not isinstance(batch, StreamBatch):
+            lines = arguments.instance(batch, Batch, "batch")
+            batch = StreamBatch(lines, 0, *np.zeros((2, len(lines)), np.int64))
+        fields = zip(self.vocabularies, batch.lines.split(len(self.vocabularies)).columns, strict=False)
+        return Samples({name: self._field(name, column, batch.place) for name, column in fields}, batch.numbers)
 
-    def _frame(self, name: str) -> tuple[list[int], list[int]]:
+    def _frame(self, name: str) -> tuple[list[Any], list[Any]]:
         numbering: Numbering = self.vocabularies[name]
-        one = f"did you mean prefix={{{name!r}: [token]}}?"
-        prefix = list[int]()
-        for token in arguments.texts(self.prefix.get(name, ()), "prefix", one=one):
+        prefix = arguments.texts(self.prefix.get(name, ()), "prefix", one=f"did you mean prefix={{{name!r}: [token]}}?")
+        for token in prefix:
             if token not in numbering.ids:
                 raise ConfigError(
                     f"prefix: no token {quoted(token)} in the vocabulary of {name}; add it, for example as a user token"
                 )
-            prefix.append(numbering.ids[token])
-        bos = [_role(numbering.bos, "bos", name)] if self.bos else []
-        return [*bos, *prefix], [_role(numbering.eos, "eos", name)] if self.eos else []
+        for role in ("bos", "eos"):
+            if getattr(self, role) and getattr(numbering, role) is None:
+                raise ConfigError(f"the vocabulary of {name} has no {role.upper()}; turn {role} off, or add the token")
+        ids = [numbering.ids[token] for token in prefix]
+        return [numbering.bos] * self.bos + ids, [numbering.eos] * self.eos
 
     def _field(self, name: str, column: Column, place: Place) -> Encoded:
         if not column.present.all():
@@ -258,9 +271,8 @@ class SampleFormat:
         if self.max_length is not None and (is_long := sizes > self.max_length - n).any():
             if self.beyond == "refuse":
                 line = int(np.argmax(is_long))
-                message = f"{place(line)}: field {quoted(name)} has {sizes[line] + n:,} ids"
-                remedy = "drop such lines with the filter length, or truncate them"
-                raise StreamError(f"{message}, more than {self.max_length:,}; {remedy}")
+                fault = f"has {sizes[line] + n:,} ids, more than {self.max_length:,}"
+                raise _fault(place(line), name, fault, "drop such lines with the filter length, or truncate them")
             sizes = np.minimum(sizes, self.max_length - n)
         offsets = np.concatenate([[0], np.cumsum(sizes + n)])
         out, most = np.empty(int(offsets[-1]), np.int32), len(self.vocabularies[name])
@@ -283,7 +295,7 @@ class SampleFormat:
         encode = numbering.encode if holds == "text" else None
         output = numbering.looked_up(column) if encode is None else encode(column)
         if len(output) != len(column):
-            raise StreamError(f"at or after {place(0)}: field {quoted(name)} contains a line break; drop such lines")
+            raise _fault(f"at or after {place(0)}", name, "contains a line break", "drop such lines")
         refused = numbering.unk if self.unknown == "refuse" else None
         refused = -1 if numbering.unk is None else refused
         if refused is not None and (is_unknown := output.data == refused).any():
@@ -299,12 +311,6 @@ class SampleFormat:
         return column
 
 
-def _role(number: int | None, role: str, name: str) -> int:
-    if number is None:
-        raise ConfigError(f"the vocabulary of {name} has no {role.upper()}; turn {role} off, or add the token")
-    return number
-
-
 def _parsed(name: str, column: Column, place: Place) -> Column:
     from volt.kernels.decode import parse_ids
 
@@ -313,8 +319,8 @@ def _parsed(name: str, column: Column, place: Place) -> Column:
     fault = parse_ids(np.frombuffer(text, np.uint8), MOST_ID, ids, offsets)
     if fault >= 0:
         line = text[:fault].count(bytes([_LINE_END]))
-        message = f"{place(line)}: field {quoted(name)} contains text that is not an id"
-        raise StreamError(f"{message}; write whole numbers between spaces, or set holds to the kind of the text")
+        remedy = "write whole numbers between spaces, or set holds to the kind of the text"
+        raise _fault(place(line), name, "contains text that is not an id", remedy)
     return Column.of_ids(ids[: offsets[-1]], offsets)
 
 
@@ -324,9 +330,12 @@ def _unknown(
     first, bounds = int(np.argmax(is_unknown)), np.append(ids.starts, len(ids.data))
     line = int(np.searchsorted(bounds, first, side="right")) - 1
     [value] = column.take([line]).strings()
-    message = "text that its vocabulary cannot spell"
+    fault = "contains text that its vocabulary cannot spell"
     if not is_text:
         piece = [piece for piece in value.split(" ") if piece][first - int(bounds[line])]
-        message = f"the piece {quoted(piece)}, which its vocabulary lacks"
-    remedy = "fix the line, use the vocabulary that made it, or replace unknown pieces"
-    return StreamError(f"{place(line)}: field {quoted(name)} contains {message}; {remedy}")
+        fault = f"contains the piece {quoted(piece)}, which its vocabulary lacks"
+    return _fault(place(line), name, fault, "fix the line, use the vocabulary that made it, or replace unknown pieces")
+
+
+def _fault(line: str, name: str, fault: str, remedy: str) -> StreamError:
+    return StreamError(f"{line}: field {quoted(name)} {fault}; {remedy}")

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -34,7 +35,6 @@ from volt.stream.running.stream import Stream
 from volt.stream.tasks.task import Split
 
 WINDOW = 1 << 14
-_ACCEPTABLE = ("window",)
 _RECALLED = 16  # windows that `state(at=…)` can go back
 _PLACES = 10  # of samples that are too long
 _FRUITLESS = 64  # consecutive windows without a step, after which an error is raised
@@ -50,7 +50,7 @@ class Steps:
     window: how many lines to read for a window, or "epoch": an epoch of one source, or a virtual epoch of several
         (`Stream.epoch_lines`); all lines if they end
     layout: layout of the arrays
-    rank, world: this rank, and the number of ranks; 0 and 1 where each rank has a stream of its own lines
+    rank, world: this rank, and the number of ranks; 0 and 1 if each rank's stream has its own lines
     ahead: whether a thread makes the next window while this one is in use
 
     >>> from volt.stream import Source
@@ -126,9 +126,8 @@ class Steps:
                 message = "window is 'epoch', but several sources have none where weights move, some end, or ranks read"
                 raise ConfigError(f"{message}; give a number of lines")
         else:
-            if isinstance(window, str):
-                raise arguments.refusal(window, "window", "give a number of lines, or 'epoch'")
-            window = arguments.whole(window, "window", low=1, high=1 << 31)
+            remedy = "give a number of lines, or 'epoch'"
+            window = arguments.whole(window, "window", low=1, high=1 << 31, remedy=remedy)
         self._size: Size = window
 
     def __repr__(self) -> str:
@@ -150,7 +149,8 @@ class Steps:
                 number = self._n_done * window.world + self.rank
                 arrays = self.rule.arrays(window.planned, window.samples, number, self._layout)
                 self._n_done += 1
-                self._count(arrays, time.monotonic() - started)
+                counts, seconds = counts_of(arrays), time.monotonic() - started
+                self.totals = self.totals.plus(Totals(1, counts.sentences, counts.tokens, counts.laid_out, seconds))
             yield arrays
 
     def skip(self, n: int) -> int:
@@ -185,11 +185,11 @@ class Steps:
         state: the result of `state`
         accept: the differences to accept: only "window"; the next window then has the size of these steps
 
-        With as many ranks as before, the same steps follow; else the rest of the window is put into other steps.
+        With as many ranks as before, the same steps follow; otherwise, the rest of the window becomes other steps.
         """
         values, current = StepsState.from_json(state), self._configuration
         for name in arguments.several(accept, "accept", one="did you mean ['window']?"):
-            arguments.choice(name, "accept", _ACCEPTABLE)
+            arguments.choice(name, "accept", ("window",))
         stored = {**values.configuration, "window": current["window"]} if "window" in accept else values.configuration
         if lines := differences(stored, current):
             message = f"the state belongs to other steps: {'; '.join(lines)}; restore it there, or start anew"
@@ -241,7 +241,7 @@ class Steps:
 
     def _window_of(self, values: StepsState) -> tuple[Window | None, int]:
         """Return a state's window, and its number of used steps; (None, 0) before the first window."""
-        if values.is_unread:
+        if not any(stretch.n_lines for stretch in values.stretches):
             self.stream.restore(values.stretches[0].state)
             self._first = values.window
             return None, 0
@@ -274,8 +274,8 @@ class Steps:
             self._before, self._n_done, self._window = self.n, 0, window
             self._recall.append(self._state_at(window))
             self._note(window)
-            fruitless = fruitless + 1 if len(window.planned.left) <= waiting else 0
-            waiting = len(window.planned.left)
+            fruitless = fruitless + 1 if len(window.planned.batches.left) <= waiting else 0
+            waiting = len(window.planned.batches.left)
             if not window.planned.n_steps and not window.is_last and fruitless == _FRUITLESS:
                 values, (name, limit) = self.totals, self.rule.limit(self._windows.pad_to_multiple)
                 where = f", the first at {values.first_too_long}" if values.too_long else ""
@@ -290,10 +290,11 @@ class Steps:
     def _take(self) -> Window | None:
         """Return the next window, and begin the one after it in a thread."""
         self._resume()
-        window = self._following(self._window) if self._next is None else self._awaited(self._next)
+        following = partial(self._windows.after, first=self._first)
+        window = following(self._window) if self._next is None else self._awaited(self._next)
         self._next = None
         if window is not None and self._is_ahead and not window.is_last:
-            self._next = next_in_thread(map(self._following, [window]))
+            self._next = next_in_thread(map(following, [window]))
         return window
 
     def _awaited(self, future: Future[Window | None]) -> Window | None:
@@ -305,22 +306,20 @@ class Steps:
                 self._next = None
             raise
 
-    def _following(self, window: Window | None) -> Window | None:
-        return self._windows.first(self._first) if window is None else self._windows.after(window)
-
     def _has_stopped(self, within: float = math.inf) -> bool:
         """Stop the thread, if it runs. Return whether it stopped within some seconds."""
         if self._next is None:
             return True
         if not self._next.done():
-            self._windows.stop()
+            self._windows.is_stopped = True
+            self.stream.interrupt()
         late = time.monotonic() + within
         while not self._next.done() and time.monotonic() < late:
             time.sleep(0.001)
         return self._next.done()
 
     def _resume(self) -> None:
-        """Allow windows to be made again, the incomplete one of a stopped thread first."""
+        """Let windows be read again, starting with the incomplete window of a stopped thread."""
         if self._windows.is_stopped:
             self._has_stopped()
             if self._next is not None and self._next.exception() is not None:
@@ -330,19 +329,10 @@ class Steps:
 
     # totals
 
-    def _count(self, arrays: Mapping[str, Any], seconds: float) -> None:
-        values, counts = self.totals, counts_of(arrays)
-        self.totals = replace(
-            values, n_steps=values.n_steps + 1, n_samples=values.n_samples + counts.sentences,
-            n_tokens=values.n_tokens + counts.tokens, n_laid_out=values.n_laid_out + counts.laid_out,
-            seconds=values.seconds + seconds,
-        )  # fmt: skip
-
     def _note(self, window: Window) -> None:
-        too_long, too_short = window.planned.unused
-        values = self.totals
-        shown = (self._windows.shown(window, row) for row in too_long[: _PLACES - len(values.too_long)].tolist())
-        self.totals = replace(
-            values, n_too_long=values.n_too_long + len(too_long), n_too_short=values.n_too_short + len(too_short),
-            too_long=(*values.too_long, *shown), n_left=window.n_left,
-        )  # fmt: skip
+        too_long, too_short = window.planned.batches.too_long, window.planned.batches.too_short
+        firsts = too_long[: _PLACES - len(self.totals.too_long)].tolist()
+        shown = tuple(self._windows.shown(window, row) for row in firsts)
+        self.totals = self.totals.plus(
+            Totals(n_too_long=len(too_long), n_too_short=len(too_short), too_long=shown, n_left=window.n_left)
+        )

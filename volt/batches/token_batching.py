@@ -5,7 +5,7 @@ A batch costs its rows times its longest side, padded. The steps of `token_batch
     order    permute rows, then sort by the longest side, ties by the first side less the last: upwards for even
              lengths, downwards for odd ones; with noise ρ, by length + U(−ρ, ρ) · length alone. sort="sides" sorts by
              the last side, then the one before it, …
-    cut      of the k rows that fit, a step takes m · ⌊k / m⌋, or all where k < m = `multiple`; the last step takes all
+    split    of the k rows that fit, a step takes m · ⌊k / m⌋, or all where k < m = `multiple`; the last step takes all
     buckets  each side of a row counts as long as the smallest bucket that it fits into
     deal     w ranks share a step of w batches: m is 8 · w, or w where fewer rows fit. If fewer than w rows would
              remain for the last step, the step before cedes some.
@@ -16,30 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
 from operator import itemgetter
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from volt import arguments
-from volt.batches.argument_checks import (
-    MOST,
-    WIDEST,
-    Longs,
-    check_place,
-    check_world,
-    longest_sides,
-    refuse_long,
-    single,
-    stable_order,
-    table,
-)
+from volt.batches.argument_checks import MOST, WIDEST, Longs, check_place, refuse_long, single, table
 from volt.display import counted
 from volt.errors import ConfigError
 from volt.stream.reading.sampler import check_rank, permutation
 from volt.stream.transforms.line_rng import LineRng
+
+_RADIX = 1 << 16  # NumPy sorts numbers below this in linear time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +66,7 @@ def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window:
     >>> sorted(sorted(step) for step in dealt.steps.tolist()), dealt.left.tolist()
     ([[0, 2], [1, 3]], [])
     """
-    values, world, place = single(costs, "costs"), check_world(world), check_place(seed, epoch, window)
+    values, world, place = single(costs, "costs"), _checked_world(world), check_place(seed, epoch, window)
     order = permutation(len(values), "deal", "batches", *place)
     n_steps = len(values) // world
     retained = order[: n_steps * world]
@@ -85,7 +77,7 @@ def deal(costs: ArrayLike, *, world: int, seed: int = 0, epoch: int = 0, window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenBatches:
-    """The batches of an epoch or a window; each holds some rows.
+    """The batches of an epoch or a window.
 
     order: (n_kept,) int64, rows, batch after batch
     ends: (n_batches,) int64, where each batch ends in `order`
@@ -181,7 +173,7 @@ def token_batches(
     from volt.kernels.batching import cut_steps
 
     rows, max_tokens = table(lengths), arguments.whole(max_tokens, "max_tokens", low=1, high=MOST)
-    world, multiple = check_world(world), arguments.whole(multiple, "multiple", low=1)
+    world, multiple = _checked_world(world), arguments.whole(multiple, "multiple", low=1)
     padded = arguments.whole(pad_to_multiple, "pad_to_multiple", low=1, high=WIDEST)
     most = max(1, len(rows))
     if max_sentences is not None:
@@ -191,7 +183,7 @@ def token_batches(
     if max_length is not None:
         max_length = arguments.whole(max_length, "max_length", low=1)
     name, limit = limit_of(max_tokens, max_length, widths.tolist(), padded)
-    sides = longest_sides(rows)
+    sides = _longest(rows)
     if arguments.whole(min_length, "min_length", low=1) > limit:
         raise ConfigError(f"min_length is {min_length}, more than {name}, {limit}; no row has a length between")
     is_long, is_short = sides > limit, sides < min_length
@@ -199,8 +191,8 @@ def token_batches(
     refuse_long(too_long, sides, limit, name, on_long=on_long, ways=("raise", "report"))
     if len(widths):
         rows = widths[np.searchsorted(widths[:-1], rows)]
-    longest = longest_sides(rows)
-    order = retained[_turns(len(retained), shuffle, "rows", *place)]
+    longest = _longest(rows)
+    order = retained[turns(len(retained), shuffle, "batches", "rows", *place)]
     if sort == "sides":
         for side in reversed(range(rows.shape[1])):
             order = order[stable_order(rows[order, side])]
@@ -209,10 +201,9 @@ def token_batches(
     longest = longest + -longest % padded
     n, ends = len(order), np.empty(len(order) // world, np.int64)
     ends = ends[: cut_steps(longest[order], max_tokens, most, min(multiple, n + 1), min(world, n + 1), ends)]
-    turns = _turns(len(ends), shuffle, "steps", *place)
-    dealt, batch_ends, tops = _dealt(order, ends, turns, world, longest)
-    left = np.sort(order[int(ends[-1]) if len(ends) else 0 :])
-    return TokenBatches(dealt, batch_ends, tops, too_long, too_short, left, world)
+    dealt = _dealt(order, ends, turns(len(ends), shuffle, "batches", "steps", *place), world, longest)
+    left = np.sort(order[ends.max(initial=0) :])
+    return TokenBatches(*dealt, too_long, too_short, left, world)
 
 
 def limit_of(
@@ -230,6 +221,10 @@ def limit_of(
     if max_length is not None:
         limits["max_length"] = max_length
     return min(limits.items(), key=itemgetter(1))
+
+
+def _checked_world(world: int) -> int:
+    return arguments.whole(world, "world", low=1, high=1 << 31)
 
 
 def _checked_buckets(buckets: Iterable[int] | None, max_tokens: int, padded: int) -> Longs:
@@ -258,13 +253,25 @@ def _checked_noise(noise: float, sort: str, *, shuffle: bool) -> float:
     return noise
 
 
-def _turns(n: int, shuffle: bool, *place: str | int) -> Longs:
-    """Return 0 … n−1, or a random order of them that follows from a place."""
-    return permutation(n, "batches", *place) if shuffle else np.arange(n)
+def turns(n: int, shuffle: bool, *place: str | int) -> Longs:
+    """Return 0 … n−1; with `shuffle`, in a random order that follows from names and seeds."""
+    return permutation(n, *place) if shuffle else np.arange(n)
+
+
+def stable_order(values: Longs) -> NDArray[np.intp]:
+    """Return the stable order of values that are not negative."""
+    is_small = values.max(initial=0) < _RADIX
+    return np.argsort(values.astype(np.uint16) if is_small else values, kind="stable")
+
+
+def _longest(lengths: Longs) -> Longs:
+    """Return (n,) the longest side of each row. NumPy would be slow at many short rows."""
+    result: Longs = reduce(np.maximum, lengths.T)
+    return result
 
 
 def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place: tuple[int, ...]) -> Longs:
-    """Sort rows by their longest side, ties up and down in turn; with noise, by their blurred length."""
+    """Sort rows by their longest side, ties alternately up and down; with noise, by the blurred length."""
     if noise:
         drawn = LineRng.of("batches", "noise", *place).uniform(order)
         return order[np.argsort(longest * (1 + noise * (2 * drawn - 1)), kind="stable")]
@@ -276,12 +283,9 @@ def _by_length(lengths: Longs, longest: Longs, order: Longs, noise: float, place
 def _dealt(rows: Longs, step_ends: Longs, turns: Longs, world: int, longest: Longs) -> tuple[Longs, Longs, Longs]:
     from volt.kernels.batching import deal_rows
 
-    n_steps = len(step_ends)
-    order, ends = np.empty(int(step_ends[-1]) if n_steps else 0, np.int64), np.empty(n_steps * world, np.int64)
-    if not n_steps:
-        return order, ends, ends
+    order, ends = np.empty(step_ends.max(initial=0), np.int64), np.empty(len(step_ends) * world, np.int64)
     deal_rows(rows, step_ends, turns, world, order, ends)
-    starts = np.concatenate(([0], step_ends[:-1]))
+    starts = step_ends - np.diff(step_ends, prepend=0)
     return order, ends, np.repeat(np.maximum.reduceat(longest[rows[: len(order)]], starts)[turns], world)
 
 

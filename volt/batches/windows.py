@@ -1,6 +1,6 @@
-"""A stream → windows, the samples whose batches are made together; and the state of steps.
+"""Split a stream into windows, the samples that are batched together; write and read the state of steps.
 
-A window holds samples of stretches, each a state of the stream and a number of lines, which can be read again:
+A window's samples come from stretches of lines. To read a stretch again, its stream state and number of lines suffice:
 
     {"format": "volt.steps", "version": 1, "n": 812, "window": 3, "steps": 20, "world": 8, "stretches": [{"stream": …,
      "n_lines": 16384, "wanted": null}, …], "configuration": …}
@@ -24,8 +24,7 @@ import numpy as np
 from volt import arguments
 from volt.batches.argument_checks import Longs
 from volt.batches.batch_sampler import ByPacks, ByTokens, WindowPlan
-from volt.batches.packing import taken_samples
-from volt.batches.samples import SampleFormat, Samples, joined_samples
+from volt.batches.samples import SampleFormat, Samples, joined_samples, taken_samples
 from volt.errors import StreamError, shown_path
 from volt.stream.running import state as schema
 from volt.stream.running.source_buffer import StreamBatch
@@ -37,7 +36,7 @@ Size = int | Literal["epoch"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineRun:
-    """A run of consecutive lines of a stream.
+    """A stretch: consecutive lines of a stream.
 
     state: the stream's state at the first of these lines
     places: (n_lines, 2) int64, each line's source and number in the source
@@ -49,9 +48,6 @@ class LineRun:
     places: Longs
     wanted: Longs | None = None
 
-    def is_followed_by(self, other: LineRun) -> bool:
-        return self.wanted is None and self.state["n"] + self.n_lines == other.state["n"]
-
     def of(self, samples: Longs) -> LineRun:
         return replace(self, wanted=samples if self.wanted is None else self.wanted[samples])
 
@@ -62,7 +58,7 @@ class Window:
 
     number: the window's number, from 0
     world: the number of ranks that share each step
-    stretches: the runs of consecutive lines that the samples come from, newest last
+    stretches: the lines that the samples come from, newest last
     starts: (n_stretches + 1,) int64, the bounds of each stretch's samples
     is_last: whether the stream ends with it
     """
@@ -78,10 +74,10 @@ class Window:
     @property
     def n_left(self) -> int:
         """The number of samples at the stream's end that do not fill a step."""
-        return len(self.planned.left) if self.is_last else 0
+        return len(self.planned.batches.left) if self.is_last else 0
 
     def only(self, rows: Longs) -> list[tuple[LineRun, Samples]]:
-        """Return some of its samples, by stretch, without empty stretches. rows: in order"""
+        """Return the samples of some rows, by stretch. rows: in order"""
         cuts = np.searchsorted(rows, self.starts).tolist()
         pieces = [rows[start:end] for start, end in pairwise(cuts)]
         bounds = pairwise(self.starts.tolist())
@@ -90,13 +86,6 @@ class Window:
             for stretch, (start, end), piece in zip(self.stretches, bounds, pieces, strict=True)
             if len(piece)
         ]
-
-    def place(self, row: int) -> tuple[int, int, int]:
-        """Return a sample's line in the stream, its source, and its line in the source."""
-        stretch = self.stretches[int(np.searchsorted(self.starts, row, side="right")) - 1]
-        number = int(self.samples.numbers[row])
-        source, line = stretch.places[number - stretch.state["n"]].tolist()
-        return number, source, line
 
 
 class Windows:
@@ -114,25 +103,18 @@ class Windows:
         self.pad_to_multiple = pad_to_multiple
         self.is_stopped = False  # whether a thread must not finish its window
 
-    def stop(self) -> None:
-        """Make the thread that makes a window raise StreamError soon; reset `is_stopped` before another one."""
-        self.is_stopped = True
-        self.stream.interrupt()
-
-    def first(self, number: int) -> Window:
-        """Return the window at the position of the stream, without earlier samples."""
-        return self._with_next(number, [])
-
-    def after(self, window: Window) -> Window | None:
-        """Return the next window; None at the end of the stream."""
-        return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.left))
+    def after(self, window: Window | None, *, first: int) -> Window | None:
+        """Return the next window; None at the end of the stream. first: the number of the first window"""
+        if window is None:
+            return self._with_next(first, [])
+        return None if window.is_last else self._with_next(window.number + 1, window.only(window.planned.batches.left))
 
     def again(self, number: int, world: int, stretches: Sequence[LineRun]) -> Window:
         """Read a window again, from its stretches, and leave the stream at its end."""
         parts = []
         for stored in stretches:
             self.stream.restore(stored.state)
-            stretch, samples = self._sampled(self._read(stored.n_lines), stored.state)
+            stretch, samples = self._sampled(self.stream.batches(limit=stored.n_lines), stored.state)
             if stretch.n_lines != stored.n_lines:
                 raise refusal(f"the state has a stretch of {stored.n_lines:,} lines, and there are {stretch.n_lines:,}")
             if stored.wanted is not None:
@@ -149,7 +131,7 @@ class Windows:
 
     def _with_next(self, number: int, retained: list[tuple[LineRun, Samples]]) -> Window:
         state = self.stream.state()
-        lines = self._read(self.size) if self.size != "epoch" else self._epoch()
+        lines = self._epoch() if self.size == "epoch" else self.stream.batches(limit=self.size)
         try:
             read = self._sampled(lines, state)
             return self._planned(number, self.world, _appended(retained, read))
@@ -166,7 +148,7 @@ class Windows:
             pad_to_multiple=self.pad_to_multiple,
         )  # fmt: skip
         window = Window(number, world, tuple(stretch for stretch, _ in parts), starts, samples, is_last, planned)
-        too_long, _ = planned.unused
+        too_long = planned.batches.too_long
         if self.rule.on_long == "raise" and len(too_long):
             name, limit = self.rule.limit(self.pad_to_multiple)
             size = int(samples.lengths[too_long[0]].max())
@@ -178,19 +160,18 @@ class Windows:
 
     def shown(self, window: Window, row: int) -> str:
         """Return the file and line of a sample."""
-        number, source, line = window.place(row)
+        stretch = window.stretches[int(np.searchsorted(window.starts, row, side="right")) - 1]
+        number = int(window.samples.numbers[row])
+        source, line = stretch.places[number - stretch.state["n"]].tolist()
         path, at = self.stream.sources[source].place_of(line)
         return f"{shown_path(path)}:{at} (line {number:,} of the stream)"
 
     # reading
 
-    def _read(self, n: int | None) -> Iterator[StreamBatch]:
-        return self.stream.batches(limit=n)
-
     def _epoch(self) -> Iterator[StreamBatch]:
         """Yield the lines of an epoch; of several sources, a virtual epoch, or all lines."""
         if len(self.stream.sources) > 1:
-            yield from self._read(self.stream.epoch_lines)
+            yield from self.stream.batches(limit=self.stream.epoch_lines)
             return
         epoch = -1
         while (place := self.stream.place()) is not None and epoch in (-1, place[1].part.epoch):
@@ -215,14 +196,15 @@ def _appended(retained: list[tuple[LineRun, Samples]], read: tuple[LineRun, Samp
     (last, samples), (stretch, new) = retained[-1], read
     if not len(new):
         return retained
-    if not last.is_followed_by(stretch):
+    if last.wanted is not None or last.state["n"] + last.n_lines != stretch.state["n"]:
         return [*retained, read]
     places = np.concatenate([last.places, stretch.places])
     return [*retained[:-1], (LineRun(last.state, len(places), places), joined_samples([samples, new]))]
 
 
 FORMAT, VERSION = "volt.steps", 1
-_KEYS = ("format", "version", "n", "window", "steps", "world", "stretches", "configuration", "checksum")
+_NUMBERS = ("n", "window", "steps", "world")
+_KEYS = ("format", "version", *_NUMBERS, "stretches", "configuration", "checksum")
 _MOST_BYTES = 1 << 28  # of bits: two thousand million samples
 
 
@@ -233,7 +215,7 @@ class StepsState:
     n: steps so far
     steps: steps so far of the window
     world: the number of ranks of the window's steps
-    stretches: those of the window; before the first window, one without lines
+    stretches: the window's stretches; before the first window, one without lines
     configuration: fingerprints and options that steps depend on, by name
     """
 
@@ -244,39 +226,30 @@ class StepsState:
     stretches: tuple[LineRun, ...]
     configuration: dict[str, Any]
 
-    @property
-    def is_unread(self) -> bool:
-        return not any(stretch.n_lines for stretch in self.stretches)
-
     def to_json(self) -> dict[str, Any]:
         stretches = [
             {"stream": one.state, "n_lines": one.n_lines, "wanted": None if one.wanted is None else bits_of(one.wanted)}
             for one in self.stretches
         ]
-        values: dict[str, Any] = {
-            "format": FORMAT, "version": VERSION, "n": self.n, "window": self.window, "steps": self.steps,
-            "world": self.world, "stretches": stretches, "configuration": self.configuration,
-        }  # fmt: skip
-        values = json.loads(json.dumps(values))
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        values = {**numbers, "stretches": stretches, "configuration": self.configuration}
+        values = json.loads(json.dumps({"format": FORMAT, "version": VERSION, **values}))
         return {**values, "checksum": checksum(values)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> StepsState:
         """Return the state that `to_json` wrote. Raises StreamError, with the key, for anything else."""
         arguments.mapping(stored, "state", remedy="give what Steps.state returns")
+        if stored.get("format") == "volt.stream":
+            raise refusal("the state belongs to a stream of lines, not to steps")
         if stored.get("format") != FORMAT:
-            if stored.get("format") == "volt.stream":
-                raise refusal("the state belongs to a stream of lines, not to steps")
             raise refusal("this is not a state of steps")
         if stored.get("version") != VERSION:
             raise refusal(f"the state has version {arguments.shortened(repr(stored.get('version')))}, not {VERSION}")
         schema.check_keys(stored, _KEYS)
         stretches = enumerate(schema.listed(stored["stretches"], "stretches"))
         result = cls(
-            n=schema.whole(stored["n"], "n"),
-            window=schema.whole(stored["window"], "window"),
-            steps=schema.whole(stored["steps"], "steps"),
-            world=schema.whole(stored["world"], "world", low=1),
+            **{name: schema.whole(stored[name], name, low=int(name == "world")) for name in _NUMBERS},
             stretches=tuple(_stretch(one, f"stretches.{at}") for at, one in stretches),
             configuration=dict(schema.mapping(stored["configuration"], "configuration")),
         )
@@ -287,9 +260,9 @@ class StepsState:
 
 
 def configuration_of(
-    samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int = 1
+    samples: SampleFormat, rule: ByTokens | ByPacks, window: Size, pad_to_multiple: int
 ) -> dict[str, Any]:
-    """Return fingerprints and options that steps depend on, by name."""
+    """Return `StepsState.configuration`."""
     fields = {
         f"field {place} ({name})": {"vocabulary": numbering.fingerprint, "prefix": [*samples.prefix.get(name, ())]}
         for place, (name, numbering) in enumerate(samples.vocabularies.items(), start=1)

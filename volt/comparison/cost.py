@@ -1,6 +1,6 @@
-"""A block of code → its `Cost`: wall-clock seconds and peak memory. `PhaseLog` sums phases and records failures.
+"""A call → its `Cost`: wall-clock seconds and peak memory. `PhaseLog` sums phases and records failures.
 
-Memory is None where the system cannot reset the peak, as only Linux does. Work may reuse memory that was freed.
+Memory is None except on Linux, as only Linux can reset the peak. A call may reuse memory that was freed before.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from volt.errors import VoltError
 
 Report = Callable[[str], object]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class PhaseLog:
@@ -52,7 +55,7 @@ _PROCESS = Path("/proc/self")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Wall time, and the peak resident size less the size before (in 10⁶ bytes; None if unknown)."""
+    """Wall time, and how far the peak memory exceeds the memory before, in 10⁶ bytes (None if unknown)."""
 
     seconds: float
     memory_mb: float | None
@@ -62,15 +65,12 @@ class Cost:
         return Cost(self.seconds + other.seconds, max(known, default=None))
 
 
-@contextmanager
-def measured() -> Iterator[list[Cost]]:
-    """Measure the block. The list holds its cost after the block."""
-    costs: list[Cost] = []
-    before = _restarted_peak()
-    start = time.perf_counter()
-    yield costs
+def measured(call: Callable[P, T], *values: P.args, **options: P.kwargs) -> tuple[T, Cost]:
+    """Return the result of a call, and its cost."""
+    before, start = _restarted_peak(), time.perf_counter()
+    result = call(*values, **options)
     seconds = time.perf_counter() - start
-    costs.append(Cost(seconds, None if before is None else max(0, _status("VmHWM") - before) / 1e6))
+    return result, Cost(seconds, None if before is None else max(0, _status("VmHWM") - before) / 1e6)
 
 
 def _restarted_peak() -> int | None:

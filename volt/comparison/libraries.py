@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,17 @@ from volt.errors import VocabularyError, missing
 from volt.files.small_files import read_bytes
 from volt.formats.check import plain_file
 from volt.formats.registry import format_of, read_vocabulary
-from volt.text.characters import BYTE_TOKENS, PREFIX
+from volt.text.characters import BYTE_TOKENS, token_lengths
 from volt.vocabulary import Vocabulary
 
 Longs = NDArray[np.int64]
 Encode = Callable[[list[str]], Sequence[Sequence[int]]]
 Cutter = Callable[[Sequence[str], str], Cuts]  # of words, and the name of their source
 
-TOKENIZER = "tokenizer.json"
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
-    """A vocabulary with the library that cuts words by it. `cut` gives numbers of `tokens`, which count as types."""
+    """A vocabulary, and the library that splits words by it. `cut` returns indices of `tokens`."""
 
     name: str
     size: int
@@ -44,7 +43,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadFile:
-    """A file of a vocabulary: its model, and a sentence on why VOLT does not cut by it, if so."""
+    """A vocabulary file and its model. problem: why VOLT cannot split words by it, if so"""
 
     path: str
     model: Vocabulary | Library = field(repr=False)
@@ -54,22 +53,23 @@ class ReadFile:
 
 def read_file(path: str, *, pattern: str | None = None) -> ReadFile:
     """Read a vocabulary; if VOLT cannot encode as its library does, load the library with the file."""
-    model: Vocabulary | Library | None
-    with measured() as costs:
-        problem = ""
-        try:
-            model = read_vocabulary(path, pattern=pattern)
-        except VocabularyError as error:
-            reason = error.text(lambda _, pattern: f"{path}:{pattern}")
-            if (model := load(path)) is None:
-                raise VocabularyError(reason) from None
-            why = reason.removeprefix(f"{path}: ").partition("; ")[0]
-            problem = f"{path}: {model.name} cuts by this file, not VOLT: {why}"
-    return ReadFile(path, model, costs[0], problem)
+    (model, problem), cost = measured(_model_of, path, pattern)
+    return ReadFile(path, model, cost, problem)
+
+
+def _model_of(path: str, pattern: str | None) -> tuple[Vocabulary | Library, str]:
+    try:
+        return read_vocabulary(path, pattern=pattern), ""
+    except VocabularyError as error:
+        reason = error.text(lambda _, pattern: f"{path}:{pattern}")
+    if (library := load(path)) is None:
+        raise VocabularyError(reason) from None
+    why = reason.removeprefix(f"{path}: ").partition("; ")[0]
+    return library, f"{path}: {library.name} cuts by this file, not VOLT: {why}"
 
 
 def load(path: str | Path) -> Library | None:
-    """Load a file in its own library; return None if it is damaged or no library cuts words by it."""
+    """Load a file in its own library; return None if it is damaged or no library reads it."""
     try:
         result = format_of(path)
         with plain_file(path) as plain:
@@ -80,16 +80,21 @@ def load(path: str | Path) -> Library | None:
         return None
 
 
-def of_sentencepiece(path: Path) -> Library:
+def _loaded(library: str, path: Path, load: Callable[[Any], Any]) -> tuple[str, Any]:
+    """Return the library's name and version, and what it loads from a file."""
     try:
-        import sentencepiece
+        module = import_module(library)
     except ImportError:
-        raise missing("sentencepiece") from None
-    data = read_bytes(path, kind=VocabularyError)
+        raise missing(library) from None
     try:
-        model = sentencepiece.SentencePieceProcessor(model_proto=data)
-    except (RuntimeError, ValueError) as error:
-        raise VocabularyError(f"{path}: sentencepiece cannot load it ({error}); download or export it again") from None
+        return f"{library} {module.__version__}", load(module)
+    except Exception as error:  # tokenizers raises no narrower class
+        raise VocabularyError(f"{path}: {library} cannot load it ({error}); download or export it again") from None
+
+
+def of_sentencepiece(path: Path) -> Library:
+    data = read_bytes(path, kind=VocabularyError)
+    name, model = _loaded("sentencepiece", path, lambda module: module.SentencePieceProcessor(model_proto=data))
     numbers = range(model.get_piece_size())
     types = {
         number: model.id_to_piece(number)
@@ -97,56 +102,42 @@ def of_sentencepiece(path: Path) -> Library:
         if not (model.is_control(number) or model.is_unknown(number) or model.is_unused(number))
     }
     n_bytes = sum(map(model.is_byte, numbers))
-    lengths = {piece: 1 if piece in BYTE_TOKENS else len(piece) - piece.count(PREFIX) for piece in types.values()}
-    name = f"sentencepiece {sentencepiece.__version__}"
-    return _library(name, types, lengths, n_bytes=n_bytes, encode=model.encode)
+    texts = ["?" if piece in BYTE_TOKENS else piece for piece in types.values()]
+    return _library(name, types, texts, n_bytes=n_bytes, encode=model.encode)
 
 
 def of_tokenizers(path: Path) -> Library:
-    try:
-        import tokenizers
-    except ImportError:
-        raise missing("tokenizers") from None
-    path = path / TOKENIZER if path.is_dir() else path
-    try:
-        tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises no narrower class
-        raise VocabularyError(f"{path}: tokenizers cannot load it ({error}); download or export it again") from None
+    path = path / "tokenizer.json" if path.is_dir() else path
+    name, tokenizer = _loaded("tokenizers", path, lambda module: module.Tokenizer.from_file(str(path)))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     left_out = {one.content for one in tokenizer.get_added_tokens_decoder().values() if one.special}
     left_out.add(_unknown(tokenizer))
     vocab = tokenizer.get_vocab()
     types = {vocab[token]: token for token in sorted(vocab, key=vocab.__getitem__) if token not in left_out}
-    spells_bytes = bool(getattr(tokenizer.model, "byte_fallback", False))
-    n_bytes = sum(token in types.values() for token in BYTE_TOKENS) if spells_bytes else 0
-    lengths = {token: _length(token, tokenizer.model, spells_bytes=spells_bytes) for token in types.values()}
+    byte_tokens = {*BYTE_TOKENS} & {*types.values()} if getattr(tokenizer.model, "byte_fallback", False) else set()
+    markers = ("continuing_subword_prefix", "end_of_word_suffix")
+    prefix, suffix = (getattr(tokenizer.model, marker, None) or "" for marker in markers)
+    texts = [
+        "?" if token in byte_tokens else token.removeprefix(prefix).removesuffix(suffix) for token in types.values()
+    ]
 
     def encode(texts: list[str]) -> list[list[int]]:
         return [one.ids for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
-    return _library(f"tokenizers {tokenizers.__version__}", types, lengths, n_bytes=n_bytes, encode=encode)
+    return _library(name, types, texts, n_bytes=len(byte_tokens), encode=encode)
 
 
 def _unknown(tokenizer: Any) -> str:
-    """Return the token of unknown words. Only the JSON of a Unigram model holds it."""
+    """Return the token of unknown words. Only the JSON of a Unigram model contains it."""
     if hasattr(tokenizer.model, "unk_token"):
         return tokenizer.model.unk_token or ""
     number = json.loads(tokenizer.to_str())["model"].get("unk_id")
     return "" if number is None else tokenizer.id_to_token(number) or ""
 
 
-def _length(token: str, model: Any, *, spells_bytes: bool) -> int:
-    if spells_bytes and token in BYTE_TOKENS:
-        return 1
-    bare = token.removeprefix(getattr(model, "continuing_subword_prefix", None) or "")
-    bare = bare.removesuffix(getattr(model, "end_of_word_suffix", None) or "")
-    return len(bare) - bare.count(PREFIX)
-
-
-def _library(
-    name: str, types: Mapping[int, str], lengths: Mapping[str, int], *, n_bytes: int, encode: Encode
-) -> Library:
+def _library(name: str, types: Mapping[int, str], texts: Sequence[str], *, n_bytes: int, encode: Encode) -> Library:
+    """types: id → token; texts: each token's text, with one character for a byte"""
     numbers = np.full(max(types, default=-1) + 2, -1, np.int64)
     numbers[list(types)] = np.arange(len(types))
 
@@ -155,12 +146,12 @@ def _library(
         cuts = cuts_of(encode([front + word for word in words]))
         return Cuts(numbers[np.minimum(cuts.ids, len(numbers) - 1)], cuts.ends)
 
-    long = np.fromiter((max(1, lengths[token]) for token in types.values()), np.int64, len(types))
-    return Library(name, len(types) - n_bytes, tuple(types.values()), long, cut)
+    lengths = token_lengths(texts, marker="prefix")
+    return Library(name, len(types) - n_bytes, tuple(types.values()), lengths, cut)
 
 
 def _front(encode: Encode, words: Sequence[str]) -> str:
-    """Return the prefix that makes the library cut a word alone as within a line: a space or nothing."""
+    """Return the prefix, a space or nothing, that makes the library split a lone word as within a line."""
     some = words[0] if words else ""
     alone, spaced, both = map(list, encode([some, f" {some}", f"{some} {some}"]))
     return " " if both == alone + spaced else ""

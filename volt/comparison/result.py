@@ -1,10 +1,11 @@
-"""`Comparison`: the result of `compare`, and its JSON layout. Cut texts → `SystemResult`: a system's measures.
+"""`Comparison`: the result of `compare`, and its JSON layout. A system → `SystemResult`: its measures on all texts.
 
 All reports come from one `Comparison`. `as_data` lays it out as JSON; a capital letter stands for a dataclass:
 
     version         1
     signature       the facts that reproduce the search
-    made            Made;  corpus: CorpusFacts;  heldout: likewise, or null
+    made            {date, machine, n_cpus, python, volt, libraries, seconds};  corpus: CorpusFacts
+    heldout         CorpusFacts, or null
     search          volt.choose.report.as_data of the joint search
     systems         [SystemResult];  chosen: the name of the system that the search's rule chose
     study           Study
@@ -20,32 +21,28 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import reduce
+from functools import partial, reduce
 from importlib.metadata import PackageNotFoundError, version
-from itertools import chain
 from operator import add
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import polars as pl
 
 from volt.choose.criteria import Length, source_shares
 from volt.choose.language_model import LanguageModel
 from volt.choose.report import as_data as search_data
 from volt.choose.search import SearchResult, entropy_curve
-from volt.comparison.measures import Cuts, Measures, Text, character_entropy, compared, measure
-from volt.comparison.size_studies import SampleCuts, Study, TokenTable
+from volt.comparison.measures import Cuts, Measures, Text, compared, measure
+from volt.comparison.size_studies import SampleCuts, Study
 from volt.comparison.systems import System
 from volt.comparison.texts import NamedText, are_aligned
 from volt.count.corpus_statistics import text_bytes
 from volt.display import counted, html_note, html_page, html_table
-
-Longs = NDArray[np.int64]
-Part = tuple[Sequence[str], Text, Cuts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,96 +72,71 @@ class SystemResult:
     shares: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MeasuredText:
-    """The distinct words of both texts of a source, and their counts in each."""
-
-    name: str
-    words: tuple[str, ...]
-    training: Text | None
-    heldout: Text | None
+_FACTS = ("name", "family", "size", "rule", "why", "on_edge", "n_scaffolding", "cost_note")  # copied from a System
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredTexts:
-    """All sources, ready to be measured. aligned: whether all have equally many lines"""
+    """All texts, by name.
 
-    sources: tuple[MeasuredText, ...]
+    words: the distinct words of the training and the held-out text
+    training, heldout: the counts of these words
+    aligned, heldout_aligned: whether all texts have equally many lines
+    """
+
+    words: dict[str, list[str]]
+    training: dict[str, Text]
+    heldout: dict[str, Text]
     aligned: bool
     heldout_aligned: bool
-    length: Length = "type"
-    model: LanguageModel | None = None
+    length: Length
+    model: LanguageModel | None
 
 
 def measured_texts(
-    sources: Sequence[NamedText],
-    heldout: Sequence[NamedText],
-    *,
-    length: Length = "type",
-    model: LanguageModel | None = None,
+    sources: Sequence[NamedText], heldout: Sequence[NamedText], *, length: Length, model: LanguageModel | None
 ) -> MeasuredTexts:
-    """Pair each training text with the held-out text of the same name."""
-    training, other = ({source.name: source for source in some} for some in (sources, heldout))
-    parts = []
-    for name in dict.fromkeys((*training, *other)):
-        both = [result[name].counts.words for result in (training, other) if name in result]
-        words = tuple(dict.fromkeys(chain.from_iterable(both)))
-        places = {word: place for place, word in enumerate(words)}
-        texts: list[Text | None] = []
-        for result in (training, other):
-            if (source := result.get(name)) is None:
-                texts.append(None)
-                continue
-            counts = np.zeros(len(words), np.int64)
-            counts[[places[word] for word in source.counts.words]] = source.counts.counts
-            texts.append(Text(counts, source.n_characters, text_bytes(source.counts), source.counts.n_lines))
-        parts.append(MeasuredText(name, words, *texts))
-    return MeasuredTexts(tuple(parts), are_aligned(sources), are_aligned(heldout), length, model)
+    words = dict[str, dict[str, int]]()  # name → word → its index
+    for text in (*sources, *heldout):
+        numbers = words.setdefault(text.name, {})
+        for word in text.counts.words:
+            numbers.setdefault(word, len(numbers))
+    training, other = ({text.name: _text_of(text, words[text.name]) for text in some} for some in (sources, heldout))
+    names = {name: list(numbers) for name, numbers in words.items()}
+    return MeasuredTexts(names, training, other, are_aligned(sources), are_aligned(heldout), length, model)
+
+
+def _text_of(source: NamedText, numbers: Mapping[str, int]) -> Text:
+    counts = np.zeros(len(numbers), np.int64)
+    counts[[numbers[word] for word in source.counts.words]] = source.counts.counts
+    return Text(counts, source.characters, text_bytes(source.counts))
 
 
 def cut_texts(system: System, texts: MeasuredTexts) -> dict[str, Cuts]:
-    return {part.name: system.cut(part.words, part.name) for part in texts.sources if system.can_cut(part.name)}
+    return {name: system.cut(words, name) for name, words in texts.words.items() if system.can_cut(name)}
 
 
-def measure_system(system: System, texts: MeasuredTexts, *, cuts: dict[str, Cuts]) -> SystemResult:
+def measure_system(system: System, texts: MeasuredTexts, *, cuts: Mapping[str, Cuts]) -> SystemResult:
     """Measure a system on all texts. cuts: the result of `cut_texts`"""
-    training, heldout = _parts(texts, cuts, "training"), _parts(texts, cuts, "heldout")
-    counts = np.array([cut.token_counts(text.word_counts, len(system.tokens)) for _, text, cut in training.values()])
-    whole = _measured(training.values(), system, texts)
+    training, heldout = (
+        {name: (text, cuts[name]) for name, text in some.items() if name in cuts}
+        for some in (texts.training, texts.heldout)
+    )
+    measured = partial(measure, lengths=system.lengths, length=texts.length, model=texts.model)
+    whole = measured([*training.values()])
+    counts = np.array([cut.token_counts(text.word_counts, len(system.tokens)) for text, cut in training.values()])
     return SystemResult(
-        name=system.name,
-        family=system.family,
-        size=system.size,
-        rule=system.rule,
-        why=system.why,
-        on_edge=system.on_edge,
-        n_scaffolding=system.n_scaffolding,
+        **{name: getattr(system, name) for name in _FACTS},
         seconds=system.cost.seconds,
         memory_mb=system.cost.memory_mb,
-        cost_note=system.cost_note,
         training=replace(whole, muv=system.step_muv if whole.is_ranked else None),
-        heldout=_measured(heldout.values(), system, texts) if heldout else None,
-        by_source=_by_source(training, system, texts, aligned=texts.aligned),
-        heldout_by_source=_by_source(heldout, system, texts, aligned=texts.heldout_aligned),
+        heldout=measured([*heldout.values()]) if heldout else None,
+        by_source=compared({name: measured([part]) for name, part in training.items()}, aligned=texts.aligned),
+        heldout_by_source=compared(
+            {name: measured([part]) for name, part in heldout.items()}, aligned=texts.heldout_aligned
+        ),
         shares=dict(zip(training, source_shares(counts).tolist(), strict=True)),
     )
-
-
-def _parts(texts: MeasuredTexts, cuts: dict[str, Cuts], which: Literal["training", "heldout"]) -> dict[str, Part]:
-    result = ((part.name, part.words, getattr(part, which)) for part in texts.sources if part.name in cuts)
-    return {name: (words, text, cuts[name]) for name, words, text in result if text is not None}
-
-
-def _by_source(parts: dict[str, Part], system: System, texts: MeasuredTexts, *, aligned: bool) -> dict[str, Measures]:
-    return compared({name: _measured([part], system, texts) for name, part in parts.items()}, aligned=aligned)
-
-
-def _measured(parts: Iterable[Part], system: System, texts: MeasuredTexts) -> Measures:
-    parts = list(parts)
-    words = list(chain.from_iterable(words for words, _, _ in parts))
-    atoms = character_entropy(words, np.concatenate([text.word_counts for _, text, _ in parts]))
-    cut = [(text, cuts) for _, text, cuts in parts]
-    return measure(cut, lengths=system.lengths, length=texts.length, atoms=atoms, model=texts.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,31 +164,21 @@ class CorpusFacts:
     aligned: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """The date (UTC, ISO 8601), machine and versions of a comparison, and its seconds."""
-
-    date: str
-    machine: str
-    n_cpus: int
-    python: str
-    volt: str
-    libraries: dict[str, str]
-    seconds: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """Everything that a report of a comparison shows.
 
-    signature, made: the facts that reproduce it; date, machine and versions
-    corpus, heldout: the training and the held-out texts
-    search: search on the training texts together
+    signature: the facts that reproduce it
+    made: date, machine and versions
+    corpus, heldout: facts of the training and the held-out texts
+    search: the search on all training texts together
     phases: the seconds of each phase, by name
-    systems, chosen: every system, measured; the name of the one that the search's rule chose
+    systems: every system, measured
+    chosen: the name of the system that the search's rule chose
     study: study of MUV-search
-    tokens, samples: tokens along the sizes; lines, cut at every searched size
-    problems: sentences on parts that failed, and why
+    tokens: a table of all candidate tokens
+    samples: sample lines, split at every searched size
+    problems: sentences that say what failed, and why
 
     >>> import volt
     >>> comparison = volt.compare(NamedText("en", {"low": 5, "lower": 2, "newest": 6, "widest": 3}), systems=[])
@@ -225,7 +187,7 @@ class Comparison:
     """
 
     signature: str
-    made: Made
+    made: dict[str, Any]
     corpus: CorpusFacts
     heldout: CorpusFacts | None
     search: SearchResult = field(repr=False)
@@ -233,7 +195,7 @@ class Comparison:
     systems: tuple[SystemResult, ...]
     chosen: str
     study: Study = field(repr=False)
-    tokens: TokenTable = field(repr=False)
+    tokens: pl.DataFrame = field(repr=False)
     samples: SampleCuts = field(repr=False)
     problems: tuple[str, ...]
 
@@ -267,78 +229,51 @@ class Comparison:
         )  # fmt: skip
 
     def as_data(self) -> dict[str, Any]:
-        """Return everything as JSON values, in the layout that the module describes."""
+        """Return everything as JSON values, as the module describes."""
         return {
             "version": 1,
             "signature": self.signature,
-            "made": asdict(self.made),
+            "made": self.made,
             "corpus": asdict(self.corpus),
             "heldout": asdict(self.heldout) if self.heldout else None,
             "search": search_data(self.search, seconds=self.phases),
             "systems": [asdict(system) for system in self.systems],
             "chosen": self.chosen,
             "study": asdict(self.study),
-            "tokens": _token_columns(self.tokens),
+            "tokens": self.tokens.to_dict(as_series=False),
             "lengths": _lengths(self.tokens),
             "samples": {
-                "sizes": list(self.samples.sizes),
+                **asdict(self.samples),
                 "samples": [{"source": source, "line": line} for source, line in self.samples.samples],
-                "cuts": [[[list(word) for word in line] for line in at_size] for at_size in self.samples.cuts],
-                "counts": [{str(token): n for token, n in counts.items()} for counts in self.samples.counts],
             },
             "problems": list(self.problems),
         }
 
 
-def _token_columns(table: TokenTable) -> dict[str, Any]:
-    return {
-        "token": list(table.tokens),
-        "length": table.lengths.tolist(),
-        "count": [count if count >= 0 else None for count in table.counts.tolist()],
-        "rank": [rank or None for rank in table.ranks.tolist()],
-        "appears": table.appears.tolist(),
-        "peak": table.peaks.tolist(),
-        "peak_count": table.peak_counts.tolist(),
-        "scaffolding": [size or None for size in table.scaffolding.tolist()],
-    }
-
-
-def _lengths(table: TokenTable) -> list[dict[str, int]]:
-    held = table.counts >= 0
-    lengths, counts = table.lengths[held], table.counts[held]
-    return [
-        {"length": length, "types": n_types, "pieces": int(counts[lengths == length].sum())}
-        for length, n_types in enumerate(np.bincount(lengths).tolist())
-        if n_types
-    ]
+def _lengths(table: pl.DataFrame) -> list[dict[str, int]]:
+    groups = table.drop_nulls("count").group_by("length")
+    return groups.agg(types=pl.len(), pieces=pl.col("count").sum()).sort("length").to_dicts()
 
 
 def corpus_facts(texts: Sequence[NamedText], temperature: float) -> CorpusFacts:
-    counts = reduce(add, (text.counts for text in texts))
-    parts = tuple(
-        SourceFacts(
-            text.name, text.files, text.counts.n_lines, text.counts.total, text.counts.n_words,
-            text.n_characters, text.counts.fingerprint,
-        )
-        for text in texts
-    )  # fmt: skip
-    return CorpusFacts(
-        parts, counts.n_lines, counts.total, counts.n_words, sum(part.characters for part in parts),
-        counts.fingerprint, temperature, are_aligned(texts),
-    )  # fmt: skip
+    together = NamedText("all texts", reduce(add, (text.counts for text in texts)))
+    sources = tuple(SourceFacts(text.name, text.files, *_facts(text)) for text in texts)
+    return CorpusFacts(sources, *_facts(together), temperature, are_aligned(texts))
 
 
-def made_now(seconds: float) -> Made:
+def _facts(text: NamedText) -> tuple[int, int, int, int, str]:
+    counts = text.counts
+    return counts.n_lines, counts.total, counts.n_words, text.characters.total(), counts.fingerprint
+
+
+def made_now(seconds: float) -> dict[str, Any]:
+    """Return the date (UTC, ISO 8601), machine, versions and seconds of a comparison."""
     libraries = {}
     for library in ("numpy", "polars", "numba", "scipy", "sentencepiece", "tokenizers"):
         with suppress(PackageNotFoundError):
             libraries[library] = version(library)
-    return Made(
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=f"{platform.system()} {platform.machine()}",
-        n_cpus=os.cpu_count() or 1,
-        python=platform.python_version(),
-        volt=version("volt-vocab"),
-        libraries=libraries,
-        seconds=seconds,
-    )
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.system()} {platform.machine()}", "n_cpus": os.cpu_count() or 1,
+        "python": platform.python_version(), "volt": version("volt-vocab"), "libraries": libraries, "seconds": seconds,
+    }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A search → `Study` of MUV-search, and `TokenTable` and `SampleCuts`: tokens and sample lines along all sizes.
+"""A search → `Study` of MUV-search, the table of its tokens, and `SampleCuts`: lines split at every size.
 
 MUV-search picks the BPE vocabulary with the greatest marginal utility (Eq. 1). Where the entropy curve is convex, that
 is the first size: the choice of sizes decides, not the corpus. So the study compares several grids.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+import polars as pl
 
 from volt.choose.criteria import Length, muv
 from volt.choose.exact_curve import EntropyCurve, muv_search
@@ -23,74 +23,62 @@ from volt.encode.encoder import Encoder
 from volt.learn.candidates import Candidates
 from volt.text.characters import PREFIX, SUFFIX
 
-Longs = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TokenTable:
-    """Where each candidate token appears, peaks and is dropped along the sizes, with counts from the learned corpus.
-
-    counts, ranks: each token's in the chosen vocabulary; −1 and 0 for a token that it lacks
-    scaffolding: the first searched size that has the token and drops it, or 0
-    """
-
-    tokens: tuple[str, ...]
-    lengths: Longs
-    counts: Longs
-    ranks: Longs
-    appears: Longs
-    peaks: Longs
-    peak_counts: Longs
-    scaffolding: Longs
-
 
 @dataclass(frozen=True, slots=True)
 class SampleCuts:
-    """Sample lines, each (name of its text, line), cut by the vocabulary of every searched size.
+    """Sample lines, split by the vocabulary of every searched size.
 
-    cuts: [size][sample][word] → its pieces: numbers of tokens in the TokenTable, or unknown characters
-    counts: [size] → token number → its count in the corpus, for the tokens that the samples use
+    samples: the name of each line's text, and the line
+    cuts: [size][sample][word] → the word's pieces: indices of tokens, or unknown characters
+    counts: [size] → token's index, as a string → its count in the corpus, for tokens in the samples
     """
 
     sizes: tuple[int, ...]
     samples: tuple[tuple[str, str], ...]
     cuts: tuple[tuple[tuple[tuple[int | str, ...], ...], ...], ...]
-    counts: tuple[dict[int, int], ...]
+    counts: tuple[dict[str, int], ...]
 
 
-def token_table(search: SearchResult) -> TokenTable:
-    candidates = search.candidates
-    held = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
-    counts = np.array([held.get(token, -1) for token in candidates.tokens], np.int64)
-    ranks = np.zeros(len(counts), np.int64)
-    ranks[np.argsort(-counts, kind="stable")[: len(held)]] = np.arange(1, len(held) + 1)
-    peaks, peak_counts = _peaks(candidates)
-    dropped = np.zeros(candidates.n_tokens, np.int64)
-    for step in search.steps:
-        new = np.flatnonzero(~step.kept & (dropped[: step.size] == 0))
-        dropped[new] = step.size
-    appears = np.maximum(np.arange(1, candidates.n_tokens + 1), candidates.n_atoms)
-    return TokenTable(candidates.tokens, candidates.lengths, counts, ranks, appears, peaks, peak_counts, dropped)
+def token_table(search: SearchResult) -> pl.DataFrame:
+    """Return a row for each candidate token.
 
-
-def _peaks(candidates: Candidates) -> tuple[Longs, Longs]:
-    change, n_atoms = candidates.trajectory, candidates.n_atoms
-    tokens = np.concatenate([np.arange(n_atoms), change.tokens])
-    sizes = np.concatenate([np.full(n_atoms, n_atoms), candidates.sizes_after()[1:][change.merges]])
-    counts = np.concatenate([candidates.atom_counts, change.after])
-    order = np.argsort(tokens, kind="stable")
-    tokens, sizes, counts = tokens[order], sizes[order], counts[order]
-    last = np.append((tokens[1:] != tokens[:-1]) | (sizes[1:] != sizes[:-1]), True)  # where a size ends for a token
-    tokens, sizes, counts = tokens[last], sizes[last], counts[last]
-    best = np.lexsort((sizes, -counts, tokens))
-    result, first = np.unique(tokens[best], return_index=True)
-    peaks, peak_counts = np.arange(1, candidates.n_tokens + 1), np.zeros(candidates.n_tokens, np.int64)
-    peaks[result], peak_counts[result] = sizes[best][first], counts[best][first]
-    return peaks, peak_counts
+    count, rank: its count and rank in the chosen vocabulary, or null
+    appears: the smallest size that has it
+    peak, peak_count: the size at which its count is greatest, and that count
+    scaffolding: the first searched size that drops it, or null
+    """
+    candidates, change = search.candidates, search.candidates.trajectory
+    chosen = dict(zip(search.vocabulary.tokens, search.vocabulary.counts, strict=True))
+    numbers = np.arange(candidates.n_tokens)
+    appears = np.maximum(numbers + 1, candidates.n_atoms)
+    first_counts, dropped = np.zeros((2, candidates.n_tokens), np.int64)
+    first_counts[: candidates.n_atoms] = candidates.atom_counts
+    for step in reversed(search.steps):
+        dropped[np.flatnonzero(~step.kept)] = step.size
+    sizes = {
+        "token": np.concatenate([numbers, change.tokens]),
+        "peak": np.concatenate([appears, candidates.sizes_after()[1:][change.merges]]),
+        "peak_count": np.concatenate([first_counts, change.after]),
+    }
+    last = pl.DataFrame(sizes).unique(["token", "peak"], keep="last", maintain_order=True)
+    peaks = last.sort("token", "peak_count", "peak", descending=[False, True, False]).unique("token", keep="first")
+    return pl.DataFrame(
+        {
+            "token": candidates.tokens,
+            "length": candidates.lengths,
+            "count": [chosen.get(token) for token in candidates.tokens],
+            "appears": appears,
+            **peaks.sort("token").select("peak", "peak_count").to_dict(),
+            "scaffolding": dropped,
+        }
+    ).select(
+        "token", "length", "count", pl.col("count").rank("ordinal", descending=True).alias("rank"), "appears",
+        "peak", "peak_count", pl.col("scaffolding").replace(0, None),
+    )  # fmt: skip
 
 
 def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> SampleCuts:
-    """Cut lines at every searched size. samples: (name of the text, line)"""
+    """Split lines at every searched size. samples: (name of the text, line)"""
     candidates = search.candidates
     normalizer, pretokenizer = candidates.counts.normalizer, candidates.counts.pretokenizer
     lines = [pretokenizer.split(normalizer.normalize(line)) for _, line in samples]
@@ -114,12 +102,12 @@ def sample_cuts(search: SearchResult, samples: Sequence[tuple[str, str]]) -> Sam
         cuts.append(tuple(tuple(pieces[word] for word in line) for line in lines))
         used = {piece for cut in pieces.values() for piece in cut if isinstance(piece, int)}
         exact = counts_of_kept(candidates, step.kept)
-        counts.append({token: int(exact[token]) for token in sorted(used)})
+        counts.append({str(token): int(exact[token]) for token in sorted(used)})
     return SampleCuts(tuple(step.size for step in search.steps), tuple(samples), tuple(cuts), tuple(counts))
 
 
 def _substrings(candidates: Candidates, words: Sequence[str]) -> set[str]:
-    """Return the strings of tokens in these words; a vocabulary of such tokens cuts them alike."""
+    """Return all strings in these words that may be tokens; no other token can split them."""
     longest, texts = max(map(len, candidates.tokens)), set[str]()
     for word in words:
         text = PREFIX * (candidates.marker == "prefix") + word + SUFFIX * (candidates.marker == "suffix")
@@ -127,23 +115,11 @@ def _substrings(candidates: Candidates, words: Sequence[str]) -> set[str]:
     return texts
 
 
+Row = dict[str, Any]
 GRID = (*range(1_000, 10_001, 1_000), 20_000)  # the paper's Section 5.2
-FLOORS = (0, 250, 500, 1_000, 2_000, 4_000, 8_000)  # the first sizes of grids; 0 stands for the number of atoms
+FLOORS = (250, 500, 1_000, 2_000, 4_000, 8_000)  # first sizes of grids, besides the number of atoms
 GRID_STEP = 1_000
 CURVE_POINTS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class GridRow:
-    """One size of the grid: Eq. 2 with the mean length over tokens and over pieces, Eq. 4, and Eq. 1 of each."""
-
-    size: int
-    entropy: float
-    muv: float | None
-    occurrence_entropy: float
-    occurrence_muv: float | None
-    transport_entropy: float
-    transport_muv: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,27 +151,19 @@ class CostRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """The BPE sweep at up to 500 evenly spaced sizes. The fields are named as in `GridRow`."""
-
-    sizes: tuple[int, ...]
-    entropies: tuple[float, ...]
-    muv: tuple[float, ...]
-    occurrence_entropies: tuple[float, ...]
-    occurrence_muv: tuple[float, ...]
-    n_pieces: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Study:
-    """The argmaxes of Eq. 1 over the grid, every size, and from each floor on; the sweep; costs as in Table 4.
+    """The study of MUV-search.
 
+    grid: for each size, Eq. 2 by tokens and by pieces, Eq. 4, and Eq. 1 of each
+    argmaxes: where Eq. 1 is greatest
+    curve: Eq. 2 and Eq. 1 (from the second size on) of BPE at up to 500 evenly spaced sizes
+    costs: as in the paper's Table 4
     warnings: sentences on what the argmaxes depend on
     """
 
-    grid: tuple[GridRow, ...]
+    grid: tuple[Row, ...]
     argmaxes: tuple[Argmax, ...]
-    curve: Curve
+    curve: dict[str, list[float]]
     costs: tuple[CostRow, ...]
     warnings: tuple[str, ...]
 
@@ -209,33 +177,29 @@ QUOTED = (
 
 
 def muv_study(
-    search: SearchResult,
-    *,
-    parameters: SearchParameters | None = None,
-    volt_cost: Cost | None = None,
-    sweep_cost: Cost | None = None,
-    grid: Sequence[int] = GRID,
-    grid_step: int = GRID_STEP,
-) -> Study:
+    search: SearchResult, *, parameters: SearchParameters, volt_cost: Cost, sweep_cost: Cost,
+    grid: Sequence[int] = GRID, grid_step: int = GRID_STEP,
+) -> Study:  # fmt: skip
     candidates, reached = search.candidates, _within(search.candidates, grid)
     curves = {length: muv_search(candidates, length=length) for length in get_args(Length)}
-    argmaxes = list(_argmaxes(candidates, curves, reached, grid_step))
+    argmaxes = _argmaxes(candidates, curves, reached, grid_step)
     on_grid = next((one for one in argmaxes if (one.over, one.length) == ("grid", "type")), None)
-    costs = []
-    if volt_cost is not None:
-        note = f"learning the candidates, and {len(search.steps)} transports; no training"
-        costs.append(_measured(f"VOLT, {search.pick.rule}", search.pick.size, volt_cost, note))
-    if sweep_cost is not None and on_grid is not None:
+    note = f"learning the candidates, and {len(search.steps)} transports; no training"
+    costs = [_measured(f"VOLT, {search.pick.rule}", search.pick.size, volt_cost, note)]
+    if on_grid is not None:
         note = "learning the candidates; the entropy of every size follows from it, without encoding; no training"
         costs.append(_measured("MUV-search", on_grid.size, sweep_cost, note))
     by_type, by_occurrence = curves["type"], curves["occurrence"]
     at = np.unique(np.linspace(0, len(by_type.sizes) - 1, CURVE_POINTS).round().astype(int))
     sizes, first, second = by_type.sizes[at], by_type.entropies[at], by_occurrence.entropies[at]
-    columns = (sizes, first, muv(first, sizes), second, muv(second, sizes), by_type.n_pieces[at])
+    columns = {
+        "sizes": sizes, "entropies": first, "muv": muv(first, sizes), "occurrence_entropies": second,
+        "occurrence_muv": muv(second, sizes), "n_pieces": by_type.n_pieces[at],
+    }  # fmt: skip
     return Study(
-        grid=_grid_rows(search, reached, curves, parameters or SearchParameters()),
+        grid=_grid_rows(search, reached, curves, parameters),
         argmaxes=tuple(argmaxes),
-        curve=Curve(*(tuple(column.tolist()) for column in columns)),
+        curve={name: column.tolist() for name, column in columns.items()},
         costs=(*costs, *QUOTED),
         warnings=tuple(_warnings(argmaxes, reached, grid, candidates.n_tokens)),
     )
@@ -248,15 +212,13 @@ def grid_argmax(candidates: Candidates, *, length: Length = "type", grid: Sequen
 
 def _argmaxes(
     candidates: Candidates, curves: dict[str, EntropyCurve], reached: Sequence[int], grid_step: int
-) -> Iterator[Argmax]:
-    sizes_of = [("grid", list(reached)), ("every size", list(range(candidates.n_atoms, candidates.n_tokens + 1)))]
-    for floor in FLOORS:
-        if floor == 0 or floor > candidates.n_atoms:
-            first = max(floor, candidates.n_atoms)
-            sizes_of.append(("floor", list(range(first, candidates.n_tokens + 1, grid_step))))
-    for over, sizes in sizes_of:
-        result = (_argmax(curve, sizes, over, length) for length, curve in curves.items())
-        yield from (one for one in result if one is not None)
+) -> list[Argmax]:
+    first, end = candidates.n_atoms, candidates.n_tokens + 1
+    floors = [first, *(floor for floor in FLOORS if floor > first)]
+    compared: list[tuple[str, Sequence[int]]] = [("grid", reached), ("every size", range(first, end))]
+    compared += [("floor", range(floor, end, grid_step)) for floor in floors]
+    results = (_argmax(curve, sizes, over, length) for over, sizes in compared for length, curve in curves.items())
+    return [one for one in results if one is not None]
 
 
 def _within(candidates: Candidates, sizes: Sequence[int]) -> list[int]:
@@ -275,16 +237,17 @@ def _argmax(curve: EntropyCurve, sizes: Sequence[int], over: str, length: str) -
 
 def _grid_rows(
     search: SearchResult, sizes: Sequence[int], curves: dict[str, EntropyCurve], parameters: SearchParameters
-) -> tuple[GridRow, ...]:
+) -> tuple[Row, ...]:
     transported = {step.size: step.transport_entropy for step in search.steps}
     missing = [size for size in sizes if size not in transported]
     transported |= {s.size: s.transport_entropy for s in size_steps(search.candidates, missing, parameters=parameters)}
     at = np.array(sizes, np.int64) - search.candidates.n_atoms
-    columns = [curves["type"].entropies[at], curves["occurrence"].entropies[at]]
-    columns.append(np.array([transported[size] for size in sizes]))
-    with_muv = [(entropies.tolist(), [None, *muv(entropies, np.array(sizes)).tolist()]) for entropies in columns]
-    flat = [column for pair in with_muv for column in pair]
-    return tuple(GridRow(size, *row) for size, *row in zip(sizes, *flat, strict=False))
+    entropies = {"": curves["type"].entropies[at], "occurrence_": curves["occurrence"].entropies[at]}
+    entropies["transport_"] = np.array([transported[size] for size in sizes])
+    columns: dict[str, list[Any]] = {"size": list(sizes)}
+    for name, values in entropies.items():
+        columns |= {f"{name}entropy": values.tolist(), f"{name}muv": [None, *muv(values, np.array(sizes)).tolist()]}
+    return tuple(dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=False))
 
 
 def _measured(approach: str, size: int, cost: Cost, note: str) -> CostRow:

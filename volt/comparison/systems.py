@@ -1,11 +1,11 @@
-"""A search, a size, a file or another library → `System`: a vocabulary, its way of cutting words, and its cost.
+"""A search, a size, a file or another library → `System`: a vocabulary, how it splits words, and its cost.
 
     volt RULE           the kept tokens of the size that the rule picks, from one search
     muv-search          the BPE vocabulary with the greatest Eq. 1 on the paper's grid
     bpe:N               N tokens of the same BPE, all kept
     spm-bpe:N           N tokens, trained by sentencepiece on the same words; likewise spm-unigram:N
     wordpiece:N         N tokens, trained by Hugging Face tokenizers on the same words
-    PATH, PATH:PATTERN  a vocabulary file, and the pattern that cuts text, if the file does not name it
+    PATH, PATH:PATTERN  a vocabulary file, and the split pattern, if the file lacks it
 
 Without ":N" a system has the size of the chosen VOLT vocabulary.
 """
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from volt.choose.search import SearchResult
 from volt.choose.vocabulary_at import vocabulary_at
 from volt.comparison.cost import Cost, measured
-from volt.comparison.libraries import Cutter, ReadFile, of_sentencepiece, of_tokenizers
+from volt.comparison.libraries import Cutter, Library, ReadFile, of_sentencepiece, of_tokenizers
 from volt.comparison.measures import Cuts, cuts_of
 from volt.comparison.training import SENTENCEPIECE_FILE, TRAINERS, WORDPIECE_FILE, train
 from volt.count.word_counts import WordCounts
@@ -33,7 +33,7 @@ from volt.errors import ConfigError, VocabularyError
 from volt.files.paths import exists
 from volt.files.temporary import scratch_folder
 from volt.learn.candidates import Candidates
-from volt.text.characters import BYTE_TOKENS, PREFIX, SUFFIX
+from volt.text.characters import BYTE_TOKENS, token_lengths
 from volt.text.normalizer import Normalizer
 from volt.text.pretokenizer import PreTokenizer
 from volt.vocabulary import Vocabulary
@@ -42,6 +42,7 @@ Longs = NDArray[np.int64]
 
 DEFAULT_SYSTEMS = ("muv-search", "bpe:1000", "bpe:8000", "bpe:30000", "spm-bpe", "spm-unigram", "wordpiece")
 _KINDS = ("muv-search", "bpe", *TRAINERS)
+_UNKNOWN_COST = "reading the file; the cost of training it is unknown"
 _NAMES = {"spm-bpe": "sentencepiece bpe", "spm-unigram": "sentencepiece unigram", "wordpiece": "wordpiece"}
 
 
@@ -65,10 +66,10 @@ class Spec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class System:
-    """A vocabulary that cuts words, from the source of a name, into numbers of `tokens`, which count as types.
+    """A vocabulary. `cut` splits words of a named source into indices of `tokens`.
 
-    step_muv: Eq. 1 against the searched size before, if its size was searched
-    sources: the names of the sources that it can cut, None for any
+    step_muv: Eq. 1 against the previous searched size, if its size was searched
+    sources: the names of the sources whose words it can split; None for any
     """
 
     name: str
@@ -106,36 +107,37 @@ def parse_spec(text: str) -> Spec:
     raise ConfigError(f"system {text!r}: no such system and no such file; {hint} {', '.join(_KINDS)}:SIZE or a file")
 
 
-def volt_systems(search: SearchResult, *, cost: Cost, parts: str) -> Iterator[System]:
+def volt_systems(search: SearchResult, *, cost: Cost) -> Iterator[System]:
     """Yield one system for each rule, all from one search."""
-    note = f"{parts}; one search gives the vocabularies of all rules"
+    note = "learning the candidates and the transports of all sizes; one search gives the vocabularies of all rules"
     systems: dict[int, System] = {}  # rules that pick the same size share a system
     for rule, pick in search.picks.items():
         if pick.index not in systems:
             step = search.steps[pick.index]
-            with measured() as costs:
-                vocabulary = vocabulary_at(search.candidates, step.size, kept=step.kept)
-            systems[pick.index] = vocabulary_system(
-                "volt", vocabulary, family="volt", cost=cost + costs[0], cost_note=note, step_muv=step.muv
-            )
+            systems[pick.index] = system_at(
+                search.candidates, step.size, retained=step.kept, name="volt", family="volt", cost=cost, cost_note=note,
+                step_muv=step.muv,
+            )  # fmt: skip
         yield replace(systems[pick.index], name=f"volt {rule}", rule=rule, why=pick.why, on_edge=pick.on_edge)
 
 
-def bpe_system(candidates: Candidates, size: int, *, name: str, cost: Cost, cost_note: str, **facts: Any) -> System:
-    with measured() as costs:
-        vocabulary = vocabulary_at(candidates, size)
-    return vocabulary_system(name, vocabulary, cost=cost + costs[0], cost_note=cost_note, **facts)
+def system_at(
+    candidates: Candidates, size: int, *, name: str, cost: Cost, retained: NDArray[np.bool_] | None = None, **facts: Any
+) -> System:
+    """Return the vocabulary of a size as a system. retained: (size,) bool, by default all tokens"""
+    vocabulary, own_cost = measured(vocabulary_at, candidates, size, kept=retained)
+    return vocabulary_system(name, vocabulary, cost=cost + own_cost, **facts)
 
 
 def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts | None = None, **facts: Any) -> System:
-    """Return a system that cuts words with VOLT's `Encoder`.
+    """Return a system that splits words with VOLT's `Encoder`.
 
-    words_of: the counts whose words it will cut; if their settings differ, each word is encoded as a separate text
+    words_of: the counts of the words to split; if their settings differ, each word is encoded as a line
     """
     encoder = Encoder(vocabulary)
     roles = set(vocabulary.special.roles.values())
     types = tuple(piece for piece in vocabulary.pieces if piece and piece not in roles)
-    lengths = np.fromiter((_text_length(piece, vocabulary.marker) for piece in types), np.int64, len(types))
+    lengths = token_lengths(["?" if piece in BYTE_TOKENS else piece for piece in types], marker=vocabulary.marker)
     numbers = {piece: number for number, piece in enumerate(types)}
     settings = vocabulary.normalizer, vocabulary.pretokenizer
     as_texts = words_of is not None and settings != (words_of.normalizer, words_of.pretokenizer)
@@ -156,27 +158,19 @@ def vocabulary_system(name: str, vocabulary: Vocabulary, *, words_of: WordCounts
     )  # fmt: skip
 
 
-def _text_length(piece: str, marker: str) -> int:
-    if piece in BYTE_TOKENS:
-        return 1
-    return max(1, len(piece.removesuffix(SUFFIX)) if marker == "suffix" else len(piece) - piece.count(PREFIX))
-
-
 def file_system(file: ReadFile, *, counts: WordCounts) -> System:
-    """Return the system of a file. counts: the words that it will cut"""
-    name, note = f"file {file.path}", "reading the file; the cost of training it is unknown"
-    if isinstance(file.model, Vocabulary):
-        return vocabulary_system(
-            name, file.model, family="file", words_of=counts, cost=file.cost, cost_note=note, rule="as given",
-            why=file.path,
-        )  # fmt: skip
+    """Return the system of a file. counts: the words to split"""
+    facts: dict[str, Any] = {"family": "file", "cost": file.cost, "rule": "as given", "cost_note": _UNKNOWN_COST}
+    name, model = f"file {file.path}", file.model
+    if isinstance(model, Vocabulary):
+        return vocabulary_system(name, model, words_of=counts, why=file.path, **facts)
     if counts.pretokenizer != PreTokenizer():
-        raise _no_texts(file.model.name, counts)
-    return System(
-        name, family="file", size=file.model.size, tokens=file.model.tokens, lengths=file.model.lengths,
-        cut=file.model.cut, cost=file.cost, cost_note=note, rule="as given",
-        why=f"{file.path}, cut by {file.model.name}",
-    )  # fmt: skip
+        raise _no_texts(model.name, counts)
+    return _library_system(name, model, why=f"{file.path}, cut by {model.name}", **facts)
+
+
+def _library_system(name: str, library: Library, **facts: Any) -> System:
+    return System(name, size=library.size, tokens=library.tokens, lengths=library.lengths, cut=library.cut, **facts)
 
 
 def _no_texts(name: str, counts: WordCounts) -> VocabularyError:
@@ -191,19 +185,20 @@ def trained_system(kind: str, size: int, *, counts: WordCounts) -> System:
         raise _no_texts(_NAMES[kind], counts)
     with scratch_folder() as folder:
         cost = train(kind, size, counts=counts, folder=folder)
-        wordpiece = kind == "wordpiece"
-        result = of_tokenizers(folder / WORDPIECE_FILE) if wordpiece else of_sentencepiece(folder / SENTENCEPIECE_FILE)
-    repeats = "; the library takes no counts, so it reads each word as often as it occurs" * (kind == "wordpiece")
-    return System(
-        name=f"{_NAMES[kind]} {size}", family=_NAMES[kind], size=result.size, tokens=result.tokens,
-        lengths=result.lengths, cut=result.cut, cost=cost,
-        cost_note=f"training alone, in a process of its own{repeats}", rule="fixed",
+        is_wordpiece = kind == "wordpiece"
+        result = (
+            of_tokenizers(folder / WORDPIECE_FILE) if is_wordpiece else of_sentencepiece(folder / SENTENCEPIECE_FILE)
+        )
+    repeats = "; the library takes no counts, so it reads each word as often as it occurs" * is_wordpiece
+    return _library_system(
+        f"{_NAMES[kind]} {size}", result, family=_NAMES[kind], cost=cost, rule="fixed",
+        cost_note=f"training alone, in a process of its own{repeats}",
         why="as requested" if result.size == size else f"{size:,} requested, the library gives {result.size:,}",
     )  # fmt: skip
 
 
 def joined_system(name: str, systems: dict[str, System], **facts: Any) -> System:
-    """Join the vocabularies of sources to one system that cuts each source by its own."""
+    """Join the vocabularies of sources to one system that splits each source by its own vocabulary."""
     offsets = dict(zip(systems, accumulate((len(one.tokens) for one in systems.values()), initial=0), strict=False))
 
     def cut(words: Sequence[str], source: str) -> Cuts:

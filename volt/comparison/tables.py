@@ -6,9 +6,9 @@ The page shows all columns with their labels; the terminal and Markdown show the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from volt.display import Grid, LabelledText, at_bars
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 Data = Mapping[str, Any]
 NONE = "–"
+
+
+class Cell(NamedTuple):
+    text: str
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +49,37 @@ class TableColumn:
     def is_number(self) -> bool:
         return self.form not in ("text", "yes")
 
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    text: str
-    value: Any
+    def cell(self, row: Data) -> Cell:
+        value = row.get(self.key)
+        return Cell(NONE if value is None else FORMS[self.form](value), value)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table of a report. strong: the index of the highlighted row, if any"""
+    """One table of a report.
+
+    data: the rows, by the columns' keys
+    highlighted: the highlighted row's first value
+    """
 
     name: str
     caption: str
-    columns: tuple[TableColumn, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    strong: int | None = None
+    columns: Sequence[TableColumn]
+    data: Collection[Data]
+    highlighted: str = ""
     note: str = ""
 
+    @property
+    def rows(self) -> tuple[tuple[Cell, ...], ...]:
+        return tuple(tuple(column.cell(row) for column in self.columns) for row in self.data)
+
+    @property
+    def strong(self) -> int | None:
+        """The index of the highlighted row, if any."""
+        return next((index for index, row in enumerate(self.rows) if row[0].value == self.highlighted), None)
+
     def brief(self) -> Table:
-        shown = [place for place, column in enumerate(self.columns) if not column.detail]
-        columns = tuple(self.columns[place] for place in shown)
-        return replace(self, columns=columns, rows=tuple(tuple(row[place] for place in shown) for row in self.rows))
+        return replace(self, columns=[column for column in self.columns if not column.detail])
 
 
 def _significant(value: float) -> str:
@@ -138,28 +152,9 @@ MEASURES = (
     TableColumn("unknown_rate", "unknown", "unknown pieces per piece", "fine percent", short="unk."),
     TableColumn("n_used", "types used", "tokens of the vocabulary that the text uses", "count", detail=True),
 )  # fmt: skip
+
+
 _TOTALS = ("lines", "words", "distinct_words", "characters")
-
-
-def cell(column: TableColumn, row: Data) -> Cell:
-    value = row.get(column.key)
-    return Cell(NONE if value is None else FORMS[column.form](value), value)
-
-
-def table(
-    name: str,
-    caption: str,
-    columns: Sequence[TableColumn],
-    rows: Iterable[Data],
-    *,
-    strong: Callable[[Data], bool] = lambda row: False,
-    note: str = "",
-) -> Table:
-    """Return a table of these columns of the rows. strong: selects the highlighted row; the first one counts"""
-    rows = list(rows)
-    cells = tuple(tuple(cell(column, row) for column in columns) for row in rows)
-    result = next((index for index, row in enumerate(rows) if strong(row)), None)
-    return Table(name, caption, tuple(columns), cells, result, note)
 
 
 def legend(columns: Iterable[TableColumn]) -> str:
@@ -174,13 +169,13 @@ def corpus_table(data: Data) -> Table:
     ]  # fmt: skip
     parts = (("training", data["corpus"]), ("held-out", data["heldout"]))
     rows = [{**source, "part": part} for part, facts in parts if facts for source in facts["sources"]]
-    return table("sources", "Corpus", columns, rows)
+    return Table("sources", "Corpus", columns, rows)
 
 
 def pick_table(data: Data) -> Table:
     columns = [TableColumn("rule", "rule", "how a size is chosen"), SIZE, TableColumn("why", "why", "the reason"), EDGE]
     picks, chosen = data["search"]["picks"].values(), data["search"]["pick"]["rule"]
-    return table("picks", "What every rule picks", columns, picks, strong=lambda pick: bool(pick["rule"] == chosen))
+    return Table("picks", "What every rule picks", columns, picks, highlighted=chosen)
 
 
 def cost_table(data: Data) -> Table:
@@ -193,7 +188,7 @@ def cost_table(data: Data) -> Table:
     rows = [_measured(system, "training") for system in data["systems"]]
     covered = dict.fromkeys(f"{system['family']}: {system['cost_note']}." for system in data["systems"])
     note = f"{legend([SCAFFOLDING, MUV, SECONDS, MEMORY, EDGE])} What seconds and MB include: {' '.join(covered)}"
-    return table("costs", "Vocabularies, and what each cost", columns, rows, strong=_chosen(data), note=note)
+    return Table("costs", "Vocabularies, and what each cost", columns, rows, highlighted=data["chosen"], note=note)
 
 
 def _measures(data: Data) -> tuple[TableColumn, ...]:
@@ -204,16 +199,15 @@ def _measures(data: Data) -> tuple[TableColumn, ...]:
 
 
 def system_tables(data: Data) -> list[Table]:
-    tables = [_systems("training", "Measures on the training text", data, note=legend(_measures(data)))]
-    if data["heldout"]:
-        tables.append(_systems("heldout", "Measures on the held-out text", data))
-    return tables
-
-
-def _systems(part: str, caption: str, data: Data, *, note: str = "") -> Table:
-    rows = [_measured(system, part) for system in data["systems"]]
     columns = [SYSTEM, replace(SIZE, detail=True), *_measures(data)]
-    return table(f"systems-{part}", caption, columns, rows, strong=_chosen(data), note=note)
+    return [
+        Table(
+            f"systems-{part}", f"Measures on the {text} text", columns,
+            [_measured(system, part) for system in data["systems"]], highlighted=data["chosen"],
+            note=legend(columns[2:]) if part == "training" else "",
+        )
+        for part, text in (("training", "training"), ("heldout", "held-out")) if part == "training" or data["heldout"]
+    ]  # fmt: skip
 
 
 def _measured(system: Data, part: str) -> Data:
@@ -224,15 +218,11 @@ def _ranked(measures: Data) -> Data:
     return measures if measures.get("bits") is not None else {**measures, "n_pieces": None}
 
 
-def _chosen(data: Data) -> Callable[[Data], bool]:
-    return lambda system: bool(system["name"] == data["chosen"])
-
-
 def source_tables(data: Data) -> list[Table]:
     captions = {"by_source": "By source, training text", "heldout_by_source": "By source, held-out text"}
     columns = [SYSTEM, SOURCE, SHARE, PARITY, PREMIUM, *_measures(data)]
     rows = {part: [row for system in data["systems"] for row in _source_rows(system, part)] for part in captions}
-    return [table(part.replace("_", "-"), captions[part], columns, result) for part, result in rows.items() if result]
+    return [Table(part.replace("_", "-"), captions[part], columns, result) for part, result in rows.items() if result]
 
 
 def chosen_source_tables(data: Data) -> list[Table]:
@@ -240,9 +230,9 @@ def chosen_source_tables(data: Data) -> list[Table]:
     balance = (PARITY, PREMIUM)[: 1 + data["corpus"]["aligned"]]
     columns = [SOURCE, SHARE, *_measures(data), *balance]
     return [
-        table(
+        Table(
             "chosen-by-source", f"{system['name']}, by source, training text", columns,
-            _source_rows(system, "by_source"), note=legend([SHARE, *balance]),
+            [*_source_rows(system, "by_source")], note=legend([SHARE, *balance]),
         )
         for system in data["systems"] if system["name"] == data["chosen"]
     ]  # fmt: skip
@@ -255,12 +245,11 @@ def measures_by_source(data: Data, *, full: bool = True) -> list[Table]:
     for measure in [FERTILITY, *more * full]:
         columns = [SYSTEM, *(TableColumn(f"in {name}", name, "", measure.form) for name in names)]
         rows = [
-            {"name": system["name"]}
-            | {f"in {row['source']}": row[measure.key] for row in _source_rows(system, "by_source")}
+            {f"in {row['source']}": row[measure.key] for row in _source_rows(system, "by_source")} | system
             for system in data["systems"]
         ]
         caption = f"Training text: {measure.label}, by source ({measure.title})"
-        tables.append(table(f"{measure.key}-by-source", caption, columns, rows, strong=_chosen(data)))
+        tables.append(Table(f"{measure.key}-by-source", caption, columns, rows, highlighted=data["chosen"]))
     return tables
 
 
@@ -297,9 +286,9 @@ def study_tables(data: Data) -> list[Table]:
     study, note = data["study"], legend([column for column in grid if column.form == "fine"])
     where = "MUV-search: where Eq. 1 is greatest"
     return [
-        table("grid", "MUV-search: the paper's grid", grid, study["grid"], note=note),
-        table("argmaxes", where, argmaxes, study["argmaxes"], note=legend(argmaxes[:3])),
-        table("search-costs", "Search cost, as in the paper's Table 4", costs, study["costs"]),
+        Table("grid", "MUV-search: the paper's grid", grid, study["grid"], note=note),
+        Table("argmaxes", where, argmaxes, study["argmaxes"], note=legend(argmaxes[:3])),
+        Table("search-costs", "Search cost, as in the paper's Table 4", costs, study["costs"]),
     ]
 
 
@@ -308,7 +297,7 @@ def report_tables(data: Data, *, full: bool = True) -> list[Table]:
     tables = [corpus_table(data), cost_table(data), *system_tables(data)]
     if len(data["corpus"]["sources"]) > 1:
         tables += [*chosen_source_tables(data), *measures_by_source(data, full=full)]
-    return [result.brief() for result in (*tables, *study_tables(data)) if result.rows]
+    return [result.brief() for result in (*tables, *study_tables(data)) if result.data]
 
 
 def warnings(data: Data) -> list[str]:
@@ -332,16 +321,11 @@ def as_markdown(data: Data) -> str:
 
 
 def _markdown(table: Table) -> str:
-    rules = ("---:" if column.is_number else "---" for column in table.columns)
-    lines = [
-        f"### {_escaped(table.caption)}",
-        "",
-        _line(column.head for column in table.columns),
-        f"|{'|'.join(rules)}|",
-    ]
-    for number, row in enumerate(table.rows):
-        first, *rest = (cell.text for cell in row)
-        lines.append(_line([f"**{first}**" if number == table.strong else first, *rest]))
+    rows = [[cell.text for cell in row] for row in table.rows]
+    if table.strong is not None:
+        rows[table.strong][0] = f"**{rows[table.strong][0]}**"
+    heads, rules = zip(*((one.head, "---:" if one.is_number else "---") for one in table.columns), strict=True)
+    lines = [f"### {_escaped(table.caption)}", "", _line(heads), f"|{'|'.join(rules)}|", *map(_line, rows)]
     return "\n".join([*lines, *(["", _escaped(table.note)] if table.note else [])])
 
 

@@ -6,7 +6,10 @@ import os
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import polars as pl
 
 from volt import arguments
 from volt.count.corpus import count_words
@@ -31,7 +34,7 @@ class NamedText:
     name: name of the text
     counts: counts of its words, which may be a mapping
     files: the files that it was read from
-    lines: a few of its lines, to show cuts of
+    lines: a few of its lines, as samples
 
     >>> NamedText("en", {"low": 2, "a": 1})
     <NamedText 'en': 2 words, 3 in all, 0 files>
@@ -51,10 +54,10 @@ class NamedText:
         return f"<NamedText {arguments.shortened(repr(self.name))}: {words}, {counted(len(self.files), 'file')}>"
 
     @property
-    def n_characters(self) -> int:
-        """Characters of all words, repetitions included."""
-        table = self.counts.table
-        return int((table["word"].str.len_chars().cast(table["count"].dtype) * table["count"]).sum())
+    def characters(self) -> Counter[str]:
+        """The count of each character of all words, repetitions included."""
+        table = self.counts.table.with_columns(pl.col("word").str.split("")).explode("word")
+        return Counter(dict(table.group_by("word").agg(pl.col("count").sum()).sort("word").rows()))
 
 
 def read_sources(texts: Sequence[str | NamedText], *, max_line: int | None = MAX_LINE) -> tuple[NamedText, ...]:
@@ -86,10 +89,9 @@ def sample_lines(path: str, n: int = N_SAMPLES) -> tuple[str, ...]:
 
 
 def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tuple[NamedText, ...], list[str]]:
-    """Return the held-out texts under the names of the training texts, and sentences on texts without a partner."""
+    """Return held-out texts, under the training texts' names, and a sentence on each text without a partner."""
     if len(names) == len(heldout) == 1 and heldout[0].name != names[0]:  # a single text belongs to a single one
-        only = heldout[0]
-        return (NamedText(names[0], only.counts, only.files, only.lines),), []
+        return (replace(heldout[0], name=names[0]),), []
     known, inputs = ", ".join(names), [text.name for text in heldout]
     tail = "it is measured only as a whole; write NAME=FILE"
     notes = [f"held-out {name!r} has no source of its name ({known}): {tail}" for name in inputs if name not in names]
@@ -100,11 +102,7 @@ def match_names(names: Sequence[str], heldout: Sequence[NamedText]) -> tuple[tup
 
 def unseen_characters(seen: Sequence[NamedText], heldout: NamedText) -> str | None:
     """Return a sentence on a held-out text's characters that training texts lack, unless they are rare."""
-    known = set().union(*(set("".join(text.counts.words)) for text in seen))
-    occurrences = Counter[str]()
-    for word, count in heldout.counts.table.rows():
-        for character in word:
-            occurrences[character] += count
+    known, occurrences = set("".join(chain.from_iterable(text.counts.words for text in seen))), heldout.characters
     unseen = {character: count for character, count in occurrences.items() if character not in known}
     share = sum(unseen.values()) / max(1, occurrences.total())
     if share < UNSEEN_SHARE:

@@ -40,7 +40,7 @@ def train(kind: str, size: int, *, counts: WordCounts, folder: Path) -> Cost:
 
 
 def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: str) -> Cost:
-    """Train on the table of words and counts, which sentencepiece reads as it is."""
+    """Train on the table of words and counts, a format that sentencepiece reads."""
     import os
 
     import sentencepiece
@@ -51,13 +51,11 @@ def _train_sentencepiece(size: int, words: Path, folder: Path, *, model_type: st
         "normalization_rule_name": "identity", "character_coverage": 1.0, "hard_vocab_limit": False,
         "unk_id": 0, "bos_id": -1, "eos_id": -1, "pad_id": -1, "num_threads": os.cpu_count() or 1, "minloglevel": 2,
     }  # fmt: skip
-    with measured() as costs:
-        sentencepiece.SentencePieceTrainer.Train(**options)
-    return costs[0]
+    return measured(sentencepiece.SentencePieceTrainer.Train, **options)[1]
 
 
 def _train_wordpiece(size: int, words: Path, folder: Path) -> Cost:
-    """Train on text that holds each word as often as it occurs, because the library takes no counts."""
+    """Train on text that repeats each word as often as it occurs, because the library takes no counts."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=MAX_WORD))
@@ -65,10 +63,9 @@ def _train_wordpiece(size: int, words: Path, folder: Path) -> Cost:
     trainer = trainers.WordPieceTrainer(
         vocab_size=size + 1, special_tokens=["[UNK]"], limit_alphabet=1_000_000, show_progress=False
     )
-    with measured() as costs:
-        tokenizer.train_from_iterator(_repeated(words), trainer)
+    _, cost = measured(tokenizer.train_from_iterator, _repeated(words), trainer)
     tokenizer.save(str(folder / WORDPIECE_FILE))
-    return costs[0]
+    return cost
 
 
 def _repeated(words: Path) -> Iterator[str]:

@@ -9,10 +9,11 @@ fertility   pieces per word of every system, by source
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import altair as alt
 
@@ -23,10 +24,8 @@ Row = dict[str, Any]
 Drawn = TypeVar("Drawn", alt.Chart, alt.LayerChart)
 COLORS = ("#3f7fd0", "#d06f1f", "#2f9573", "#b0559e", "#8a8430", "#c4504f", "#6f7f8f", "#7a63c7")  # 3:1 on both grounds
 WIDTH, HEIGHT = 640, 300
-ENDINGS = ("png", "svg")
 MAX_POINTS = 400  # of the token-frequency profile; evenly spaced in the logarithm of the rank
 LONGEST = 16  # characters; longer tokens share the last bar
-MUV_TITLE = "MUV, nats per character and million tokens"
 CONFIG: dict[str, Any] = {
     "font": "'Helvetica Neue', Arial, 'Liberation Sans', sans-serif",
     "background": "white",
@@ -41,19 +40,15 @@ CONFIG: dict[str, Any] = {
 }  # fmt: skip
 
 
-def charts(data: Data) -> dict[str, alt.LayerChart | alt.Chart]:
-    """Return all charts of `Comparison.as_data`, by name."""
-    drawn: dict[str, alt.LayerChart | alt.Chart] = {"entropy": entropy_chart(data)}
-    if any(step["muv"] is not None for step in data["search"]["steps"]):
-        drawn["muv"] = muv_chart(data)
-    drawn["profile"] = profile_chart(data["tokens"])
-    drawn["lengths"] = lengths_chart(data["lengths"])
-    drawn["fertility"] = fertility_chart(data)
-    return drawn
-
-
 def specifications(data: Data) -> dict[str, Any]:
-    return {name: chart.to_dict() for name, chart in charts(data).items()}
+    """Return the specification of each chart of `Comparison.as_data`, by name."""
+    charts: dict[str, alt.LayerChart | alt.Chart] = {"entropy": entropy_chart(data)}
+    if any(step["muv"] is not None for step in data["search"]["steps"]):
+        charts["muv"] = muv_chart(data)
+    charts["profile"] = profile_chart(data["tokens"])
+    charts["lengths"] = lengths_chart(data["lengths"])
+    charts["fertility"] = fertility_chart(data)
+    return {name: chart.to_dict() for name, chart in charts.items()}
 
 
 def write_charts(data: Data, folder: str | Path) -> list[Path]:
@@ -63,18 +58,14 @@ def write_charts(data: Data, folder: str | Path) -> list[Path]:
     make_folder(folder)
     pictures = dict[Path, bytes]()
     for name, chart in specifications(data).items():
-        pictures[chart_file(folder, name, "png")] = vegalite_to_png(chart, config=CONFIG, scale=2)
-        pictures[chart_file(folder, name, "svg")] = vegalite_to_svg(chart, config=CONFIG).encode()
+        pictures[Path(folder, f"{name}.png")] = vegalite_to_png(chart, config=CONFIG, scale=2)
+        pictures[Path(folder, f"{name}.svg")] = vegalite_to_svg(chart, config=CONFIG).encode()
     with ExitStack() as together:  # each takes its place when all have been written
         for path, picture in pictures.items():
             file = together.enter_context(write_atomic(path))
             file.write(picture)
             file.flush()
     return list(pictures)
-
-
-def chart_file(folder: str | Path, name: str, ending: str) -> Path:
-    return Path(folder, f"{name}.{ending}")
 
 
 def entropy_chart(data: Data) -> alt.LayerChart:
@@ -84,43 +75,42 @@ def entropy_chart(data: Data) -> alt.LayerChart:
     rows += [_row(size, entropy, "BPE sweep") for size, entropy in sweep]
     heights = {step["size"]: step["entropy"] for step in steps}
     title, scale = "entropy, nats per character", alt.Scale(zero=False)
-    return _lines(rows, title=title, picks=_picks(data, heights), points=[], scale=scale, name="entropy")
+    return _lines(data, rows, heights, title=title, points=[], scale=scale, name="entropy")
 
 
 def muv_chart(data: Data) -> alt.LayerChart:
     """Return MUV over size, per million tokens; logarithmic if all lines are positive."""
     curve, steps = data["study"]["curve"], data["search"]["steps"]
-    heights = {step["size"]: step["muv"] * 1e6 for step in steps if step["muv"] is not None}
-    rows = [
-        _row(step["size"], step["transport_muv"] * 1e6, "after the transport")
-        for step in steps
-        if step["transport_muv"] is not None
-    ]
+    known = [step for step in steps if step["muv"] is not None]  # all but the first
+    heights = {step["size"]: step["muv"] * 1e6 for step in known}
+    rows = [_row(step["size"], step["transport_muv"] * 1e6, "after the transport") for step in known]
     rows += [_row(size, muv, "BPE sweep") for size, muv in heights.items()]
     positive = all(row["value"] > 0 for row in rows)
     close = [(size, muv * 1e6) for size, muv in _from(steps[0]["size"], curve["sizes"][1:], curve["muv"])]
     points = [{"size": size, "value": muv} for size, muv in close if muv > 0 or not positive]
     scale = alt.Scale(type="log", nice=False) if positive else alt.Scale(type="symlog", constant=1)
-    return _lines(rows, title=MUV_TITLE, picks=_picks(data, heights), points=points, scale=scale, name="MUV")
+    return _lines(
+        data, rows, heights, title="MUV, nats per character and million tokens", points=points, scale=scale, name="MUV"
+    )
 
 
 def profile_chart(tokens: Data) -> alt.LayerChart:
     """Return the count over rank of the tokens that the chosen vocabulary uses, with a line at 100."""
     pairs = sorted((rank, count) for rank, count in zip(tokens["rank"], tokens["count"], strict=True) if count)
     rows = [{"rank": rank, "count": count} for rank, count in _spread(pairs)]
-    hundred = alt.Chart(_values([{"count": 100}])).mark_rule(strokeDash=[4, 4], color=COLORS[6]).encode(y="count:Q")
-    line = alt.Chart(_values(rows)).mark_line(color=COLORS[0], interpolate="step-after")
-    points = alt.Chart(_values(rows)).mark_point(color=COLORS[0], size=40, opacity=0, filled=True)
+    hundred = _chart([{"count": 100}]).mark_rule(strokeDash=[4, 4], color=COLORS[6]).encode(y="count:Q")
     decades = alt.Axis(values=[10**k for k in range(16)], format=",d")
     x = alt.X("rank:Q", title="rank", axis=decades, scale=alt.Scale(type="log", nice=False))
     y = alt.Y("count:Q", title="count", axis=decades, scale=alt.Scale(type="log"))
-    hover = points.encode(x=x, y=y, tooltip=[_number("rank", "rank"), _number("count", "count")])
-    layers = alt.LayerChart(layer=[hundred, line.encode(x=x, y=y), hover])
-    return _sized(layers, "Token counts of the chosen vocabulary by rank, both logarithmic")
+    base = _chart(rows).encode(x=x, y=y)
+    line = base.mark_line(color=COLORS[0], interpolate="step-after")
+    points = base.mark_point(color=COLORS[0], size=40, opacity=0, filled=True)
+    layers = [hundred, line, points.encode(tooltip=[_number("rank"), _number("count")])]
+    return _sized(alt.LayerChart(layer=layers), "Token counts of the chosen vocabulary by rank, both logarithmic")
 
 
 def lengths_chart(lengths: Sequence[Row]) -> alt.Chart:
-    bars = alt.Chart(_values(shares(lengths))).mark_bar()
+    bars = _chart(shares(lengths)).mark_bar()
     order = [f"{n}" for n in range(1, LONGEST)] + [f"{LONGEST}+"]
     chart: alt.Chart = bars.encode(
         x=alt.X("label:O", title="length, characters", sort=order, axis=alt.Axis(labelAngle=0)),
@@ -139,7 +129,7 @@ def fertility_chart(data: Data) -> alt.Chart:
         for source, measures in (system["by_source"] or {"training text": system["training"]}).items()
         if measures["fertility"] is not None
     ]
-    chart: alt.Chart = alt.Chart(_values(rows)).mark_point(filled=True, size=70, opacity=0.9).encode(
+    chart: alt.Chart = _chart(rows).mark_point(filled=True, size=70, opacity=0.9).encode(
         x=alt.X("fertility:Q", title="pieces per word", axis=alt.Axis(tickCount=8), scale=alt.Scale(zero=False)),
         y=alt.Y("system:N", title=None, sort=None, axis=alt.Axis(labelLimit=170)),
         color=alt.Color("source:N", sort=None),
@@ -151,16 +141,15 @@ def fertility_chart(data: Data) -> alt.Chart:
 
 def shares(lengths: Sequence[Row]) -> list[Row]:
     """Return counts by length as shares of all tokens and of all pieces; 16 stands for more."""
-    sums = {length: [0, 0] for length in sorted({min(LONGEST, row["length"]) for row in lengths})}
+    sums = {"tokens": Counter[int](), "pieces": Counter[int]()}
     for row in lengths:
-        entry = sums[min(LONGEST, row["length"])]
-        entry[0], entry[1] = entry[0] + row["types"], entry[1] + row["pieces"]
-    totals = [max(1, sum(entry[k] for entry in sums.values())) for k in range(2)]
-    names = ("tokens", "pieces")
+        length = min(LONGEST, row["length"])
+        sums["tokens"][length] += row["types"]
+        sums["pieces"][length] += row["pieces"]
     return [
-        {"length": length, "of": names[k], "share": entry[k] / totals[k]}
-        for length, entry in sums.items()
-        for k in range(2)
+        {"length": length, "of": name, "share": counts[length] / max(1, counts.total())}
+        for length in sorted(sums["tokens"])
+        for name, counts in sums.items()
     ]
 
 
@@ -168,68 +157,61 @@ def _row(size: int, value: float, series: str) -> Row:
     return {"size": size, "value": value, "series": series}
 
 
-def _picks(data: Data, heights: Mapping[int, float]) -> list[Row]:
+def picked_sizes(data: Data) -> list[Row]:
+    """Return a row for each size that a rule picks."""
     rules: dict[int, list[str]] = {}
     for rule, pick in data["search"]["picks"].items():
-        rules.setdefault(pick["size"], []).append(rule)
-    chosen = data["search"]["pick"]["size"]
+        rules.setdefault(pick["index"], []).append(rule)
+    steps, chosen = data["search"]["steps"], data["search"]["pick"]["index"]
     return [
-        {"size": size, "value": heights[size], "rules": ", ".join(names), "chosen": size == chosen}
-        for size, names in sorted(rules.items())
-        if size in heights
+        {"index": index, "size": steps[index]["size"], "rules": ", ".join(rules[index]), "chosen": index == chosen}
+        for index in sorted(rules)
     ]
 
 
 def _lines(
-    rows: list[Row], *, title: str, picks: list[Row], points: list[Row], scale: alt.Scale, name: str
-) -> alt.LayerChart:
-    x, y = _axes(title, scale)
-    tooltip = [_number("size", "size"), alt.Tooltip("value:Q", title=name, format=",.4f")]
-    faint = alt.Chart(_values(points)).mark_circle(color=COLORS[6], opacity=0.35, size=8).encode(x=x, y=y)
-    base = alt.Chart(_values(rows))
-    lines = base.mark_line().encode(
-        x=x, y=y, color=alt.Color("series:N", sort=None), strokeDash=alt.StrokeDash("series:N", sort=None)
-    )
-    hover = base.mark_point(opacity=0, size=60, filled=True).encode(x=x, y=y, tooltip=["series:N", *tooltip])
-    marks = alt.Chart(_values(picks)).mark_point(filled=True, size=90, color=COLORS[5], opacity=1)
-    marked = marks.encode(
-        x=x, y=y, tooltip=[alt.Tooltip("rules:N", title="picked by"), *tooltip],
-        shape=alt.condition("datum.chosen", alt.value("diamond"), alt.value("circle")),
-    )  # fmt: skip
-    layers = [faint] * bool(points) + [lines, hover] + [marked, *_labels(picks, x, y)] * bool(picks)
-    return _sized(alt.LayerChart(layer=layers), f"{name} over vocabulary size, with what every rule picks")
-
-
-def _axes(title: str, scale: alt.Scale) -> tuple[alt.X, alt.Y]:
+    data: Data, rows: list[Row], heights: Mapping[int, float], *, title: str, points: list[Row], scale: alt.Scale,
+    name: str,
+) -> alt.LayerChart:  # fmt: skip
+    """Return lines over size, and a mark at each picked size. heights: size → the mark's value"""
     thirds = [m * 10.0**k for k in range(-6, 7) for m in (1, 3)]
     ticks = alt.Axis(values=thirds) if scale.to_dict().get("type") == "log" else alt.Axis(tickCount=5)
     sizes, from_first = alt.Axis(format=",d", tickCount=6), alt.Scale(nice=False, zero=False)
     x = alt.X("size:Q", title="vocabulary size, tokens", axis=sizes, scale=from_first)
-    return x, alt.Y("value:Q", title=title, scale=scale, axis=ticks)
-
-
-_Side = tuple[list[Row], Literal["left", "right"], int]
-
-
-def _labels(picks: list[Row], x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    sides: tuple[_Side, _Side] = (picks[:-1] or picks, "left", 2), (picks[1:][-1:], "right", 4)
-    return [
-        alt.Chart(_values(rows)).mark_text(dy=-13, align=align, dx=dx).encode(x=x, y=y, text="rules:N")
-        for rows, align, dx in sides
-        if rows
-    ]
+    y = alt.Y("value:Q", title=title, scale=scale, axis=ticks)
+    tooltip = [_number("size"), alt.Tooltip("value:Q", title=name, format=",.4f")]
+    base = _chart(rows).encode(x=x, y=y)
+    layers = [_chart(points).mark_circle(color=COLORS[6], opacity=0.35, size=8).encode(x=x, y=y)] * bool(points)
+    layers.append(
+        base.mark_line().encode(
+            color=alt.Color("series:N", sort=None), strokeDash=alt.StrokeDash("series:N", sort=None)
+        )
+    )
+    layers.append(base.mark_point(opacity=0, size=60, filled=True).encode(tooltip=["series:N", *tooltip]))
+    picks = [{**pick, "value": heights[pick["size"]]} for pick in picked_sizes(data) if pick["size"] in heights]
+    if picks:
+        marks = _chart(picks).mark_point(filled=True, size=90, color=COLORS[5], opacity=1)
+        marked = marks.encode(
+            x=x, y=y, tooltip=[alt.Tooltip("rules:N", title="picked by"), *tooltip],
+            shape=alt.condition("datum.chosen", alt.value("diamond"), alt.value("circle")),
+        )  # fmt: skip
+        labels = [_chart(picks[:-1] or picks).mark_text(dy=-13, align="left", dx=2)]
+        if len(picks) > 1:
+            labels.append(_chart(picks[-1:]).mark_text(dy=-13, align="right", dx=4))
+        layers += [marked, *(label.encode(x=x, y=y, text="rules:N") for label in labels)]
+    return _sized(alt.LayerChart(layer=layers), f"{name} over vocabulary size, with what every rule picks")
 
 
 def _sized(chart: Drawn, description: str, *, height: int = HEIGHT) -> Drawn:
     return chart.properties(width=WIDTH, height=height, description=description)
 
 
-def _values(rows: list[Row]) -> dict[str, Any]:
-    return {"values": rows}
+def _chart(rows: list[Row]) -> alt.Chart:
+    return alt.Chart({"values": rows})
 
 
-def _number(name: str, title: str) -> alt.Tooltip:
-    return alt.Tooltip(f"{name}:Q", title=title, format=",d")
+def _number(name: str) -> alt.Tooltip:
+    return alt.Tooltip(f"{name}:Q", title=name, format=",d")
 
 
 def _from(first: int, sizes: Sequence[int], values: Sequence[float]) -> list[tuple[int, float]]:

@@ -1,7 +1,7 @@
 r"""`Comparison` → one HTML file that shows it, offline and to anyone; and its charts as PNG and SVG.
 
 A content security policy allows the file's scripts by their hashes and nothing else. Data enter it through autoescaped
-templates or as text nodes. The script cuts text with the vocabulary of every searched size, as the encoder does.
+templates or as text nodes. The script splits text with the vocabulary of every searched size, as the encoder does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from volt.comparison import tables
-from volt.comparison.page.charts import CONFIG, ENDINGS, chart_file, specifications, write_charts
+from volt.comparison.page.charts import CONFIG, picked_sizes, specifications, write_charts
 from volt.encode.pretokens import split_lines
 from volt.files.atomic import check_distinct, write_atomic
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from volt.choose.search import SearchResult
     from volt.comparison.result import Comparison
     from volt.learn.candidates import Candidates
-    from volt.vocabulary import Vocabulary
 
 
 def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
@@ -39,7 +38,8 @@ def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
         "normalizer": vocabulary.normalizer.name,
         "pretokenizer": vocabulary.pretokenizer.name,
         "keeps_spaces": vocabulary.pretokenizer.keeps_spaces,
-        "typeable": can_type(vocabulary),
+        # the script cuts typed text at spaces, as these pre-tokenizers do, and knows no user tokens
+        "typeable": vocabulary.pretokenizer.name in ("whitespace", "metaspace") and not vocabulary.special.user,
         "n_atoms": candidates.n_atoms,
         "merges": candidates.parts.ravel().tolist(),
         "sizes": sizes,
@@ -48,11 +48,6 @@ def slider_data(result: SearchResult, lines: Sequence[str]) -> dict[str, Any]:
         "dropped": [np.flatnonzero(~step.kept).tolist() for step in result.steps],
         "samples": split_lines(vocabulary, lines),
     }
-
-
-def can_type(vocabulary: Vocabulary) -> bool:
-    """Check whether the page's script cuts free text into the same pre-tokens: at spaces, without user tokens."""
-    return vocabulary.pretokenizer.name in ("whitespace", "metaspace") and not vocabulary.special.user
 
 
 def count_changes(candidates: Candidates, sizes: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
@@ -93,7 +88,7 @@ def write_plots(comparison: Comparison, folder: str | Path) -> list[Path]:
 
 
 def plot_files(folder: str | Path) -> list[Path]:
-    return [chart_file(folder, name, ending) for name in TITLES for ending in ENDINGS]
+    return [Path(folder, f"{name}.{ending}") for name in TITLES for ending in ("png", "svg")]
 
 
 def render_page(comparison: Comparison) -> str:
@@ -103,7 +98,8 @@ def render_page(comparison: Comparison) -> str:
     samples = data["samples"]["samples"]
     slider = slider_data(comparison.search, [sample["line"] for sample in samples])
     drawn = {"config": CONFIG | {"background": "transparent"}, "charts": specifications(data)}
-    scripts = {"library": _library(), "page": _script()}
+    own = '"use strict";\n(() => {\n' + "\n".join(map(_read, SCRIPTS)) + "})();\n"
+    scripts = {"library": _library(), "page": _one_line_end(own)}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(count=lambda value: f"{value:,}", visible=visible)
     return environment.from_string(_read("page.html")).render(
@@ -117,7 +113,7 @@ def render_page(comparison: Comparison) -> str:
         },
         samples=samples,
         slider=slider,
-        jumps=_jumps(data),
+        jumps=picked_sizes(data),
         titles={name: title for name, title in TITLES.items() if name in drawn["charts"]},
         scripts=scripts,
         policy=_policy(*scripts.values()),
@@ -148,13 +144,9 @@ def _library() -> str:
     return _one_line_end(javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
-def _script() -> str:
-    return _one_line_end('"use strict";\n(() => {\n' + "\n".join(map(_read, SCRIPTS)) + "})();\n")
-
-
 def _one_line_end(script: str) -> str:
     """Replace line ends by "\\n", as browsers read them before they hash."""
-    assert "</script" not in script.lower(), "a script that holds its own end cannot stand in a page"
+    assert "</script" not in script.lower(), "a script that contains its own end tag cannot be part of a page"
     return script.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -162,11 +154,3 @@ def _policy(*scripts: str) -> str:
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-
-
-def _jumps(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    rules: dict[int, list[str]] = {}
-    for rule, pick in data["search"]["picks"].items():
-        rules.setdefault(pick["index"], []).append(rule)
-    steps = data["search"]["steps"]
-    return [{"index": index, "size": steps[index]["size"], "rules": ", ".join(rules[index])} for index in sorted(rules)]
