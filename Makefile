@@ -7,7 +7,7 @@ BIN := .venv/bin
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 READY := .venv/ready
 
-.PHONY: check lint format demo test docs torch ray s3 campaigns coverage audit wheel release bench report notebooks paper evidence clean
+.PHONY: check lint format demo test docs torch ray s3 campaigns coverage mutants audit wheel release bench report notebooks paper evidence clean
 LANGUAGES := en de fr cs
 
 check: lint  ## what a commit must pass: lint and fast tests
@@ -35,6 +35,12 @@ campaigns: $(READY) s3  ## all tests, each law at its full size: streams stopped
 
 coverage: $(READY)  ## tests with compiled loops run as plain Python, so that their lines are counted
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest $(WORKERS) -m "not slow" --cov --cov-report=term-missing:skip-covered
+
+SEED ?= 7
+N ?= 300
+
+mutants: $(READY)  ## draw N mutants of the code with SEED, and print those that the tests do not detect
+	$(BIN)/python experiments/mutants.py --seed $(SEED) -n $(N)
 
 audit: $(READY)  ## are the dependencies declared, used, met, licensed, and without published faults?
 	$(BIN)/python experiments/audit.py

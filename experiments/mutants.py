@@ -1,0 +1,274 @@
+"""Draw mutants of the code at random, and count how many of them the tests detect.
+
+    python experiments/mutants.py --seed 7 -n 300
+
+A mutant changes one operator, number, argument or statement of volt/ or cli/. Only tests that execute its lines run,
+quick ones first, with compiled loops as plain Python. The first call, and each after a change of code or tests, records
+which tests execute which lines into build/mutants. cosmic-ray and mutmut do not draw from a seed, and do not select
+tests by the coverage contexts of a suite that runs in several processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAIRS = (
+    (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn), (ast.Is, ast.IsNot),
+    (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.FloorDiv), (ast.BitAnd, ast.BitOr), (ast.LShift, ast.RShift),
+)  # fmt: skip
+OPERATORS: dict[type, type] = {ast.Div: ast.Mult, ast.Mod: ast.FloorDiv, **dict(PAIRS), **{b: a for a, b in PAIRS}}
+CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
+LEFT_OUT = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break)
+WITHOUT_EFFECT = ("annotation", "returns", "decorator_list", "bases", "type_params")
+MAX_SECONDS = 40.0  # of recorded time of the tests that run for a mutant
+MAX_TESTS = 250
+TEST_SECONDS = 20.0  # a test that takes longer as plain Python is not recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A change of one place: the bytes from start to end of a file become `text`. Lines count from 1."""
+
+    path: str
+    first_line: int
+    last_line: int
+    start: int
+    end: int
+    text: str
+
+
+def mutants(path: str, source: str) -> Iterator[Mutant]:
+    """Yield all mutants of a module.
+
+    >>> [mutant.text for mutant in mutants("a.py", "y = x < 1")]
+    ['(x <= 1)', '(2)', '(0)']
+    """
+    starts = [0]
+    for line in source.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for node in _nodes(ast.parse(source)):
+        start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+        for text in _changes(node):
+            yield Mutant(path, node.lineno, node.end_lineno, start, end, text)
+
+
+def _nodes(node: ast.AST) -> Iterator[Any]:
+    """Yield the statements and expressions with an effect: no annotations, messages, imports or decorators."""
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return
+    for name, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if name not in WITHOUT_EFFECT and isinstance(child, ast.AST):
+                if isinstance(child, ast.expr | ast.stmt):
+                    yield child
+                if not isinstance(child, ast.Raise | ast.JoinedStr | ast.ImportFrom | ast.Import):
+                    yield from _nodes(child)
+
+
+def _changes(node: ast.expr | ast.stmt) -> Iterator[str]:
+    """Yield the texts that may replace a node."""
+    if isinstance(node, ast.Compare):
+        yield _changed(node, ops=[OPERATORS[type(node.ops[0])](), *node.ops[1:]])
+    elif isinstance(node, ast.BoolOp | ast.BinOp) and type(node.op) in OPERATORS:
+        yield _changed(node, op=OPERATORS[type(node.op)]())
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
+        yield f"({ast.unparse(node.operand)})"
+    elif isinstance(node, ast.Constant) and type(node.value) is bool:
+        yield str(not node.value)
+    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        yield from (f"({node.value + 1})", f"({node.value - 1})")
+    elif isinstance(node, ast.IfExp):
+        yield _changed(node, body=node.orelse, orelse=node.body)
+    elif isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Name) and node.func.id in CALLS:
+            yield _changed(node, func=ast.Name(CALLS[node.func.id]))
+        if node.keywords:
+            yield _changed(node, keywords=node.keywords[:-1])
+        elif len(node.args) > 1:
+            yield _changed(node, args=node.args[:-1])
+    elif isinstance(node, LEFT_OUT) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
+        yield "pass"
+    elif isinstance(node, ast.Return) and node.value is not None:
+        yield "return None"
+
+
+def _changed(node: ast.expr, **fields: object) -> str:
+    changed = copy.copy(node)
+    for name, value in fields.items():
+        setattr(changed, name, value)
+    return f"({ast.unparse(changed)})"
+
+
+def copy_checkout(target: Path) -> Path:
+    """Copy the tracked files of the checkout, as they are now, and return the folder."""
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for path in filter(Path.is_file, map(ROOT.joinpath, names.splitlines())):
+        copied = target / path.relative_to(ROOT)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copied)
+    return target
+
+
+def pytest_command(checkout: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """Return the command that runs tests of a copy of the checkout, and its environment."""
+    variables = {"NUMBA_DISABLE_JIT": "1", "CI": "true", "PYTHONDONTWRITEBYTECODE": "1"}
+    variables["PYTHONPATH"] = f"{checkout}{os.pathsep}{checkout / 'cli'}"
+    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments], os.environ | variables
+
+
+def record(folder: Path, fingerprint: str) -> None:
+    """Run the suite once; write the tests that execute each line of each file, and their seconds, into tests.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        root = copy_checkout(Path(place))
+        options = [
+            "-n",
+            "2",
+            "-m",
+            "not campaign",
+            "-p",
+            "experiments.mutants",
+            "--cov",
+            "--cov-context=test",
+            "--cov-report=",
+        ]
+        command, variables = pytest_command(root, *options)
+        variables |= {"COVERAGE_FILE": str(folder / "coverage"), "MUTANTS_SECONDS": str(folder / "seconds.json")}
+        subprocess.run(command, cwd=root, env=variables, check=False)
+        from coverage import CoverageData
+
+        data = CoverageData(str(folder / "coverage"))
+        data.read()
+        lines = {
+            str(Path(path).relative_to(root)): {
+                number: sorted({test.partition("|")[0] for test in tests if test})
+                for number, tests in data.contexts_by_lineno(path).items()
+            }
+            for path in data.measured_files()
+        }
+    seconds = json.loads((folder / "seconds.json").read_text())
+    (folder / "tests.json").write_text(json.dumps({"fingerprint": fingerprint, "lines": lines, "seconds": seconds}))
+
+
+_seconds: dict[str, float] = {}  # of passed tests, while this module serves `record` as a plug-in of pytest
+
+
+def pytest_runtest_call() -> None:
+    """Stop a test that takes too long as plain Python."""
+    signal.signal(signal.SIGPROF, lambda *_: pytest.fail("too slow"))
+    signal.setitimer(signal.ITIMER_PROF, TEST_SECONDS)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note the seconds of a test that passed."""
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    if report.when == "call" and report.passed:
+        _seconds[report.nodeid] = report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the seconds, in the process that collects the reports of all workers."""
+    if not hasattr(session.config, "workerinput"):
+        Path(os.environ["MUTANTS_SECONDS"]).write_text(json.dumps(_seconds))
+
+
+def select_tests(mutant: Mutant, lines: dict[str, list[str]], seconds: dict[str, float]) -> list[str]:
+    """Return the tests that execute a mutant's lines, quick ones first, as many as may run.
+
+    If no test executes them, as for constants of a module, the tests of the file's other lines are taken.
+    """
+    numbers = map(str, range(mutant.first_line, mutant.last_line + 1))
+    names = set().union(*(lines.get(number, []) for number in numbers)) or set().union(*lines.values())
+    chosen, total = [], 0.0
+    for name in sorted(names & seconds.keys(), key=lambda name: (seconds[name], name))[:MAX_TESTS]:
+        total += seconds[name]
+        if total > MAX_SECONDS and chosen:
+            break
+        chosen.append(name)
+    return chosen
+
+
+def survives(mutant: Mutant, tests: list[str], checkout: Path) -> bool:
+    """Apply a mutant in a copy of the checkout, run tests until one fails, and undo it."""
+    path = checkout / mutant.path
+    source = path.read_bytes()
+    path.write_bytes(source[: mutant.start] + mutant.text.encode() + source[mutant.end :])
+    command, variables = pytest_command(checkout, "-x", "-p", "no:xdist", *tests)
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+    process = subprocess.Popen(command, cwd=checkout, env=variables, start_new_session=True, **silent)
+    try:
+        return process.wait(timeout=3 * MAX_SECONDS) == 0
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        path.write_bytes(source)
+
+
+def run(seed: int, n: int, folder: Path, workers: int) -> None:
+    """Draw n mutants, test them in copies of the checkout, and print the counts and the survivors."""
+    paths = sorted([*ROOT.glob("volt/**/*.py"), *ROOT.glob("cli/**/*.py")])
+    sources = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
+    tests = [path.read_text() for path in sorted(ROOT.glob("tests/**/*.py"))]
+    fingerprint = hashlib.sha256("\0".join([*sources.values(), *tests]).encode()).hexdigest()
+    if (
+        not (folder / "tests.json").exists()
+        or json.loads((folder / "tests.json").read_text())["fingerprint"] != fingerprint
+    ):
+        record(folder, fingerprint)
+    recorded = json.loads((folder / "tests.json").read_text())
+    drawn = random.Random(seed).sample([mutant for path, text in sources.items() for mutant in mutants(path, text)], n)
+    counts, checkouts = Counter[str](), SimpleQueue[Path]()
+    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(workers) as pool:
+        for worker in range(workers):
+            checkouts.put(copy_checkout(Path(place, str(worker))))
+
+        def outcome(mutant: Mutant) -> str:
+            if not (names := select_tests(mutant, recorded["lines"].get(mutant.path, {}), recorded["seconds"])):
+                return "uncovered"
+            checkout = checkouts.get()
+            try:
+                return "survived" if survives(mutant, names, checkout) else "killed"
+            finally:
+                checkouts.put(checkout)
+
+        for mutant, word in zip(drawn, pool.map(outcome, drawn), strict=True):
+            counts[word] += 1
+            if word != "killed":
+                before = sources[mutant.path].encode()[mutant.start : mutant.end].decode()
+                print(f"{word:9} {mutant.path}:{mutant.first_line}: {before!r} → {mutant.text!r}", flush=True)
+    print(f"seed {seed}:", ", ".join(f"{count} {word}" for word, count in sorted(counts.items())), f"of {n}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--recorded", type=Path, default=ROOT / "build" / "mutants", help="the folder of the record")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("-n", type=int, default=300, help="how many mutants")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    run(options.seed, options.n, options.recorded.absolute(), options.workers)
