@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
+from volt.encode.batch_encoder import EncodedPart
 from volt.encode.chunks import Chunk
 from volt.encode.encoder import Encoder
 from volt.encode.files import EncodeJob, Progress, check_both, encoded_parts, input_paths, of_one_file, outputs_of
-from volt.encode.unit_cache import EncodedPart
 from volt.errors import ConfigError
 from volt.files.atomic import check_distinct, make_folder
 from volt.files.indexed_dataset import BIN, IDX, check_dtype, dtype_for, prefix_of, write_ids

@@ -17,14 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, Ids
+from volt.encode.batch_encoder import BatchEncoder, Dropout, Encoded, EncodedPart, Ids
 from volt.encode.chunks import CHUNK_SIZE, NEWLINE, Chunk, checked_threads, chunks_of, file_chunks, joined_lines, shares
 from volt.encode.decoder import Decoder, decode
 from volt.encode.merge_tables import MergeTables
 from volt.encode.offsets import encode_offsets
 from volt.encode.pretokens import split_lines
-from volt.encode.rendering import Kind, checked_separator, rendering_of
-from volt.encode.unit_cache import EncodedPart
+from volt.encode.rendering import Kind, Rendering, checked_separator
 from volt.errors import ArgumentError, ConfigError, VocabularyError
 from volt.files.blocks import Errors
 from volt.files.limits import MAX_LINE
@@ -320,7 +319,7 @@ class Encoder:
         chunks, n_threads = _chunks(chunks), checked_threads(n_threads)
         key = kind, separator, drops is not None
         if key not in self._batches:
-            rendering = rendering_of(kind, self._tables, separator=separator)
+            rendering = Rendering(kind, self._tables, separator=separator)
             self._batches[key] = BatchEncoder(self._tables, rendering, sampled=key[2], limit=self._cache_words)
         return self._batches[key].encode(chunks, dropout=drops, n_threads=n_threads)
 

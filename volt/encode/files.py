@@ -24,11 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt import arguments
-from volt.encode.batch_encoder import Dropout
+from volt.encode.batch_encoder import Dropout, EncodedPart
 from volt.encode.chunks import Chunk, checked_threads, file_chunks
 from volt.encode.encoder import Encoder
 from volt.encode.rendering import checked_separator
-from volt.encode.unit_cache import EncodedPart
 from volt.errors import ConfigError, OutputError
 from volt.files.atomic import append, check_distinct, follow, identity, make_folder, retire, write_atomic
 from volt.files.blocks import Errors, Wait, is_ready

@@ -12,25 +12,28 @@ neighbours could matter, as one that ends with a no-break space, are cut as a wh
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.encode.rendering import places_of
+from volt.encode.merge_tables import MergeTables
 from volt.forks import about_to_use_polars
 from volt.text.characters import ALPHABET, SPACE, SPLIT_SPACE, WHITE_SPACE, ascii_bytes, ranges
 from volt.text.normalizer import check_text
-from volt.text.pretokenizer import PreTokenizer
+from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 from volt.text.special_tokens import Placeholders, stand_ins
 from volt.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from volt.kernels.pretokenize import Cutter
     from volt.text.patterns.split_points import SplitPoints
     from volt.text.patterns.splitter import WordCutter
 
@@ -105,9 +108,6 @@ def _normal(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
     return texts.select(vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("text")))).to_series()
 
 
-_SPACES_BEYOND_ASCII = frozenset(SPLIT_SPACE) - set(ascii_bytes(SPLIT_SPACE).decode())
-
-
 @dataclass(frozen=True, slots=True)
 class UnitRule:
     """The rule that parts a line into units.
@@ -165,67 +165,23 @@ class UnitWords:
     irregular: NDArray[np.bool_]
 
 
-def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], *, first: NDArray[np.uint8]) -> UnitWords:
+def unit_words(vocabulary: Vocabulary, data: bytes, ends: NDArray[np.int64], first: NDArray[np.uint8]) -> UnitWords:
     text, starts_character = data.decode(), (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     if not starts_character[ends[:-1]].all():  # the end of a unit splits a character: raise the error
         for start, end in pairwise([0, *ends.tolist()]):
             data[start:end].decode()
     ends = np.cumsum(starts_character)[ends - 1]  # in characters
-    rule, lengths, n = UnitRule.of(vocabulary), np.diff(ends, prepend=0), len(ends)
+    regular = np.zeros(len(ends), bool)
+    if UnitRule.of(vocabulary).words:
+        return UnitWords(text, np.diff(ends, prepend=0), np.ones(len(ends), np.int64), regular)
+    units = [text[start:end] for start, end in pairwise([0, *ends.tolist()])]
     names = vocabulary.pretokenizer.name, vocabulary.normalizer.name
-    is_plain = names == ("whitespace", "none") and not vocabulary.special.user  # str.split() gives the pre-tokens
-    if rule.words or (is_plain and set(text).isdisjoint(_SPACES_BEYOND_ASCII)):
-        return UnitWords(text, lengths, np.ones(n, np.int64), np.zeros(n, bool))
-    if is_plain:
-        split = [text[start:end].split() for start, end in pairwise([0, *ends.tolist()])]
-        words = list(chain.from_iterable(split))
-        sizes, counts = (np.array([len(item) for item in items], np.int64) for items in (words, split))
-        return UnitWords("".join(words), sizes, counts, np.zeros(n, bool))
-    simple = _simple(vocabulary, text, ends)
-    bounds = zip((ends - lengths)[~simple].tolist(), ends[~simple].tolist(), strict=True)
-    cut = _cut_units(vocabulary, [text[start:end] for start, end in bounds], first[~simple])
-    if not simple.any():
-        return cut
-    return _merged(_one_word_each(vocabulary, data, text, ends, simple), cut, simple)
-
-
-def _simple(vocabulary: Vocabulary, text: str, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Check which units are letters after at most one space, one pre-token by GPT-2's pattern: (n_units,)."""
-    plain = vocabulary.normalizer.name == "none" and not vocabulary.special.user
-    if not plain or vocabulary.pretokenizer.name not in ("gpt2", "bytes"):
-        return np.zeros(len(ends), bool)
-    import polars as pl
-
-    about_to_use_polars()
-    codes, starts = np.frombuffer(text.encode("utf-32-le"), np.uint32), np.append(0, ends[:-1])
-    met, places = np.unique(codes, return_inverse=True)
-    are_letters = pl.Series(list(map(chr, met.tolist()))).str.contains(r"^\p{L}$").to_numpy()[places]
-    n_letters = np.add.reduceat(are_letters, starts, dtype=np.int64)
-    return np.asarray((n_letters > 0) & (n_letters == ends - starts - (codes[starts] == ord(" "))))
-
-
-def _one_word_each(
-    vocabulary: Vocabulary, data: bytes, text: str, ends: NDArray[np.int64], chosen: NDArray[np.bool_]
-) -> UnitWords:
-    lengths, codes = np.diff(ends, prepend=0), np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    if vocabulary.pretokenizer.is_bytes:
-        starts_character = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
-        lengths = np.diff(np.append(np.flatnonzero(starts_character), len(data))[ends], prepend=0)
-        codes = np.array([ord(character) for character in ALPHABET], np.uint32)[np.frombuffer(data, np.uint8)]
-    codes = codes[np.repeat(chosen, lengths)]
-    spelled = codes.tobytes().decode("utf-32-le").replace(" ", SPACE)
-    n = int(chosen.sum())
-    return UnitWords(spelled, lengths[chosen], np.ones(n, np.int64), np.zeros(n, bool))
-
-
-def _merged(chosen: UnitWords, others: UnitWords, is_chosen: NDArray[np.bool_]) -> UnitWords:
-    n_words, irregular = np.ones(len(is_chosen), np.int64), np.zeros(len(is_chosen), bool)
-    n_words[~is_chosen], irregular[~is_chosen] = others.n_words, others.irregular
-    units = np.append(np.flatnonzero(is_chosen), np.repeat(np.flatnonzero(~is_chosen), others.n_words))
-    order, lengths = np.argsort(units, kind="stable"), np.append(chosen.lengths, others.lengths)
-    codes = np.frombuffer((chosen.text + others.text).encode("utf-32-le"), np.uint32)
-    starts, lengths = (np.cumsum(lengths) - lengths)[order], lengths[order]
-    return UnitWords(codes[places_of(starts, lengths)].tobytes().decode("utf-32-le"), lengths, n_words, irregular)
+    if names != ("whitespace", "none") or vocabulary.special.user:
+        return _cut_units(vocabulary, units, first)
+    split = [unit.split() for unit in units]  # Polars need not be loaded for these
+    words = list(chain.from_iterable(split))
+    lengths, n_words = (np.array(list(map(len, items)), np.int64) for items in (words, split))
+    return UnitWords("".join(words), lengths, n_words, regular)
 
 
 def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8]) -> UnitWords:
@@ -279,3 +235,120 @@ def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
     if pretokenizer.name.startswith("metaspace-runs"):
         return normal.str.contains(f"[ {SPACE}]$")
     return pl.repeat(False, pl.len())
+
+
+_ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
+
+
+def loop_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
+    """Return the tables by which compiled code cuts units into words."""
+    from volt.kernels.pretokenize import BYTES, WORD
+
+    vocabulary, parting = tables.vocabulary, parting_of_units(tables.vocabulary)
+    cut, marker = _cut(vocabulary, parting), ("none", "suffix", "prefix").index(vocabulary.marker)
+    characters = _ALPHABET if cut >= BYTES else np.where(np.arange(256) == ord(" "), ord(SPACE), np.arange(256))
+    user = vocabulary.special.user if cut > WORD else ()  # only if units are text
+    user_starts = np.zeros(256 if user else 0, np.uint8)
+    user_starts[[token.encode()[0] for token in user]] = 1
+    cutter = empty._replace(
+        cut=cut, marker=marker, symbol_of=tables.symbol_of, user_starts=user_starts,
+        byte_symbols=tables.symbol_of[np.concatenate([2 * characters, 2 * characters + 1])],
+    )  # fmt: skip
+    if parting is None:
+        return cutter._replace(classes=classes.table) if uses_classes(cut) else cutter
+    own = vocabulary.pretokenizer.cutter
+    assert own is not None  # only a pattern has split points
+    automaton = own.splitter.tables
+    return cutter._replace(
+        classes=automaton.classes, moves=automaton.moves, end=automaton.end, splits=automaton.splits,
+        kinds=parting.kinds, breaks=parting.breaks, alone=int(parting.alone), matches_only=int(own.matches_only),
+    )  # fmt: skip
+
+
+def _cut(vocabulary: Vocabulary, parting: SplitPoints | None) -> int:
+    from volt.kernels import pretokenize
+
+    name = vocabulary.pretokenizer.name
+    if vocabulary.pretokenizer.has_own_pattern:
+        if parting is None:
+            return pretokenize.WORD  # units are normalised pre-tokens
+        return pretokenize.BYTE_PATTERN if vocabulary.pretokenizer.is_bytes else pretokenize.PATTERN
+    if vocabulary.normalizer.name != "none" or name.endswith(IF_ABSENT):
+        return pretokenize.NEVER
+    if name == "whitespace":
+        return pretokenize.SPLIT
+    cuts = {
+        "metaspace": pretokenize.METASPACE, "metaspace-runs": pretokenize.RUNS, "metaspace-line": pretokenize.RUNS,
+        "unicode": pretokenize.UNICODE, "gpt2": pretokenize.GPT2, "bytes": pretokenize.BYTES,
+    }  # fmt: skip
+    return cuts[name] if vocabulary.marker == "none" else pretokenize.NEVER
+
+
+def uses_classes(cut: int) -> bool:
+    from volt.kernels.pretokenize import BYTES, GPT2, UNICODE
+
+    return cut in (UNICODE, GPT2, BYTES)
+
+
+_N_KNOWN = 0x10000
+_IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)  # starts and ends, all letters
+
+
+class CharacterClasses:
+    """The class of every character, looked up when it is first met."""
+
+    # Threads share it without a lock: they write equal values, and a NO_CLASS read too early only causes a look-up.
+
+    @cached_property
+    def table(self) -> NDArray[np.uint8]:
+        """(0x110000,) uint8, the class of each character, or NO_CLASS."""
+        table = np.zeros(0x110000, np.uint8)
+        table[:_N_KNOWN] = known_classes()
+        return table
+
+    def classify(self, text: str) -> bool:
+        """Look up the classes of a text's characters. Return whether any was new."""
+        new = [code for code in map(ord, set(text)) if not self.table[code]]
+        if new:
+            self.table[new] = classes_of(new)
+        return bool(new)
+
+
+@cache
+def known_classes() -> NDArray[np.uint8]:
+    """Return the classes of the characters unchanged since Unicode 3.2, (0x10000,), read-only, in 10 ms."""
+    from volt.kernels.pretokenize import LETTER, OTHER, WHITE
+
+    kinds, classes = _class_of_category(), np.zeros(_N_KNOWN, np.uint8)
+    category, old_category = unicodedata.category, unicodedata.ucd_3_2_0.category
+    start = 0
+    for end, after in (*_IDEOGRAPHS_AND_SYLLABLES, (_N_KNOWN, _N_KNOWN)):
+        for code in range(start, end):
+            old, kind = old_category(chr(code)), kinds.get(category(chr(code))[0], OTHER)
+            if old not in ("Cn", "Cs") and kind == kinds.get(old[0], OTHER):
+                classes[code] = kind
+        classes[end:after], start = LETTER, after
+    classes[[ord(character) for character in WHITE_SPACE]] = WHITE
+    classes.flags.writeable = False
+    return classes
+
+
+def _class_of_category() -> dict[str, int]:
+    from volt.kernels.pretokenize import LETTER, MARK, NUMBER_CLASS
+
+    return {"L": LETTER, "N": NUMBER_CLASS, "M": MARK}
+
+
+def classes_of(codes: Sequence[int]) -> NDArray[np.uint8]:
+    """Return the classes of characters, (n,)."""
+    import polars as pl
+
+    from volt.kernels.pretokenize import OTHER, WHITE
+
+    about_to_use_polars()
+    characters = pl.Series(list(map(chr, codes)), dtype=pl.String)
+    result = np.full(len(codes), OTHER, np.uint8)
+    for letter, kind in _class_of_category().items():
+        result[characters.str.contains(rf"^\p{{{letter}}}$").to_numpy()] = kind
+    result[characters.str.contains(r"^\s$").to_numpy()] = WHITE
+    return result

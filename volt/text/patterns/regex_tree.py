@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from volt.errors import ConfigError
 from volt.forks import about_to_use_polars
-from volt.text.characters import N_CHARACTERS
 
+N_CHARACTERS = 0x110000
 Rule = Callable[[NDArray[np.bool_], NDArray[np.bool_]], NDArray[np.bool_]]
 # No property of the engine tells the characters of one of these ranges apart, so it is asked about the first of each:
 # ideographs as old as their block, planes that nothing is assigned in, or most of one, and planes for private use.
