@@ -6,6 +6,7 @@ of units, and cuts these into words when it is full. All words are in one table,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -13,7 +14,6 @@ from itertools import chain, islice
 from threading import Lock
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from volt import arguments
@@ -296,9 +296,5 @@ class ShardCounter:
 
 def _without_blanks(data: bytes) -> bytes:
     """Drop empty lines where they are most of the data: each would take more memory than a word."""
-    if 2 * len(data.translate(None, b"\n")) > len(data):
-        return data
-    codes = np.frombuffer(data, np.uint8)
-    retained = codes != ord("\n")
-    retained[1:] |= retained[:-1]  # a line end after other text
-    return bytes(codes[retained])
+    is_mostly_blank = 2 * len(data.translate(None, b"\n")) <= len(data)
+    return re.sub(rb"\n+", b"\n", data) if is_mostly_blank else data

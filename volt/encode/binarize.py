@@ -52,17 +52,10 @@ class Frame:
 
     def around(self, ids: NDArray[np.int32], ends: Longs) -> tuple[NDArray[np.int32], Longs]:
         """Put the special tokens around each line. Return the ids, and each line's new length, (n_lines,)."""
-        more = len(self.front) + len(self.back)
         starts = np.concatenate([[0], ends])[:-1]
-        firsts = starts + more * np.arange(len(ends))  # where lines start among all ids
-        out, is_own = np.empty(len(ids) + more * len(ends), np.int32), np.ones(len(ids) + more * len(ends), bool)
-        places = [(firsts + place, id_) for place, id_ in enumerate(self.front)]
-        after = firsts + (ends - starts) + len(self.front)
-        places += [(after + place, id_) for place, id_ in enumerate(self.back)]
-        for at, id_ in places:
-            out[at], is_own[at] = id_, False
-        out[is_own] = ids
-        return out, ends - starts + more
+        places = np.repeat(np.stack([starts, ends], axis=1), (len(self.front), len(self.back)), axis=1)
+        own = np.tile(np.array(self.front + self.back, np.int32), len(ends))
+        return np.insert(ids, places.ravel(), own), ends - starts + places.shape[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from volt.encode.merge_tables import MergeTables
 from volt.forks import about_to_use_polars
-from volt.text.characters import ALPHABET, SPACE, SPLIT_SPACE, WHITE_SPACE, ascii_bytes, ranges
+from volt.text.characters import ALPHABET, SPACE, SPLIT_SPACE, WHITE_SPACE, ascii_bytes, bits_of, ranges
 from volt.text.normalizer import check_text
 from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 from volt.text.special_tokens import Placeholders, stand_ins
@@ -39,13 +39,9 @@ if TYPE_CHECKING:
 
 
 def split_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> list[list[str]]:
-    """Return the pre-tokens of each line. Raises CorpusError if a line holds a lone surrogate."""
+    """Return the pre-tokens of each line. Raises CorpusError if a line contains a lone surrogate."""
     texts = [check_text(line) for line in lines]
-    if (cutter := _lone_cutter(vocabulary)) is not None:
-        return [words.split(" ") if words else [] for words in cutter.cut_texts(texts)]
-    own = own_characters(vocabulary, texts)
-    words: list[list[str]] = _pretokens(vocabulary, own.put(texts)).to_list()
-    return own.restored(words, is_bytes=vocabulary.pretokenizer.is_bytes) if own.of_text else words
+    return [words.split(" ") if words else [] for words in joined_words(vocabulary, texts)]
 
 
 def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> Placeholders:
@@ -68,8 +64,9 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
     """Return each line with its pre-tokens separated by single spaces."""
     if (cutter := _lone_cutter(vocabulary)) is not None:
         return cutter.cut_texts(lines)
-    if own_characters(vocabulary, lines).of_text:
-        return list(map(" ".join, split_lines(vocabulary, lines)))
+    if (own := own_characters(vocabulary, lines)).of_text:
+        words = _pretokens(vocabulary, own.put(lines)).to_list()
+        return list(map(" ".join, own.restored(words, is_bytes=vocabulary.pretokenizer.is_bytes)))
     if (cutter := cutter_of(vocabulary)) is not None:
         return cutter.cut_texts(_normal(vocabulary, lines).to_list())
     return _pretokens(vocabulary, lines).list.join(" ").to_list()
@@ -131,13 +128,13 @@ class UnitRule:
         if parting := parting_of_units(vocabulary):
             return cls(parting.breaks, parting.clinging, keeps_breaks=True)
         if pretokenizer.name == "whitespace":
-            return cls(_bits(ascii_bytes(SPLIT_SPACE)))
+            return cls(bits_of(ascii_bytes(SPLIT_SPACE)))
         if pretokenizer.name in ("gpt2", "bytes"):
-            return cls(_bits(ascii_bytes(WHITE_SPACE)), keeps_breaks=True)
+            return cls(bits_of(ascii_bytes(WHITE_SPACE)), keeps_breaks=True)
         if pretokenizer.dummy_prefix:
             breaks = b"" if pretokenizer.name.startswith("metaspace-line") else b" "
-            return cls(_bits(breaks), keeps_breaks=True, marks_first=True)
-        return cls(_bits(b" "), words=True)
+            return cls(bits_of(breaks), keeps_breaks=True, marks_first=True)
+        return cls(bits_of(b" "), words=True)
 
 
 def parting_of_units(vocabulary: Vocabulary) -> SplitPoints | None:
@@ -203,10 +200,6 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
         words.str.join("").item(), words.str.len_chars().to_numpy().astype(np.int64),
         frame["n_words"].to_numpy(), frame["irregular"].to_numpy(),
     )  # fmt: skip
-
-
-def _bits(characters: bytes) -> int:
-    return sum(1 << byte for byte in characters)
 
 
 def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, islice, product
+from math import prod
 from random import Random
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from unicodedata import category
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from volt import arguments
 from volt.display import counted
 from volt.encode.encoder import Encoder
-from volt.encode.merge_tables import MergeTables
+from volt.encode.merge_tables import MergeTables, Spelled, merged
 from volt.text.characters import (
     CONTRACTIONS,
     PREFIX,
@@ -142,7 +143,7 @@ def _completed(data: bytes) -> list[str]:
         return _characters(data, at_end=True)[: _MOST // 2] + _characters(data, at_end=False)[: _MOST // 2]
     befores = _characters(data[:start], at_end=True) if start else [""]
     afters = _characters(data[end:], at_start=True) if end < len(data) else [""]
-    return [f"{before}{middle}{after}" for before, after in _pairs(befores, afters)]
+    return [f"{before}{middle}{after}" for before, after in _some([befores, afters])]
 
 
 def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) -> list[str]:
@@ -153,23 +154,17 @@ def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) ->
             fits = place > 0 or part[0] in first
             if fits and (place == 0) == at_start and (place + len(part) == n) == at_end:
                 free = [first] * (place > 0) + [_INNER] * (n - len(part) - (place > 0))
-                fills = _some(free)
+                fills = _some(free, most=len(_INNER) ** 2)
                 result += (bytes((*fill[:place], *part, *fill[place:])).decode(errors="ignore") for fill in fills)
     return [character for character in result if len(character) == 1]
 
 
-def _some(choices: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    if len(choices) < 3:
+def _some(choices: Sequence[Sequence[Any]], *, most: int = _MOST) -> list[tuple[Any, ...]]:
+    """Return all combinations of the choices, or 400 random ones if there are more than `most`."""
+    if prod(map(len, choices)) <= most:
         return list(product(*choices))
     rng = Random(0)
     return [tuple(map(rng.choice, choices)) for _ in range(_MOST)]
-
-
-def _pairs(befores: list[str], afters: list[str]) -> list[tuple[str, str]]:
-    if len(befores) * len(afters) <= _MOST:
-        return list(product(befores, afters))
-    rng = Random(0)
-    return [(rng.choice(befores), rng.choice(afters)) for _ in range(_MOST)]
 
 
 Why = Literal["merges", "normalizer", "pretokenizer", "user tokens"]
@@ -226,14 +221,11 @@ def reach(vocabulary: Vocabulary) -> Reach:
 
 
 def _whole_forms(tables: MergeTables) -> list[Form]:
-    marker, numbered = tables.vocabulary.marker, list(enumerate(tables.tokens))
-    inner = _becoming_one(tables, [Form(number, token, False) for number, token in numbered])
-    if marker == "prefix":  # the same symbols, where a word starts
-        return inner + [Form(number, text[1:], True) for number, text, _ in inner if text.startswith(PREFIX)]
-    if marker == "none":
-        return inner
-    final = [Form(number, token.removesuffix(SUFFIX), True) for number, token in numbered if token.endswith(SUFFIX)]
-    return inner + _becoming_one(tables, [form for form in final if form.text])
+    marker, forms = tables.vocabulary.marker, [Form(number, token, False) for number, token in enumerate(tables.tokens)]
+    inner = _becoming_one(tables, forms)
+    if marker == "suffix":
+        return inner + _becoming_one(tables, _at_edge(marker, forms))
+    return inner + _at_edge(marker, inner)  # the same symbols, where a word starts
 
 
 def _words(tables: MergeTables) -> list[Form]:
@@ -242,25 +234,26 @@ def _words(tables: MergeTables) -> list[Form]:
     if not vocabulary.whole_words:
         return []
     forms = [Form(number, token, False) for number, token in enumerate(tables.tokens) if tables.retained[number]]
-    if vocabulary.marker == "suffix":
-        forms = [Form(number, text.removesuffix(SUFFIX), True) for number, text, _ in forms if text.endswith(SUFFIX)]
-    elif vocabulary.marker == "prefix":
-        forms = [Form(number, text[1:], True) for number, text, _ in forms if text.startswith(PREFIX)]
+    forms = forms if vocabulary.marker == "none" else _at_edge(vocabulary.marker, forms)
     return [form for form in forms if form.text and spelled(vocabulary, form.text) is not None]
+
+
+def _at_edge(marker: Marker, forms: list[Form]) -> list[Form]:
+    """Return the forms that contain the marker, without it."""
+    if marker == "prefix":
+        return [Form(number, text[1:], True) for number, text, _ in forms if text.startswith(PREFIX)]
+    marked = [form for form in forms if marker == "suffix" and form.text.endswith(SUFFIX) and form.text != SUFFIX]
+    return [Form(number, text.removesuffix(SUFFIX), True) for number, text, _ in marked]
 
 
 def _becoming_one(tables: MergeTables, forms: list[Form]) -> list[Form]:
     """Return the forms that become their symbol, or an unknown one spelled alike: all at an edge, or none."""
-    from volt.kernels.apply_bpe import encode_words
-    from volt.kernels.bpe_tables import no_spellings
-
     if not forms:
         return []
     lengths = np.fromiter((len(form.text) for form in forms), np.int64, len(forms))
     marker: Marker = "suffix" if forms[0].at_edge else "none"
     codes, ends = text_codes("".join(form.text for form in forms), lengths, marker=marker)
-    rule = tables.rule._replace(retained=np.ones(len(tables.retained), np.uint8), words=no_spellings())
-    pieces, piece_ends = encode_words(tables.symbol_of[codes], ends, tables.merges, rule, 0.0, np.zeros(1, np.int64))
+    pieces, piece_ends = merged(Spelled(tables.symbol_of[codes], ends), tables.merges)
     lone, last = np.diff(piece_ends, prepend=0) == 1, pieces[piece_ends - 1]
     return [
         form

@@ -12,7 +12,7 @@ An atom's code is 2 · code point, + 1 with the end-of-word marker.
 from __future__ import annotations
 
 from codecs import charmap_decode, getincrementaldecoder
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
@@ -146,6 +146,11 @@ SPLIT_CLASS = r"\s\x1c-\x1f"
 
 def ascii_bytes(characters: str) -> bytes:
     return "".join(filter(str.isascii, characters)).encode()
+
+
+def bits_of(numbers: Iterable[int]) -> int:
+    """Return the sum of 2^n over some numbers."""
+    return sum(1 << number for number in numbers)
 
 
 def ranges(characters: str) -> str:

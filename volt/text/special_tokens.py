@@ -7,6 +7,7 @@ first replaced by placeholders, so that no text can forge a user token; pre-toke
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -61,11 +62,7 @@ class SpecialTokens:
                 arguments.text(getattr(self, role), role)
         if len(self.user) > MOST_USER:
             raise ConfigError(f"{len(self.user):,} user tokens; {MOST_USER:,} are the most; leave out others")
-        met = set(BYTE_TOKENS)
-        for token in chain(self.user, self.control):
-            if token in met:
-                raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
-            met.add(token)
+        listed = Counter(chain(self.user, self.control))
         for token in self.all:
             if len(token) > LONGEST:
                 raise ConfigError(f"special token {quoted(token)} has more than {LONGEST:,} characters; {_HELP}")
@@ -73,7 +70,7 @@ class SpecialTokens:
                 raise ConfigError(
                     f"special token {quoted(token)} is empty or holds white space or what cannot be printed; {_HELP}"
                 )
-            if token in BYTE_TOKENS or token.endswith(SUFFIX):
+            if token in BYTE_TOKENS or token.endswith(SUFFIX) or listed[token] > 1:
                 raise ConfigError(f"special token {quoted(token)} is given twice or has another meaning; {_HELP}")
         for token in self.roles.values():
             if len(token) < 2:

@@ -15,9 +15,10 @@ each able to fail. Without such a cycle, time is linear.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from collections.abc import Sequence as List
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -182,19 +183,13 @@ def is_linear(automaton: Automaton) -> bool:
     after_match = {move >> 1 for row in rows for move in row if move & 1 and move > 1}
     overrunning = _closed(after_match | {automaton.start}, lambda state: _silent(rows[state])) & doomed
 
-    def following(pair: Pair) -> Iterable[Pair]:
+    def following(pair: Pair, *, matching: int = 1) -> Iterable[Pair]:
         for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
-            if before > 1 and now > 1 and not before & 1 and before >> 1 in doomed:
+            if before > 1 and now > 1 and not before & 1 and now & 1 <= matching and before >> 1 in doomed:
                 yield before >> 1, now >> 1
 
     pairs = _closed({(state, automaton.start) for state in overrunning}, following)
-    return not _has_circle({pair: set(_silent_pairs(rows, pair)) for pair in pairs if pair[1] in doomed})
-
-
-def _silent_pairs(rows: Rows, pair: Pair) -> Iterable[Pair]:
-    for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
-        if before > 1 and now > 1 and not (before | now) & 1:
-            yield before >> 1, now >> 1
+    return not _has_circle({pair: set(following(pair, matching=0)) for pair in pairs if pair[1] in doomed})
 
 
 def _silent(row: list[int]) -> Iterable[int]:
@@ -222,16 +217,9 @@ def _closed(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
     return result
 
 
-def _has_circle(arrows: dict[Pair, set[Pair]]) -> bool:
-    before: dict[Pair, list[Pair]] = {pair: [] for pair in arrows}
-    for pair, after in arrows.items():
-        for follower in after & before.keys():
-            before[follower].append(pair)
-    n_ways = {pair: len(after & before.keys()) for pair, after in arrows.items()}
-    ending = [pair for pair, n in n_ways.items() if not n]
-    for pair in ending:  # grows as it goes
-        for earlier in before[pair]:
-            n_ways[earlier] -= 1
-            if not n_ways[earlier]:
-                ending.append(earlier)
-    return len(ending) < len(arrows)
+def _has_circle(arrows: Mapping[Pair, Iterable[Pair]]) -> bool:
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError:
+        return True
+    return False

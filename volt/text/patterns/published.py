@@ -34,7 +34,8 @@ from functools import lru_cache
 
 from volt.errors import ConfigError, quoted
 from volt.text import characters
-from volt.text.patterns.regex_parser import has_possessive, parse
+from volt.text.patterns.regex_parser import nodes_of, parse
+from volt.text.patterns.regex_tree import Repetition
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
 
 _CONTRACTIONS = f"(?i:{characters.CONTRACTIONS})"
@@ -185,6 +186,5 @@ def cutter_of_regex(pattern: str) -> WordCutter | None:
         is_linear = splitter.is_linear
     except ConfigError:
         return None
-    if has_possessive(parse(pattern)) or not is_linear:  # a++ is (a+)+ there
-        return None
-    return WordCutter.of(splitter, matches_only=True)
+    is_possessive = any(isinstance(node, Repetition) and node.possessive for node in nodes_of(parse(pattern)))
+    return WordCutter.of(splitter, matches_only=True) if is_linear and not is_possessive else None  # a++ is (a+)+ there

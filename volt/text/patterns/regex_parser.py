@@ -18,6 +18,7 @@ volt.errors.ConfigError: pattern 'b*+|(?>c)', character 5: an atomic group; writ
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from volt.errors import ConfigError, quoted
@@ -333,15 +334,11 @@ def sets_of(node: Node) -> list[CharacterSet]:
     >>> [characters.edges for characters in sets_of(parse("a(?!b)"))]
     [(97, 98), (0, 98, 99)]
     """
-    if isinstance(node, CharClass | Ahead):
-        return [node.characters]
-    parts = (node.part,) if isinstance(node, Repetition) else node.parts
-    return [characters for part in parts for characters in sets_of(part)]
+    return [one.characters for one in nodes_of(node) if isinstance(one, CharClass | Ahead)]
 
 
-def has_possessive(node: Node) -> bool:
-    if isinstance(node, CharClass | Ahead):
-        return False
-    if isinstance(node, Repetition):
-        return node.possessive or has_possessive(node.part)
-    return any(map(has_possessive, node.parts))
+def nodes_of(node: Node) -> Iterator[Node]:
+    """Yield a node and all nodes inside it."""
+    yield node
+    for part in (node.part,) if isinstance(node, Repetition) else getattr(node, "parts", ()):
+        yield from nodes_of(part)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from volt.text.characters import WHITE_SPACE, ascii_bytes
+from volt.text.characters import WHITE_SPACE, ascii_bytes, bits_of
 
 if TYPE_CHECKING:
     from volt.kernels.regex_cutting import SplitTables
@@ -67,7 +67,7 @@ def parting_of(tables: SplitTables, *, matches_only: bool = False) -> SplitPoint
         return None
     kinds = [moves.kind(number, safe, free, clinging) for number in range(tables.end)]
     return SplitPoints(
-        _bits(free + clinging), _bits(clinging), np.array(kinds, np.uint8), alone=moves.leave_words_alone
+        bits_of(free + clinging), bits_of(clinging), np.array(kinds, np.uint8), alone=moves.leave_words_alone
     )  # fmt: skip
 
 
@@ -165,7 +165,3 @@ class _Moves:
             self.is_sure[self.of[start, number] >> 1] for start in self.starts for number in range(self.end)
         )
         return bool(self.is_one and ends_alike and covered)
-
-
-def _bits(numbers: list[int]) -> int:
-    return sum(1 << number for number in numbers)
