@@ -75,15 +75,6 @@ class Budget:
         return self.for_words // 64
 
     @property
-    def rows(self) -> int:
-        return max(1, min(1 << 16, self.for_words >> 15))
-
-    @property
-    def n_units(self) -> int:
-        """The number of units, and words of units, that all threads hold together."""
-        return self.for_words // 6 // _UNIT
-
-    @property
     def n_words(self) -> int:
         """The number of words that approximate counting remembers."""
         return self.for_words // 640
@@ -112,7 +103,7 @@ class CounterLimits(NamedTuple):
 
     @classmethod
     def of(cls, budget: Budget, *, approximate: bool) -> CounterLimits:
-        half, least = budget.n_units // 2, 1 << 12
+        half, least = budget.for_words // 12 // _UNIT, 1 << 12
         n_units = min(MOST, max(least, half // available_cores()))
         return cls(n_units, min(4 * MOST, max(least, half)), by_block=approximate)
 
@@ -256,7 +247,9 @@ def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int)
             pending = [added(pending)]
             n_bytes = table_bytes(pending[0].table)
             if n_bytes > budget.pending // 2:
-                runs = runs or SortedRuns(stack.enter_context(scratch_folder()), rows=budget.rows)
+                runs = runs or SortedRuns(
+                    stack.enter_context(scratch_folder()), rows=max(1, min(_ROWS, budget.for_words >> 15))
+                )
                 runs.write(pending[0].table.sort("word"))
                 pending, n_bytes = [], 0
         rest = added(pending).table.sort("word") if pending else EMPTY

@@ -57,8 +57,7 @@ class UnitCounter:
         """Yield all words that `add` has not yielded, after the last block."""
         yield from (table for table in map(self._cut, self._idle) if table is not None)
         if self._words.n:
-            yield self._cutter.table(self._words.units())
-            self._words.clear()
+            yield self._emptied()
 
     def _count(self, text: memoryview) -> pl.DataFrame | None:
         try:
@@ -74,11 +73,12 @@ class UnitCounter:
         with self._lock:
             self._cutter.add(self._words, units.units())
             units.clear()
-            if not self._words.is_full:
-                return None
-            table = self._cutter.table(self._words.units())
-            self._words.clear()
-            return table
+            return self._emptied() if self._words.is_full else None
+
+    def _emptied(self) -> pl.DataFrame:
+        table = self._cutter.table(self._words.units())
+        self._words.clear()
+        return table
 
 
 def _pieces(data: bytes, size: int) -> Iterator[memoryview]:
@@ -283,10 +283,8 @@ class ShardCounter:
                 facts = part.select(pl.len(), n_bytes=_TEXT.str.len_bytes().sum(), n=null.sum(), first=null.arg_max())
                 n_rows, n_bytes, n_nulls, first = facts.collect().row(0)
                 if n_nulls and self.errors == "strict":
-                    place = f"{path}: row"
-                    raise CorpusError(
-                        f"{place} {start + first + 1} is null; remove it or pass", hint={"errors": "skip"}
-                    )
+                    number = start + first + 1
+                    raise CorpusError(f"{path}: row {number} is null; remove it or pass", hint={"errors": "skip"})
                 yield CountedPart(self.counted(part), n_rows, n_bytes, n_nulls)
         except pl.exceptions.PolarsError as error:
             raise CorpusError(f"{path}: damaged parquet file ({error}); copy it again") from error

@@ -26,7 +26,7 @@ from volt.encode.merge_tables import MergeTables
 from volt.forks import about_to_use_polars
 from volt.text.characters import ALPHABET, SPACE, SPLIT_SPACE, WHITE_SPACE, ascii_bytes, bits_of, ranges
 from volt.text.normalizer import check_text
-from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
+from volt.text.pretokenizer import PreTokenizer
 from volt.text.special_tokens import Placeholders, stand_ins
 from volt.vocabulary import Vocabulary
 
@@ -266,15 +266,15 @@ def _cut(vocabulary: Vocabulary, parting: SplitPoints | None) -> int:
         if parting is None:
             return pretokenize.WORD  # units are normalised pre-tokens
         return pretokenize.BYTE_PATTERN if vocabulary.pretokenizer.is_bytes else pretokenize.PATTERN
-    if vocabulary.normalizer.name != "none" or name.endswith(IF_ABSENT):
+    has_marker = vocabulary.marker != "none" and name != "whitespace"
+    if vocabulary.normalizer.name != "none" or has_marker:
         return pretokenize.NEVER
-    if name == "whitespace":
-        return pretokenize.SPLIT
     cuts = {
-        "metaspace": pretokenize.METASPACE, "metaspace-runs": pretokenize.RUNS, "metaspace-line": pretokenize.RUNS,
-        "unicode": pretokenize.UNICODE, "gpt2": pretokenize.GPT2, "bytes": pretokenize.BYTES,
+        "whitespace": pretokenize.SPLIT, "metaspace": pretokenize.METASPACE, "metaspace-runs": pretokenize.RUNS,
+        "metaspace-line": pretokenize.RUNS, "unicode": pretokenize.UNICODE, "gpt2": pretokenize.GPT2,
+        "bytes": pretokenize.BYTES,
     }  # fmt: skip
-    return cuts[name] if vocabulary.marker == "none" else pretokenize.NEVER
+    return cuts.get(name, pretokenize.NEVER)
 
 
 def uses_classes(cut: int) -> bool:

@@ -96,7 +96,7 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
 def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) -> int:
     if len(program) > MOST_INSTRUCTIONS:
         raise ConfigError(
-            f"a pattern has more than {MOST_INSTRUCTIONS:,} parts once repetitions are written out; {_TOO_LARGE}"
+            f"a pattern has more than {MOST_INSTRUCTIONS:,} parts with its repetitions written out; {_TOO_LARGE}"
         )
     if isinstance(tree, Sequence):
         for part in reversed(tree.parts):
@@ -181,14 +181,14 @@ def is_linear(automaton: Automaton) -> bool:
     rows: Rows = automaton.moves.tolist()
     doomed = _doomed(rows)
     after_match = {move >> 1 for row in rows for move in row if move & 1 and move > 1}
-    overrunning = _closed(after_match | {automaton.start}, lambda state: _silent(rows[state])) & doomed
+    overrunning = closure(after_match | {automaton.start}, lambda state: _silent(rows[state])) & doomed
 
     def following(pair: Pair, *, matching: int = 1) -> Iterable[Pair]:
         for before, now in zip(rows[pair[0]], rows[pair[1]], strict=True):
             if before > 1 and now > 1 and not before & 1 and now & 1 <= matching and before >> 1 in doomed:
                 yield before >> 1, now >> 1
 
-    pairs = _closed({(state, automaton.start) for state in overrunning}, following)
+    pairs = closure({(state, automaton.start) for state in overrunning}, following)
     return not _has_circle({pair: set(following(pair, matching=0)) for pair in pairs if pair[1] in doomed})
 
 
@@ -203,7 +203,8 @@ def _doomed(rows: Rows) -> set[int]:
     return result
 
 
-def _closed(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
+def closure(result: set[T], after: Callable[[T], Iterable[T]]) -> set[T]:
+    """Add all items that follow the items of a set, directly or not."""
     result, waiting = set(result), list(result)
     while waiting:
         for new in set(after(waiting.pop())) - result:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volt.text.characters import whole_characters
+from volt.text.patterns.automaton import closure
 from volt.text.patterns.splitter import Split, Splitter
 
 States = frozenset[int]
@@ -109,27 +110,23 @@ class _Ways:
         moves = splitter.tables.moves.reshape(-1, self._end + 1)
         self._ends_match, self._next = (moves & 1).tolist(), (moves // 2 // (self._end + 1)).tolist()
         self._start, self._is_backward = splitter.automata[0].start, splitter.splits[0].from_end
-        inner, waiting = set[int](), [self._start]
-        for state in waiting:
-            new = set(self._next[state][: self._end]) - inner - {0}
-            inner |= new
-            waiting.extend(new)
+        inner = closure(self._after(self._start), self._after)
         states = {self._start, *inner}
         hopeful = {state for state in states if any(self._ends_match[state])}
         while more := {state for state in states - hopeful if not hopeful.isdisjoint(self._next[state])}:
             hopeful |= more
         self._inner, self._hopeful = frozenset(inner), frozenset(hopeful)  # met inside a match; can reach its end
 
+    def _after(self, state: int) -> set[int]:
+        return set(self._next[state][: self._end]) - {0}
+
     @property
     def leave_gaps(self) -> bool:
-        waiting = [self._start]
-        for state in waiting:
+        def open_ways(state: int) -> set[int]:
             columns = range(self._end + (state != self._start))  # the start, too, has no way beyond the end
-            open_ways = {self._next[state][column] for column in columns if not self._ends_match[state][column]}
-            if 0 in open_ways:
-                return True
-            waiting += open_ways.difference(waiting)
-        return False
+            return {self._next[state][column] for column in columns if not self._ends_match[state][column]}
+
+        return 0 in closure({self._start}, open_ways)
 
     @property
     def may_start(self) -> Flags:

@@ -96,7 +96,6 @@ def named_splitter(name: str) -> Splitter:
 
 BYTES = "bytes+"
 _ONE, _SEVERAL, _MATCHES = "split:", "splits:", "matches:"
-_OF_GPT2 = {False: "gpt2", True: "bytes"}  # pre-tokenizers of these names cut alike, and faster
 _WORD = re.compile(r"[\w.-]+")
 
 
@@ -113,7 +112,7 @@ def drops_rest(name: str) -> bool:
 def declared(pattern: str, *, is_bytes: bool = False) -> str:
     r"""Return the saved name of published splits or a regular expression. Raises ConfigError if it is neither."""
     if pattern == "gpt2":
-        return _OF_GPT2[is_bytes]
+        return "bytes" if is_bytes else "gpt2"  # pre-tokenizers of these names cut alike, and faster
     if pattern not in NAMED and _WORD.fullmatch(pattern):
         near = [name for name in NAMED if name.startswith(pattern.lower())] or get_close_matches(pattern.lower(), NAMED)
         hint = f"did you mean {' or '.join(near)}? The patterns are" if near else "choose from"
@@ -167,14 +166,14 @@ def name_of(splits: tuple[Split, ...]) -> str:
 @lru_cache(maxsize=64)
 def cutter_of(name: str) -> WordCutter:
     """Return the cutter for the name of a pre-tokenizer, or "bytes". Raises ConfigError if it is invalid."""
-    splitter = Splitter.of(*(NAMED["gpt2"] if name == _OF_GPT2[True] else splits_of(name)))
+    splitter = Splitter.of(*(NAMED["gpt2"] if name == "bytes" else splits_of(name)))
     if not splitter.is_linear:
         raise ConfigError(
             f"pre-tokenizer {quoted(name, 500)}: on some texts its matches are looked for far beyond their ends, so "
             "that time would grow with the square of a line; bound the repetition, as in a{1,20}b|a for a*b|a"
         )
     drops = drops_rest(name)
-    is_bytes = name == _OF_GPT2[True] or name.startswith(BYTES)
+    is_bytes = name == "bytes" or name.startswith(BYTES)
     return WordCutter.of(splitter, is_bytes=is_bytes, matches_only=drops, parts_users=drops)
 
 

@@ -182,7 +182,15 @@ def _as_written(characters: CharacterSet, cursor: PatternReader) -> CharacterSet
 MOST_TIMES = 1000  # of a counted repetition
 _COUNTS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 _ONE_AHEAD = "look ahead at one character, as in (?!\\S), or cut in two splits"
-_REFUSED_GROUPS = {
+_AT_START = ("an anchor at a start", "leave it out, or cut each text by itself")
+_REFUSED_ESCAPES = {
+    "123456789kg": ("a back-reference", "write out what it may repeat"),
+    "bB": ("a word boundary", _ONE_AHEAD),
+    "AG": _AT_START,
+    "Z": ("an anchor before a last line end", "write \\z for the end of the text"),
+    "XRKQE": ("an escape that few engines know", "write out what it stands for"),
+}
+_REFUSED = {  # a start of the rest of the pattern → the fault and the remedy
     "(?<=": ("look-behind", "cut in two splits, or put what stands before into the match"),
     "(?<!": ("look-behind", "cut in two splits, or put what stands before into the match"),
     "(?>": ("an atomic group", "write a possessive quantifier, as in [a-z]++"),
@@ -191,13 +199,9 @@ _REFUSED_GROUPS = {
     "(?<": ("a named group", "write (?:...)"),
     "(?": ("flags other than (?i:...)", "write out what they stand for"),
     "(*": ("a verb of backtracking", "take it out"),
-}
-_REFUSED_ESCAPES = {
-    **dict.fromkeys("123456789kg", ("a back-reference", "write out what it may repeat")),
-    **dict.fromkeys("bB", ("a word boundary", _ONE_AHEAD)),
-    **dict.fromkeys("AG", ("an anchor at a start", "leave it out, or cut each text by itself")),
-    "Z": ("an anchor before a last line end", "write \\z for the end of the text"),
-    **dict.fromkeys("XRKQE", ("an escape that few engines know", "write out what it stands for")),
+    "^": _AT_START,
+    **dict.fromkeys("?*+{", ("a quantifier after nothing", "write \\ before it for the character")),
+    **{f"\\{name}": refused for names, refused in _REFUSED_ESCAPES.items() for name in names},
 }
 
 
@@ -244,11 +248,19 @@ def _parse_repeat(cursor: PatternReader) -> Node:
         )  # fmt: skip
     if cursor.sees("?", "*", "+", "{"):
         raise cursor.refusal("a quantifier of a quantifier", "put what is repeated into (?:...)")
-    if part.can_be_empty and (isinstance(part, Ahead) or most is None or most > 1):
+    if _can_be_empty(part) and (isinstance(part, Ahead) or most is None or most > 1):
         raise cursor.refusal(
             "this repeats what may be empty", "let each repetition take a character: write + for * inside", start=place
         )
     return Repetition(part, least, most, possessive)
+
+
+def _can_be_empty(node: Node) -> bool:
+    if isinstance(node, Sequence):
+        return all(map(_can_be_empty, node.parts))
+    if isinstance(node, Alternation):
+        return any(map(_can_be_empty, node.parts))
+    return isinstance(node, Ahead) or (isinstance(node, Repetition) and (not node.least or _can_be_empty(node.part)))
 
 
 def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
@@ -271,6 +283,10 @@ def _parse_counts(cursor: PatternReader) -> tuple[int, int | None] | None:
 
 
 def _parse_part(cursor: PatternReader) -> Node:
+    if not cursor.sees("(?=", "(?!", "(?i:", "(?:"):
+        for sign, refused in _REFUSED.items():
+            if cursor.sees(sign):
+                raise cursor.refusal(*refused)
     if cursor.sees("("):
         return _parse_group(cursor)
     if cursor.sees("["):
@@ -279,12 +295,6 @@ def _parse_part(cursor: PatternReader) -> Node:
         return CharClass(~CharacterSet.of("\n"))
     if cursor.take("$") or cursor.take("\\z"):
         return Ahead(NOTHING, at_end=True)
-    if cursor.sees("^"):
-        raise cursor.refusal("an anchor at a start", "leave it out, or cut each text by itself")
-    if cursor.sees("?", "*", "+", "{"):
-        raise cursor.refusal("a quantifier after nothing", "write \\ before it for the character")
-    if cursor.sees("\\") and (refused := _REFUSED_ESCAPES.get(cursor.pattern[cursor.place + 1 : cursor.place + 2])):
-        raise cursor.refusal(*refused)
     return CharClass(parse_character(cursor))
 
 
@@ -296,9 +306,6 @@ def _parse_group(cursor: PatternReader) -> Node:
     if cursor.take("(?i:"):
         cursor.ignores_case = True
     elif not cursor.take("(?:"):
-        for sign, refused in _REFUSED_GROUPS.items():
-            if cursor.sees(sign):
-                raise cursor.refusal(*refused)
         cursor.take("(")
     result = _parse_inside(cursor, start)
     cursor.ignores_case = ignored_case

@@ -132,8 +132,8 @@ class Alphabet:
         _, first, classes = np.unique(np.packbits(inside, axis=0), axis=1, return_index=True, return_inverse=True)
         if len(first) > MOST_CLASSES:
             raise ConfigError(
-                f"a pattern tells {len(first)} classes of characters apart; {MOST_CLASSES} are the most; "
-                "name fewer characters, or cut in several splits"
+                f"a pattern distinguishes {len(first)} classes of characters, and {MOST_CLASSES} is the limit; "
+                "name fewer characters, or use several splits"
             )
         return cls(starts, classes.reshape(-1).astype(np.uint8), starts[first])
 
@@ -161,7 +161,6 @@ class CharClass:
     """One character of a set."""
 
     characters: CharacterSet
-    can_be_empty = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,6 @@ class Ahead:
 
     characters: CharacterSet
     at_end: bool
-    can_be_empty = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,20 +177,12 @@ class Sequence:
 
     parts: tuple[Node, ...]
 
-    @property
-    def can_be_empty(self) -> bool:
-        return all(part.can_be_empty for part in self.parts)
-
 
 @dataclass(frozen=True, slots=True)
 class Alternation:
     """The first of the parts that leads to a match."""
 
     parts: tuple[Node, ...]
-
-    @property
-    def can_be_empty(self) -> bool:
-        return any(part.can_be_empty for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +197,6 @@ class Repetition:
     least: int
     most: int | None
     possessive: bool = False
-
-    @property
-    def can_be_empty(self) -> bool:
-        return self.least == 0 or self.part.can_be_empty
 
 
 Node: TypeAlias = CharClass | Ahead | Sequence | Alternation | Repetition
