@@ -14,7 +14,7 @@ from itertools import chain
 from typing import cast, get_args
 
 from volt import arguments
-from volt.count.budget import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
+from volt.count.bounded_sums import Budget, CounterLimits, approximate_sum, bounded_sum, return_freed_memory
 from volt.count.column_texts import column_numbers, is_parquet
 from volt.count.counting import Progress, Shard, ShardCounter
 from volt.count.word_counts import WordCounts, summed

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from volt import arguments
-from volt.count.budget import CounterLimits
+from volt.count.bounded_sums import CounterLimits
 from volt.count.column_texts import field_texts, is_json_lines, is_parquet, json_columns, json_texts, parquet_texts
 from volt.count.unit_table import MOST, UnitCutter, UnitTable, WordTable
 from volt.count.word_counts import EMPTY, CountedPart, WordCounts, added, check_total, summed

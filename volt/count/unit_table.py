@@ -17,8 +17,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from volt.files.buffers import PaddedMemory, aligned, longer
-from volt.text import characters
 from volt.text.characters import SPACE, SPLIT_SPACE, ascii_bytes, bits_of
+from volt.text.patterns.published import GPT2
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
 from volt.text.pretokenizer import IF_ABSENT, PreTokenizer
 
@@ -198,5 +198,5 @@ def _word_cutter(pretokenizer: PreTokenizer) -> WordCutter | None:
     if pretokenizer.has_own_pattern:
         cutter = pretokenizer.cutter
         return cutter.without_user_tokens if cutter and pretokenizer.name.startswith("regex:") else cutter
-    pattern = characters.ORIGINAL if pretokenizer.name == "gpt2" else pretokenizer.pattern.replace(SPACE, " ")
+    pattern = GPT2 if pretokenizer.name == "gpt2" else pretokenizer.pattern.replace(SPACE, " ")
     return WordCutter.of(Splitter.of(Split(pattern))).without_user_tokens

@@ -24,7 +24,6 @@ from volt.display import counted
 from volt.encode.encoder import Encoder
 from volt.encode.merge_tables import MergeTables, Spelled, merged
 from volt.text.characters import (
-    CONTRACTIONS,
     PREFIX,
     SPACE,
     SUFFIX,
@@ -34,6 +33,7 @@ from volt.text.characters import (
     to_bytes,
     whole_characters,
 )
+from volt.text.patterns.published import CONTRACTIONS
 from volt.vocabulary import Vocabulary
 
 _BY_CLASS = ("whitespace", "metaspace", "unicode", "gpt2")  # these depend on the classes of characters only

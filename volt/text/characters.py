@@ -118,24 +118,6 @@ def whole_characters(token: bytes) -> str | None:
         return None
 
 
-CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
-GROUPED_CONTRACTIONS = "'(?:[sdmt]|ll|ve|re)"  # the same in fewer steps, as later files have it
-_PLAIN, _WHITE = r"\s", rf"\s{SPACE}"  # white space where spaces are spaces, and where they are "▁"
-
-
-def _words(space: str, *, contractions: str = CONTRACTIONS, others: str) -> str:
-    return rf"{contractions}|{space}?\p{{L}}+|{space}?\p{{N}}+|{space}?[^{others}\p{{L}}\p{{N}}]+"
-
-
-# GPT-2's pattern: as in its own files; as later files spell it; for text whose spaces are "▁"; and the last one for an
-# engine without look-ahead, after a space has been put into matches of MARKED_RUN.
-_TRAILING = r"\s+(?!\S)|\s+"
-ORIGINAL = rf"{_words(' ', others=_PLAIN)}|{_TRAILING}"
-GROUPED = rf"{_words(' ', contractions=GROUPED_CONTRACTIONS, others=_PLAIN)}|{_TRAILING}"
-MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}]+(?![^{_WHITE}])|[{_WHITE}]+"
-MARKED_RUN = rf"([{_WHITE}])([{_WHITE}][^{_WHITE}])"
-CUT_MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}--[ ]]+"
-
 # Unicode's property White_Space, which the pattern engine matches with its \s.
 _CODES = (*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 WHITE_SPACE = "".join(map(chr, _CODES))

@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from volt import arguments
 from volt.errors import ConfigError
-from volt.text import characters
 from volt.text.characters import SPACE, SPLIT_CLASS
 from volt.text.normalizer import _over_text
-from volt.text.patterns.published import BYTES, cutter_of, cutter_of_regex, declared, drops_rest, is_declared, splits_of
+from volt.text.patterns.published import (
+    BYTES,
+    GPT2_CUT_MARKED,
+    GPT2_MARKED_RUN,
+    cutter_of,
+    cutter_of_regex,
+    declared,
+    drops_rest,
+    is_declared,
+    splits_of,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,7 +38,7 @@ _UNICODE = rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^\p{{L}}\p{{M}
 _METASPACE, _METASPACE_RUNS = rf"{SPACE}[^{SPACE}]*", rf"{SPACE}+[^{SPACE}]*"
 _LOSSLESS = {
     "unicode": _UNICODE, "metaspace": _METASPACE, "metaspace-runs": _METASPACE_RUNS, "metaspace-line": r"[\s\S]+",
-    "gpt2": characters.CUT_MARKED,
+    "gpt2": GPT2_CUT_MARKED,
 }  # fmt: skip
 IF_ABSENT = "-if-absent"
 _LOSSLESS |= {name + IF_ABSENT: _LOSSLESS[name] for name in _LOSSLESS if name.startswith("metaspace")}
@@ -181,7 +190,7 @@ class PreTokenizer:
             return pl.when(expr == "").then(pl.lit([], dtype=words)).otherwise((pl.lit(SPACE) + spaced).str.split(" "))
         marked = expr.str.replace_all(" ", SPACE, literal=True)
         if self.name == "gpt2":
-            return marked.str.replace_all(characters.MARKED_RUN, "$1 $2").str.extract_all(characters.CUT_MARKED)
+            return marked.str.replace_all(GPT2_MARKED_RUN, "$1 $2").str.extract_all(GPT2_CUT_MARKED)
         has_dummy = marked == ""
         if self.name.endswith(IF_ABSENT):
             has_dummy |= marked.str.starts_with(SPACE)

@@ -33,12 +33,30 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from volt.errors import ConfigError, quoted
-from volt.text import characters
+from volt.text.characters import SPACE
 from volt.text.patterns.regex_parser import nodes_of, parse
 from volt.text.patterns.regex_tree import Repetition
 from volt.text.patterns.splitter import Split, Splitter, WordCutter
 
-_CONTRACTIONS = f"(?i:{characters.CONTRACTIONS})"
+CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
+_GROUPED = "'(?:[sdmt]|ll|ve|re)"  # the same in fewer steps, as later files have it
+_PLAIN, _WHITE = r"\s", rf"\s{SPACE}"  # white space where spaces are spaces, and where they are "▁"
+
+
+def _words(space: str, *, contractions: str = CONTRACTIONS, others: str) -> str:
+    return rf"{contractions}|{space}?\p{{L}}+|{space}?\p{{N}}+|{space}?[^{others}\p{{L}}\p{{N}}]+"
+
+
+# GPT-2's pattern: as in its own files; as later files spell it; for text whose spaces are "▁"; and the last one for an
+# engine without look-ahead, after a space has been put into matches of GPT2_MARKED_RUN.
+_TRAILING = r"\s+(?!\S)|\s+"
+GPT2 = rf"{_words(' ', others=_PLAIN)}|{_TRAILING}"
+GPT2_GROUPED = rf"{_words(' ', contractions=_GROUPED, others=_PLAIN)}|{_TRAILING}"
+GPT2_MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}]+(?![^{_WHITE}])|[{_WHITE}]+"
+GPT2_MARKED_RUN = rf"([{_WHITE}])([{_WHITE}][^{_WHITE}])"
+GPT2_CUT_MARKED = rf"{_words(SPACE, others=_WHITE)}|[{_WHITE}--[ ]]+"
+
+_CONTRACTIONS = f"(?i:{CONTRACTIONS})"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 _BEFORE_WORD = r"[^\r\n\p{L}\p{N}]?"
@@ -71,7 +89,7 @@ _THREES, _EACH = r"\p{N}{1,3}", r"\p{N}"
 _KIMI = _of_o200k(behind_word=f"{_CONTRACTIONS}?", but=r"&&[^\p{Han}]", numbers=_THREES, behind_others=r"[\r\n]*")
 
 NAMED: dict[str, tuple[Split, ...]] = {
-    "gpt2": (Split(characters.ORIGINAL),),
+    "gpt2": (Split(GPT2),),
     "r50k": (Split(_R50K),),
     "cl100k": (Split(_CL100K),),
     "o200k": (Split(_of_o200k(behind_word=f"{_CONTRACTIONS}?", numbers=_THREES)),),
