@@ -79,7 +79,7 @@ REFUSED = {
     "[[:alpha:]]": "engines read differently",
     r"\p{Klingon}": "no property 'Klingon'",
     r"\p": "no property after",
-    r"\uD800": r"U\+D800 is no character",
+    r"\uD800": r"U\+D800 is not a character",
     "(" * 60 + "a" + ")" * 60: "more than 50 groups",
     "[" * 60: "more than 50 classes",
 }

@@ -27,7 +27,7 @@ from volt.files.limits import parse_bytes, shown_bytes
 from volt.files.temporary import scratch_folder
 from volt.files.threads import available_cores
 
-_LEAST, _BASE = 512 << 20, 320 << 20  # what Python and the libraries take themselves
+_LEAST, _BASE = 512 << 20, 320 << 20  # the memory of Python and the libraries
 _ROW, _UNIT, _SYMBOL = 32, 160, 60  # bytes of a word in a table, besides its text; of a unit; of a character learned
 _MMAP_THRESHOLD = -3  # the name of this setting of mallopt
 # Exact up to 65,536; above, at most twice the exact number.
@@ -36,7 +36,7 @@ _THRESHOLDS = np.concatenate([np.arange(1, 1 << 16), 1 << np.arange(16, 63)])
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The bytes that a process may take while it counts, Python and the libraries included."""
+    """The bytes that a counting process may use, including Python and the libraries."""
 
     n_bytes: int
 
@@ -75,6 +75,10 @@ class Budget:
         return self.for_words // 64
 
     @property
+    def rows(self) -> int:
+        return max(1, min(_ROWS, self.for_words >> 15))
+
+    @property
     def n_words(self) -> int:
         """The number of words that approximate counting remembers."""
         return self.for_words // 640
@@ -94,7 +98,7 @@ def return_freed_memory() -> None:
 class CounterLimits(NamedTuple):
     """The size limits of a counter of units: units of a thread, and words of all threads.
 
-    by_block: whether it returns its words after each block, so that parts do not depend on the threads
+    by_block: whether it returns its words after each block, so that results do not depend on the threads
     """
 
     n_units: int = MOST
@@ -226,7 +230,7 @@ _COUNT, _MISSED = pl.col("count"), pl.col("missed")
 
 
 class BoundedSum(NamedTuple):
-    """The sum of parts, the most that a count can be too low, and the occurrences of absent words."""
+    """The sum of parts, the maximum by which a count can be too low, and the occurrences of absent words."""
 
     part: CountedPart
     bound: int
@@ -247,9 +251,7 @@ def bounded_sum(parts: Iterable[CountedPart], budget: Budget, *, min_count: int)
             pending = [added(pending)]
             n_bytes = table_bytes(pending[0].table)
             if n_bytes > budget.pending // 2:
-                runs = runs or SortedRuns(
-                    stack.enter_context(scratch_folder()), rows=max(1, min(_ROWS, budget.for_words >> 15))
-                )
+                runs = runs or SortedRuns(stack.enter_context(scratch_folder()), rows=budget.rows)
                 runs.write(pending[0].table.sort("word"))
                 pending, n_bytes = [], 0
         rest = added(pending).table.sort("word") if pending else EMPTY

@@ -124,7 +124,7 @@ def _json_record(place: str, line: str) -> dict[str, Any]:
 
 
 def is_parquet(path: str) -> bool:
-    """Check whether a file starts as Parquet files do. A pipe is never read."""
+    """Check whether a file starts like a Parquet file. A pipe is never read."""
     if not is_file(path):
         return False
     with suppress(CorpusError):  # the error comes when it is read

@@ -1,7 +1,7 @@
 r"""One file → counted parts, block by block: how text, tables, JSON lines and Parquet become words.
 
 Polars counts one block while the next is read. Large plain text is counted by units instead: each thread fills a table
-of units, and cuts these into words when it is full. All words are in one table, which a lock protects.
+of units, and splits the units into words when it is full. All words are in one table, which a lock protects.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def is_large(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ShardCounter:
-    """The function that `count_words`, whose arguments it holds, maps over paths: it counts a file or a range."""
+    """The function that `count_words` maps over paths, with its arguments: count a file or a range."""
 
     normalizer: Normalizer
     pretokenizer: PreTokenizer
@@ -203,12 +203,12 @@ class ShardCounter:
 
     @property
     def _cuts_first(self) -> bool:
-        """Whether texts may be cut at ASCII white space first, which is faster and gives equal words."""
+        """Whether texts may be split at ASCII white space first, which is faster and gives equal words."""
         return self.pretokenizer.name == "whitespace" and not self.fields and not self.word_counts
 
     @property
     def _unit_cutter(self) -> UnitCutter | None:
-        """The cutter of units into words; None if text cannot be counted by units."""
+        """The splitter of units into words; None if text cannot be counted by units."""
         plain = self.normalizer.name == "none" and not (self.special and self.special.user)
         if not plain or self.fields or self.column is not None or self.word_counts:
             return None

@@ -2,8 +2,8 @@ r"""Text → counted units → counted words. A unit is the text between white s
 
     text --- UnitTable ---> counted units --- WordTable ---> counted words, as bytes of the text
 
-This works for pre-tokenizers that cut a unit alone as in its line: all built-in ones except "metaspace-line", and most
-custom patterns. A table belongs to one thread.
+This works for pre-tokenizers that split a unit alone as in its line: most custom patterns, and all built-in ones except
+"metaspace-line". A table belongs to one thread.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class CountedUnits(NamedTuple):
 
 
 class CountTable:
-    """Distinct runs of bytes so far, and how often each occurs; full at `most` runs or `most_bytes`."""
+    """Distinct byte strings so far, and how often each occurs; full at `most` strings or `most_bytes`."""
 
     def __init__(self, *, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._most = most, most_bytes
@@ -73,7 +73,7 @@ class CountTable:
         return self.n >= most or int(self._table.starts[self.n]) >= most_bytes
 
     def units(self) -> CountedUnits:
-        """Return the runs in the order of their first occurrence; clear the table before adding more."""
+        """Return the byte strings in order of first occurrence; clear the table before adding more."""
         n, rows, data = self.n, self._table.rows.reshape(-1, 4), self._table.bytes[:]
         rows = rows[rows[:, 2] != 0]
         counts = np.empty(n, np.int64)
@@ -131,7 +131,7 @@ _SPACE = SPACE.encode()
 
 @dataclass(frozen=True, eq=False, slots=True)
 class UnitCutter:
-    """How texts are cut into units, and units into words."""
+    """Splits texts into units, and units into words."""
 
     ends: Ends
     cutter: WordCutter
@@ -146,7 +146,7 @@ class UnitCutter:
         return data.replace(_SPACE, b" ") if self.cutter.reads_marks else data
 
     def cuts_apart(self, data: bytes) -> bool:
-        """Check whether a text holds private characters, at which words must be cut."""
+        """Check whether a text contains private characters, at which words must be split."""
         return self.cutter.parts_at_users(data)
 
     def add(self, words: WordTable, units: CountedUnits) -> None:
@@ -192,7 +192,7 @@ def _cutter_of(name: str) -> UnitCutter | None:
 
 
 def _word_cutter(pretokenizer: PreTokenizer) -> WordCutter | None:
-    """Return the cutter of a pre-tokenizer; None if only Polars can cut as it does."""
+    """Return the splitter of a pre-tokenizer; None if only Polars can split as it does."""
     if pretokenizer.is_bytes or not (pretokenizer.has_own_pattern or pretokenizer.keeps_spaces):
         return pretokenizer.cutter
     if pretokenizer.has_own_pattern:

@@ -1,4 +1,4 @@
-r"""`BatchEncoder`: bytes → ids or text, by the million lines, without a Python object for a word or a line.
+r"""`BatchEncoder`: bytes → ids or text, millions of lines at once, without a Python object for a word or a line.
 
 Threads look up the values of the units of chunks (volt.encode.pretokens). The compiled loop encodes simple new units;
 Python encodes the others, the pending units, together. A line is left to Python if it has an irregular unit. Each
@@ -78,7 +78,7 @@ class EncodedPart:
 
     values: ids (n,) int32, or text (n,) uint8 with a line end after each line
     ends: (n_lines,) int64, where each line's values end
-    left: (n_left, 2) int64, lines that Python must encode, absent from `values`: number, and end of text
+    left: (n_left, 2) int64, the lines that Python must encode, not in `values`: number, and end in the text
     """
 
     values: NDArray[Any]
@@ -256,7 +256,7 @@ class BatchEncoder:
     def encode(
         self, chunks: Iterable[Chunk], *, dropout: Dropout | None = None, n_threads: int | None = None
     ) -> Iterator[EncodedPart]:
-        """Yield the encoded lines of each chunk, in order; an awaited chunk's before the next is requested."""
+        """Yield the encoded lines of each chunk, in order; those of an awaited chunk before requesting the next."""
         assert self.sampled == (dropout is not None)
         encode, n_threads = partial(self._encode, dropout=dropout), n_threads or available_cores()
         return in_order(encode, chunks, n_threads=n_threads, is_awaited=attrgetter("awaited"))
@@ -271,7 +271,7 @@ class BatchEncoder:
             cache = UnitCache(self._rule, self._encoder, dtype, limit=self._limit)
         try:
             lines = self._lines(chunk, cache)
-        except UnicodeDecodeError:  # the cache is not used again: it holds units without values
+        except UnicodeDecodeError:  # the cache is not used again: some of its units have no values
             raise utf8_error(chunk.block) from None
         self._idle.append(cache)
         return self._sampled(lines, chunk, dropout) if dropout else lines
@@ -384,10 +384,10 @@ class Encoded:
 
     @classmethod
     def of(cls, parts: Iterable[EncodedPart], *, n_bytes: int = 0) -> Encoded:
-        """Concatenate the lines of parts.
+        """Concatenate the lines of encoded chunks.
 
         parts: the encoded chunks
-        n_bytes: the size of the text, about the maximum number of ids
+        n_bytes: the size of the text; there are seldom more ids
         """
         try:
             ids = np.empty(n_bytes, np.int32)  # unused pages cost nothing

@@ -45,7 +45,7 @@ class Frame:
         cls, encoder: Encoder, *, bos: int | str | None = None, prepend: int | str | None = None,
         eos: int | str | None = None,
     ) -> Frame:  # fmt: skip
-        """Return the frame of ids or tokens of the vocabulary; None for none."""
+        """Return the ids around each line, from ids or tokens of the vocabulary; None adds nothing."""
         values = {"bos": bos, "prepend": prepend, "eos": eos}
         ids = {name: () if token is None else (_id_of(encoder, token, name),) for name, token in values.items()}
         return cls(ids["bos"] + ids["prepend"], ids["eos"])
@@ -75,7 +75,7 @@ def binarize(
     encoder: Encoder, paths: Iterable[str], prefix: Path, *, frame: Frame | None = None, dtype: str | None = None,
     job: EncodeJob = _JOB, progress: Progress | None = None,
 ) -> Binarized:  # fmt: skip
-    """Encode files into one pair of files, one text after the other.
+    """Encode files into one pair of files, in order.
 
     prefix: the path of the pair, without .bin and .idx
     frame: the special tokens around each line; by default eos after it

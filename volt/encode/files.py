@@ -5,7 +5,7 @@
     bin           all ids as raw int32, little-endian
 
 An array has a second file, NAME.offsets.npy, (n_lines + 1,) int64: line i has ids[offsets[i]:offsets[i + 1]]. A folder
-of outputs holds a manifest with their origins; up-to-date outputs are not rewritten.
+of outputs has a manifest with their origins; up-to-date outputs are not rewritten.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def encoded_parts(
 
 
 def of_one_file(parts: Iterator[tuple[Chunk, EncodedPart]]) -> Iterator[tuple[Chunk, EncodedPart]]:
-    """Return the parts up to the next end of a file."""
+    """Return the encoded chunks up to the end of the current file."""
     return takewhile(lambda pair: len(pair[0].text) > 0 or pair[0].awaited, parts)
 
 
@@ -323,7 +323,7 @@ class _Manifest:
             self._save()
 
     def close(self) -> None:
-        """Write the manifest as one object. After a failure, outputs are encoded again."""
+        """Write the manifest as one object. If that fails, the next run encodes the outputs again."""
         if self._n_unsaved:
             with suppress(OutputError):
                 self._save()

@@ -93,7 +93,7 @@ def _entered(merges: Merges, spelled: Spelled) -> bool:
 
 
 def merged(spelled: Spelled, merges: Merges) -> tuple[Ints, Longs]:
-    """Return the tokens that symbols merge into, in the vocabulary or not, and where those of each text end."""
+    """Return the tokens that symbols merge into, in the vocabulary or not, and where the tokens of each text end."""
     from volt.kernels.apply_bpe import PieceRule, encode_words
     from volt.kernels.bpe_tables import no_spellings
 
@@ -141,7 +141,7 @@ class MergeTables:
     codes: the code of each atom
     merges: the ranked merges that occur without dropout
     retained: (n_tokens,) uint8, 1 for tokens of the vocabulary
-    parts: (n_tokens,) int64, the pair key of each token's parts; −1 without a merge
+    parts: (n_tokens,) int64, the key of the pair that each token is split back into; −1 without a merge
     words: the tokens that need a lookup of whole words
     tokens: the strings of atoms, results of merges, then other `words`
     spelled: the symbols of each token, for merging by ranks and whole words
@@ -240,9 +240,7 @@ class MergeTables:
             return (user, SUFFIX)[: 1 + (code & 1 and not self.vocabulary.pretokenizer.isolates_users)]
         code %= _BEYOND
         character, final = chr(code >> 1), code & 1
-        if (
-            self.vocabulary.pretokenizer.is_bytes and character not in ALPHABET
-        ):  # only in a word that was not cut from text
+        if self.vocabulary.pretokenizer.is_bytes and character not in ALPHABET:  # only in a word that a caller gave
             return tuple(to_characters(character.encode()))
         if self.vocabulary.byte_fallback and not self.vocabulary.pretokenizer.is_bytes:
             return (*(BYTE_TOKENS[byte] for byte in character.encode()), SUFFIX)[: len(character.encode()) + final]
@@ -275,7 +273,7 @@ class MergedWords:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, counts: WordCounts) -> MergedWords:
-        """Merge counted words. Raises CorpusError if they are not normalised and cut as the vocabulary does."""
+        """Merge counted words. Raises CorpusError if they were normalised or split differently."""
         from volt.kernels.apply_bpe import encode_words
         from volt.kernels.arrays import Words
 
@@ -300,7 +298,7 @@ def occurrences(words: Words, n_symbols: int) -> Longs:
 
 
 def check_same_words(vocabulary: Vocabulary, counts: WordCounts) -> None:
-    """Raise CorpusError unless words were cut and normalised as the vocabulary does."""
+    """Raise CorpusError unless words were split and normalised as the vocabulary does."""
     for name in ("normalizer", "pretokenizer"):
         ours, theirs = getattr(vocabulary, name), getattr(counts, name)
         if ours != theirs:

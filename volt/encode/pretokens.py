@@ -1,13 +1,13 @@
-"""Lines → pre-tokens: user tokens are hidden, the text is normalised and cut. Also, units → their pre-tokens.
+"""Lines → pre-tokens: hide user tokens, normalise the text, and split it. Also, units → their pre-tokens.
 
-A unit is the text between spaces, cut once and cached for encoding and counting.
+A unit is the text between two breaks: spaces, or white space. Each distinct unit is split once and cached.
 
     line        "the  lowest"
-    units       "the", "lowest"            breaks part them: spaces, or white space
+    units       "the", "lowest"
     pre-tokens  one or more for each unit
 
-Where a pattern or normaliser may look beyond a unit, each pre-token is a unit. Lines with an `irregular` unit, whose
-neighbours could matter, as one that ends with a no-break space, are cut as a whole.
+If a pattern or normaliser may look beyond a unit, each pre-token is a unit. A unit is irregular if its pre-tokens may
+depend on the text around it, as after a final no-break space; the whole line is then split at once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def own_characters(vocabulary: Vocabulary, texts: Sequence[str]) -> Placeholders
 
 
 def cutter_of(vocabulary: Vocabulary) -> WordCutter | None:
-    """Return the cutter of a vocabulary's pattern, which isolates user tokens; None if Polars cuts."""
+    """Return the splitter of a vocabulary's pattern, which isolates user tokens; None if Polars splits lines."""
     cutter = vocabulary.pretokenizer.cutter
     return cutter if cutter is None or vocabulary.special.user else cutter.without_user_tokens
 
@@ -107,13 +107,13 @@ def _normal(vocabulary: Vocabulary, lines: Sequence[str]) -> pl.Series:
 
 @dataclass(frozen=True, slots=True)
 class UnitRule:
-    """The rule that parts a line into units.
+    """The rule that splits a line into units.
 
-    breaks: bit b is set if byte b ≤ 32 parts units
-    clinging: the breaks that part units after some characters only
+    breaks: bit b is set if byte b ≤ 32 separates units
+    clinging: the breaks that separate units only after some characters
     keeps_breaks: whether a break belongs to the next unit
-    marks_first: whether a line's first unit is cut differently
-    words: whether each pre-token of a cut line is a unit
+    marks_first: whether a line's first unit is split differently
+    words: whether each pre-token is a unit
     """
 
     breaks: int
@@ -203,7 +203,7 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
 
 
 def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
-    """Return the pre-tokens of column normal. Inner units are cut after a dummy word, which is dropped."""
+    """Return the pre-tokens of column normal. Inner units are split after a dummy word, which is dropped."""
     import polars as pl
 
     normal, first = pl.col("normal"), pl.col("first")
@@ -214,7 +214,7 @@ def _words(vocabulary: Vocabulary, rule: UnitRule) -> pl.Expr:
 
 
 def _irregular(pretokenizer: PreTokenizer, rule: UnitRule) -> pl.Expr:
-    """Check whether neighbours could matter: a unit ends with a space that is not a break, or holds "▁"."""
+    """Check whether a unit is irregular: it ends with a space that is not a break, or contains "▁"."""
     import polars as pl
 
     unit, normal = pl.col("unit"), pl.col("normal")
@@ -234,7 +234,7 @@ _ALPHABET = np.array([ord(character) for character in ALPHABET], np.int32)
 
 
 def loop_cutter(tables: MergeTables, empty: Cutter, classes: CharacterClasses) -> Cutter:
-    """Return the tables by which compiled code cuts units into words."""
+    """Return the tables with which compiled code splits units into words."""
     from volt.kernels.pretokenize import BYTES, WORD
 
     vocabulary, parting = tables.vocabulary, parting_of_units(tables.vocabulary)
@@ -288,7 +288,7 @@ _IDEOGRAPHS_AND_SYLLABLES = (0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0xAC00, 0xD7A4)
 
 
 class CharacterClasses:
-    """The class of every character, looked up when it is first met."""
+    """The class of every character, looked up when the character first occurs."""
 
     # Threads share it without a lock: they write equal values, and a NO_CLASS read too early only causes a look-up.
 

@@ -1,9 +1,9 @@
 """`reach`: which tokens some text produces, with such a text; which tokens no text produces, and why.
 
-No merge crosses the ends of a stretch of text before it is one symbol: so some word gives a symbol if and only if the
-symbol's own characters do. Normaliser, user tokens and pre-tokenizer may still forbid a token. So each candidate is
-encoded between unknown letters, numbers, signs and white space, which is all that named pre-tokenizers distinguish.
-Where a regex cuts, and for parts of characters, many texts are tried, and some tokens stay undecided.
+Some word produces a token if and only if the token's own characters merge into it. Normaliser, user tokens and
+pre-tokenizer may still prevent it. So each candidate is encoded between unknown letters, numbers, signs and white
+space, the classes that named pre-tokenizers distinguish. For a regex, and for tokens that contain incomplete
+characters, many texts are tried, and some tokens stay undecided.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BY_CLASS = ("whitespace", "metaspace", "unicode", "gpt2")  # these depend on th
 _LETTERS, _SIGNS = range(0x4E00, 0x9FA6), (*range(0x2190, 0x2400), *range(0xE000, 0xF900))
 _NUMBERS = [code for code in range(0x660, 0x3000) if category(chr(code)) in ("Nd", "Nl", "No")]
 _MOST = 400  # texts tried for a token that begins or ends inside a character
-_MOST_ATOMS = 100  # tried next to a token where a regex cuts
+_MOST_ATOMS = 100  # atoms tried next to a token if a regex splits the text
 _INNER = range(0x80, 0xC0)  # bytes after the first of a character
 _FIRST = {
     2: range(0xC2, 0xE0),
@@ -50,7 +50,7 @@ _FIRST = {
 
 
 class Form(NamedTuple):
-    """A stretch of text that merges into one symbol.
+    """A text that merges into one symbol.
 
     text: its characters, or its bytes in GPT-2's alphabet, without the marker
     at_edge: whether it has the marker, at the start or end of its word
@@ -82,7 +82,7 @@ def is_decided(vocabulary: Vocabulary, form: Form) -> bool:
     if cut.name == "bytes":
         return marker == "none"
     if marker != "none" and cut.name in ("unicode", "gpt2") and (not text.strip() or text.startswith("'")):
-        return False  # its word may hold no unknown character
+        return False  # its word may not contain an unknown character
     return cut.name in _BY_CLASS and len(neighbours(vocabulary)) == 4
 
 
@@ -147,7 +147,7 @@ def _completed(data: bytes) -> list[str]:
 
 
 def _characters(part: bytes, *, at_start: bool = False, at_end: bool = False) -> list[str]:
-    r"""Return characters whose UTF-8 holds these bytes, at its start and end only where named."""
+    r"""Return characters whose UTF-8 contains these bytes: at its start if `at_start`, at its end if `at_end`."""
     result = list[str]()
     for n, first in _FIRST.items():
         for place in range(n - len(part) + 1):
@@ -177,10 +177,10 @@ class Reach:
 
     texts: a text for each token that some text produces
     never: the reason for each token that no text produces
-        "merges"        merging its characters gives others
+        "merges"        its characters merge into other tokens
         "normalizer"    normalising changes its characters
-        "user tokens"   it holds a user token
-        "pretokenizer"  it is always cut, or its bytes are never part of UTF-8
+        "user tokens"   it contains a user token
+        "pretokenizer"  it is always split, or its bytes never occur in UTF-8
     undecided: tokens without a known text, or proof that none exists
 
     >>> reach(Vocabulary(merges=(), tokens=("a", "B"), normalizer="lowercase"))
@@ -197,7 +197,7 @@ class Reach:
 
 
 def reach(vocabulary: Vocabulary) -> Reach:
-    """Return which tokens some text produces without dropout, special tokens left out.
+    """Return which tokens some text produces without dropout. Special tokens are not checked.
 
     vocabulary: a vocabulary
 
@@ -239,7 +239,6 @@ def _words(tables: MergeTables) -> list[Form]:
 
 
 def _at_edge(marker: Marker, forms: list[Form]) -> list[Form]:
-    """Return the forms that contain the marker, without it."""
     if marker == "prefix":
         return [Form(number, text[1:], True) for number, text, _ in forms if text.startswith(PREFIX)]
     marked = [form for form in forms if marker == "suffix" and form.text.endswith(SUFFIX) and form.text != SUFFIX]
@@ -278,7 +277,6 @@ def _forms_of_tokens(tables: MergeTables, forms: Iterable[Form]) -> Forms:
 
 
 def _left_by_normalizer(vocabulary: Vocabulary, forms: Forms) -> Forms:
-    """Return the forms that normalising leaves unchanged."""
     import polars as pl
 
     if vocabulary.normalizer.name == "none":

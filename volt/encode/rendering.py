@@ -97,16 +97,16 @@ class Rendering:
 
 
 def checked_separator(separator: str) -> str:
-    """Check the mark after pieces that do not end a word; it may be empty."""
+    """Check the separator, which follows pieces that do not end a word; it may be empty."""
     if arguments.storable(separator, "separator") and (separator.split() != [separator] or not separator.isprintable()):
         raise ConfigError(
-            f"separator {quoted(separator)} is white space, holds some, or cannot be printed; give a mark such as '@@'"
+            f"separator {quoted(separator)} contains white space or unprintable characters; give a mark such as '@@'"
         )
     return separator
 
 
 def places_of(starts: Longs, sizes: Longs) -> Longs:
-    """Return the places of all items of rows.
+    """Return the indices of all items of rows.
 
     >>> places_of(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]

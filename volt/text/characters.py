@@ -121,7 +121,7 @@ def whole_characters(token: bytes) -> str | None:
 # Unicode's property White_Space, which the pattern engine matches with its \s.
 _CODES = (*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 WHITE_SPACE = "".join(map(chr, _CODES))
-# Where str.split() cuts: also at the four information separators. And the same inside a class [...] of the engine.
+# The characters at which str.split() splits: also the four information separators. SPLIT_CLASS is its regex class.
 SPLIT_SPACE = "".join(sorted(WHITE_SPACE + "\x1c\x1d\x1e\x1f"))
 SPLIT_CLASS = r"\s\x1c-\x1f"
 

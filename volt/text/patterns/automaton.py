@@ -8,9 +8,9 @@ accepts, the places after it are dropped; those before it may still match. So th
                     2 · (the next state) + (1 if a match ends before that character)
                 State 0 is dead.
 
-A search overruns if it reads beyond its match in vain; the next search reads that stretch again: a*b|a takes quadratic
-time for "aaa…". If any number of searches can overrun one stretch, two of them walk round a cycle of pairs of states,
-each able to fail. Without such a cycle, time is linear.
+A search overruns if it reads beyond its match in vain; the next search reads the same text again: a*b|a takes
+quadratic time for "aaa…". If any number of searches can overrun the same text, two of them follow a cycle of pairs of
+states, each able to fail. Without such a cycle, time is linear.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ MOST_PAIRS = 100_000  # a few seconds
 
 
 def is_linear(automaton: Automaton) -> bool:
-    """Check that no two searches can overrun the same stretch without end, in time quadratic in the states.
+    """Check that no two searches can overrun the same text without limit, in time quadratic in the states.
 
     Raises ConfigError if it would take too long.
     """

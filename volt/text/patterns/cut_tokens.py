@@ -1,7 +1,7 @@
-"""Tokens that a pattern always cuts, so that encoded text never holds them.
+"""Find tokens that a pattern always splits, so that they never occur in encoded text.
 
-A file that names no pattern reveals it by its tokens: the right one cuts few. Tokens may begin or end inside any
-character. A split leaves a token whole
+A file that names no pattern reveals it by its tokens: the right pattern splits few. Tokens may begin or end inside
+any character. A split leaves a token whole
 
     in a match    if from some state it reads over the whole token, and can still reach a match
     in a gap      if nothing in the token matches
@@ -26,14 +26,14 @@ Longs = NDArray[np.int64]
 
 
 def n_cut(tokens: Sequence[bytes], patterns: Mapping[str, tuple[Split, ...]]) -> dict[str, int]:
-    """Return how many of these tokens each pattern, name → splits, cuts."""
+    """Return how many tokens each pattern splits. patterns: name → splits"""
     texts = TokenTexts.of(tokens)
     cut = {split: _cut(texts, split) for split in dict.fromkeys(one for splits in patterns.values() for one in splits)}
     return {name: int(_any(cut[split] for split in splits).sum()) for name, splits in patterns.items()}
 
 
 def cut_tokens(tokens: Sequence[bytes], splits: Iterable[Split]) -> list[bytes]:
-    """Return the tokens that a pattern cuts."""
+    """Return the tokens that a pattern splits."""
     texts = TokenTexts.of(tokens)
     return [tokens[place] for place in np.flatnonzero(_any(_cut(texts, split) for split in splits)).tolist()]
 

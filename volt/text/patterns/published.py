@@ -1,8 +1,8 @@
-"""Splits ⇄ the name that a vocabulary saves them by, which holds the patterns themselves; published splits by name.
+"""Splits ⇄ their name in a vocabulary's file, which contains the patterns; published splits by name.
 
     split:PATTERN     one split
     splits:JSON       a sequence: a list of patterns, or of {"pattern": …, "from_end": true} where one reads backwards
-    matches:PATTERN   one pattern, and text between its matches is dropped; user tokens cut the text first
+    matches:PATTERN   one pattern; text between its matches is dropped, after splitting at user tokens
     bytes+…           the same, and each byte of the words becomes a character of GPT-2's alphabet
 
 Published tokenizers, as their projects declare them:
@@ -118,7 +118,7 @@ _WORD = re.compile(r"[\w.-]+")
 
 
 def is_declared(name: str) -> bool:
-    """Check whether the name of a pre-tokenizer holds splits."""
+    """Check whether the name of a pre-tokenizer contains splits."""
     return name.removeprefix(BYTES).startswith((_ONE, _SEVERAL, _MATCHES))
 
 

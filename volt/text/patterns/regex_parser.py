@@ -2,8 +2,8 @@ r"""A regular expression → its tree. Supported:
 
     a  .  [a-z]  \p{L}  \s  \n        a character; [^\r\n]  [\p{L}&&[^\p{Han}]]  \u4E00
     xy   x|y   (x)   (?:x)   (?i:x)    one after the other; the first that leads to a match; groups; any case
-    x?   x*   x+   x{2}  x{2,}  x{2,3} rather more often
-    c?+  c*+  c++  c{2,3}+             the same, never given up again; c takes one character
+    x?   x*   x+   x{2}  x{2,}  x{2,3} as often as possible
+    c?+  c*+  c++  c{2,3}+             the same, without trying fewer; c takes one character
     (?=c)  (?!c)  $  \z                what comes next: a character, none of these, the end of the text
 
 Errors name other syntax, and syntax that engines read differently, such as "[" or "--" inside a class. "$" is only the
@@ -39,9 +39,9 @@ from volt.text.patterns.regex_tree import (
 class PatternReader:
     """Reads a pattern from left to right.
 
-    place: characters read
-    ignores_case: whether (?i holds
-    depth: open groups and classes
+    place: the number of characters read
+    ignores_case: whether (?i applies here
+    depth: the number of groups and classes that have not ended
     """
 
     pattern: str
@@ -121,7 +121,7 @@ def _parse_item(cursor: PatternReader) -> CharacterSet:
     cursor.next()
     low, high = _only(first), _only(_parse_escape(cursor))
     if low is None or high is None or low > high:
-        raise cursor.refusal("this is no range of characters", "write it from a lower to a higher one", start=place)
+        raise cursor.refusal("this is not a range of characters", "write it from a lower to a higher one", start=place)
     return _as_written(CharacterSet.between(low, high), cursor)
 
 
@@ -145,7 +145,7 @@ def _parse_escape(cursor: PatternReader) -> CharacterSet:
     if digits := cursor.take_match(_CODE):
         code = int(digits[digits.lastindex or 0], 16)
         if code >= 0x110000 or 0xD800 <= code < 0xE000:
-            raise cursor.refusal(f"U+{code:04X} is no character", "write the code point of one", start=start)
+            raise cursor.refusal(f"U+{code:04X} is not a character", "write the code point of one", start=start)
         return CharacterSet.of(chr(code))
     name = cursor.next()
     if name in _SETS:

@@ -32,7 +32,7 @@ _IDEOGRAPHS = ((0x3400, 0x4DB6), (0x4E00, 0x9FA6), (0x17000, 0x187ED), (0x20000,
                (0x2B740, 0x2B81E), (0x2B820, 0x2CEA2), (0x2CEB0, 0x2EBE1), (0x30000, 0x3134B))  # fmt: skip
 _PLANES = tuple((plane << 16, (plane << 16) + 0xFFFE) for plane in (*range(4, 14), 15, 16))
 _ALIKE = (*_IDEOGRAPHS, *_PLANES, (0xE1000, 0xEFFFE))
-_SURROGATES = np.s_[0xD800:0xE000]  # these are no characters, so no text holds them
+_SURROGATES = np.s_[0xD800:0xE000]  # surrogates are not characters, so they occur in no text
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,24 +173,24 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """The parts, one after the other; without parts, the empty text."""
+    """All parts, one after the other; without parts, the empty text."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Alternation:
-    """The first of the parts that leads to a match."""
+    """The first part that leads to a match."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A part from `least` to `most` times, rather more often.
+    """A part from `least` to `most` times, as often as possible.
 
     most: None for no bound
-    possessive: repetitions are never given up again; the part is a CharClass
+    possessive: a failed match does not try fewer repetitions; the part is a CharClass
     """
 
     part: Node
