@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from threading import Lock
 from typing import Any
@@ -148,16 +149,11 @@ class ShardCounter:
             raise ConfigError("fields, column and word_counts exclude each other; give one")
 
     def __call__(self, shard: Shard) -> WordCounts:
-        if isinstance(shard, FileRange):
-            part = numbered(
-                shard,
-                lambda first_line: summed(
-                    self._count_blocks(shard.path, read_range(shard, first_line=first_line, **self._reading))
-                ),
-            )
-        else:
-            part = summed(self.parts(shard))
+        part = summed(self.parts(shard)) if isinstance(shard, str) else numbered(shard, partial(self._part, shard))
         return WordCounts(*part, self.normalizer, self.pretokenizer)
+
+    def _part(self, shard: FileRange, first_line: int) -> CountedPart:
+        return summed(self._count_blocks(shard.path, read_range(shard, first_line=first_line, **self._reading)))
 
     def parts(self, path: str) -> Iterator[CountedPart]:
         """Yield the counts of a file, part by part."""

@@ -24,8 +24,8 @@ from volt.encode.merge_tables import MergeTables
 from volt.encode.pretokens import (
     CharacterClasses,
     UnitRule,
-    joined_lines,
     loop_cutter,
+    pretoken_lines,
     split_lines,
     unit_words,
     uses_classes,
@@ -278,7 +278,7 @@ class BatchEncoder:
 
     def _lines(self, chunk: Chunk, cache: UnitCache) -> EncodedPart:
         if self._rule.words:
-            words = joined_lines(
+            words = pretoken_lines(
                 self.tables.vocabulary, bytes(chunk.text), separator=chunk.separator, strips_return=chunk.strips_return
             )
             chunk = Chunk(words, NO_BYTE_OF_TEXT)

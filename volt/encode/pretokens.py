@@ -72,12 +72,12 @@ def joined_words(vocabulary: Vocabulary, lines: Sequence[str]) -> list[str]:
     return _pretokens(vocabulary, lines).list.join(" ").to_list()
 
 
-def joined_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False) -> memoryview:
+def pretoken_lines(vocabulary: Vocabulary, text: bytes, *, separator: int, strips_return: bool = False) -> memoryview:
     r"""Return the pre-tokens of UTF-8 lines with a space between two, and 0xFF after each line.
 
     Raises UnicodeDecodeError for other text.
 
-    >>> bytes(joined_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\n\nc", separator=10))
+    >>> bytes(pretoken_lines(Vocabulary(merges=(), tokens=("a",)), b"a  b\n\nc", separator=10))
     b'a b\xff\xffc\xff'
     """
     mark = bytes([separator])
@@ -189,16 +189,14 @@ def _cut_units(vocabulary: Vocabulary, units: list[str], first: NDArray[np.uint8
     frame = pl.DataFrame(
         {"unit": own.put(units), "first": first.astype(bool)}, schema={"unit": pl.String, "first": pl.Boolean}
     ).with_columns(normal=vocabulary.normalizer.apply(vocabulary.special.hide(pl.col("unit"))))
-    frame = frame.select(
-        words=_words(vocabulary, rule), irregular=_irregular(vocabulary.pretokenizer, rule)
-    ).with_columns(n_words=pl.col("words").list.len().cast(pl.Int64))
+    frame = frame.select(words=_words(vocabulary, rule), irregular=_irregular(vocabulary.pretokenizer, rule))
     if own.of_text:
         restored = own.restored(frame["words"].to_list(), is_bytes=vocabulary.pretokenizer.is_bytes)
         frame = frame.with_columns(pl.Series("words", restored, dtype=pl.List(pl.String)))
     words = frame["words"].explode().drop_nulls()
     return UnitWords(
         words.str.join("").item(), words.str.len_chars().to_numpy().astype(np.int64),
-        frame["n_words"].to_numpy(), frame["irregular"].to_numpy(),
+        frame["words"].list.len().to_numpy().astype(np.int64), frame["irregular"].to_numpy(),
     )  # fmt: skip
 
 

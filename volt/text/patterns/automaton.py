@@ -3,7 +3,7 @@
 A state is a list of places in the program, the preferred one first (Pike's threads, determinised). Where a place
 accepts, the places after it are dropped; those before it may still match. So the last match noted is the chosen one.
 
-    program     Char: take a character of a set;  Look: look ahead at a set;  Fork: to one of several places;  Accept
+    program     Step: consume a character of a set, or look ahead at it;  Fork: to one of several places;  Accept
     moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:
                     2 · (the next state) + (1 if a match ends before that character)
                 State 0 is dead.
@@ -32,18 +32,15 @@ MOST_INSTRUCTIONS, MOST_STATES = 5_000, 2_000
 _TOO_LARGE = "repeat fewer times, or cut in several splits"
 
 
-class Char(NamedTuple):
-    """Consume a character of one of these classes (a bit mask of columns), then continue."""
+class Step(NamedTuple):
+    """Continue if the next character belongs to one of these classes (a bit mask of columns).
+
+    consumes: whether the character becomes a part of the match
+    """
 
     columns: int
     then: int
-
-
-class Look(NamedTuple):
-    """Continue if the next character belongs to one of these classes (a bit mask of columns); do not consume it."""
-
-    columns: int
-    then: int
+    consumes: bool
 
 
 class Fork(NamedTuple):
@@ -56,7 +53,7 @@ class Accept(NamedTuple):
     """A match ends here."""
 
 
-Instructions: TypeAlias = list[Char | Look | Fork | Accept]
+Instructions: TypeAlias = list[Step | Fork | Accept]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -71,7 +68,7 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
     """Return the automaton of a tree. Raises ConfigError if it is too large."""
     program: Instructions = [Accept()]
     start = _assemble(tree, 0, program, alphabet)
-    looks = [instruction.columns for instruction in program if isinstance(instruction, Look)]
+    looks = [one.columns for one in program if isinstance(one, Step) and not one.consumes]
     groups: dict[tuple[int, ...], list[int]] = {}  # columns that no look-ahead tells apart
     for column in range(alphabet.n_classes + 1):
         groups.setdefault(tuple(columns >> column & 1 for columns in looks), []).append(column)
@@ -108,8 +105,8 @@ def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) 
         return _assemble_repeat(tree, then, program, alphabet)
     columns = alphabet.columns(tree.characters)
     if isinstance(tree, Ahead):
-        return _add(Look(columns | alphabet.end * tree.at_end, then), program)
-    return _add(Char(columns, then), program)
+        columns |= alphabet.end * tree.at_end
+    return _add(Step(columns, then, consumes=not isinstance(tree, Ahead)), program)
 
 
 def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabet: Alphabet) -> int:
@@ -129,14 +126,14 @@ def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabe
     return then
 
 
-def _add(instruction: Char | Look | Fork, program: Instructions) -> int:
+def _add(instruction: Step | Fork, program: Instructions) -> int:
     program.append(instruction)
     return len(program) - 1
 
 
-def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Char], bool]:
-    """Return the Chars that a state can take before `column`, and whether it accepts there."""
-    takes, met, waiting = list[Char](), set[int](), list(reversed(ways))
+def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Step], bool]:
+    """Return the characters that a state can consume before `column`, and whether it accepts there."""
+    takes, met, waiting = list[Step](), set[int](), list(reversed(ways))
     while waiting:
         place = waiting.pop()
         if place in met:
@@ -145,10 +142,10 @@ def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Ch
         instruction = program[place]
         if isinstance(instruction, Accept):
             return takes, True
-        if isinstance(instruction, Char):
-            takes.append(instruction)
-        elif isinstance(instruction, Fork):
+        if isinstance(instruction, Fork):
             waiting.extend(reversed(instruction.places))
+        elif instruction.consumes:
+            takes.append(instruction)
         elif instruction.columns >> column & 1:
             waiting.append(instruction.then)
     return takes, False
