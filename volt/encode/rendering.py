@@ -52,13 +52,11 @@ class Rendering:
             raise ConfigError("a separator goes with pieces of a vocabulary whose marker is suffix; leave it out")
         self._kind, self._tables, self._separator = kind, tables, separator
         self.dtype, ids = np.dtype(np.int32 if kind == "ids" else np.uint8), tables.vocabulary.ids
-        spelled = list[Sequence[int] | bytes]()
-        retained, are_atoms = tables.retained.tolist(), (tables.parts < 0).tolist()
-        for symbol, (token, is_retained, is_atom) in enumerate(zip(tables.tokens, retained, are_atoms, strict=True)):
-            if is_retained and kind == "ids":
-                spelled.append((ids[token],))
-            else:  # tokens that are neither are split back
-                spelled.append(self._spell(symbol) if is_retained or is_atom else b"")
+        are_ids, retained, are_atoms = kind == "ids", tables.retained.tolist(), (tables.parts < 0).tolist()
+        spelled = [  # tokens that are neither retained nor atoms are split back
+            (ids[token],) if is_retained and are_ids else self._spell(symbol) if is_retained or is_atom else b""
+            for symbol, (token, is_retained, is_atom) in enumerate(zip(tables.tokens, retained, are_atoms, strict=True))
+        ]
         self._rows = _Rows(np.zeros(1, np.int64), np.zeros(0, self.dtype), {}).extended([], spelled)
 
     def _spell(self, symbol: int) -> Sequence[int] | bytes:
