@@ -3,7 +3,7 @@
 A state is a list of places in the program, the preferred one first (Pike's threads, determinised). Where a place
 accepts, the places after it are dropped; those before it may still match. So the last match noted is the chosen one.
 
-    program     Step: consume a character of a set, or look ahead at it;  Fork: to one of several places;  Accept
+    program     CharStep: consume a character of a set, or look ahead at it;  Fork: to one of several places;  Accept
     moves       (n_states, n_columns) int32, by state and the class of the next character, or the end of the text:
                     2 · (the next state) + (1 if a match ends before that character)
                 State 0 is dead.
@@ -32,7 +32,7 @@ MOST_INSTRUCTIONS, MOST_STATES = 5_000, 2_000
 _TOO_LARGE = "repeat fewer times, or cut in several splits"
 
 
-class Step(NamedTuple):
+class CharStep(NamedTuple):
     """Continue if the next character belongs to one of these classes (a bit mask of columns).
 
     consumes: whether the character becomes a part of the match
@@ -53,7 +53,7 @@ class Accept(NamedTuple):
     """A match ends here."""
 
 
-Instructions: TypeAlias = list[Step | Fork | Accept]
+Instructions: TypeAlias = list[CharStep | Fork | Accept]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -68,7 +68,7 @@ def determinize(tree: Node, alphabet: Alphabet) -> Automaton:
     """Return the automaton of a tree. Raises ConfigError if it is too large."""
     program: Instructions = [Accept()]
     start = _assemble(tree, 0, program, alphabet)
-    looks = [one.columns for one in program if isinstance(one, Step) and not one.consumes]
+    looks = [one.columns for one in program if isinstance(one, CharStep) and not one.consumes]
     groups: dict[tuple[int, ...], list[int]] = {}  # columns that no look-ahead tells apart
     for column in range(alphabet.n_classes + 1):
         groups.setdefault(tuple(columns >> column & 1 for columns in looks), []).append(column)
@@ -106,7 +106,7 @@ def _assemble(tree: Node, then: int, program: Instructions, alphabet: Alphabet) 
     columns = alphabet.columns(tree.characters)
     if isinstance(tree, Ahead):
         columns |= alphabet.end * tree.at_end
-    return _add(Step(columns, then, consumes=not isinstance(tree, Ahead)), program)
+    return _add(CharStep(columns, then, consumes=not isinstance(tree, Ahead)), program)
 
 
 def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabet: Alphabet) -> int:
@@ -126,14 +126,14 @@ def _assemble_repeat(tree: Repetition, then: int, program: Instructions, alphabe
     return then
 
 
-def _add(instruction: Step | Fork, program: Instructions) -> int:
+def _add(instruction: CharStep | Fork, program: Instructions) -> int:
     program.append(instruction)
     return len(program) - 1
 
 
-def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[Step], bool]:
+def _reach(ways: List[int], column: int, program: Instructions) -> tuple[list[CharStep], bool]:
     """Return the characters that a state can consume before `column`, and whether it accepts there."""
-    takes, met, waiting = list[Step](), set[int](), list(reversed(ways))
+    takes, met, waiting = list[CharStep](), set[int](), list(reversed(ways))
     while waiting:
         place = waiting.pop()
         if place in met:
